@@ -1,0 +1,65 @@
+"""The one exception tree.
+
+    CircleToolsError              whatever circletools raises on purpose
+    ├── UsageError                the request makes no sense (an unknown subgraph, a bad selector)
+    ├── InvalidInputError         a file cannot be read, or is not what it claims to be
+    │   ├── ModelFormatError      the FlatBuffers structure or an index of the model is broken
+    │   └── TableFormatError      a metadata table (origins, stamp) is malformed
+    └── EditError                 the input is fine, but this edit cannot be made on it
+"""
+
+from __future__ import annotations
+
+
+class CircleToolsError(Exception):
+    """An error with a place and a next step.
+
+    `location` is a path such as `subgraphs[0].operators[5].inputs`, a file and line, or a byte offset; `hint`
+    says what to do about it. Both are optional and part of `str(error)`.
+    """
+
+    def __init__(self, message: str, *, location: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.location = location
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """Return `location: message (hint)`."""
+        text = f"{self.location}: {self.message}" if self.location else self.message
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class UsageError(CircleToolsError):
+    """The request makes no sense, whatever the file holds."""
+
+
+class InvalidInputError(CircleToolsError):
+    """A file cannot be read, or is not what it claims to be."""
+
+
+class ModelFormatError(InvalidInputError):
+    """The model's FlatBuffers structure is broken, or an index in it is out of range.
+
+    `offset` is the byte offset in the file, where there is one.
+    """
+
+    def __init__(
+        self, message: str, *, offset: int | None = None, location: str | None = None, hint: str | None = None
+    ) -> None:
+        if offset is not None:
+            message = f"{message} at byte {offset}"
+        super().__init__(message, location=location, hint=hint)
+        self.offset = offset
+
+
+class TableFormatError(InvalidInputError):
+    """A metadata table is malformed; `offset` is the byte offset in the table."""
+
+    def __init__(self, message: str, *, offset: int, location: str | None = None, hint: str | None = None) -> None:
+        super().__init__(f"{message} at byte {offset}", location=location, hint=hint)
+        self.offset = offset
+
+
+class EditError(CircleToolsError):
+    """The input is sound, but this edit cannot be made on it."""

@@ -1,0 +1,196 @@
+"""The columnar reader: fields of many tables at once, bounds-checked on the whole array.
+
+A Python loop over generated accessors costs microseconds a field. Here the unit is *all tables of one type*:
+positions are an array, one gather reads their vtables, one gather reads a field of all of them.
+
+    subgraph = Tables(wire, schema.tables["SubGraph"], positions)
+    tensors, owner = subgraph.children("tensors", schema)
+    buffers = tensors.scalars("buffer")
+
+Positions are byte offsets from the start of the file (int64); 0 means absent, since an object can never
+stand on the root offset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import ModelFormatError
+from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
+
+Positions = NDArray[np.int64]
+
+MAX_FLATBUFFER_BYTES = 2**31 - 1  # the format's own limit: offsets are below 2 GiB
+_U2 = np.dtype("<u2")
+_I4 = np.dtype("<i4")
+
+
+class Wire:
+    """The bytes of a file. `size` is all of it, `limit` the part that FlatBuffers objects can lie in."""
+
+    __slots__ = ("data", "limit", "memory", "size")
+
+    def __init__(self, data: Any) -> None:
+        """Look at `data`, any object with the buffer protocol; nothing is copied."""
+        self.memory = memoryview(data).cast("B")
+        self.data: NDArray[np.uint8] = np.frombuffer(self.memory, np.uint8)
+        self.size = len(self.memory)
+        self.limit = min(self.size, MAX_FLATBUFFER_BYTES)
+
+    def gather(self, positions: Positions, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Read one `dtype` at each position, aligned or not; raise ModelFormatError outside the file."""
+        width = dtype.itemsize
+        if positions.size == 0:
+            return np.zeros(positions.shape, dtype)
+        bad = (positions < 0) | (positions > self.limit - width)
+        if bad.any():
+            raise ModelFormatError(
+                f"a {width}-byte value lies outside the flatbuffer", offset=int(positions[bad][0])
+            )
+        # A view that starts at every byte: indexing it reads unaligned values without copying the file.
+        every_byte = np.ndarray((self.limit - width + 1,), dtype, cast(Any, self.memory), 0, (1,))
+        return cast("NDArray[Any]", every_byte[positions])
+
+    def one(self, position: int, dtype: np.dtype[Any]) -> int:
+        """Read a single integer."""
+        return int(self.gather(np.array([position], np.int64), dtype)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """One vector (or none) for each row: where its elements start, and how many there are."""
+
+    wire: Wire
+    dtype: np.dtype[Any]
+    start: Positions
+    count: NDArray[np.int64]
+
+    def row(self, index: int) -> NDArray[Any]:
+        """Return the elements of one row, as a view of the file."""
+        start, count = int(self.start[index]), int(self.count[index])
+        return np.frombuffer(self.wire.memory, self.dtype, count, start if count else 0)
+
+    def element_positions(self) -> Positions:
+        """Return where each element of each row stands, rows one after the other.
+
+        Raises ModelFormatError when rows overlap so much that the result would not be justified by the file.
+        """
+        total = int(self.count.sum())
+        if total * self.dtype.itemsize > 16 * self.wire.size + (1 << 26):
+            raise ModelFormatError(f"vectors overlap: {total} elements do not fit into the file")
+        before = np.cumsum(self.count) - self.count
+        first = self.start - before * self.dtype.itemsize
+        positions: Positions = np.repeat(first, self.count) + np.arange(total, dtype=np.int64) * self.dtype.itemsize
+        return positions
+
+    def flat(self) -> NDArray[Any]:
+        """Return the elements of all rows, one row after the other; `splits` tells where rows end."""
+        return self.wire.gather(self.element_positions(), self.dtype)
+
+    def splits(self) -> NDArray[np.int64]:
+        """Return n + 1 bounds: row i is `flat()[splits[i]:splits[i + 1]]`."""
+        return np.concatenate(([0], np.cumsum(self.count)))
+
+
+class Tables:
+    """All tables of one type at given positions, with their vtables checked."""
+
+    __slots__ = ("at", "type", "vtable", "vtable_bytes", "wire")
+
+    def __init__(self, wire: Wire, table_type: TableType, at: Positions) -> None:
+        """Read the vtables of the tables at `at`; raise ModelFormatError when one is outside the file."""
+        self.wire = wire
+        self.type = table_type
+        self.at = at
+        self.vtable: Positions = at - wire.gather(at, _I4)
+        self.vtable_bytes = wire.gather(self.vtable, _U2).astype(np.int64)
+        bad = self.vtable + self.vtable_bytes > wire.limit
+        if bad.any():
+            raise ModelFormatError(f"the vtable of a {table_type.name} ends outside the file", offset=int(at[bad][0]))
+
+    def __len__(self) -> int:
+        """Return the number of tables."""
+        return len(self.at)
+
+    def take(self, rows: NDArray[Any] | slice) -> Tables:
+        """Return the tables at these rows."""
+        picked = object.__new__(Tables)
+        picked.wire, picked.type = self.wire, self.type
+        picked.at, picked.vtable, picked.vtable_bytes = self.at[rows], self.vtable[rows], self.vtable_bytes[rows]
+        return picked
+
+    def slot_positions(self, slot: int) -> Positions:
+        """Return where the field in `slot` stands in each table, 0 where it is absent."""
+        entry = 4 + 2 * slot
+        has = self.vtable_bytes > entry + 1
+        if not has.any():
+            return np.zeros(len(self.at), np.int64)
+        offset = np.zeros(len(self.at), np.int64)
+        offset[has] = self.wire.gather(self.vtable[has] + entry, _U2)
+        return np.where(offset != 0, self.at + offset, 0)
+
+    def field(self, name: str) -> Field:
+        """Return the schema's description of a field."""
+        return self.type.by_name[name]
+
+    def has(self, name: str) -> NDArray[np.bool_]:
+        """Say for each table whether the field is written in the file."""
+        return self.slot_positions(self.field(name).slot) != 0
+
+    def scalars(self, name: str) -> NDArray[Any]:
+        """Return a scalar field of every table, the schema's default where it is absent."""
+        field = self.field(name)
+        positions = self.slot_positions(field.slot)
+        values = np.full(len(self.at), field.default, field.dtype)
+        present = positions != 0
+        values[present] = self.wire.gather(positions[present], field.dtype)
+        return values
+
+    def targets(self, name: str) -> Positions:
+        """Return where the object that a reference field names stands, 0 where the field is absent."""
+        positions = self.slot_positions(self.field(name).slot)
+        present = positions != 0
+        targets = np.zeros(len(self.at), np.int64)
+        targets[present] = positions[present] + self.wire.gather(positions[present], OFFSET)
+        return targets
+
+    def vectors(self, name: str) -> Vectors:
+        """Return a vector (or string) field of every table; absent is empty."""
+        field = self.field(name)
+        return vectors_at(self.wire, self.targets(name), np.dtype("u1") if field.kind == "string" else field.dtype)
+
+    def strings(self, name: str) -> list[bytes]:
+        """Return a string field of every table without its NUL; absent is empty."""
+        vectors, memory = self.vectors(name), self.wire.memory
+        ends = (vectors.start + vectors.count).tolist()
+        return [bytes(memory[start:end]) for start, end in zip(vectors.start.tolist(), ends, strict=True)]
+
+    def children(self, name: str, schema: Schema) -> tuple[Tables, Vectors]:
+        """Return the tables of a vector-of-tables field, rows one after the other, and the vectors."""
+        field = self.field(name)
+        vectors = self.vectors(name)
+        at = vectors.element_positions()
+        target = schema.tables[str(field.target)]
+        return Tables(self.wire, target, at + self.wire.gather(at, OFFSET)), vectors
+
+    def child(self, name: str, schema: Schema) -> tuple[Tables, NDArray[np.int64]]:
+        """Return the tables that a table field refers to, and the rows that have one."""
+        targets = self.targets(name)
+        rows = np.flatnonzero(targets)
+        return Tables(self.wire, schema.tables[str(self.field(name).target)], targets[rows]), rows
+
+
+def vectors_at(wire: Wire, positions: Positions, dtype: np.dtype[Any]) -> Vectors:
+    """Read the vector headers at these positions (0: no vector); raise when one ends outside the file."""
+    present = positions != 0
+    count = np.zeros(len(positions), np.int64)
+    count[present] = wire.gather(positions[present], OFFSET)
+    start = np.where(present, positions + 4, 0)
+    bad = start + count * dtype.itemsize > wire.limit
+    if bad.any():
+        raise ModelFormatError("a vector ends outside the file", offset=int(positions[bad][0]))
+    return Vectors(wire, dtype, start, count)

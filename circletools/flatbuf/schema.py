@@ -1,0 +1,151 @@
+"""The two file formats as data: tables, fields, unions and enums from schema/*.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from graphlib import TopologicalSorter
+from importlib import resources
+from typing import Any, Literal
+
+import numpy as np
+
+Kind = Literal["scalar", "string", "table", "vector", "union"]
+
+_DTYPES: Mapping[str, np.dtype[Any]] = {
+    "bool": np.dtype("u1"),  # a byte; anything but 0 is true
+    "int8": np.dtype("i1"),
+    "uint8": np.dtype("u1"),
+    "int16": np.dtype("<i2"),
+    "uint16": np.dtype("<u2"),
+    "int32": np.dtype("<i4"),
+    "uint32": np.dtype("<u4"),
+    "int64": np.dtype("<i8"),
+    "uint64": np.dtype("<u8"),
+    "float32": np.dtype("<f4"),
+    "float64": np.dtype("<f8"),
+}
+OFFSET = np.dtype("<u4")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a table.
+
+    `dtype` is that of the scalar, or of a vector's elements (`OFFSET` where these are references). `target` is
+    the table type, or the union's name, or None. `type_slot` is where a union keeps its member's code.
+    """
+
+    name: str
+    slot: int
+    kind: Kind
+    dtype: np.dtype[Any]
+    default: float = 0
+    target: str | None = None
+    type_slot: int = -1
+    deprecated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableType:
+    """A table type: its fields by ascending slot. `slots` counts those that the schema knows."""
+
+    name: str
+    slots: int
+    fields: tuple[Field, ...]
+    by_name: Mapping[str, Field]
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One file format. `order` lists the table types reachable from the root, users before used."""
+
+    format: str
+    identifier: bytes
+    root: str
+    tables: Mapping[str, TableType]
+    unions: Mapping[str, Mapping[int, str]]
+    enums: Mapping[str, Mapping[int, str]]
+    order: tuple[str, ...]
+
+    def member_types(self, field: Field) -> tuple[str, ...]:
+        """Return the table types that `field` can refer to."""
+        if field.kind == "union" and field.target is not None:
+            return tuple(self.unions[field.target].values())
+        return (field.target,) if field.target is not None else ()
+
+
+def _field(description: Mapping[str, Any]) -> Field:
+    kind: str = description["kind"]
+    element: str | None = description.get("element")
+    common = {
+        "name": description["name"],
+        "slot": description["slot"],
+        "default": description.get("default", 0),
+        "deprecated": description.get("deprecated", False),
+    }
+    if kind in _DTYPES:
+        return Field(kind="scalar", dtype=_DTYPES[kind], **common)
+    if kind == "vector":
+        if element in _DTYPES:
+            return Field(kind="vector", dtype=_DTYPES[element], **common)
+        return Field(kind="vector", dtype=OFFSET, target=element, **common)
+    if kind == "union":
+        return Field(
+            kind="union",
+            dtype=OFFSET,
+            target=description["union"],
+            type_slot=description["type_slot"],
+            **common,
+        )
+    if kind == "table":
+        return Field(kind="table", dtype=OFFSET, target=description["type"], **common)
+    return Field(kind="string", dtype=OFFSET, **common)
+
+
+def _order(tables: Mapping[str, TableType], unions: Mapping[str, Mapping[int, str]], root: str) -> tuple[str, ...]:
+    """Sort the reachable types topologically; the engine relies on the types not being recursive."""
+    users: TopologicalSorter[str] = TopologicalSorter()
+    pending, seen = [root], {root}
+    while pending:
+        name = pending.pop()
+        users.add(name)
+        for field in tables[name].fields:
+            members = unions[field.target].values() if field.kind == "union" and field.target else (field.target,)
+            for member in members:
+                if member is not None:
+                    users.add(member, name)
+                    if member not in seen:
+                        seen.add(member)
+                        pending.append(member)
+    return tuple(users.static_order())
+
+
+@cache
+def load_schema(format_name: Literal["circle", "tflite"]) -> Schema:
+    """Load schema/<format_name>.json."""
+    text = resources.files("circletools.schema").joinpath(f"{format_name}.json").read_text(encoding="utf-8")
+    data = json.loads(text)
+    tables = {}
+    for name, description in data["tables"].items():
+        fields = tuple(_field(field) for field in description["fields"])
+        tables[name] = TableType(name, description["slots"], fields, {field.name: field for field in fields})
+    unions = {name: {code: member for member, code in members.items()} for name, members in data["unions"].items()}
+    return Schema(
+        format=data["format"],
+        identifier=data["file_identifier"].encode("ascii"),
+        root=data["root"],
+        tables=tables,
+        unions=unions,
+        enums={name: {value: key for key, value in members.items()} for name, members in data["enums"].items()},
+        order=_order(tables, unions, data["root"]),
+    )
+
+
+@cache
+def format_of(identifier: bytes) -> Literal["circle", "tflite"] | None:
+    """Return the format whose files carry this four-byte identifier, or None."""
+    formats: tuple[Literal["circle", "tflite"], ...] = ("circle", "tflite")
+    return next((name for name in formats if load_schema(name).identifier == identifier), None)

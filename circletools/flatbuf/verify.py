@@ -1,0 +1,261 @@
+"""Walk every reachable byte by the schema, and check it as the official C++ verifier does.
+
+The walk is a worklist of table type -> positions. The schema's types form a DAG, so taking them users first
+visits each distinct table once, however often it is shared. The official verifier visits it once per
+reference, and gives up after a number of visits; those are counted along (as weights), so that the verdicts agree.
+
+Rules: flatbuffers/include/flatbuffers/verifier.h, version 2.0.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import ModelFormatError
+from circletools.flatbuf.columns import Positions, Tables, Vectors, Wire, vectors_at
+from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
+
+MAX_TABLES = 1_000_000  # what the official verifier, and with it LiteRT, accepts by default
+_HEADER_BYTES = 8
+_I4 = np.dtype("<i4")
+_U2 = np.dtype("<u2")
+
+
+class _Edges(NamedTuple):
+    """References to tables of one type: where they lead, how often they are visited, where they stand."""
+
+    at: Positions
+    visits: NDArray[np.float64]
+    parent: str
+    parent_rows: NDArray[np.int64]
+    field: str
+    elements: NDArray[np.int64] | None  # the index in the vector, where the reference is in one
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """What the walk found: each distinct table once, by type, and the end of the last reachable object.
+
+    `visits` counts tables as the official verifier does, once per reference.
+    """
+
+    tables: Mapping[str, Tables]
+    visits: int
+    end: int
+
+
+def check_header(wire: Wire, schema: Schema, start: int = 0) -> int:
+    """Check root offset and identifier of a flatbuffer at `start`; return the root table's position."""
+    if wire.limit - start < _HEADER_BYTES:
+        raise ModelFormatError("the file is shorter than a flatbuffer's header", offset=start)
+    if bytes(wire.memory[start + 4 : start + 8]) != schema.identifier:
+        raise ModelFormatError(f"the file identifier is not {schema.identifier.decode()}", offset=start + 4)
+    offset = wire.one(start, OFFSET)
+    if offset == 0 or offset >= 2**31 or start + offset >= wire.limit:
+        raise ModelFormatError("the root offset leads outside the file", offset=start)
+    return start + offset
+
+
+def walk(wire: Wire, schema: Schema, *, max_tables: int | None = MAX_TABLES) -> Reachable:
+    """Check the structure of the whole flatbuffer; return what is reachable.
+
+    Raises ModelFormatError with the path of the first broken object: `subgraphs[0].operators[5].inputs`.
+    `max_tables` None takes any number of tables.
+    """
+    root = np.array([check_header(wire, schema)], np.int64)
+    return _Walk(wire, schema, max_tables).run(root)
+
+
+class _Walk:
+    """The state of one walk."""
+
+    def __init__(self, wire: Wire, schema: Schema, max_tables: int | None) -> None:
+        self.wire, self.schema, self.max_tables = wire, schema, max_tables
+        self.pending: dict[str, list[_Edges]] = {}
+        self.edges: dict[str, tuple[list[_Edges], NDArray[np.int64]]] = {}  # type -> (edges, first edge of each row)
+        self.tables: dict[str, Tables] = {}
+        self.visits = 0.0
+        self.end = _HEADER_BYTES
+
+    def run(self, root: Positions) -> Reachable:
+        ones = np.ones(1)
+        self.pending[self.schema.root] = [_Edges(root, ones, "", np.zeros(1, np.int64), "", None)]
+        for name in self.schema.order:
+            if name in self.pending:
+                self.visit(self.schema.tables[name], self.pending.pop(name))
+        return Reachable(self.tables, int(self.visits), self.end)
+
+    def visit(self, table_type: TableType, edges: list[_Edges]) -> None:
+        """Check all tables of one type, and queue what they refer to."""
+        at, first, inverse = np.unique(
+            np.concatenate([edge.at for edge in edges]), return_index=True, return_inverse=True
+        )
+        visits = np.bincount(inverse, np.concatenate([edge.visits for edge in edges]), len(at))
+        self.edges[table_type.name] = (edges, first)
+        self.count(float(visits.sum()))
+        tables = self.start(table_type, at)
+        self.tables[table_type.name] = tables
+        for field in table_type.fields:
+            if not field.deprecated:
+                self.check_field(tables, field, visits)
+
+    def count(self, visits: float) -> None:
+        self.visits += visits
+        if self.max_tables is not None and self.visits > self.max_tables:
+            raise ModelFormatError(
+                f"more than {self.max_tables} tables",
+                hint="LiteRT refuses such a model; shared tables count once per reference",
+            )
+
+    def start(self, table_type: TableType, at: Positions) -> Tables:
+        """Check the start of each table and its vtable, then read the vtables."""
+        name, limit = table_type.name, self.wire.limit
+        self.require((at & 3 == 0) & (at <= limit - 4), name, at, "a table is misaligned or outside the file")
+        vtable = at - self.wire.gather(at, _I4)
+        self.require(
+            (vtable & 1 == 0) & (vtable >= 0) & (vtable <= limit - 2), name, vtable,
+            "a vtable is misaligned or outside the file",
+        )  # fmt: skip
+        size = self.wire.gather(vtable, _U2).astype(np.int64)
+        self.require((size & 1 == 0) & (vtable + size <= limit), name, vtable, "a vtable's size is odd or too large")
+        self.reach(at + 4)
+        self.reach(vtable + np.maximum(size, 2))
+        return Tables(self.wire, table_type, at)
+
+    def check_field(self, tables: Tables, field: Field, visits: NDArray[np.float64]) -> None:
+        positions = tables.slot_positions(field.slot)
+        rows = np.flatnonzero(positions)
+        if not rows.size:
+            return
+        positions = positions[rows]
+        width = field.dtype.itemsize if field.kind == "scalar" else OFFSET.itemsize
+        owner = tables.type.name
+        self.require(
+            (positions & (width - 1) == 0) & (positions <= self.wire.limit - width), owner, positions,
+            "a field is misaligned or outside the file", rows, field.name,
+        )  # fmt: skip
+        self.reach(positions + width)
+        if field.kind == "scalar":
+            return
+        offsets = self.wire.gather(positions, OFFSET).astype(np.int64)
+        targets = positions + offsets
+        self.require(
+            (offsets > 0) & (offsets < 2**31) & (targets < self.wire.limit), owner, positions,
+            "a reference leads outside the file", rows, field.name,
+        )  # fmt: skip
+        if field.kind == "table":
+            self.queue(str(field.target), _Edges(targets, visits[rows], owner, rows, field.name, None))
+        elif field.kind == "union":
+            self.queue_union(tables, field, rows, targets, visits)
+        else:
+            vectors = self.check_vectors(owner, field, rows, targets)
+            if field.kind == "string":
+                self.check_terminators(owner, field, rows, vectors)
+            elif field.target is not None:
+                self.queue_elements(owner, field, rows, targets, visits[rows])
+
+    def queue(self, target: str, edges: _Edges) -> None:
+        self.pending.setdefault(target, []).append(edges)
+
+    def queue_union(
+        self, tables: Tables, field: Field, rows: NDArray[np.int64], targets: Positions, visits: NDArray[np.float64]
+    ) -> None:
+        """Queue each member by its code; a code that the schema does not know is left alone, as officially."""
+        type_field = next(other for other in tables.type.fields if other.slot == field.type_slot)
+        codes = tables.scalars(type_field.name)[rows]
+        members = self.schema.unions[str(field.target)]
+        for code in np.unique(codes).tolist():
+            if code in members:
+                here = codes == code
+                edges = _Edges(targets[here], visits[rows[here]], tables.type.name, rows[here], field.name, None)
+                self.queue(members[code], edges)
+
+    def check_vectors(self, owner: str, field: Field, rows: NDArray[np.int64], targets: Positions) -> Vectors:
+        """Check headers and ends of the vectors at `targets`."""
+        limit = self.wire.limit
+        self.require(
+            (targets & 3 == 0) & (targets <= limit - 4), owner, targets,
+            "a vector is misaligned or outside the file", rows, field.name,
+        )  # fmt: skip
+        width = 1 if field.kind == "string" else field.dtype.itemsize
+        ends = targets + 4 + self.wire.gather(targets, OFFSET).astype(np.int64) * width
+        self.require(ends <= limit, owner, targets, "a vector ends outside the file", rows, field.name)
+        self.reach(ends)
+        return vectors_at(self.wire, targets, np.dtype("u1") if field.kind == "string" else field.dtype)
+
+    def check_terminators(self, owner: str, field: Field, rows: NDArray[np.int64], vectors: Vectors) -> None:
+        ends = vectors.start + vectors.count
+        inside = ends < self.wire.limit
+        self.require(inside, owner, ends, "a string ends outside the file", rows, field.name)
+        nul = self.wire.gather(ends, np.dtype("u1")) == 0
+        self.require(nul, owner, ends, "a string has no NUL after it", rows, field.name)
+        self.reach(ends + 1)
+
+    def queue_elements(
+        self, owner: str, field: Field, rows: NDArray[np.int64], targets: Positions, visits: NDArray[np.float64]
+    ) -> None:
+        """Queue the tables of vectors, each distinct vector once with the sum of its visits."""
+        at, first, inverse = np.unique(targets, return_index=True, return_inverse=True)
+        weights = np.bincount(inverse, visits, len(at))
+        vectors = vectors_at(self.wire, at, OFFSET)
+        total = int(vectors.count.sum())
+        if total * OFFSET.itemsize > max(self.wire.size, OFFSET.itemsize * MAX_TABLES):
+            raise ModelFormatError(f"vectors overlap: {total} elements do not fit into the file", location=field.name)
+        if self.max_tables is not None and self.visits + float(vectors.count @ weights) > self.max_tables:
+            self.count(float(vectors.count @ weights))
+        positions = vectors.element_positions()
+        # Unlike a field's, an element's offset is not checked by itself: the table it leads to is.
+        at_elements = positions + self.wire.gather(positions, OFFSET)
+        before = np.repeat(np.cumsum(vectors.count) - vectors.count, vectors.count)
+        self.queue(
+            str(field.target),
+            _Edges(
+                at_elements,
+                np.repeat(weights, vectors.count),
+                owner,
+                np.repeat(rows[first], vectors.count),
+                field.name,
+                np.arange(total, dtype=np.int64) - before,
+            ),
+        )
+
+    def reach(self, ends: Positions) -> None:
+        if ends.size:
+            self.end = max(self.end, int(ends.max()))
+
+    def require(
+        self,
+        good: NDArray[np.bool_],
+        owner: str,
+        where: Positions,
+        message: str,
+        rows: NDArray[Any] | None = None,
+        field: str = "",
+    ) -> None:
+        """Raise for the first row of `good` that does not hold."""
+        if good.all():
+            return
+        index = int(np.argmin(good))
+        path = self.path(owner, int(rows[index]) if rows is not None else index)
+        location = ".".join(part for part in (path, field) if part) or None
+        raise ModelFormatError(message, offset=int(where[index]), location=location)
+
+    def path(self, owner: str, row: int) -> str:
+        """Name the first way from the root to this table."""
+        parts: list[str] = []
+        while owner:
+            edges, first = self.edges[owner]
+            index = int(first[row])
+            for edge in edges:
+                if index < len(edge.at):
+                    break
+                index -= len(edge.at)
+            if edge.field:
+                parts.append(edge.field if edge.elements is None else f"{edge.field}[{edge.elements[index]}]")
+            owner, row = edge.parent, int(edge.parent_rows[index])
+        return ".".join(reversed(parts))
