@@ -1,11 +1,11 @@
 """The one exception tree.
 
-    CircleToolsError              whatever circletools raises on purpose
-    ├── UsageError                the request makes no sense (an unknown subgraph, a bad selector)
-    ├── InvalidInputError         a file cannot be read, or is not what it claims to be
-    │   ├── ModelFormatError      the FlatBuffers structure or an index of the model is broken
-    │   └── TableFormatError      a metadata table (origins, stamp) is malformed
-    └── EditError                 the input is fine, but this edit cannot be made on it
+CircleToolsError              whatever circletools raises on purpose
+├── UsageError                the request makes no sense (an unknown subgraph, a bad selector)
+├── InvalidInputError         a file cannot be read, or is not what it claims to be
+│   ├── ModelFormatError      the FlatBuffers structure or an index of the model is broken
+│   └── TableFormatError      a metadata table (origins, stamp) is malformed
+└── EditError                 the input is fine, but this edit cannot be made on it
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class ModelFormatError(InvalidInputError):
 class TableFormatError(InvalidInputError):
     """A metadata table is malformed; `offset` is the byte offset in the table."""
 
-    def __init__(self, message: str, *, offset: int, location: str | None = None, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, offset: int, location: str | None = None, hint: str | None = None
+    ) -> None:
         super().__init__(f"{message} at byte {offset}", location=location, hint=hint)
         self.offset = offset
 

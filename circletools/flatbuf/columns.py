@@ -80,11 +80,13 @@ class Vectors:
         Raises ModelFormatError when rows overlap so much that the result would not be justified by the file.
         """
         total = int(self.count.sum())
-        if total * self.dtype.itemsize > 16 * self.wire.size + (1 << 26):
+        if total * self.dtype.itemsize > 16 * self.wire.size + (1 << 20):
             raise ModelFormatError(f"vectors overlap: {total} elements do not fit into the file")
         before = np.cumsum(self.count) - self.count
         first = self.start - before * self.dtype.itemsize
-        positions: Positions = np.repeat(first, self.count) + np.arange(total, dtype=np.int64) * self.dtype.itemsize
+        positions: Positions = (
+            np.repeat(first, self.count) + np.arange(total, dtype=np.int64) * self.dtype.itemsize
+        )
         return positions
 
     def flat(self) -> NDArray[Any]:
@@ -110,7 +112,9 @@ class Tables:
         self.vtable_bytes = wire.gather(self.vtable, _U2).astype(np.int64)
         bad = self.vtable + self.vtable_bytes > wire.limit
         if bad.any():
-            raise ModelFormatError(f"the vtable of a {table_type.name} ends outside the file", offset=int(at[bad][0]))
+            raise ModelFormatError(
+                f"the vtable of a {table_type.name} ends outside the file", offset=int(at[bad][0])
+            )
 
     def __len__(self) -> int:
         """Return the number of tables."""
@@ -120,7 +124,11 @@ class Tables:
         """Return the tables at these rows."""
         picked = object.__new__(Tables)
         picked.wire, picked.type = self.wire, self.type
-        picked.at, picked.vtable, picked.vtable_bytes = self.at[rows], self.vtable[rows], self.vtable_bytes[rows]
+        picked.at, picked.vtable, picked.vtable_bytes = (
+            self.at[rows],
+            self.vtable[rows],
+            self.vtable_bytes[rows],
+        )
         return picked
 
     def slot_positions(self, slot: int) -> Positions:
@@ -161,7 +169,9 @@ class Tables:
     def vectors(self, name: str) -> Vectors:
         """Return a vector (or string) field of every table; absent is empty."""
         field = self.field(name)
-        return vectors_at(self.wire, self.targets(name), np.dtype("u1") if field.kind == "string" else field.dtype)
+        return vectors_at(
+            self.wire, self.targets(name), np.dtype("u1") if field.kind == "string" else field.dtype
+        )
 
     def strings(self, name: str) -> list[bytes]:
         """Return a string field of every table without its NUL; absent is empty."""

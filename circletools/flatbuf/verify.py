@@ -77,7 +77,9 @@ class _Walk:
     def __init__(self, wire: Wire, schema: Schema, max_tables: int | None) -> None:
         self.wire, self.schema, self.max_tables = wire, schema, max_tables
         self.pending: dict[str, list[_Edges]] = {}
-        self.edges: dict[str, tuple[list[_Edges], NDArray[np.int64]]] = {}  # type -> (edges, first edge of each row)
+        self.edges: dict[
+            str, tuple[list[_Edges], NDArray[np.int64]]
+        ] = {}  # type -> (edges, first edge of each row)
         self.tables: dict[str, Tables] = {}
         self.visits = 0.0
         self.end = _HEADER_BYTES
@@ -122,7 +124,9 @@ class _Walk:
             "a vtable is misaligned or outside the file",
         )  # fmt: skip
         size = self.wire.gather(vtable, _U2).astype(np.int64)
-        self.require((size & 1 == 0) & (vtable + size <= limit), name, vtable, "a vtable's size is odd or too large")
+        self.require(
+            (size & 1 == 0) & (vtable + size <= limit), name, vtable, "a vtable's size is odd or too large"
+        )
         self.reach(at + 4)
         self.reach(vtable + np.maximum(size, 2))
         return Tables(self.wire, table_type, at)
@@ -163,7 +167,12 @@ class _Walk:
         self.pending.setdefault(target, []).append(edges)
 
     def queue_union(
-        self, tables: Tables, field: Field, rows: NDArray[np.int64], targets: Positions, visits: NDArray[np.float64]
+        self,
+        tables: Tables,
+        field: Field,
+        rows: NDArray[np.int64],
+        targets: Positions,
+        visits: NDArray[np.float64],
     ) -> None:
         """Queue each member by its code; a code that the schema does not know is left alone, as officially."""
         type_field = next(other for other in tables.type.fields if other.slot == field.type_slot)
@@ -172,7 +181,9 @@ class _Walk:
         for code in np.unique(codes).tolist():
             if code in members:
                 here = codes == code
-                edges = _Edges(targets[here], visits[rows[here]], tables.type.name, rows[here], field.name, None)
+                edges = _Edges(
+                    targets[here], visits[rows[here]], tables.type.name, rows[here], field.name, None
+                )
                 self.queue(members[code], edges)
 
     def check_vectors(self, owner: str, field: Field, rows: NDArray[np.int64], targets: Positions) -> Vectors:
@@ -197,7 +208,12 @@ class _Walk:
         self.reach(ends + 1)
 
     def queue_elements(
-        self, owner: str, field: Field, rows: NDArray[np.int64], targets: Positions, visits: NDArray[np.float64]
+        self,
+        owner: str,
+        field: Field,
+        rows: NDArray[np.int64],
+        targets: Positions,
+        visits: NDArray[np.float64],
     ) -> None:
         """Queue the tables of vectors, each distinct vector once with the sum of its visits."""
         at, first, inverse = np.unique(targets, return_index=True, return_inverse=True)
@@ -205,7 +221,9 @@ class _Walk:
         vectors = vectors_at(self.wire, at, OFFSET)
         total = int(vectors.count.sum())
         if total * OFFSET.itemsize > max(self.wire.size, OFFSET.itemsize * MAX_TABLES):
-            raise ModelFormatError(f"vectors overlap: {total} elements do not fit into the file", location=field.name)
+            raise ModelFormatError(
+                f"vectors overlap: {total} elements do not fit into the file", location=field.name
+            )
         if self.max_tables is not None and self.visits + float(vectors.count @ weights) > self.max_tables:
             self.count(float(vectors.count @ weights))
         positions = vectors.element_positions()

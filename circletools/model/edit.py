@@ -1,0 +1,367 @@
+"""The one editing surface: changes are collected, then written as a small prefix in front of the old file.
+
+    with open_model("in.circle") as model:
+        edit = model.edit()
+        edit.set_metadata("note", b"checked")
+        edit.save("out.circle")
+
+Existing indices never change: tensors, operators, operator codes and buffers are only appended. `index_map`
+tells followers (tables that name operators by index) what was added, and on behalf of which operators.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from circletools.errors import EditError, UsageError
+from circletools.flatbuf.columns import Tables
+from circletools.flatbuf.overlay import NewTable, Overlay, References, find_base
+from circletools.flatbuf.verify import check_header
+from circletools.model.check import check_indices
+from circletools.model.files import Part, Progress, Tail, same_file, write
+from circletools.model.model import Model
+from circletools.model.pool import BufferPool
+from circletools.model.views import OperatorCode
+
+FILE_OFFSETS = {"Buffer": "offset", "Operator": "large_custom_options_offset"}
+"""Fields that count bytes from the start of the file: they move when the old file does."""
+
+_PLACEHOLDER_CODE = 127  # stands in deprecated_builtin_code (a byte) for every code from 127 on
+
+
+@dataclass(frozen=True, slots=True)
+class AddedOperator:
+    """An operator that an edit appended. `inherits` are the operators whose work it continues."""
+
+    subgraph: int
+    index: int
+    inherits: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMap:
+    """What an edit did to operator indices: the old ones stay as they are, these are new."""
+
+    added: tuple[AddedOperator, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteResult:
+    """What a rewrite changed, a line each; empty when the output equals the input."""
+
+    changes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A metadata entry as it stands in the edit."""
+
+    name: str
+    buffer: int
+    table: int | NewTable
+
+
+class ModelEdit:
+    """An edit of one model; `save` writes it. The model itself is not changed.
+
+    Raises ModelFormatError when the file's structure is broken, and EditError when an index in it is out of
+    range: appending could give such an index a meaning.
+    """
+
+    def __init__(self, model: Model) -> None:
+        """Check the model, and open its root."""
+        self.model = model
+        broken = check_indices(model)
+        if broken:
+            raise EditError(
+                f"{broken[0].message}; an edit could give this index a meaning",
+                location=broken[0].location,
+                hint="`circletool verify` lists all such places",
+            )
+        self._base = _base_of(model)
+        self._overlay = Overlay(model.wire, model.schema, int(model.root.at[0]), self._base, FILE_OFFSETS)
+        self._entries = [
+            _Entry(entry.name, entry.buffer, at)
+            for entry, at in zip(model.metadata, self._positions("metadata"), strict=True)
+        ]
+        self._codes = list(model.operator_codes)
+        self._added: list[AddedOperator] = []
+        self._followers: list[Callable[[ModelEdit], None]] = []
+
+    def _positions(self, field: str) -> Sequence[int]:
+        return [int(at) for at in self.model.root.children(field, self.model.schema)[0].at]
+
+    @cached_property
+    def _pool(self) -> BufferPool:
+        model = self.model
+        root = check_header(model.wire, model.schema, self._base)
+        original = Tables(model.wire, model.root.type, np.array([root], np.int64)).vectors("buffers")
+        return BufferPool(model, self._overlay, int(original.count[0]))
+
+    @property
+    def index_map(self) -> IndexMap:
+        """The operators that were added so far."""
+        return IndexMap(tuple(self._added))
+
+    def before_save(self, follower: Callable[[ModelEdit], None]) -> None:
+        """Have `follower(edit)` called before writing, to bring a table up to `index_map`."""
+        self._followers.append(follower)
+
+    # ------------------------------------------------------------------ metadata and buffers
+
+    def set_metadata(self, name: str, value: bytes) -> None:
+        """Give the metadata entry `name` this value; it is appended where there is none.
+
+        Further entries of the same name are removed.
+        """
+        same = [entry for entry in self._entries if entry.name == name]
+        if not same:
+            table = NewTable(self.model.schema.tables["Metadata"])
+            table.set("name", name)
+            entry = _Entry(name, self._pool.add(value), table)
+            table.set("buffer", entry.buffer)
+            self._entries.append(entry)
+            return
+        entry = same[0]
+        if entry.buffer and not self._pool.shared(entry.buffer):
+            self._pool.replace(entry.buffer, value)
+        else:
+            self._pool.release(entry.buffer)
+            entry.buffer = self._pool.add(value)
+            if isinstance(entry.table, int):
+                entry.table = self._overlay.open("Metadata", entry.table)
+            entry.table.set("buffer", entry.buffer)
+        for further in same[1:]:
+            self._drop(further)
+
+    def remove_metadata(self, name: str) -> int:
+        """Remove all entries of this name, and the data that only they name; return how many there were."""
+        same = [entry for entry in self._entries if entry.name == name]
+        for entry in same:
+            self._drop(entry)
+        return len(same)
+
+    def _drop(self, entry: _Entry) -> None:
+        self._pool.release(entry.buffer)
+        self._entries.remove(entry)
+
+    def add_buffer(self, data: bytes) -> int:
+        """Append a buffer, 16-byte aligned, and return its index (a place that an edit left free is used first)."""
+        return self._pool.add(data)
+
+    # ------------------------------------------------------------------ subgraphs
+
+    def _subgraph(self, index: int) -> NewTable:
+        if not 0 <= index < len(self.model.subgraphs):
+            raise UsageError(f"subgraph {index} does not exist; there are {len(self.model.subgraphs)}")
+        return self._overlay.element(
+            self._overlay.references(self._overlay.root, "subgraphs"), "SubGraph", index
+        )
+
+    def _list(self, subgraph: int, field: str) -> References:
+        return self._overlay.references(self._subgraph(subgraph), field)
+
+    def add_tensor(
+        self,
+        subgraph: int,
+        name: str,
+        *,
+        type: str,  # noqa: A002 - the schema's word
+        shape: Sequence[int],
+        shape_signature: Sequence[int] | None = None,
+        buffer: int = 0,
+    ) -> int:
+        """Append a tensor and return its index. `type` is a TensorType name, `buffer` 0 means no data."""
+        schema = self.model.schema
+        table = NewTable(schema.tables["Tensor"])
+        table.set("shape", np.array(shape, np.int32))
+        if shape_signature is not None:
+            table.set("shape_signature", np.array(shape_signature, np.int32))
+        table.set("type", _member(schema.enums["TensorType"], type, "tensor type"))
+        table.set("buffer", buffer)
+        table.set("name", name)
+        table.set("has_rank", True)
+        tensors = self._list(subgraph, "tensors")
+        tensors.append(table)
+        return len(tensors) - 1
+
+    def add_tensor_like(self, subgraph: int, like: int, name: str) -> int:
+        """Append a tensor of the same type, shape and quantization as `like`, without its data; return its index.
+
+        Shape and quantization are shared with the original, not duplicated.
+        """
+        tensors = self._list(subgraph, "tensors")
+        model = tensors[like]
+        source = self._overlay.open("Tensor", model) if isinstance(model, int) else model
+        table = NewTable(source.type)
+        for field in ("shape", "shape_signature", "type", "quantization", "has_rank"):
+            table.share(field, source)
+        table.set("name", name)
+        tensors.append(table)
+        return len(tensors) - 1
+
+    def add_operator_code(self, name: str, version: int = 1, custom_code: str = "") -> int:
+        """Return the index of this operator code, appended if the model has none like it."""
+        schema = self.model.schema
+        code = _member(schema.enums["BuiltinOperator"], name, "operator code")
+        for known in self._codes:
+            if (known.code, known.version, known.custom_code) == (code, version, custom_code):
+                return known.index
+        table = NewTable(schema.tables["OperatorCode"])
+        table.set("deprecated_builtin_code", min(code, _PLACEHOLDER_CODE))
+        table.set("builtin_code", code)
+        table.set("version", version)
+        if custom_code:
+            table.set("custom_code", custom_code)
+        codes = self._overlay.references(self._overlay.root, "operator_codes")
+        codes.append(table)
+        self._codes.append(OperatorCode(len(self._codes), code, custom_code, version, name))
+        return len(codes) - 1
+
+    def add_operator(
+        self,
+        subgraph: int,
+        code: int,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        *,
+        options: tuple[str, Mapping[str, float]] | None = None,
+        inherits: Sequence[int] = (),
+    ) -> int:
+        """Append an operator and return its index.
+
+        `options` is the name of an options table and its fields; `inherits` names the operators whose work the
+        new one continues, for the tables that follow (origins, devices).
+        """
+        schema = self.model.schema
+        table = NewTable(schema.tables["Operator"])
+        table.set("opcode_index", code)
+        table.set("inputs", np.array(inputs, np.int32))
+        table.set("outputs", np.array(outputs, np.int32))
+        if options is not None:
+            member, fields = options
+            union = next(
+                name
+                for name in ("BuiltinOptions", "BuiltinOptions2")
+                if member in schema.unions[name].values()
+            )
+            field = "builtin_options" if union == "BuiltinOptions" else "builtin_options_2"
+            contents = NewTable(schema.tables[member])
+            for name, value in fields.items():
+                contents.set(name, value)
+            table.set(f"{field}_type", _member(schema.unions[union], member, "options table"))
+            table.set(field, contents)
+        operators = self._list(subgraph, "operators")
+        operators.append(table)
+        self._added.append(AddedOperator(subgraph, len(operators) - 1, tuple(inherits)))
+        return len(operators) - 1
+
+    def set_inputs(self, subgraph: int, tensors: Sequence[int]) -> None:
+        """Set the inputs of a subgraph."""
+        self._subgraph(subgraph).set("inputs", np.array(tensors, np.int32))
+
+    def set_outputs(self, subgraph: int, tensors: Sequence[int]) -> None:
+        """Set the outputs of a subgraph."""
+        self._subgraph(subgraph).set("outputs", np.array(tensors, np.int32))
+
+    def set_signature_entry(
+        self, signature: int, direction: Literal["inputs", "outputs"], entry: int, tensor: int
+    ) -> None:
+        """Let one named input or output of a signature (both by index) stand for another tensor."""
+        overlay = self._overlay
+        definition = overlay.element(
+            overlay.references(overlay.root, "signature_defs"), "SignatureDef", signature
+        )
+        overlay.element(overlay.references(definition, direction), "TensorMap", entry).set(
+            "tensor_index", tensor
+        )
+
+    # ------------------------------------------------------------------ writing
+
+    def parts(self) -> list[Part]:
+        """Return the bytes of the result: the prefix, if one is needed, and the original file."""
+        for follower in self._followers:
+            follower(self)
+        self._followers.clear()
+        self._store_metadata()
+        tail = Tail(self.model.source, self._base)
+        if not self._overlay.settle():
+            return [tail]
+        self._open_file_offsets()
+        return [self._overlay.prefix(self.model.reachable.end, tail_bytes=len(tail)), tail]
+
+    def to_bytes(self) -> bytes:
+        """Return the whole result."""
+        return b"".join(
+            part if isinstance(part, bytes) else bytes(part.source.memory[part.start :])
+            for part in self.parts()
+        )
+
+    def save(
+        self, target: str | os.PathLike[str], *, in_place: bool = False, progress: Progress | None = None
+    ) -> None:
+        """Write the result to `target` whole or not at all (`-`: standard output).
+
+        Raises UsageError when the target is the file being read and `in_place` is not set, EditError when it cannot
+        be written.
+        """
+        path = self.model.source.path
+        if path is not None and not in_place and same_file(path, target):
+            raise UsageError(
+                "input and output are the same file", location=os.fspath(target), hint="use --in-place"
+            )
+        write(target, self.parts(), like=path, progress=progress)
+
+    def _store_metadata(self) -> None:
+        if "_pool" in self.__dict__:
+            self._pool.trim()
+        entries: References = [entry.table for entry in self._entries]
+        if entries:
+            self._overlay.references(self._overlay.root, "metadata")[:] = entries
+        elif self.model.metadata:
+            self._overlay.root.set("metadata", None)
+
+    def _open_file_offsets(self) -> None:
+        """Write anew each table that holds a position in the file, since the file is about to move."""
+        model, overlay = self.model, self._overlay
+        if (model.buffers.offsets > 1).any():
+            self._open_with_offset(overlay.references(overlay.root, "buffers"), "Buffer")
+        operators = model.operator_columns
+        rows = np.flatnonzero(operators.tables.scalars(FILE_OFFSETS["Operator"]) > 1)
+        for subgraph in np.unique(np.searchsorted(operators.splits, rows, "right") - 1).tolist():
+            self._open_with_offset(self._list(subgraph, "operators"), "Operator")
+
+    def _open_with_offset(self, references: References, type_name: str) -> None:
+        old = [index for index, table in enumerate(references) if isinstance(table, int)]
+        at = np.array([references[index] for index in old], np.int64)
+        offsets = Tables(self.model.wire, self.model.schema.tables[type_name], at).scalars(
+            FILE_OFFSETS[type_name]
+        )
+        for row in np.flatnonzero(offsets > 1).tolist():
+            self._overlay.element(references, type_name, old[row])
+
+
+def _base_of(model: Model) -> int:
+    """Return where the original file begins, having checked that it can do without the prefix."""
+    base = find_base(model.wire, model.schema)
+    if base:
+        for name, tables in model.reachable.tables.items():
+            old = tables.take(tables.at >= base)
+            if (old.vtable < base).any() or (
+                name in FILE_OFFSETS and (old.scalars(FILE_OFFSETS[name]) > 1).any()
+            ):
+                return 0
+    return base
+
+
+def _member(members: Mapping[int, str], name: str, what: str) -> int:
+    for value, known in members.items():
+        if known == name:
+            return value
+    raise EditError(f"this format has no {what} {name}")

@@ -1,0 +1,79 @@
+"""The buffers of an edit: which are named, which can be used again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circletools.errors import EditError
+from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES
+from circletools.flatbuf.overlay import NewTable, Overlay
+from circletools.model.model import Model
+
+
+class BufferPool:
+    """Adds, replaces and releases buffers without ever moving one to another index.
+
+    The first `original` buffers belong to the file before any edit. Behind them a buffer that nothing names and
+    that holds nothing is a free place: it is filled first, and dropped when it stands at the end.
+    """
+
+    def __init__(self, model: Model, overlay: Overlay, original: int) -> None:
+        """Count how often tensors and metadata entries name each buffer."""
+        self._overlay, self._original = overlay, original
+        self._buffers = overlay.references(overlay.root, "buffers")
+        named = np.bincount(model.tensor_columns.buffers, minlength=len(model.buffers))
+        self._named: list[int] = named.tolist()
+        for entry in model.metadata:
+            self._named[entry.buffer] += 1
+        self._empty = [*(model.buffers.data.count == 0).tolist()]
+
+    def add(self, data: bytes) -> int:
+        """Store `data` in a free place or a new one; return its index. It counts as named once."""
+        if not self._buffers:
+            self._append(b"")  # buffer 0 is the sentinel
+        free = (index for index in range(self._original, len(self._buffers)) if self._is_free(index))
+        index = next(free, None)
+        if index is None or index == 0:
+            return self._append(data)
+        self.replace(index, data)
+        self._named[index] = 1
+        return index
+
+    def _append(self, data: bytes) -> int:
+        self._buffers.append(self._table(data))
+        self._named.append(1)
+        self._empty.append(not data)
+        return len(self._buffers) - 1
+
+    def _table(self, data: bytes) -> NewTable:
+        if len(data) > MAX_FLATBUFFER_BYTES:
+            raise EditError(f"{len(data)} bytes do not fit into a flatbuffer, which ends at 2 GiB")
+        table = NewTable(self._overlay.schema.tables["Buffer"])
+        if data:
+            table.set("data", data)
+        return table
+
+    def _is_free(self, index: int) -> bool:
+        return self._empty[index] and not self._named[index]
+
+    def shared(self, index: int) -> bool:
+        """Say whether more than one tensor or metadata entry names this buffer."""
+        return self._named[index] > 1
+
+    def replace(self, index: int, data: bytes) -> None:
+        """Give a buffer other data."""
+        self._buffers[index] = self._table(data)
+        self._empty[index] = not data
+
+    def release(self, index: int) -> None:
+        """Take one name away; the data goes with the last."""
+        self._named[index] -= 1
+        if not self._named[index] and index:
+            self.replace(index, b"")
+
+    def trim(self) -> None:
+        """Drop free places at the end."""
+        while len(self._buffers) > self._original and self._is_free(len(self._buffers) - 1):
+            self._buffers.pop()
+            self._named.pop()
+            self._empty.pop()

@@ -1,0 +1,228 @@
+"""Rows and columns: the tables of a model by index, made when asked for, and their fields as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import ModelFormatError
+from circletools.flatbuf.columns import Tables, Vectors
+from circletools.model.views import Buffer, Operator, Tensor, text
+
+if TYPE_CHECKING:
+    from circletools.model.model import Model
+
+_Row = TypeVar("_Row")
+Indices = NDArray[np.int32]
+
+
+class TensorColumns:
+    """The tensors of all subgraphs, one subgraph after the other; `splits[i]:splits[i + 1]` is subgraph i."""
+
+    def __init__(self, tables: Tables, rows: Vectors) -> None:
+        self.tables = tables
+        self.splits: NDArray[np.int64] = rows.splits()
+
+    @cached_property
+    def names(self) -> list[bytes]:
+        """The names, as they are in the file."""
+        return self.tables.strings("name")
+
+    @cached_property
+    def buffers(self) -> NDArray[np.uint32]:
+        """The buffer index of each tensor."""
+        return self.tables.scalars("buffer")
+
+    @cached_property
+    def types(self) -> NDArray[np.int8]:
+        """The TensorType value of each tensor."""
+        return self.tables.scalars("type")
+
+
+class OperatorColumns:
+    """The operators of all subgraphs, one subgraph after the other; `splits` as in TensorColumns."""
+
+    def __init__(self, tables: Tables, rows: Vectors) -> None:
+        self.tables = tables
+        self.splits: NDArray[np.int64] = rows.splits()
+
+    @cached_property
+    def code_indices(self) -> NDArray[np.uint32]:
+        """The index into the operator code list of each operator."""
+        return self.tables.scalars("opcode_index")
+
+    @cached_property
+    def inputs(self) -> Vectors:
+        """The input tensor indices of each operator."""
+        return self.tables.vectors("inputs")
+
+    @cached_property
+    def outputs(self) -> Vectors:
+        """The output tensor indices of each operator."""
+        return self.tables.vectors("outputs")
+
+    @cached_property
+    def first_outputs(self) -> NDArray[np.int64]:
+        """The tensor index of output 0 of each operator, -1 where it has none."""
+        outputs = self.outputs
+        first = np.full(len(self.tables), -1, np.int64)
+        some = outputs.count > 0
+        first[some] = outputs.wire.gather(outputs.start[some], outputs.dtype)
+        return first
+
+
+class Rows(Sequence[_Row]):
+    """A sequence whose items are made when asked for."""
+
+    def make(self, index: int) -> _Row:
+        """Return the item at an index that is in range."""
+        raise NotImplementedError
+
+    @overload
+    def __getitem__(self, index: int) -> _Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[_Row]: ...
+    def __getitem__(self, index: int | slice) -> _Row | Sequence[_Row]:
+        """Return an item, or a list of items; raises IndexError."""
+        picked = range(len(self))[index]
+        return self.make(picked) if isinstance(picked, int) else [self.make(item) for item in picked]
+
+
+class Subgraphs(Rows["Subgraph"]):
+    """The subgraphs of a model; the first is the main one."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def __len__(self) -> int:
+        return len(self._model.subgraph_tables)
+
+    def make(self, index: int) -> Subgraph:
+        return Subgraph(self._model, index)
+
+
+class Subgraph:
+    """One subgraph. `operators` and `tensors` are made one by one when indexed; columns are on the model."""
+
+    def __init__(self, model: Model, index: int) -> None:
+        self.model, self.index = model, index
+        self._table = model.subgraph_tables.take(slice(index, index + 1))
+
+    @cached_property
+    def name(self) -> str:
+        """The subgraph's name, often empty."""
+        return text(self._table.strings("name")[0])
+
+    @cached_property
+    def inputs(self) -> Indices:
+        """The tensor indices of the inputs."""
+        return self._table.vectors("inputs").row(0)
+
+    @cached_property
+    def outputs(self) -> Indices:
+        """The tensor indices of the outputs; a tensor may stand in several slots."""
+        return self._table.vectors("outputs").row(0)
+
+    @cached_property
+    def operators(self) -> Operators:
+        """The operators, in file order."""
+        return Operators(self)
+
+    @cached_property
+    def tensors(self) -> Tensors:
+        """The tensors."""
+        return Tensors(self)
+
+
+class Operators(Rows[Operator]):
+    """The operators of a subgraph."""
+
+    def __init__(self, subgraph: Subgraph) -> None:
+        self._subgraph, self._columns = subgraph, subgraph.model.operator_columns
+        self._rows = range(*self._columns.splits[subgraph.index : subgraph.index + 2].tolist())
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def make(self, index: int) -> Operator:
+        row, codes = self._rows[index], self._subgraph.model.operator_codes
+        code = int(self._columns.code_indices[row])
+        if code >= len(codes):
+            location = f"subgraphs[{self._subgraph.index}].operators[{index}]"
+            raise ModelFormatError(f"operator code {code} does not exist", location=location)
+        return Operator(
+            self._subgraph.index,
+            index,
+            codes[code],
+            tuple(self._columns.inputs.row(row).tolist()),
+            tuple(self._columns.outputs.row(row).tolist()),
+        )
+
+
+class Tensors(Rows[Tensor]):
+    """The tensors of a subgraph."""
+
+    def __init__(self, subgraph: Subgraph) -> None:
+        self._subgraph, self._columns = subgraph, subgraph.model.tensor_columns
+        self._rows = range(*self._columns.splits[subgraph.index : subgraph.index + 2].tolist())
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def make(self, index: int) -> Tensor:
+        row = self._rows[index]
+        table = self._columns.tables.take(slice(row, row + 1))
+        kind = int(table.scalars("type")[0])
+        signed = table.has("shape_signature")[0]
+        return Tensor(
+            self._subgraph.index,
+            index,
+            text(table.strings("name")[0]),
+            self._subgraph.model.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}"),
+            tuple(table.vectors("shape").row(0).tolist()),
+            tuple(table.vectors("shape_signature").row(0).tolist()) if signed else None,
+            int(table.scalars("buffer")[0]),
+            bool(table.scalars("is_variable")[0]),
+        )
+
+
+class Buffers(Rows[Buffer]):
+    """The buffers of a model, and their columns; the first is the empty sentinel."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.tables = model.root.children("buffers", model.schema)[0]
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    @cached_property
+    def data(self) -> Vectors:
+        """The data inside the flatbuffer."""
+        return self.tables.vectors("data")
+
+    @cached_property
+    def offsets(self) -> NDArray[np.uint64]:
+        """Where data outside the flatbuffer starts in the file; 0 and 1 mean that there is none."""
+        return self.tables.scalars("offset")
+
+    @cached_property
+    def sizes(self) -> NDArray[np.uint64]:
+        """How many bytes lie outside the flatbuffer."""
+        return self.tables.scalars("size")
+
+    def make(self, index: int) -> Buffer:
+        memory, offset, size = self._model.wire.memory, int(self.offsets[index]), int(self.sizes[index])
+        if offset <= 1:
+            start = int(self.data.start[index])
+            return Buffer(index, memory[start : start + int(self.data.count[index])], False)
+        if offset + size > len(memory):
+            location = f"buffers[{index}]"
+            raise ModelFormatError(
+                "the buffer's data lies outside the file", offset=offset, location=location
+            )
+        return Buffer(index, memory[offset : offset + size], True)
