@@ -56,9 +56,7 @@ class ModelFormatError(InvalidInputError):
 class TableFormatError(InvalidInputError):
     """A metadata table is malformed; `offset` is the byte offset in the table."""
 
-    def __init__(
-        self, message: str, *, offset: int, location: str | None = None, hint: str | None = None
-    ) -> None:
+    def __init__(self, message: str, *, offset: int, location: str | None = None, hint: str | None = None) -> None:
         super().__init__(f"{message} at byte {offset}", location=location, hint=hint)
         self.offset = offset
 

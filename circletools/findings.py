@@ -10,7 +10,10 @@ Severity = Literal["error", "warning", "info"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One observation about a model. `code` is stable; `location` is a path such as `subgraphs[0].operators[5]`."""
+    """One observation about a model.
+
+    `code` is stable; `location` is a path such as `subgraphs[0].operators[5]`.
+    """
 
     code: str
     severity: Severity

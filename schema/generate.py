@@ -120,9 +120,7 @@ def enum_values(module: ModuleType, name: str) -> dict[str, int] | None:
     return dict(sorted(members.items(), key=lambda item: item[1]))
 
 
-def describe_field(
-    module: ModuleType, table: str, camel: str, unions: dict[frozenset[str], str]
-) -> dict[str, Any]:
+def describe_field(module: ModuleType, table: str, camel: str, unions: dict[frozenset[str], str]) -> dict[str, Any]:
     """Describe one field: name, slot, kind, and what the kind needs (element, type, union, default)."""
     builder = RecordingBuilder()
     getattr(module, f"{table}Add{camel}")(builder, 0)

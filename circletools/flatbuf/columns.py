@@ -48,12 +48,10 @@ class Wire:
             return np.zeros(positions.shape, dtype)
         bad = (positions < 0) | (positions > self.limit - width)
         if bad.any():
-            raise ModelFormatError(
-                f"a {width}-byte value lies outside the flatbuffer", offset=int(positions[bad][0])
-            )
+            raise ModelFormatError(f"a {width}-byte value lies outside the flatbuffer", offset=int(positions[bad][0]))
         # A view that starts at every byte: indexing it reads unaligned values without copying the file.
         every_byte = np.ndarray((self.limit - width + 1,), dtype, cast(Any, self.memory), 0, (1,))
-        return cast("NDArray[Any]", every_byte[positions])
+        return every_byte[positions]
 
     def one(self, position: int, dtype: np.dtype[Any]) -> int:
         """Read a single integer."""
@@ -84,9 +82,7 @@ class Vectors:
             raise ModelFormatError(f"vectors overlap: {total} elements do not fit into the file")
         before = np.cumsum(self.count) - self.count
         first = self.start - before * self.dtype.itemsize
-        positions: Positions = (
-            np.repeat(first, self.count) + np.arange(total, dtype=np.int64) * self.dtype.itemsize
-        )
+        positions: Positions = np.repeat(first, self.count) + np.arange(total, dtype=np.int64) * self.dtype.itemsize
         return positions
 
     def flat(self) -> NDArray[Any]:
@@ -112,9 +108,7 @@ class Tables:
         self.vtable_bytes = wire.gather(self.vtable, _U2).astype(np.int64)
         bad = self.vtable + self.vtable_bytes > wire.limit
         if bad.any():
-            raise ModelFormatError(
-                f"the vtable of a {table_type.name} ends outside the file", offset=int(at[bad][0])
-            )
+            raise ModelFormatError(f"the vtable of a {table_type.name} ends outside the file", offset=int(at[bad][0]))
 
     def __len__(self) -> int:
         """Return the number of tables."""
@@ -147,7 +141,8 @@ class Tables:
 
     def has(self, name: str) -> NDArray[np.bool_]:
         """Say for each table whether the field is written in the file."""
-        return self.slot_positions(self.field(name).slot) != 0
+        written: NDArray[np.bool_] = self.slot_positions(self.field(name).slot) != 0
+        return written
 
     def scalars(self, name: str) -> NDArray[Any]:
         """Return a scalar field of every table, the schema's default where it is absent."""
@@ -169,9 +164,7 @@ class Tables:
     def vectors(self, name: str) -> Vectors:
         """Return a vector (or string) field of every table; absent is empty."""
         field = self.field(name)
-        return vectors_at(
-            self.wire, self.targets(name), np.dtype("u1") if field.kind == "string" else field.dtype
-        )
+        return vectors_at(self.wire, self.targets(name), np.dtype("u1") if field.kind == "string" else field.dtype)
 
     def strings(self, name: str) -> list[bytes]:
         """Return a string field of every table without its NUL; absent is empty."""

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from circletools.errors import EditError, ModelFormatError
-from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Positions, Tables, Wire, vectors_at
+from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Tables, Wire, vectors_at
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 from circletools.flatbuf.verify import check_header
 
@@ -96,9 +96,7 @@ class Overlay:
     file. Values up to 1 mean "none". The file must have passed `walk`.
     """
 
-    def __init__(
-        self, wire: Wire, schema: Schema, root: int, base: int, file_offsets: Mapping[str, str]
-    ) -> None:
+    def __init__(self, wire: Wire, schema: Schema, root: int, base: int, file_offsets: Mapping[str, str]) -> None:
         self.wire, self.schema, self.base, self.file_offsets = wire, schema, base, file_offsets
         self._opened: dict[tuple[str, int], NewTable] = {}
         self.root = self.open(schema.root, root)
@@ -162,6 +160,11 @@ class Overlay:
             table = references[index] = self.open(type_name, table)
         return table
 
+    def text(self, table: NewTable, name: str) -> bytes:
+        """Return a string field of a new table; absent is empty."""
+        value = table[name]
+        return b"" if value is None else self._data(value, table.type.by_name[name])
+
     def settle(self) -> bool:
         """Bring everything that is alive out of the old prefix, and let go of what equals the original.
 
@@ -183,9 +186,7 @@ class Overlay:
         for item in value.type.fields:
             if item.kind != "scalar" and item.slot in value.fields:
                 there = twin.get(item.slot, 0)
-                comparable = item.kind != "union" or twin.get(item.type_slot) == value.fields.get(
-                    item.type_slot
-                )
+                comparable = item.kind != "union" or twin.get(item.type_slot) == value.fields.get(item.type_slot)
                 value.fields[item.slot] = self._settle_field(
                     value, item, there if comparable and isinstance(there, int) else 0
                 )

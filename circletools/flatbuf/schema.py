@@ -89,7 +89,7 @@ def _field(description: Mapping[str, Any]) -> Field:
     if kind in _DTYPES:
         return Field(kind="scalar", dtype=_DTYPES[kind], **common)
     if kind == "vector":
-        if element in _DTYPES:
+        if element is not None and element in _DTYPES:
             return Field(kind="vector", dtype=_DTYPES[element], **common)
         return Field(kind="vector", dtype=OFFSET, target=element, **common)
     if kind == "union":
@@ -105,9 +105,7 @@ def _field(description: Mapping[str, Any]) -> Field:
     return Field(kind="string", dtype=OFFSET, **common)
 
 
-def _order(
-    tables: Mapping[str, TableType], unions: Mapping[str, Mapping[int, str]], root: str
-) -> tuple[str, ...]:
+def _order(tables: Mapping[str, TableType], unions: Mapping[str, Mapping[int, str]], root: str) -> tuple[str, ...]:
     """Sort the reachable types topologically; the engine relies on the types not being recursive."""
     users: TopologicalSorter[str] = TopologicalSorter()
     pending, seen = [root], {root}
@@ -115,9 +113,7 @@ def _order(
         name = pending.pop()
         users.add(name)
         for field in tables[name].fields:
-            members = (
-                unions[field.target].values() if field.kind == "union" and field.target else (field.target,)
-            )
+            members = unions[field.target].values() if field.kind == "union" and field.target else (field.target,)
             for member in members:
                 if member is not None:
                     users.add(member, name)
@@ -128,7 +124,7 @@ def _order(
 
 
 @cache
-def load_schema(format_name: Literal["circle", "tflite"]) -> Schema:
+def load_schema(format_name: Literal["circle", "tflite", "debug_metadata"]) -> Schema:
     """Load schema/<format_name>.json."""
     text = resources.files("circletools.schema").joinpath(f"{format_name}.json").read_text(encoding="utf-8")
     data = json.loads(text)
@@ -136,18 +132,14 @@ def load_schema(format_name: Literal["circle", "tflite"]) -> Schema:
     for name, description in data["tables"].items():
         fields = tuple(_field(field) for field in description["fields"])
         tables[name] = TableType(name, description["slots"], fields, {field.name: field for field in fields})
-    unions = {
-        name: {code: member for member, code in members.items()} for name, members in data["unions"].items()
-    }
+    unions = {name: {code: member for member, code in members.items()} for name, members in data["unions"].items()}
     return Schema(
         format=data["format"],
         identifier=data["file_identifier"].encode("ascii"),
         root=data["root"],
         tables=tables,
         unions=unions,
-        enums={
-            name: {value: key for key, value in members.items()} for name, members in data["enums"].items()
-        },
+        enums={name: {value: key for key, value in members.items()} for name, members in data["enums"].items()},
         order=_order(tables, unions, data["root"]),
     )
 

@@ -2,7 +2,8 @@
 
 The walk is a worklist of table type -> positions. The schema's types form a DAG, so taking them users first
 visits each distinct table once, however often it is shared. The official verifier visits it once per
-reference, and gives up after a number of visits; those are counted along (as weights), so that the verdicts agree.
+reference, and gives up after a number of visits; those are counted along (as weights), so that the verdicts
+agree.
 
 Rules: flatbuffers/include/flatbuffers/verifier.h, version 2.0.8.
 """
@@ -77,9 +78,7 @@ class _Walk:
     def __init__(self, wire: Wire, schema: Schema, max_tables: int | None) -> None:
         self.wire, self.schema, self.max_tables = wire, schema, max_tables
         self.pending: dict[str, list[_Edges]] = {}
-        self.edges: dict[
-            str, tuple[list[_Edges], NDArray[np.int64]]
-        ] = {}  # type -> (edges, first edge of each row)
+        self.edges: dict[str, tuple[list[_Edges], NDArray[np.int64]]] = {}  # type -> (edges, first edge of each row)
         self.tables: dict[str, Tables] = {}
         self.visits = 0.0
         self.end = _HEADER_BYTES
@@ -97,7 +96,8 @@ class _Walk:
         at, first, inverse = np.unique(
             np.concatenate([edge.at for edge in edges]), return_index=True, return_inverse=True
         )
-        visits = np.bincount(inverse, np.concatenate([edge.visits for edge in edges]), len(at))
+        weights = np.concatenate([edge.visits for edge in edges])
+        visits = np.bincount(inverse, weights, len(at)).astype(np.float64)
         self.edges[table_type.name] = (edges, first)
         self.count(float(visits.sum()))
         tables = self.start(table_type, at)
@@ -124,9 +124,7 @@ class _Walk:
             "a vtable is misaligned or outside the file",
         )  # fmt: skip
         size = self.wire.gather(vtable, _U2).astype(np.int64)
-        self.require(
-            (size & 1 == 0) & (vtable + size <= limit), name, vtable, "a vtable's size is odd or too large"
-        )
+        self.require((size & 1 == 0) & (vtable + size <= limit), name, vtable, "a vtable's size is odd or too large")
         self.reach(at + 4)
         self.reach(vtable + np.maximum(size, 2))
         return Tables(self.wire, table_type, at)
@@ -174,16 +172,14 @@ class _Walk:
         targets: Positions,
         visits: NDArray[np.float64],
     ) -> None:
-        """Queue each member by its code; a code that the schema does not know is left alone, as officially."""
+        """Queue each member by its code; an unknown code is left alone, as officially."""
         type_field = next(other for other in tables.type.fields if other.slot == field.type_slot)
         codes = tables.scalars(type_field.name)[rows]
         members = self.schema.unions[str(field.target)]
         for code in np.unique(codes).tolist():
             if code in members:
                 here = codes == code
-                edges = _Edges(
-                    targets[here], visits[rows[here]], tables.type.name, rows[here], field.name, None
-                )
+                edges = _Edges(targets[here], visits[rows[here]], tables.type.name, rows[here], field.name, None)
                 self.queue(members[code], edges)
 
     def check_vectors(self, owner: str, field: Field, rows: NDArray[np.int64], targets: Positions) -> Vectors:
@@ -217,13 +213,11 @@ class _Walk:
     ) -> None:
         """Queue the tables of vectors, each distinct vector once with the sum of its visits."""
         at, first, inverse = np.unique(targets, return_index=True, return_inverse=True)
-        weights = np.bincount(inverse, visits, len(at))
+        weights = np.bincount(inverse, visits, len(at)).astype(np.float64)
         vectors = vectors_at(self.wire, at, OFFSET)
         total = int(vectors.count.sum())
         if total * OFFSET.itemsize > max(self.wire.size, OFFSET.itemsize * MAX_TABLES):
-            raise ModelFormatError(
-                f"vectors overlap: {total} elements do not fit into the file", location=field.name
-            )
+            raise ModelFormatError(f"vectors overlap: {total} elements do not fit into the file", location=field.name)
         if self.max_tables is not None and self.visits + float(vectors.count @ weights) > self.max_tables:
             self.count(float(vectors.count @ weights))
         positions = vectors.element_positions()

@@ -42,55 +42,44 @@ def check_indices(model: Model) -> list[Finding]:
 
     findings = [
         # Buffer 0 means "no data", also in a model that has no buffers at all.
-        *_check(
-            tensors.buffers, max(len(model.buffers), 1), "buffer", lambda row: f"{tensor_at(row)}.buffer"
-        ),
+        *_check(tensors.buffers, max(len(model.buffers), 1), "buffer", _field(tensor_at, "buffer")),
         *_check(operators.code_indices, len(model.operator_codes), "operator code", operator_at),
     ]
     for name in ("inputs", "outputs"):
         vectors = model.subgraph_tables.vectors(name)
-        findings += _check_vectors(
-            vectors, tensor_counts, "tensor", lambda row, n=name: f"subgraphs[{row}].{n}"
-        )
+        findings += _check_vectors(vectors, tensor_counts, "tensor", _field("subgraphs[{}]".format, name))
     for name in ("inputs", "outputs", "intermediates"):
         vectors = operators.tables.vectors(name)
-        findings += _check_vectors(
-            vectors, tensor_counts[owner], "tensor", lambda row, n=name: f"{operator_at(row)}.{n}", OPTIONAL
-        )
+        findings += _check_vectors(vectors, tensor_counts[owner], "tensor", _field(operator_at, name), OPTIONAL)
     for table_type, tables in reachable.tables.items():
         findings += _check_calls(model, table_type, tables, operator_at)
     metadata = np.array([entry.buffer for entry in model.metadata], np.int64)
-    findings += _check(metadata, len(model.buffers), "buffer", lambda row: f"metadata[{row}].buffer")
+    findings += _check(metadata, len(model.buffers), "buffer", "metadata[{}].buffer".format)
     return findings + _check_signatures(model, tensor_counts)
 
 
 def _check_signatures(model: Model, tensor_counts: NDArray[np.int64]) -> list[Finding]:
     signatures = model.signatures
     called = np.array([signature.subgraph for signature in signatures], np.int64)
-    findings = list(_check(called, len(tensor_counts), "subgraph", lambda row: f"signature_defs[{row}]"))
+    findings = list(_check(called, len(tensor_counts), "subgraph", "signature_defs[{}].subgraph_index".format))
     for name in ("inputs", "outputs"):
         entries = [
-            (signature.index, index, tensor)
+            (f"signature_defs[{signature.index}].{name}[{index}]", signature.subgraph, tensor)
             for signature in signatures
             if signature.subgraph < len(tensor_counts)
             for index, (_, tensor) in enumerate(getattr(signature, name))
         ]
-        limits = np.array([tensor_counts[called[row]] for row, _, _ in entries], np.int64)
-        findings += _check(
-            np.array([tensor for _, _, tensor in entries], np.int64), limits, "tensor",
-            lambda row, n=name, e=entries: f"signature_defs[{e[row][0]}].{n}[{e[row][1]}]",
-        )  # fmt: skip
+        places = [place for place, _, _ in entries]
+        limits = np.array([tensor_counts[subgraph] for _, subgraph, _ in entries], np.int64)
+        tensors = np.array([tensor for _, _, tensor in entries], np.int64)
+        findings += _check(tensors, limits, "tensor", places.__getitem__)
     return findings
 
 
-def _check_calls(
-    model: Model, name: str, tables: Tables, operator_at: Callable[[int], str]
-) -> Iterator[Finding]:
+def _check_calls(model: Model, name: str, tables: Tables, operator_at: Callable[[int], str]) -> Iterator[Finding]:
     """Check the options that name subgraphs (If, While, CallOnce, composites, ...)."""
     for item in tables.type.fields:
-        if name in ("Model", "SignatureDef") or not (
-            "subgraph" in item.name or item.name == "called_computations"
-        ):
+        if name in ("Model", "SignatureDef") or not ("subgraph" in item.name or item.name == "called_computations"):
             continue
         if item.kind == "scalar":
             values, owner = tables.scalars(item.name), np.arange(len(tables))
@@ -107,33 +96,37 @@ def _check_calls(
 def _operator_with(model: Model, options: int) -> int:
     """Return the first operator whose options are the table at this position."""
     operators = model.operator_columns.tables
-    uses = (operators.targets("builtin_options") == options) | (
-        operators.targets("builtin_options_2") == options
-    )
+    uses = (operators.targets("builtin_options") == options) | (operators.targets("builtin_options_2") == options)
     return int(np.argmax(uses))
 
 
 def _check_external(model: Model) -> Iterator[Finding]:
-    """Check that data outside the flatbuffer lies inside the file, behind the flatbuffer."""
-    operators = model.operator_columns.tables
-    for offsets, sizes, place in (
-        (model.buffers.offsets, model.buffers.sizes, lambda row: f"buffers[{row}]"),
-        (
-            operators.scalars("large_custom_options_offset"),
-            operators.scalars("large_custom_options_size"),
-            lambda row: _place("operators", model.operator_columns.splits, row),
-        ),
-    ):
-        end = offsets.astype(np.float64) + sizes  # in floats, so that hostile values cannot wrap around
-        bad = np.flatnonzero((offsets > 1) & (end > model.wire.size))
-        yield from _findings(
-            "EXTERNAL_DATA_OUTSIDE_FILE",
-            bad,
-            lambda row, at=place: at(row),
-            lambda row, o=offsets, s=sizes: (
-                f"bytes {int(o[row])}..{int(o[row]) + int(s[row])} of a file of {model.wire.size}"
-            ),
-        )
+    """Check that data outside the flatbuffer lies inside the file."""
+    operators = model.operator_columns
+
+    def operator_at(row: int) -> str:
+        return _place("operators", operators.splits, row)
+
+    options = [operators.tables.scalars(f"large_custom_options_{name}") for name in ("offset", "size")]
+    yield from _check_ranges(model, model.buffers.offsets, model.buffers.sizes, "buffers[{}]".format)
+    yield from _check_ranges(model, options[0], options[1], _field(operator_at, "large_custom_options_offset"))
+
+
+def _check_ranges(
+    model: Model, offsets: NDArray[np.uint64], sizes: NDArray[np.uint64], place: Callable[[int], str]
+) -> Iterator[Finding]:
+    limit = model.wire.size
+    end = offsets.astype(np.float64) + sizes  # in floats, so that hostile values cannot wrap around
+    yield from _findings(
+        "EXTERNAL_DATA_OUTSIDE_FILE",
+        np.flatnonzero((offsets > 1) & (end > limit)),
+        place,
+        lambda row: f"{int(sizes[row])} bytes at {int(offsets[row])}, but the file ends at {limit}",
+    )
+
+
+def _field(place: Callable[[int], str], name: str) -> Callable[[int], str]:
+    return lambda row: f"{place(row)}.{name}"
 
 
 def _check_sentinel(model: Model) -> Iterator[Finding]:
@@ -194,6 +187,4 @@ def _findings(
     for row in rows[:_SHOWN].tolist():
         yield Finding(code, "error", place(row), message(row))
     if len(rows) > _SHOWN:
-        yield Finding(
-            code, "error", place(int(rows[_SHOWN])), f"and {len(rows) - _SHOWN} more like the one before"
-        )
+        yield Finding(code, "error", place(int(rows[_SHOWN])), f"and {len(rows) - _SHOWN} more like the one before")

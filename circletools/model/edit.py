@@ -41,6 +41,8 @@ class AddedOperator:
 
     subgraph: int
     index: int
+    code_name: str
+    output_names: tuple[bytes, ...]
     inherits: tuple[int, ...]
 
 
@@ -160,9 +162,7 @@ class ModelEdit:
     def _subgraph(self, index: int) -> NewTable:
         if not 0 <= index < len(self.model.subgraphs):
             raise UsageError(f"subgraph {index} does not exist; there are {len(self.model.subgraphs)}")
-        return self._overlay.element(
-            self._overlay.references(self._overlay.root, "subgraphs"), "SubGraph", index
-        )
+        return self._overlay.element(self._overlay.references(self._overlay.root, "subgraphs"), "SubGraph", index)
 
     def _list(self, subgraph: int, field: str) -> References:
         return self._overlay.references(self._subgraph(subgraph), field)
@@ -247,9 +247,7 @@ class ModelEdit:
         if options is not None:
             member, fields = options
             union = next(
-                name
-                for name in ("BuiltinOptions", "BuiltinOptions2")
-                if member in schema.unions[name].values()
+                name for name in ("BuiltinOptions", "BuiltinOptions2") if member in schema.unions[name].values()
             )
             field = "builtin_options" if union == "BuiltinOptions" else "builtin_options_2"
             contents = NewTable(schema.tables[member])
@@ -259,8 +257,16 @@ class ModelEdit:
             table.set(field, contents)
         operators = self._list(subgraph, "operators")
         operators.append(table)
-        self._added.append(AddedOperator(subgraph, len(operators) - 1, tuple(inherits)))
-        return len(operators) - 1
+        names = tuple(self._tensor_name(subgraph, tensor) for tensor in outputs)
+        added = AddedOperator(subgraph, len(operators) - 1, self._codes[code].name, names, tuple(inherits))
+        self._added.append(added)
+        return added.index
+
+    def _tensor_name(self, subgraph: int, index: int) -> bytes:
+        tensor = self._list(subgraph, "tensors")[index]
+        if isinstance(tensor, int):
+            return self.model.tensor_columns.names[int(self.model.tensor_columns.splits[subgraph]) + index]
+        return self._overlay.text(tensor, "name")
 
     def set_inputs(self, subgraph: int, tensors: Sequence[int]) -> None:
         """Set the inputs of a subgraph."""
@@ -275,12 +281,8 @@ class ModelEdit:
     ) -> None:
         """Let one named input or output of a signature (both by index) stand for another tensor."""
         overlay = self._overlay
-        definition = overlay.element(
-            overlay.references(overlay.root, "signature_defs"), "SignatureDef", signature
-        )
-        overlay.element(overlay.references(definition, direction), "TensorMap", entry).set(
-            "tensor_index", tensor
-        )
+        definition = overlay.element(overlay.references(overlay.root, "signature_defs"), "SignatureDef", signature)
+        overlay.element(overlay.references(definition, direction), "TensorMap", entry).set("tensor_index", tensor)
 
     # ------------------------------------------------------------------ writing
 
@@ -299,8 +301,7 @@ class ModelEdit:
     def to_bytes(self) -> bytes:
         """Return the whole result."""
         return b"".join(
-            part if isinstance(part, bytes) else bytes(part.source.memory[part.start :])
-            for part in self.parts()
+            part if isinstance(part, bytes) else bytes(part.source.memory[part.start :]) for part in self.parts()
         )
 
     def save(
@@ -313,9 +314,7 @@ class ModelEdit:
         """
         path = self.model.source.path
         if path is not None and not in_place and same_file(path, target):
-            raise UsageError(
-                "input and output are the same file", location=os.fspath(target), hint="use --in-place"
-            )
+            raise UsageError("input and output are the same file", location=os.fspath(target), hint="use --in-place")
         write(target, self.parts(), like=path, progress=progress)
 
     def _store_metadata(self) -> None:
@@ -340,9 +339,7 @@ class ModelEdit:
     def _open_with_offset(self, references: References, type_name: str) -> None:
         old = [index for index, table in enumerate(references) if isinstance(table, int)]
         at = np.array([references[index] for index in old], np.int64)
-        offsets = Tables(self.model.wire, self.model.schema.tables[type_name], at).scalars(
-            FILE_OFFSETS[type_name]
-        )
+        offsets = Tables(self.model.wire, self.model.schema.tables[type_name], at).scalars(FILE_OFFSETS[type_name])
         for row in np.flatnonzero(offsets > 1).tolist():
             self._overlay.element(references, type_name, old[row])
 
@@ -353,9 +350,7 @@ def _base_of(model: Model) -> int:
     if base:
         for name, tables in model.reachable.tables.items():
             old = tables.take(tables.at >= base)
-            if (old.vtable < base).any() or (
-                name in FILE_OFFSETS and (old.scalars(FILE_OFFSETS[name]) > 1).any()
-            ):
+            if (old.vtable < base).any() or (name in FILE_OFFSETS and (old.scalars(FILE_OFFSETS[name]) > 1).any()):
                 return 0
     return base
 

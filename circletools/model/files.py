@@ -53,7 +53,7 @@ def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview 
         if name == "-":
             return Source(memoryview(sys.stdin.buffer.read()), "<standard input>")
         try:
-            return _map(open(name, "rb"), name)  # noqa: SIM115 - the Source owns it
+            return _map(open(name, "rb"), name)
         except OSError as error:
             raise InvalidInputError(f"cannot read it: {error.strerror}", location=name) from error
     return Source(memoryview(source.read()), str(getattr(source, "name", "<stream>")))
@@ -174,9 +174,7 @@ def _copy(part: Part, file: BinaryIO, at: int) -> Iterator[int]:
             position = start
             while position < stop:
                 moved = position - part.start + at
-                position += _kernel_copy(
-                    source, position, file.fileno(), moved, min(_CHUNK_BYTES, stop - position)
-                )
+                position += _kernel_copy(source, position, file.fileno(), moved, min(_CHUNK_BYTES, stop - position))
                 yield position - part.start + at
     else:
         memory = part.source.memory[part.start :] if isinstance(part, Tail) else memoryview(part)

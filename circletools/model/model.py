@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 import numpy as np
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Tables, Wire
+from circletools.flatbuf.columns import Tables, Vectors, Wire
 from circletools.flatbuf.schema import Schema, format_of, load_schema
 from circletools.flatbuf.verify import Reachable, check_header, walk
 from circletools.model.files import Source, open_source
@@ -137,8 +137,11 @@ class Model:
         )
 
     def metadata_value(self, name: str) -> memoryview | None:
-        """Return the value of the first metadata entry of this name, None where there is none."""
-        entry = next((entry for entry in self.metadata if entry.name == name), None)
+        """Return the value of a metadata entry, None where there is none.
+
+        Of several entries of one name the last counts, as it does in LiteRT and in the ONE compiler.
+        """
+        entry = next((entry for entry in reversed(self.metadata) if entry.name == name), None)
         if entry is None:
             return None
         if entry.buffer >= len(self.buffers):
@@ -160,11 +163,27 @@ class Model:
 
     def _tensor_maps(self, signatures: Tables, field: str) -> list[tuple[tuple[str, int], ...]]:
         maps, vectors = signatures.children(field, self.schema)
-        entries = list(
-            zip(map(text, maps.strings("name")), maps.scalars("tensor_index").tolist(), strict=True)
-        )
+        entries = list(zip(map(text, maps.strings("name")), maps.scalars("tensor_index").tolist(), strict=True))
         bounds = vectors.splits().tolist()
         return [tuple(entries[start:end]) for start, end in pairwise(bounds)]
+
+    def output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
+        """Return the names of the output tensors of each operator of a subgraph; -1 has the empty name.
+
+        Raises ModelFormatError for a tensor that does not exist.
+        """
+        first, end = self.operator_columns.splits[subgraph : subgraph + 2].tolist()
+        outputs, (low, high) = (
+            self.operator_columns.outputs,
+            self.tensor_columns.splits[subgraph : subgraph + 2],
+        )
+        names = [*self.tensor_columns.names[low:high], b""]
+        flat = Vectors(self.wire, outputs.dtype, outputs.start[first:end], outputs.count[first:end])
+        tensors = flat.flat()
+        if tensors.size and (tensors.min() < -1 or tensors.max() >= high - low):
+            raise ModelFormatError("an operator's output does not exist", location=f"subgraphs[{subgraph}]")
+        values = [names[tensor] for tensor in tensors.tolist()]
+        return [tuple(values[start:stop]) for start, stop in pairwise(flat.splits().tolist())]
 
     def edit(self) -> ModelEdit:
         """Start an edit; see `circletools.model.edit`."""

@@ -148,6 +148,10 @@ class Operators(Rows[Operator]):
     def __len__(self) -> int:
         return len(self._rows)
 
+    def code_indices(self) -> list[int]:
+        """Return the index into the operator code list of each operator."""
+        return list(self._columns.code_indices[self._rows.start : self._rows.stop].tolist())
+
     def make(self, index: int) -> Operator:
         row, codes = self._rows[index], self._subgraph.model.operator_codes
         code = int(self._columns.code_indices[row])
@@ -222,7 +226,5 @@ class Buffers(Rows[Buffer]):
             return Buffer(index, memory[start : start + int(self.data.count[index])], False)
         if offset + size > len(memory):
             location = f"buffers[{index}]"
-            raise ModelFormatError(
-                "the buffer's data lies outside the file", offset=offset, location=location
-            )
+            raise ModelFormatError("the buffer's data lies outside the file", offset=offset, location=location)
         return Buffer(index, memory[offset : offset + size], True)

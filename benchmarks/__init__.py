@@ -1,0 +1,1 @@
+"""Measurements of the command against its peers: generated models, one table."""

@@ -1,0 +1,68 @@
+"""Writing the tables into a model, and taking them out."""
+
+from __future__ import annotations
+
+from circletools.errors import EditError, UsageError
+from circletools.model import Model
+from circletools.model.edit import ModelEdit, RewriteResult
+from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge
+from circletools.origin.stamp import STAMP, encode_stamp, stamp_model
+from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, encode_op_table, encode_source_table
+
+ORIGIN_ENTRIES = (SOURCE_TABLE, OP_TABLE, EXACT_TABLE, STAMP)
+"""The metadata entries that `embed` writes and `strip` removes, in the order they are written."""
+
+
+def embed(edit: ModelEdit, origins: Origins, *, replace: bool = False, stamp: bool = True) -> RewriteResult:
+    """Write origins as metadata entries.
+
+    Raises EditError when the model has tables and `replace` is not set, UsageError when `origins` names an operator,
+    subgraph or source that does not exist.
+    """
+    model = edit.model
+    present = [name for name in (SOURCE_TABLE, OP_TABLE) if model.metadata_value(name) is not None]
+    if present and not replace:
+        raise EditError(
+            f"the model has origins already ({', '.join(present)})",
+            hint="--replace writes new ones; they may be all that is left of an earlier compilation",
+        )
+    _check(model, origins)
+    several = sum(1 for operators in origins.operators if operators) > 1
+    entries = {
+        SOURCE_TABLE: encode_source_table(origins.sources),
+        OP_TABLE: encode_op_table(merge(origins.operators)),
+        EXACT_TABLE: encode_exact(origins.operators) if several else None,
+        STAMP: encode_stamp(stamp_model(model)) if stamp else None,
+    }
+    changes = []
+    for name, value in entries.items():
+        old = model.metadata_value(name)
+        if value is None:
+            edit.remove_metadata(name)
+        else:
+            edit.set_metadata(name, value)
+        if value != (None if old is None else bytes(old)):
+            changes.append(f"metadata {name}: {'removed' if value is None else f'{len(value)} bytes'}")
+    return RewriteResult(tuple(changes))
+
+
+def _check(model: Model, origins: Origins) -> None:
+    for subgraph, operators in enumerate(origins.operators):
+        if not operators:
+            continue
+        if subgraph >= len(model.subgraphs):
+            raise UsageError(f"subgraph {subgraph} does not exist; there are {len(model.subgraphs)}")
+        count = len(model.subgraphs[subgraph].operators)
+        for operator, origin in operators.items():
+            location = f"subgraphs[{subgraph}].operators[{operator}]"
+            if not 0 <= operator < count:
+                raise UsageError(f"the operator does not exist; there are {count}", location=location)
+            if not origin <= origins.sources.keys():
+                source = min(origin - origins.sources.keys())
+                raise UsageError(f"source {source} does not exist", location=location)
+
+
+def strip(edit: ModelEdit) -> RewriteResult:
+    """Remove all that `embed` writes."""
+    removed = [name for name in ORIGIN_ENTRIES if edit.remove_metadata(name)]
+    return RewriteResult(tuple(f"metadata {name}: removed" for name in removed))

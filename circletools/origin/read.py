@@ -1,0 +1,167 @@
+"""The origins in a file: the ONE tables, and the exact answer for several subgraphs.
+
+ONE has one op table for all subgraphs: on export it unites the entries of equal operator index, on import it
+applies the table to every subgraph. What was meant stands in `CIRCLETOOLS_origins`, written where several
+subgraphs have origins:
+
+    [version = 1][subgraph count] ([subgraph index][byte length][op table])*
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from struct import Struct
+from typing import Literal
+
+from circletools.errors import TableFormatError
+from circletools.model import Model
+from circletools.origin.algebra import UNKNOWN, Origin, union
+from circletools.origin.stamp import STAMP, Freshness, check_stamp
+from circletools.origin.tables import (
+    OP_TABLE,
+    SOURCE_TABLE,
+    decode_op_table,
+    decode_source_table,
+    encode_op_table,
+)
+
+EXACT_TABLE = "CIRCLETOOLS_origins"
+NO_NAME = "(noname)"
+"""The ONE compiler's name for a source without one."""
+
+_VERSION = 1
+_PAIR = Struct("<II")
+
+OperatorOrigins = Mapping[int, Origin]
+Scope = Literal["exact", "main", "shared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Sources (id -> name) and, for each subgraph, operator index -> origin.
+
+    `scope` says how subgraphs were told apart: `exact` by a table for each, `main` because only subgraph 0 is
+    described, `shared` not at all (the ONE compiler's reading: one table for every subgraph).
+    """
+
+    sources: Mapping[int, str]
+    operators: tuple[OperatorOrigins, ...]
+    scope: Scope = "exact"
+
+    def of(self, subgraph: int, operator: int) -> Origin:
+        """Return the origin of an operator, empty where it has none."""
+        return self.operators[subgraph].get(operator, UNKNOWN)
+
+    def by_source(self) -> dict[int, list[tuple[int, int]]]:
+        """Return the inverse: source id -> (subgraph, operator index), for every source."""
+        inverse: dict[int, list[tuple[int, int]]] = {source: [] for source in sorted(self.sources)}
+        for subgraph, operators in enumerate(self.operators):
+            for operator, origin in sorted(operators.items()):
+                for source in origin:
+                    inverse[source].append((subgraph, operator))
+        return inverse
+
+
+def merge(operators: Iterable[OperatorOrigins]) -> dict[int, Origin]:
+    """Unite the entries of equal operator index, as the ONE compiler does on export."""
+    merged: dict[int, Origin] = {}
+    for subgraph in operators:
+        for operator, origin in subgraph.items():
+            merged[operator] = union(merged.get(operator, UNKNOWN), origin)
+    return merged
+
+
+def encode_exact(operators: Iterable[OperatorOrigins]) -> bytes:
+    """Encode `CIRCLETOOLS_origins`; subgraphs without origins are left out."""
+    tables = [(index, encode_op_table(entries)) for index, entries in enumerate(operators) if entries]
+    parts = [_PAIR.pack(_VERSION, len(tables))]
+    for index, table in tables:
+        parts += (_PAIR.pack(index, len(table)), table)
+    return b"".join(parts)
+
+
+def decode_exact(data: bytes | memoryview, sources: Iterable[int]) -> dict[int, dict[int, Origin]]:
+    """Decode `CIRCLETOOLS_origins` to subgraph index -> operator origins. Raises TableFormatError."""
+    data, known = bytes(data), frozenset(sources)
+    if len(data) < _PAIR.size:
+        raise TableFormatError("shorter than its header (8 bytes)", offset=0, location=EXACT_TABLE)
+    version, count = _PAIR.unpack_from(data)
+    if version != _VERSION:
+        raise TableFormatError(
+            f"version {version} is not known",
+            offset=0,
+            location=EXACT_TABLE,
+            hint="a newer circletools wrote it",
+        )
+    position, subgraphs = _PAIR.size, dict[int, dict[int, Origin]]()
+    for _ in range(count):
+        if position + _PAIR.size > len(data):
+            raise TableFormatError("a subgraph's entry is cut off", offset=position, location=EXACT_TABLE)
+        index, length = _PAIR.unpack_from(data, position)
+        start, end = position + _PAIR.size, position + _PAIR.size + length
+        if end > len(data):
+            raise TableFormatError(f"an op table of {length} bytes is cut off", offset=start, location=EXACT_TABLE)
+        if index in subgraphs:
+            raise TableFormatError(f"a second entry for subgraph {index}", offset=position, location=EXACT_TABLE)
+        try:
+            subgraphs[index] = decode_op_table(data[start:end], known)
+        except TableFormatError as error:
+            message = error.message.removesuffix(f" at byte {error.offset}")
+            raise TableFormatError(message, offset=start + error.offset, location=EXACT_TABLE) from error
+        position = end
+    if position != len(data):
+        raise TableFormatError("bytes left over", offset=position, location=EXACT_TABLE)
+    return subgraphs
+
+
+def read_origins(model: Model) -> Origins | None:
+    """Return the origins in a model, None where it has no tables. Raises TableFormatError."""
+    source_table, op_table = model.metadata_value(SOURCE_TABLE), model.metadata_value(OP_TABLE)
+    if source_table is None and op_table is None:
+        return None
+    sources = {} if source_table is None else decode_source_table(source_table)
+    shared = {} if op_table is None else decode_op_table(op_table, sources)
+    count = len(model.subgraphs)
+    exact_table = model.metadata_value(EXACT_TABLE)
+    if exact_table is not None:
+        exact = decode_exact(exact_table, sources)
+        # It only counts where another tool has not changed the ONE tables since.
+        if merge(exact.values()) == shared and all(index < count for index in exact):
+            return Origins(sources, tuple(exact.get(index, {}) for index in range(count)), "exact")
+    elif model.metadata_value(STAMP) is not None:
+        # Written here, and not for several subgraphs.
+        return Origins(sources, (shared, *({} for _ in range(count - 1))) if count else (), "main")
+    return Origins(sources, (shared,) * count, "shared" if count > 1 else "main")
+
+
+def check_freshness(model: Model, origins: Origins) -> Freshness:
+    """Say whether the tables still describe the model's operators, by the stamp or else by what gives them away.
+
+    Without a stamp, an operator index past the end tells, and so does a table in the form that `embed` gives by
+    default (operator i comes from source i, named after its output) whose names are no longer those.
+    """
+    freshness = check_stamp(model)
+    if freshness.state != "unstamped":
+        return freshness
+    counts = [len(subgraph.operators) for subgraph in model.subgraphs]
+    for index, (operators, count) in enumerate(zip(origins.operators, counts, strict=True)):
+        limit = max(counts) if origins.scope == "shared" else count
+        if operators and max(operators) >= limit:
+            reason = f"the op table names operator {max(operators)}, but there are {limit}"
+            return Freshness("stale", index, limit, reason)
+    return _check_default_names(model, origins) if counts else freshness
+
+
+def _check_default_names(model: Model, origins: Origins) -> Freshness:
+    table, count = origins.operators[0], len(model.subgraphs[0].operators)
+    if not table or any(origin != {operator} for operator, origin in table.items()) or max(table) + 1 != len(table):
+        return Freshness("unstamped")
+    if len(table) != count:
+        return Freshness("stale", 0, len(table), f"the op table has {len(table)} entries for {count} operators")
+    for operator, names in enumerate(model.output_names(0)):
+        name = (names[0] if names else b"").decode("utf-8", "surrogateescape") or NO_NAME
+        if origins.sources[operator] != name:
+            reason = f"source {operator} is {origins.sources[operator]!r}, but the operator's output is {name!r}"
+            return Freshness("stale", 0, operator, reason)
+    return Freshness("unstamped")

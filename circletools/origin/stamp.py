@@ -1,0 +1,144 @@
+"""The stamp: what the operators were when the tables were written, to tell when they no longer are.
+
+Other tools move operators and leave the tables as they were. `CIRCLETOOLS_stamp` (u32 little endian where not
+said otherwise):
+
+    [version = 1][subgraph count] ([operator count n][fingerprint: u64][check: u8 * n])*
+
+An operator's record is its code name and the names of its output tensors, each with a NUL after it. The
+fingerprint is BLAKE2b (8 bytes) of all records of the subgraph in order; the check of an operator is the low
+byte of its record's CRC-32, which tells from which operator on the two differ.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from struct import Struct
+from typing import Literal
+
+from circletools.errors import TableFormatError
+from circletools.model import Model
+
+STAMP = "CIRCLETOOLS_stamp"
+_VERSION = 1
+_HEADER = Struct("<II")
+_SUBGRAPH = Struct("<I8s")
+
+
+@dataclass(frozen=True, slots=True)
+class SubgraphStamp:
+    """One subgraph: the fingerprint of its operators, and one check byte for each."""
+
+    fingerprint: bytes
+    checks: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """The operators of a model, one entry for each subgraph."""
+
+    subgraphs: tuple[SubgraphStamp, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """Whether tables still describe the operators they were written for.
+
+    For `stale`, `subgraph` and `operator` say from where on they do not; `reason` is for people.
+    """
+
+    state: Literal["fresh", "stale", "unstamped"]
+    subgraph: int | None = None
+    operator: int | None = None
+    reason: str = ""
+
+
+def operator_record(code_name: str, output_names: Iterable[bytes]) -> bytes:
+    """Return the bytes that stand for one operator."""
+    return b"\0".join((code_name.encode("utf-8", "surrogateescape"), *output_names, b""))
+
+
+def operator_records(model: Model, subgraph: int) -> list[bytes]:
+    """Return the record of each operator of a subgraph."""
+    operators = model.subgraphs[subgraph].operators
+    names = [code.name for code in model.operator_codes]
+    return [
+        operator_record(names[code], outputs)
+        for code, outputs in zip(operators.code_indices(), model.output_names(subgraph), strict=True)
+    ]
+
+
+def make_stamp(records: Iterable[Sequence[bytes]]) -> Stamp:
+    """Return the stamp for the operator records of each subgraph."""
+    return Stamp(
+        tuple(
+            SubgraphStamp(
+                blake2b(b"".join(subgraph), digest_size=8).digest(),
+                bytes(zlib.crc32(record) & 0xFF for record in subgraph),
+            )
+            for subgraph in records
+        )
+    )
+
+
+def stamp_model(model: Model) -> Stamp:
+    """Return the stamp of a model as it is."""
+    return make_stamp(operator_records(model, subgraph) for subgraph in range(len(model.subgraphs)))
+
+
+def encode_stamp(stamp: Stamp) -> bytes:
+    """Encode a stamp."""
+    parts = [_HEADER.pack(_VERSION, len(stamp.subgraphs))]
+    for subgraph in stamp.subgraphs:
+        parts += (_SUBGRAPH.pack(len(subgraph.checks), subgraph.fingerprint), subgraph.checks)
+    return b"".join(parts)
+
+
+def decode_stamp(data: bytes | memoryview) -> Stamp:
+    """Decode a stamp. Raises TableFormatError."""
+    data = bytes(data)
+    if len(data) < _HEADER.size:
+        raise TableFormatError("shorter than its header (8 bytes)", offset=0, location=STAMP)
+    version, count = _HEADER.unpack_from(data)
+    if version != _VERSION:
+        raise TableFormatError(
+            f"version {version} is not known", offset=0, location=STAMP, hint="a newer circletools wrote it"
+        )
+    position, subgraphs = _HEADER.size, []
+    for _ in range(count):
+        if position + _SUBGRAPH.size > len(data):
+            raise TableFormatError("a subgraph's entry is cut off", offset=position, location=STAMP)
+        operators, fingerprint = _SUBGRAPH.unpack_from(data, position)
+        position += _SUBGRAPH.size
+        if position + operators > len(data):
+            raise TableFormatError(f"{operators} operator checks are cut off", offset=position, location=STAMP)
+        subgraphs.append(SubgraphStamp(fingerprint, data[position : position + operators]))
+        position += operators
+    if position != len(data):
+        raise TableFormatError("bytes left over", offset=position, location=STAMP)
+    return Stamp(tuple(subgraphs))
+
+
+def compare(then: Stamp, now: Stamp) -> Freshness:
+    """Compare the stamp in a file with the file's operators."""
+    if len(then.subgraphs) != len(now.subgraphs):
+        first = min(len(then.subgraphs), len(now.subgraphs))
+        reason = f"there were {len(then.subgraphs)} subgraphs, now there are {len(now.subgraphs)}"
+        return Freshness("stale", first, 0, reason)
+    for index, (old, new) in enumerate(zip(then.subgraphs, now.subgraphs, strict=True)):
+        if old != new:
+            differing = (row for row, (a, b) in enumerate(zip(old.checks, new.checks, strict=False)) if a != b)
+            row = next(differing, min(len(old.checks), len(new.checks)))
+            before, after = len(old.checks), len(new.checks)
+            reason = "other operators" if before == after else f"{before} operators then, {after} now"
+            return Freshness("stale", index, row, reason)
+    return Freshness("fresh")
+
+
+def check_stamp(model: Model) -> Freshness:
+    """Compare a model's stamp with its operators; `unstamped` where there is none. Raises TableFormatError."""
+    data = model.metadata_value(STAMP)
+    return Freshness("unstamped") if data is None else compare(decode_stamp(data), stamp_model(model))
