@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.sizes import Size
 from benchmarks.tasks import COPY, OURS, Task
 
-TIME_COLUMNS = ("task", "contestant", "median s", "ratio to ours", "ratio to cp", "peak MB", "target", "met?")
+TIME_COLUMNS = ("task", "contestant", "runs", "median s", "ratio to ours", "ratio to cp", "peak MB", "target", "met?")
 SIZE_COLUMNS = ("model", "bytes", "compact", "repack", "compact / before", "compact / repack")
 
 
@@ -17,6 +17,7 @@ class Row:
 
     task: str
     contestant: str
+    runs: int
     median: float | None = None
     to_ours: float | None = None
     to_copy: float | None = None
@@ -30,7 +31,16 @@ class Row:
         median = self.note if self.median is None else f"{self.median:.3f}"
         met = "" if self.met is None else ("yes" if self.met else "NO")
         ratios = [_number(self.to_ours, ".2f"), _number(self.to_copy, ".2f")]
-        return [self.task, self.contestant, median, *ratios, _number(self.peak_mb, ".1f"), self.target, met]
+        return [
+            self.task,
+            self.contestant,
+            str(self.runs),
+            median,
+            *ratios,
+            _number(self.peak_mb, ".1f"),
+            self.target,
+            met,
+        ]
 
 
 def _number(value: float | None, form: str) -> str:
@@ -52,6 +62,7 @@ def rows(task: Task) -> list[Row]:
             Row(
                 task.title,
                 name,
+                len(task.runs.get(name, [])),
                 median,
                 _ratio(median, ours),
                 _ratio(median, copy),

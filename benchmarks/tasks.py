@@ -56,6 +56,7 @@ class Task:
     contestants: list[Contestant]
     target: Target
     output: Path | None = None
+    source: Path | None = None
     prepare: Callable[[], None] | None = None
     prepared: Path | None = None
     runs: dict[str, list[Run]] = field(default_factory=dict)
@@ -141,10 +142,11 @@ def big_tasks(programs: Programs, source: Path, folder: Path) -> list[Task]:
             ],
             Target(0.25, 1.3, COPY, peak_mb=80),
             output,
+            source,
         ),
         Task(
             f"dump-origins, {size}",
-            [programs.ours("dump-origins", embedded), *programs.rivals("operators", source)],
+            [programs.ours("dump-origins", embedded, least_lines=1), *programs.rivals("operators", source)],
             Target(0.3),
             prepare=embed,
             prepared=embedded,
@@ -166,6 +168,7 @@ def operator_tasks(programs: Programs, source: Path, folder: Path, count: int) -
             ],
             Target(0.8),
             output,
+            source,
         ),
         Task(
             f"verify, {size}",
@@ -174,7 +177,10 @@ def operator_tasks(programs: Programs, source: Path, folder: Path, count: int) -
         ),
         Task(
             f"inspect, {size}",
-            [programs.ours("inspect", source), *programs.rivals("operators", source, least_lines=count)],
+            [
+                programs.ours("inspect", source, least_lines=1),
+                *programs.rivals("operators", source, least_lines=count),
+            ],
             Target(0.6),
         ),
     ]

@@ -1,1 +1,1 @@
-"""Command line."""
+"""The command `circletool`: arguments, wording, exit statuses. All else is in `circletools`."""

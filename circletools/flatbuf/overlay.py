@@ -15,7 +15,7 @@ bytes therefore depend on the result alone, not on the edits that led there; und
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, TypeAlias, cast
@@ -41,6 +41,7 @@ _DATA_ALIGNMENT = 16  # of byte vectors: the schemas say force_align: 16, which 
 
 # What a field of a new table can hold. An int is always the position of an existing object; bytes are a raw
 # scalar, a string or a vector of scalars, according to the field; a list is a vector of tables.
+FileOffsets: TypeAlias = "Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]]"
 References: TypeAlias = "list[int | NewTable]"
 Value: TypeAlias = "int | bytes | NewTable | References"
 
@@ -91,12 +92,12 @@ def find_base(wire: Wire, schema: Schema) -> int:
 class Overlay:
     """A file together with what replaces parts of it. `root` is the root table, open for changes.
 
-    `file_offsets` names fields (table type, field name) that hold positions in the *file* (not references);
-    they stay true when a prefix moves the old file. In a NewTable they count from the start of the original
-    file. Values up to 1 mean "none". The file must have passed `walk`.
+    `file_offsets` names the fields (table type, field name) that can hold a position in the *file*, no reference:
+    its functions move the position in a field's bytes by a distance, or return None where there is none. In a
+    NewTable such positions count from the start of the original file. The file must have passed `walk`.
     """
 
-    def __init__(self, wire: Wire, schema: Schema, root: int, base: int, file_offsets: Mapping[str, str]) -> None:
+    def __init__(self, wire: Wire, schema: Schema, root: int, base: int, file_offsets: FileOffsets) -> None:
         self.wire, self.schema, self.base, self.file_offsets = wire, schema, base, file_offsets
         self._opened: dict[tuple[str, int], NewTable] = {}
         self.root = self.open(schema.root, root)
@@ -133,10 +134,13 @@ class Overlay:
             raw = bytes(memory[position : position + width])
             if item.kind != "scalar":
                 copy.fields[slot] = position + int.from_bytes(raw, "little")
-            elif at < self.base and self.file_offsets.get(type_name) == item.name:
-                copy.fields[slot] = _moved(raw, -self.base)
             else:
                 copy.fields[slot] = raw
+            mover = self.file_offsets.get((type_name, item.name))
+            if mover is not None:
+                data = raw if item.kind == "scalar" else self._data(copy.fields[slot], item)
+                moved = mover(data, -self.base if at < self.base else 0)
+                copy.fields[slot] = copy.fields[slot] if moved is None else moved
         return copy
 
     def references(self, table: NewTable, name: str) -> References:
@@ -205,6 +209,8 @@ class Overlay:
             assert isinstance(value, int | NewTable)
             target = self._union_member(owner, item) if item.kind == "union" else str(item.target)
             return self._settle_table(value, target, original)
+        if isinstance(value, bytes) and (owner.type.name, item.name) in self.file_offsets:
+            return value  # to be moved when it is written
         data = self._data(value, item)
         return original if original and self._data(original, item) == data else data
 
@@ -281,7 +287,7 @@ class _Writer:
             return known
         fields = table.type.fields
         references = {
-            item.slot: self.reference(table.fields[item.slot], item)
+            item.slot: self.reference(table, item)
             for item in fields
             if item.kind != "scalar" and item.slot in table.fields
         }
@@ -295,9 +301,7 @@ class _Writer:
                 builder.PrependUOffsetTRelative(references[item.slot])
                 builder.Slot(item.slot)
             elif item.slot in table.fields:
-                raw = cast(bytes, table.fields[item.slot])
-                if self.overlay.file_offsets.get(table.type.name) == item.name:
-                    raw = _moved(raw, self.shift)
+                raw = self.moved(table, item)
                 builder.Prep(len(raw), 0)
                 self.place(raw)
                 builder.Slot(item.slot)
@@ -311,16 +315,24 @@ class _Writer:
         self.builder.head = head
         self.builder.Bytes[head : head + len(raw)] = raw
 
-    def reference(self, value: Value, item: Field) -> int:
+    def moved(self, table: NewTable, item: Field) -> bytes:
+        """Return the bytes of a field, with a position in the file moved to where it will be."""
+        raw = cast(bytes, table.fields[item.slot])
+        mover = self.overlay.file_offsets.get((table.type.name, item.name))
+        moved = None if mover is None else mover(raw, self.shift)
+        return raw if moved is None else moved
+
+    def reference(self, table: NewTable, item: Field) -> int:
+        value = table.fields[item.slot]
         if isinstance(value, int):
             return self.offset(value)
         if isinstance(value, NewTable):
             return self.table(value)
         if isinstance(value, list):
             return self.references(value)
-        assert isinstance(value, bytes)
         if item.kind == "string":
             return int(self.builder.CreateString(value))
+        value = self.moved(table, item)
         width = item.dtype.itemsize
         self.builder.StartVector(width, len(value) // width, _DATA_ALIGNMENT if width == 1 else width)
         self.place(value)
@@ -347,9 +359,3 @@ def unknown_slots(tables: Tables) -> np.ndarray[Any, np.dtype[np.bool_]]:
     for slot in range(tables.type.slots, (most - 4) // 2):
         unknown |= tables.slot_positions(slot) != 0
     return unknown
-
-
-def _moved(raw: bytes, distance: int) -> bytes:
-    """Move a position in the file; 0 and 1 mean that there is none."""
-    position = int.from_bytes(raw, "little")
-    return raw if position <= 1 else ((position + distance) % 2**64).to_bytes(8, "little")

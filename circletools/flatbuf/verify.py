@@ -216,6 +216,8 @@ class _Walk:
         weights = np.bincount(inverse, visits, len(at)).astype(np.float64)
         vectors = vectors_at(self.wire, at, OFFSET)
         total = int(vectors.count.sum())
+        if not total:
+            return
         if total * OFFSET.itemsize > max(self.wire.size, OFFSET.itemsize * MAX_TABLES):
             raise ModelFormatError(f"vectors overlap: {total} elements do not fit into the file", location=field.name)
         if self.max_tables is not None and self.visits + float(vectors.count @ weights) > self.max_tables:

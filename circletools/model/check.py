@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from circletools.findings import Finding
 from circletools.flatbuf.columns import Tables, Vectors
 from circletools.flatbuf.verify import MAX_TABLES
+from circletools.model.external import ExternalData, external_data
 from circletools.model.model import Model
 
 _SHOWN = 20  # findings of one kind that are told one by one
@@ -102,27 +103,20 @@ def _operator_with(model: Model, options: int) -> int:
 
 def _check_external(model: Model) -> Iterator[Finding]:
     """Check that data outside the flatbuffer lies inside the file."""
-    operators = model.operator_columns
+    splits, limit = model.operator_columns.splits, model.wire.size
+    for data in external_data(model):
+        end = data.offsets.astype(np.float64) + data.sizes  # in floats, so that hostile values cannot wrap around
 
-    def operator_at(row: int) -> str:
-        return _place("operators", operators.splits, row)
+        def place(row: int, data: ExternalData = data) -> str:
+            index = int(data.rows[row])
+            return (
+                f"buffers[{index}]" if data.kind == "Buffer" else f"{_place('operators', splits, index)}.{data.kind}"
+            )
 
-    options = [operators.tables.scalars(f"large_custom_options_{name}") for name in ("offset", "size")]
-    yield from _check_ranges(model, model.buffers.offsets, model.buffers.sizes, "buffers[{}]".format)
-    yield from _check_ranges(model, options[0], options[1], _field(operator_at, "large_custom_options_offset"))
+        def message(row: int, data: ExternalData = data) -> str:
+            return f"{data.sizes[row]} bytes at {data.offsets[row]}, but the file ends at {limit}"
 
-
-def _check_ranges(
-    model: Model, offsets: NDArray[np.uint64], sizes: NDArray[np.uint64], place: Callable[[int], str]
-) -> Iterator[Finding]:
-    limit = model.wire.size
-    end = offsets.astype(np.float64) + sizes  # in floats, so that hostile values cannot wrap around
-    yield from _findings(
-        "EXTERNAL_DATA_OUTSIDE_FILE",
-        np.flatnonzero((offsets > 1) & (end > limit)),
-        place,
-        lambda row: f"{int(sizes[row])} bytes at {int(offsets[row])}, but the file ends at {limit}",
-    )
+        yield from _findings("EXTERNAL_DATA_OUTSIDE_FILE", np.flatnonzero(end > limit), place, message)
 
 
 def _field(place: Callable[[int], str], name: str) -> Callable[[int], str]:

@@ -24,13 +24,11 @@ from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.overlay import NewTable, Overlay, References, find_base
 from circletools.flatbuf.verify import check_header
 from circletools.model.check import check_indices
-from circletools.model.files import Part, Progress, Tail, same_file, write
+from circletools.model.external import FILE_OFFSETS, external_data
+from circletools.model.files import Part, Progress, Range, same_file, view, write
 from circletools.model.model import Model
 from circletools.model.pool import BufferPool
 from circletools.model.views import OperatorCode
-
-FILE_OFFSETS = {"Buffer": "offset", "Operator": "large_custom_options_offset"}
-"""Fields that count bytes from the start of the file: they move when the old file does."""
 
 _PLACEHOLDER_CODE = 127  # stands in deprecated_builtin_code (a byte) for every code from 127 on
 
@@ -79,13 +77,7 @@ class ModelEdit:
     def __init__(self, model: Model) -> None:
         """Check the model, and open its root."""
         self.model = model
-        broken = check_indices(model)
-        if broken:
-            raise EditError(
-                f"{broken[0].message}; an edit could give this index a meaning",
-                location=broken[0].location,
-                hint="`circletool verify` lists all such places",
-            )
+        check_editable(model)
         self._base = _base_of(model)
         self._overlay = Overlay(model.wire, model.schema, int(model.root.at[0]), self._base, FILE_OFFSETS)
         self._entries = [
@@ -292,7 +284,7 @@ class ModelEdit:
             follower(self)
         self._followers.clear()
         self._store_metadata()
-        tail = Tail(self.model.source, self._base)
+        tail = Range(self.model.source, self._base, self.model.wire.size)
         if not self._overlay.settle():
             return [tail]
         self._open_file_offsets()
@@ -300,9 +292,7 @@ class ModelEdit:
 
     def to_bytes(self) -> bytes:
         """Return the whole result."""
-        return b"".join(
-            part if isinstance(part, bytes) else bytes(part.source.memory[part.start :]) for part in self.parts()
-        )
+        return b"".join(map(view, self.parts()))
 
     def save(
         self, target: str | os.PathLike[str], *, in_place: bool = False, progress: Progress | None = None
@@ -328,30 +318,41 @@ class ModelEdit:
 
     def _open_file_offsets(self) -> None:
         """Write anew each table that holds a position in the file, since the file is about to move."""
-        model, overlay = self.model, self._overlay
-        if (model.buffers.offsets > 1).any():
-            self._open_with_offset(overlay.references(overlay.root, "buffers"), "Buffer")
-        operators = model.operator_columns
-        rows = np.flatnonzero(operators.tables.scalars(FILE_OFFSETS["Operator"]) > 1)
-        for subgraph in np.unique(np.searchsorted(operators.splits, rows, "right") - 1).tolist():
-            self._open_with_offset(self._list(subgraph, "operators"), "Operator")
+        splits = self.model.operator_columns.splits
+        for data in external_data(self.model):
+            for row in data.rows.tolist():
+                if data.kind == "Buffer":
+                    buffers = self._overlay.references(self._overlay.root, "buffers")
+                    if row < len(buffers):  # an edit may have dropped it
+                        self._overlay.element(buffers, "Buffer", row)
+                else:
+                    subgraph = int(np.searchsorted(splits, row, "right")) - 1
+                    operators = self._list(subgraph, "operators")
+                    self._overlay.element(operators, "Operator", row - int(splits[subgraph]))
 
-    def _open_with_offset(self, references: References, type_name: str) -> None:
-        old = [index for index, table in enumerate(references) if isinstance(table, int)]
-        at = np.array([references[index] for index in old], np.int64)
-        offsets = Tables(self.model.wire, self.model.schema.tables[type_name], at).scalars(FILE_OFFSETS[type_name])
-        for row in np.flatnonzero(offsets > 1).tolist():
-            self._overlay.element(references, type_name, old[row])
+
+def check_editable(model: Model) -> None:
+    """Raise ModelFormatError for a broken structure, EditError for an index that leads nowhere."""
+    broken = check_indices(model)
+    if broken:
+        raise EditError(
+            f"{broken[0].message}; an edit could give this index a meaning",
+            location=broken[0].location,
+            hint="`circletool verify` lists all such places",
+        )
 
 
 def _base_of(model: Model) -> int:
     """Return where the original file begins, having checked that it can do without the prefix."""
     base = find_base(model.wire, model.schema)
     if base:
-        for name, tables in model.reachable.tables.items():
-            old = tables.take(tables.at >= base)
-            if (old.vtable < base).any() or (name in FILE_OFFSETS and (old.scalars(FILE_OFFSETS[name]) > 1).any()):
+        for tables in model.reachable.tables.values():
+            if (tables.vtable[tables.at >= base] < base).any():
                 return 0
+        for data in external_data(model):
+            tables = model.buffers.tables if data.kind == "Buffer" else model.operator_columns.tables
+            if (tables.at[data.rows] >= base).any() or (data.offsets < base).any():
+                return 0  # such a table would have been written into the prefix
     return base
 
 

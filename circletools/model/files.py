@@ -70,18 +70,24 @@ def _map(file: BinaryIO, name: str) -> Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
-    """The bytes of `source` from `start` to its end, to be copied by the kernel where it can."""
+class Range:
+    """The bytes of `source` from `start` to `end`, to be copied by the kernel where it can."""
 
     source: Source
     start: int
+    end: int
 
     def __len__(self) -> int:
         """Return the number of bytes."""
-        return len(self.source.memory) - self.start
+        return self.end - self.start
 
 
-Part = bytes | Tail
+Part = bytes | Range
+
+
+def view(part: Part) -> memoryview:
+    """Return the bytes of a part without copying them."""
+    return memoryview(part) if isinstance(part, bytes) else part.source.memory[part.start : part.end]
 
 
 def write(
@@ -114,6 +120,14 @@ def write(
         raise EditError(f"cannot write it: {error.strerror}", location=name) from error
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory and its parents, unless it is there. Raises EditError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EditError(f"cannot make the directory: {error.strerror}", location=str(path)) from error
+
+
 def same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:
     """Say whether two names are one existing file."""
     try:
@@ -124,7 +138,7 @@ def same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> 
 
 def _stream(stream: BinaryIO, parts: Sequence[Part]) -> None:
     for part in parts:
-        stream.write(part if isinstance(part, bytes) else part.source.memory[part.start :])
+        stream.write(view(part))
     stream.flush()
 
 
@@ -168,16 +182,16 @@ def _fill(file: BinaryIO, parts: Sequence[Part], progress: Progress | None) -> N
 def _copy(part: Part, file: BinaryIO, at: int) -> Iterator[int]:
     """Write one part at offset `at`; yield the offset reached after each step."""
     end = at + len(part)
-    if isinstance(part, Tail) and part.source.file is not None:
+    if isinstance(part, Range) and part.source.file is not None:
         source = part.source.file.fileno()
-        for start, stop in _data_ranges(source, part.start, part.start + len(part)):
+        for start, stop in _data_ranges(source, part.start, part.end):
             position = start
             while position < stop:
                 moved = position - part.start + at
                 position += _kernel_copy(source, position, file.fileno(), moved, min(_CHUNK_BYTES, stop - position))
                 yield position - part.start + at
     else:
-        memory = part.source.memory[part.start :] if isinstance(part, Tail) else memoryview(part)
+        memory = view(part)
         position = 0
         while position < len(memory):
             position += os.pwrite(file.fileno(), memory[position : position + _CHUNK_BYTES], at + position)

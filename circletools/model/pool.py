@@ -22,7 +22,7 @@ class BufferPool:
         self._overlay, self._original = overlay, original
         self._buffers = overlay.references(overlay.root, "buffers")
         named = np.bincount(model.tensor_columns.buffers, minlength=len(model.buffers))
-        self._named: list[int] = named.tolist()
+        self._named: list[int] = named[: len(model.buffers)].tolist()
         for entry in model.metadata:
             self._named[entry.buffer] += 1
         self._empty = [*(model.buffers.data.count == 0).tolist()]
@@ -73,7 +73,10 @@ class BufferPool:
 
     def trim(self) -> None:
         """Drop free places at the end."""
-        while len(self._buffers) > self._original and self._is_free(len(self._buffers) - 1):
+        # Alone, a sentinel that was added is not needed either.
+        while len(self._buffers) > self._original and (
+            self._is_free(len(self._buffers) - 1) or len(self._buffers) == 1
+        ):
             self._buffers.pop()
             self._named.pop()
             self._empty.pop()

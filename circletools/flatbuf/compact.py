@@ -1,0 +1,360 @@
+"""A flatbuffer written anew and minimal: what is reachable, equal values once, nothing else.
+
+Like the walk, it works on all tables of one type at once. Tables with the same fields get the same vtable and
+stand side by side, so that writing them is one assignment for each field. The order makes every reference
+point forward: the header, the vtables, then for each type (users before used) its tables and their vectors of
+references, at last strings and vectors of scalars. Within that, everything stands in the order in which a walk
+from the root meets it, so that the result does not depend on how the old file was laid out:
+
+    [root offset, identifier][vtables]([tables of a type][their vectors of references])*[strings, vectors]
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import EditError
+from circletools.flatbuf.columns import Positions, Tables, Wire, vectors_at
+from circletools.flatbuf.overlay import FileOffsets, unknown_slots
+from circletools.flatbuf.schema import OFFSET, Field, Schema
+from circletools.flatbuf.verify import Reachable
+
+_HEADER_BYTES = 8
+_COUNT_BYTES = 4
+_DATA_ALIGNMENT = 16  # of byte vectors: the schemas say force_align: 16
+_STREAMED_BYTES = 1 << 16  # longer data is not copied through memory
+
+Chunk = bytes | tuple[int, int]
+"""Bytes, or a range (start, end) of the old file."""
+
+
+def compact(
+    wire: Wire, schema: Schema, reachable: Reachable, file_offsets: FileOffsets, moved: int
+) -> Iterator[Chunk]:
+    """Yield the flatbuffer, minimal. Positions in the file (see `Overlay`) are moved by `moved` bytes.
+
+    Raises EditError when a table has a field that the schema does not know: it could not be carried.
+    """
+    return _Compaction(wire, schema, reachable, file_offsets, moved).chunks()
+
+
+@dataclass(slots=True)
+class _Group:
+    """Tables of one type with the same fields: `rows` of the type's tables, and where the first one goes."""
+
+    rows: NDArray[np.int64]
+    fields: list[tuple[Field, int]]  # with the field's offset in the table
+    size: int
+    alignment: int
+    start: int = 0
+
+    @property
+    def stride(self) -> int:
+        return _align(self.size, self.alignment)
+
+
+@dataclass(slots=True)
+class _Leaf:
+    """A string or a vector of scalars: its element count, and its bytes in the old file or `data` instead."""
+
+    count: int
+    start: int
+    length: int
+    alignment: int  # of the first element
+    text: bool
+    data: bytes | None = None
+
+    @property
+    def size(self) -> int:
+        return _COUNT_BYTES + self.length + self.text
+
+
+class _Compaction:
+    def __init__(
+        self, wire: Wire, schema: Schema, reachable: Reachable, file_offsets: FileOffsets, moved: int
+    ) -> None:
+        self.wire, self.schema, self.tables = wire, schema, reachable.tables
+        self.file_offsets, self.moved = file_offsets, moved
+        self.vtables: dict[bytes, int] = {}
+        self.groups: dict[str, list[_Group]] = {}
+        self.met: defaultdict[str, list[NDArray[np.int64]]] = defaultdict(list)  # type -> rows as the walk meets them
+        self.new_at: dict[str, Positions] = {}  # type -> new position of each table
+        self.vectors: dict[tuple[str, str], tuple[Positions, Positions]] = {}  # (type, field) -> old, new positions
+        self.leaves: dict[tuple[str, str], tuple[Positions, NDArray[np.int64]]] = {}  # -> old positions, leaf index
+        self.known: dict[tuple[bool, int, int, bytes], int] = {}  # what a leaf holds -> its index
+        self.leaf_list: list[_Leaf] = []
+        self.leaf_at: list[int] = []
+
+    def chunks(self) -> Iterator[Chunk]:
+        for name, tables in self.tables.items():
+            if unknown_slots(tables).any():
+                raise EditError(
+                    f"a {name} has a field that the {self.schema.format} schema does not know",
+                    hint="the file was written with a newer schema; compacting it would lose the field",
+                )
+        self.met[self.schema.root].append(np.zeros(1, np.int64))
+        for name in self.schema.order:
+            if name in self.tables:
+                self.arrange(self.tables[name], _first_met(np.concatenate(self.met[name])))
+        end = self.place_structure()
+        order = self.place_leaves(end)
+        out = np.zeros(end, np.uint8)
+        self.write_structure(out)
+        yield out.tobytes()
+        yield from self.write_leaves(end, order)
+
+    def arrange(self, tables: Tables, order: NDArray[np.int64]) -> None:
+        """Group the tables of a type, and follow what they refer to, in the order in which they were met."""
+        name = tables.type.name
+        self.groups[name] = list(self.group(tables, order))
+        ordered = tables.take(order)
+        for item in tables.type.fields:
+            if item.kind == "scalar":
+                continue
+            targets = ordered.targets(item.name)
+            if item.kind in ("table", "union"):
+                for member, at in self.members(ordered, item, targets):
+                    self.met[member].append(np.searchsorted(self.tables[member].at, at))
+                continue
+            met = _first_met(targets[targets != 0])
+            if item.kind == "vector" and item.target is not None:
+                elements = vectors_at(self.wire, met, OFFSET).element_positions()
+                self.vectors[name, item.name] = (met, np.zeros(len(met), np.int64))
+                if len(elements):
+                    at = elements + self.wire.gather(elements, OFFSET)
+                    self.met[item.target].append(np.searchsorted(self.tables[item.target].at, at))
+            else:
+                self.collect_leaves(name, item, met)
+
+    def members(self, tables: Tables, item: Field, targets: Positions) -> Iterator[tuple[str, Positions]]:
+        """Yield the table types that a reference field leads to, each with the positions."""
+        if item.kind == "table":
+            if targets.any():
+                yield str(item.target), targets[targets != 0]
+            return
+        codes = self.codes(tables, item)
+        for code in np.unique(codes[targets != 0]).tolist():
+            yield self.member(tables, item, code), targets[(codes == code) & (targets != 0)]
+
+    def codes(self, tables: Tables, item: Field) -> NDArray[np.uint8]:
+        return tables.scalars(next(other.name for other in tables.type.fields if other.slot == item.type_slot))
+
+    def member(self, tables: Tables, item: Field, code: int) -> str:
+        member = self.schema.unions[str(item.target)].get(code)
+        if member is None:
+            raise EditError(f"{tables.type.name}.{item.name} has the unknown union code {code}")
+        return member
+
+    def group(self, tables: Tables, order: NDArray[np.int64]) -> Iterator[_Group]:
+        """Split the tables of a type by which fields they have."""
+        present = np.zeros(len(tables), np.int64)
+        for item in tables.type.fields:
+            present |= (tables.slot_positions(item.slot) != 0).astype(np.int64) << item.slot
+        for mask in np.unique(present).tolist():
+            fields = [item for item in tables.type.fields if mask >> item.slot & 1]
+            group = _layout(order[present[order] == mask], fields)
+            self.vtables.setdefault(_vtable(group), 0)
+            yield group
+
+    def place_structure(self) -> int:
+        """Give every vtable, table and vector of references its place; return where they end."""
+        at = _HEADER_BYTES
+        for vtable in self.vtables:
+            self.vtables[vtable] = at
+            at += len(vtable)
+        for name in self.groups:
+            self.new_at[name] = np.zeros(len(self.tables[name]), np.int64)
+            for group in self.groups[name]:
+                group.start = at = _align(at, group.alignment)
+                self.new_at[name][group.rows] = at + np.arange(len(group.rows)) * group.stride
+                at += len(group.rows) * group.stride
+            for (owner, _), (old, new) in self.vectors.items():
+                if owner == name:
+                    at = _align(at, OFFSET.itemsize)
+                    bytes_each = _COUNT_BYTES + vectors_at(self.wire, old, OFFSET).count * OFFSET.itemsize
+                    new[:] = at + np.cumsum(bytes_each) - bytes_each
+                    at += int(bytes_each.sum())
+        return _align(at, OFFSET.itemsize)
+
+    def collect_leaves(self, name: str, item: Field, met: Positions) -> None:
+        """List the strings or vectors of scalars of a field, those with equal contents once."""
+        text = item.kind == "string"
+        width = 1 if text else item.dtype.itemsize
+        mover = self.file_offsets.get((name, item.name))
+        vectors = vectors_at(self.wire, met, np.dtype("u1") if text else item.dtype)
+        indices = []
+        for start, count in zip(vectors.start.tolist(), vectors.count.tolist(), strict=True):
+            length = count * width
+            alignment = _DATA_ALIGNMENT if width == 1 and not text and count else width
+            moved = None if mover is None else mover(bytes(self.wire.memory[start : start + length]), self.moved)
+            leaf = _Leaf(count, start, length, alignment, text, moved)
+            key = (text, alignment, length, self.digest(start, length) if moved is None else moved)
+            indices.append(self.known.setdefault(key, len(self.leaf_list)))
+            if indices[-1] == len(self.leaf_list):
+                self.leaf_list.append(leaf)
+        by_position = np.argsort(met)
+        self.leaves[name, item.name] = (met[by_position], np.array(indices, np.int64)[by_position])
+
+    def digest(self, start: int, length: int) -> bytes:
+        data = self.wire.memory[start : start + length]
+        return bytes(data) if length <= blake2b.MAX_DIGEST_SIZE else blake2b(data).digest()
+
+    def place_leaves(self, at: int) -> list[int]:
+        """Give every leaf its place; small ones fill the gaps in front of aligned ones. Return their order."""
+        fillers: defaultdict[int, list[int]] = defaultdict(list)
+        aligned, plain = [], []
+        for index, leaf in enumerate(self.leaf_list):
+            if leaf.alignment > OFFSET.itemsize:
+                aligned.append(index)
+            elif _align(leaf.size, 4) < _DATA_ALIGNMENT:
+                fillers[_align(leaf.size, 4)].append(index)
+            else:
+                plain.append(index)
+        aligned.sort(key=lambda index: -self.leaf_list[index].alignment)
+        self.leaf_at = [0] * len(self.leaf_list)
+        order: list[int] = []
+
+        def put(index: int, position: int) -> int:
+            self.leaf_at[index] = position
+            order.append(index)
+            return position + self.leaf_list[index].size
+
+        for index in aligned:
+            at = _align(at, OFFSET.itemsize)
+            target = _align(at + _COUNT_BYTES, self.leaf_list[index].alignment) - _COUNT_BYTES
+            for size in (12, 8, 4):
+                while target - at >= size and fillers[size]:
+                    at = _align(put(fillers[size].pop(), at), OFFSET.itemsize)
+            at = put(index, target)
+        for index in (*plain, *(index for pool in fillers.values() for index in pool)):
+            at = put(index, _align(at, OFFSET.itemsize))
+        return order
+
+    def write_structure(self, out: NDArray[np.uint8]) -> None:
+        root = int(self.new_at[self.schema.root][0])
+        out[:_HEADER_BYTES] = np.frombuffer(root.to_bytes(4, "little") + self.schema.identifier, np.uint8)
+        for vtable, at in self.vtables.items():
+            out[at : at + len(vtable)] = np.frombuffer(vtable, np.uint8)
+        for name, groups in self.groups.items():
+            for group in groups:
+                self.write_group(out, self.tables[name].take(group.rows), group)
+        for (name, field), (old, new) in self.vectors.items():
+            target = str(self.schema.tables[name].by_name[field].target)
+            vectors = vectors_at(self.wire, old, OFFSET)
+            _store(out, new, vectors.count, OFFSET)
+            elements = vectors.element_positions()
+            places = np.repeat(new + _COUNT_BYTES - vectors.start, vectors.count) + elements
+            _store(
+                out, places, self.moved_tables(target, elements + self.wire.gather(elements, OFFSET)) - places, OFFSET
+            )
+
+    def write_group(self, out: NDArray[np.uint8], tables: Tables, group: _Group) -> None:
+        at = group.start + np.arange(len(group.rows), dtype=np.int64) * group.stride
+        _store(out, at, at - self.vtables[_vtable(group)], np.dtype("<i4"))
+        for item, offset in group.fields:
+            if item.kind == "scalar":
+                values = tables.scalars(item.name)
+                mover = self.file_offsets.get((tables.type.name, item.name))
+                if mover is not None:
+                    values = self.moved_values(values, mover)
+                _store(out, at + offset, values, item.dtype)
+            else:
+                _store(out, at + offset, self.moved_targets(tables, item) - at - offset, OFFSET)
+
+    def moved_values(self, values: NDArray[Any], mover: Callable[[bytes, int], bytes | None]) -> NDArray[Any]:
+        moved = values.copy()
+        for row in np.flatnonzero(values).tolist():
+            raw = mover(values[row].tobytes(), self.moved)
+            if raw is not None:
+                moved[row] = np.frombuffer(raw, values.dtype)[0]
+        return moved
+
+    def moved_tables(self, name: str, old: Positions) -> Positions:
+        """Return the new positions of tables."""
+        if not len(old):  # an empty vector: there may be no such table at all
+            return old
+        return self.new_at[name][np.searchsorted(self.tables[name].at, old)]
+
+    def moved_targets(self, tables: Tables, item: Field) -> Positions:
+        """Return the new position of what a reference field leads to, for tables that all have it."""
+        old, key = tables.targets(item.name), (tables.type.name, item.name)
+        if key in self.leaves:
+            known, indices = self.leaves[key]
+            return np.array(self.leaf_at, np.int64)[indices[np.searchsorted(known, old)]]
+        if key in self.vectors:
+            known, new = self.vectors[key]
+            by_position = np.argsort(known)
+            return new[by_position][np.searchsorted(known[by_position], old)]
+        if item.kind == "table":
+            return self.moved_tables(str(item.target), old)
+        codes, new = self.codes(tables, item), np.zeros(len(old), np.int64)
+        for code in np.unique(codes).tolist():
+            here = codes == code
+            new[here] = self.moved_tables(self.member(tables, item, code), old[here])
+        return new
+
+    def write_leaves(self, at: int, order: list[int]) -> Iterator[Chunk]:
+        buffer = bytearray()
+        for index in order:
+            leaf = self.leaf_list[index]
+            buffer += bytes(self.leaf_at[index] - at) + leaf.count.to_bytes(_COUNT_BYTES, "little")
+            end = leaf.start + leaf.length
+            if leaf.data is not None:
+                buffer += leaf.data
+            elif leaf.length > _STREAMED_BYTES:
+                yield bytes(buffer)
+                yield (leaf.start, end)
+                buffer = bytearray()
+            else:
+                buffer += self.wire.memory[leaf.start : end]
+            buffer += bytes(leaf.text)
+            at = self.leaf_at[index] + leaf.size
+        yield bytes(buffer)
+
+
+def _first_met(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the distinct values in the order of their first appearance."""
+    _, first = np.unique(values, return_index=True)
+    return values[np.sort(first)]
+
+
+def _align(position: int, alignment: int) -> int:
+    return (position + alignment - 1) // alignment * alignment
+
+
+def _layout(rows: NDArray[np.int64], fields: list[Field]) -> _Group:
+    """Place the fields of a table behind its vtable offset with as little padding as there can be."""
+    widths = {item: item.dtype.itemsize if item.kind == "scalar" else OFFSET.itemsize for item in fields}
+    order = sorted(fields, key=lambda item: (-widths[item], item.slot))
+    placed, end = [], 4
+    while order:
+        # The first field that needs no padding here, else the widest.
+        item = next((item for item in order if end % widths[item] == 0), order[0])
+        order.remove(item)
+        end = _align(end, widths[item])
+        placed.append((item, end))
+        end += widths[item]
+    return _Group(rows, placed, end, max(4, *widths.values()) if widths else 4)
+
+
+def _vtable(group: _Group) -> bytes:
+    slots = max((item.slot for item, _ in group.fields), default=-1) + 1
+    vtable = np.zeros(2 + slots, "<u2")
+    vtable[:2] = 4 + 2 * slots, group.size
+    for item, offset in group.fields:
+        vtable[2 + item.slot] = offset
+    return vtable.tobytes()
+
+
+def _store(out: NDArray[np.uint8], at: Positions, values: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    if len(at):
+        width = dtype.itemsize
+        every_byte: NDArray[Any] = np.ndarray((len(out) - width + 1,), dtype, out.data, 0, (1,))
+        every_byte[at] = values.astype(dtype)

@@ -1,0 +1,63 @@
+"""Compacting a model file: a minimal flatbuffer, the external data, and what stands behind."""
+
+from __future__ import annotations
+
+import os
+
+from circletools.errors import UsageError
+from circletools.flatbuf.columns import Wire
+from circletools.flatbuf.compact import compact as compact_flatbuffer
+from circletools.flatbuf.overlay import find_base
+from circletools.flatbuf.verify import walk
+from circletools.model.edit import check_editable
+from circletools.model.external import FILE_OFFSETS, external_data
+from circletools.model.files import Part, Progress, Range, same_file, write
+from circletools.model.model import Model
+
+_EXTERNAL_ALIGNMENT = 64  # external data keeps its alignment up to this
+
+
+def compact(
+    model: Model, target: str | os.PathLike[str], *, in_place: bool = False, progress: Progress | None = None
+) -> int:
+    """Write the model to `target` as a minimal file; return its size in bytes.
+
+    Raises EditError when it has fields that the schema does not know, UsageError when the target is the file being
+    read and `in_place` is not set.
+    """
+    path = model.source.path
+    if path is not None and not in_place and same_file(path, target):
+        raise UsageError("input and output are the same file", location=os.fspath(target), hint="use --in-place")
+    parts = compact_parts(model)
+    write(target, parts, like=path, progress=progress)
+    return sum(len(part) for part in parts)
+
+
+def compact_parts(model: Model) -> list[Part]:
+    """Return the minimal file as bytes and ranges of the old one."""
+    check_editable(model)
+    parts = _flatbuffer(model, 0)
+    size = sum(len(part) for part in parts)
+    start, external = _rest(model)
+    if external:
+        padding = (start - size) % _EXTERNAL_ALIGNMENT
+        parts = [*_flatbuffer(model, size + padding - start), bytes(padding)]
+    return [*parts, Range(model.source, start, model.wire.size)]
+
+
+def _flatbuffer(model: Model, moved: int) -> list[Part]:
+    chunks = compact_flatbuffer(model.wire, model.schema, model.reachable, FILE_OFFSETS, moved)
+    return [chunk if isinstance(chunk, bytes) else Range(model.source, *chunk) for chunk in chunks]
+
+
+def _rest(model: Model) -> tuple[int, bool]:
+    """Return from where on the file is kept as it is, and whether external data lies there."""
+    first = min((int(data.offsets.min()) for data in external_data(model)), default=None)
+    if first is not None:
+        return first, True
+    end, base = model.reachable.end, find_base(model.wire, model.schema)
+    if base:
+        # What the original file had at its end and no longer uses is not "behind the flatbuffer".
+        end = max(end, base + walk(Wire(model.wire.memory[base:]), model.schema, max_tables=None).end)
+    behind = model.wire.data[end:]
+    return (end, False) if behind.any() else (model.wire.size, False)

@@ -1,0 +1,95 @@
+"""Data outside the flatbuffer: positions in the *file*, which an edit moves.
+
+    Buffer.offset, size                               large constants
+    Operator.large_custom_options_offset, _size       large custom options
+    `bytecode_offset`, `bytecode_size`                compiled NPU programs that LiteRT appends to the file: fields
+                                                      of a FlexBuffers map in Operator.custom_options
+
+Positions up to 1 mean "none", the schema's convention.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flatbuffers import flexbuffers
+from numpy.typing import NDArray
+
+from circletools.model.model import Model
+
+_BYTECODE_OFFSET, _BYTECODE_SIZE = "bytecode_offset", "bytecode_size"
+_UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OverflowError, struct.error)
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalData:
+    """Ranges of one kind: `rows` of the buffers, or of the operators of all subgraphs; in bytes of the file."""
+
+    kind: str
+    rows: NDArray[np.int64]
+    offsets: NDArray[np.uint64]
+    sizes: NDArray[np.uint64]
+
+
+def external_data(model: Model) -> Iterator[ExternalData]:
+    """Yield the ranges of each kind that a model has outside its flatbuffer."""
+    tables = model.operator_columns.tables
+    for kind, offsets, sizes in (
+        ("Buffer", model.buffers.offsets, model.buffers.sizes),
+        (
+            "large_custom_options",
+            tables.scalars("large_custom_options_offset"),
+            tables.scalars("large_custom_options_size"),
+        ),
+    ):
+        rows = np.flatnonzero(offsets > 1)
+        if rows.size:
+            yield ExternalData(kind, rows, offsets[rows], sizes[rows])
+    options = tables.vectors("custom_options")
+    programs = [
+        (row, *place)
+        for row in np.flatnonzero(options.count).tolist()
+        if (place := _bytecode(options.row(row).tobytes())) is not None
+    ]
+    if programs:
+        columns = np.array(programs, np.uint64).T
+        yield ExternalData("bytecode", columns[0].astype(np.int64), columns[1], columns[2])
+
+
+def _bytecode(options: bytes) -> tuple[int, int] | None:
+    """Return offset and size of a compiled program, None where the options name none."""
+    if _BYTECODE_OFFSET.encode() not in options:
+        return None
+    try:
+        fields = flexbuffers.GetRoot(options).AsMap
+        offset, size = (int(fields[name].AsInt) for name in (_BYTECODE_OFFSET, _BYTECODE_SIZE))
+    except _UNREADABLE:
+        return None
+    return (offset, size) if offset > 1 and size >= 0 and offset + size < 1 << 63 else None
+
+
+def _move_position(raw: bytes, distance: int) -> bytes:
+    position = int.from_bytes(raw, "little")
+    return raw if position <= 1 else ((position + distance) % 2**64).to_bytes(8, "little")
+
+
+def _move_bytecode(options: bytes, distance: int) -> bytes | None:
+    place = _bytecode(options)
+    if place is None:
+        return None
+    moved = bytearray(options)
+    # LiteRT writes the position eight bytes wide, so that it can be set once the file is laid out.
+    fields: Any = flexbuffers.GetRoot(moved).AsMap
+    return bytes(moved) if fields[_BYTECODE_OFFSET].MutateInt(place[0] + distance) else None
+
+
+FILE_OFFSETS: Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]] = {
+    ("Buffer", "offset"): _move_position,
+    ("Operator", "large_custom_options_offset"): _move_position,
+    ("Operator", "custom_options"): _move_bytecode,
+}
+"""(table type, field) -> a function that moves the position in its bytes; None where there is none."""

@@ -1,0 +1,129 @@
+"""Origins as JSON and CSV: what `dump-origins` writes and `--origins` reads.
+
+JSON: {"sources": [{"id", "name"}], "operators": [{"subgraph", "operator_index", "sources": [id]}]}; further
+fields are for people and ignored. CSV: one row for each pair of operator and source, with the columns
+`subgraph, operator_index, source_id, source_name`; a row without operator_index only names a source.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from circletools.errors import InvalidInputError
+from circletools.origin.algebra import Origin
+from circletools.origin.read import Origins
+
+CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "source_id", "source_name")
+
+
+def parse_origins(text: str, name: str) -> Origins:
+    """Read a document by the ending of its name, `.csv` or JSON. Raises InvalidInputError with the line or place."""
+    return parse_csv(text, name) if name.lower().endswith(".csv") else parse_json(text, name)
+
+
+def parse_json(text: str, name: str = "JSON") -> Origins:
+    """Read a JSON document. Raises InvalidInputError."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", 1)
+        raise InvalidInputError(f"not JSON: {error}", location=f"{name}:{line}") from error
+    collected = _Collected(name)
+    for index, source in enumerate(_items(document, "sources", name)):
+        place = f"sources[{index}]"
+        collected.source(
+            _number(source, "id", f"{name}: {place}"), _string(source, "name", f"{name}: {place}"), place
+        )
+    for index, operator in enumerate(_items(document, "operators", name)):
+        place = f"{name}: operators[{index}]"
+        subgraph = _number(operator, "subgraph", place) if "subgraph" in operator else 0
+        operator_index = _number(operator, "operator_index", place)
+        sources = operator.get("sources", [])
+        if not isinstance(sources, list):
+            raise InvalidInputError("`sources` must be a list of ids", location=place)
+        for source in sources:
+            collected.pair(subgraph, operator_index, _whole(source, "a source id", place), place)
+    return collected.origins()
+
+
+def parse_csv(text: str, name: str = "CSV") -> Origins:
+    """Read a CSV document with a header line. Raises InvalidInputError."""
+    rows = csv.DictReader(io.StringIO(text))
+    missing = {"operator_index", "source_id", "source_name"} - set(rows.fieldnames or ())
+    if missing:
+        raise InvalidInputError(f"no column {', '.join(sorted(missing))} in the header line", location=f"{name}:1")
+    collected = _Collected(name)
+    try:
+        for row in rows:
+            place = f"{name}:{rows.line_num}"
+            if not row["source_id"]:
+                continue  # an operator without a source
+            source = _whole(row["source_id"], "source_id", place)
+            if source not in collected.sources:
+                collected.source(source, row["source_name"] or "", place)
+            elif collected.sources[source] != row["source_name"]:
+                raise InvalidInputError(f"source {source} has two names", location=place)
+            if row["operator_index"]:
+                subgraph = _whole(row.get("subgraph") or "0", "subgraph", place)
+                collected.pair(subgraph, _whole(row["operator_index"], "operator_index", place), source, place)
+    except csv.Error as error:
+        raise InvalidInputError(f"not CSV: {error}", location=f"{name}:{rows.line_num}") from error
+    return collected.origins()
+
+
+class _Collected:
+    """Sources and pairs as they are read."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.sources: dict[int, str] = {}
+        self.subgraphs: dict[int, dict[int, Origin]] = {}
+
+    def source(self, source: int, name: str, place: str) -> None:
+        if source in self.sources:
+            raise InvalidInputError(f"source {source} is listed twice", location=f"{self.name}: {place}")
+        self.sources[source] = name
+
+    def pair(self, subgraph: int, operator: int, source: int, place: str) -> None:
+        if source not in self.sources:
+            raise InvalidInputError(f"source {source} is not listed", location=place)
+        operators = self.subgraphs.setdefault(subgraph, {})
+        operators[operator] = operators.get(operator, frozenset()) | {source}
+
+    def origins(self) -> Origins:
+        count = max(self.subgraphs, default=0) + 1
+        if count > 1 << 20:
+            raise InvalidInputError(f"subgraph {count - 1} is out of all proportion", location=self.name)
+        return Origins(self.sources, tuple(self.subgraphs.get(index, {}) for index in range(count)))
+
+
+def _items(document: Any, key: str, name: str) -> list[Mapping[str, Any]]:
+    items = document.get(key) if isinstance(document, dict) else None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise InvalidInputError(f"`{key}` must be a list of objects", location=name, hint="see docs/formats.md")
+    return items
+
+
+def _number(item: Mapping[str, Any], key: str, place: str) -> int:
+    if key not in item:
+        raise InvalidInputError(f"`{key}` is missing", location=place)
+    return _whole(item[key], f"`{key}`", place)
+
+
+def _whole(value: Any, what: str, place: str) -> int:
+    number = (
+        int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12 else value
+    )
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 32:
+        raise InvalidInputError(f"{what} must be a whole number below 2^32, not {value!r}", location=place)
+    return number
+
+
+def _string(item: Mapping[str, Any], key: str, place: str) -> str:
+    if not isinstance(item.get(key), str):
+        raise InvalidInputError(f"`{key}` must be a string", location=place)
+    return str(item[key])

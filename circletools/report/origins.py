@@ -1,0 +1,168 @@
+"""Origins for people and programs: text, JSON, CSV, and the selection of what to show."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from circletools.errors import UsageError
+from circletools.model import Model
+from circletools.origin.algebra import UNKNOWN, Origin
+from circletools.origin.exchange import CSV_COLUMNS
+from circletools.origin.read import Origins
+from circletools.origin.stamp import Freshness
+from circletools.report import SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which operators and sources to show; None takes all. `source` is a regular expression, searched in names."""
+
+    operators: frozenset[int] | None = None
+    source: re.Pattern[str] | None = None
+    subgraph: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRow:
+    """An operator as it is shown."""
+
+    subgraph: int
+    index: int
+    code: str
+    output: str
+    origin: Origin
+
+
+def parse_ranges(text: str) -> frozenset[int]:
+    """Read `0-10,15`. Raises UsageError."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if last < first:
+            raise UsageError(f"{part!r} is no operator index or range", hint="write them as in 0-10,15")
+        numbers.update(range(first, last + 1))
+    return frozenset(numbers)
+
+
+def operator_rows(model: Model, origins: Origins, selection: Selection) -> list[OperatorRow]:
+    """Return the selected operators. Raises UsageError for a subgraph that does not exist."""
+    count = len(model.subgraphs)
+    if selection.subgraph is not None and selection.subgraph >= count:
+        raise UsageError(f"subgraph {selection.subgraph} does not exist; there are {count}")
+    shown = range(count) if selection.subgraph is None else [selection.subgraph]
+    wanted = selected_sources(origins, selection)
+    rows = []
+    for subgraph in shown:
+        names = [code.name for code in model.operator_codes]
+        codes = model.subgraphs[subgraph].operators.code_indices()
+        for index, (code, outputs) in enumerate(zip(codes, model.output_names(subgraph), strict=True)):
+            if selection.operators is not None and index not in selection.operators:
+                continue
+            origin = origins.of(subgraph, index) if origins.operators else UNKNOWN
+            if selection.source is None or origin & wanted:
+                output = outputs[0].decode("utf-8", "surrogateescape") if outputs else ""
+                rows.append(OperatorRow(subgraph, index, names[code], output, origin))
+    return rows
+
+
+def selected_sources(origins: Origins, selection: Selection) -> frozenset[int]:
+    """Return the ids of the sources whose names match."""
+    pattern = selection.source
+    return frozenset(source for source, name in origins.sources.items() if pattern is None or pattern.search(name))
+
+
+def origins_json(model: Model, origins: Origins, freshness: Freshness | None, selection: Selection) -> dict[str, Any]:
+    """Return the JSON document; `embed-origins --origins` accepts it."""
+    rows = operator_rows(model, origins, selection)
+    inverse: dict[int, list[dict[str, int]]] = {source: [] for source in sorted(selected_sources(origins, selection))}
+    for row in rows:
+        for source in row.origin & inverse.keys():
+            inverse[source].append({"subgraph": row.subgraph, "operator_index": row.index})
+    sources = {*inverse, *(source for row in rows for source in row.origin)}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "format": model.format,
+        "freshness": _freshness_json(freshness),
+        "scope": origins.scope,
+        "sources": [
+            {"id": source, "name": origins.sources[source], "operators": inverse.get(source, [])}
+            for source in sorted(sources)
+        ],
+        "operators": [
+            {
+                "subgraph": row.subgraph,
+                "operator_index": row.index,
+                "code": row.code,
+                "output": row.output,
+                "sources": sorted(row.origin),
+            }
+            for row in rows
+        ],
+    }
+
+
+def _freshness_json(freshness: Freshness | None) -> dict[str, Any]:
+    if freshness is None:
+        return {"state": "absent"}
+    document: dict[str, Any] = {"state": freshness.state}
+    if freshness.state == "stale":
+        document |= {
+            "subgraph": freshness.subgraph,
+            "operator_index": freshness.operator,
+            "reason": freshness.reason,
+        }
+    return document
+
+
+def origins_csv(model: Model, origins: Origins, selection: Selection) -> str:
+    """Return one line for each pair of operator and source, and one for each that has no partner."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    rows = operator_rows(model, origins, selection)
+    for row in rows:
+        for source in sorted(row.origin):
+            writer.writerow([row.subgraph, row.index, row.code, row.output, source, origins.sources[source]])
+        if not row.origin:
+            writer.writerow([row.subgraph, row.index, row.code, row.output, "", ""])
+    shown = UNKNOWN.union(*(row.origin for row in rows))
+    for source in sorted(selected_sources(origins, selection) - shown):
+        writer.writerow(["", "", "", "", source, origins.sources[source]])
+    return stream.getvalue()
+
+
+def origins_text(model: Model, origins: Origins, selection: Selection) -> Iterator[str]:
+    """Yield the lines of both views: operators with their sources, sources with their operators."""
+    rows = operator_rows(model, origins, selection)
+    several = len(model.subgraphs) > 1
+    widths = [
+        max((len(text) for text in texts), default=0)
+        for texts in zip(*(_cells(row, several) for row in rows), strict=True)
+    ]
+    yield "operator -> sources"
+    for row in rows:
+        left = "  ".join(text.ljust(width) for text, width in zip(_cells(row, several), widths, strict=True))
+        names = ", ".join(f"{source} {origins.sources[source]}" for source in sorted(row.origin))
+        yield f"  {left}  <- {names or '(none)'}"
+    yield ""
+    yield "source -> operators"
+    inverse: dict[int, list[str]] = {source: [] for source in sorted(selected_sources(origins, selection))}
+    for row in rows:
+        for source in row.origin & inverse.keys():
+            inverse[source].append(_index(row, several))
+    for source, operators in inverse.items():
+        yield f"  {source} {origins.sources[source]}  -> {' '.join(operators) or '(none)'}"
+
+
+def _index(row: OperatorRow, several: bool) -> str:
+    return f"{row.subgraph}/{row.index}" if several else str(row.index)
+
+
+def _cells(row: OperatorRow, several: bool) -> tuple[str, str, str]:
+    return _index(row, several), row.code, row.output

@@ -1,0 +1,82 @@
+"""Commands that look at models: inspect, verify."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from circletools.errors import InvalidInputError
+
+from .parameters import Input, Json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("inspect", epilog="Example: circletool inspect in.circle --json")(inspect)
+    app.command("verify", epilog="Example: circletool verify a.tflite b.circle")(verify)
+
+
+def inspect(source: Input, json: Json = False) -> None:
+    """Show what is in a model: format, sizes, operators, inputs and outputs, signatures, metadata."""
+    from circletools.model import open_model  # noqa: PLC0415
+    from circletools.report.inspection import inspect_model, inspection_text  # noqa: PLC0415
+
+    from .terminal import show, show_json  # noqa: PLC0415
+
+    with open_model(source) as model:
+        document = inspect_model(model)
+    if json:
+        show_json(document)
+    else:
+        show(inspection_text(document))
+
+
+def verify(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="IN...", help="Models to check; - is standard input.", show_default=False)
+    ],
+    json: Json = False,
+) -> None:
+    """Check models: the structure of the whole file, then every index in it.
+
+    Exit status 3 when the structure of a model is broken, 1 when an index or external data is out of range.
+    """
+    from circletools.findings import Finding  # noqa: PLC0415
+    from circletools.model import open_model  # noqa: PLC0415
+    from circletools.model.check import check_model  # noqa: PLC0415
+    from circletools.report import SCHEMA_VERSION  # noqa: PLC0415
+
+    from .terminal import complain, show, show_json  # noqa: PLC0415
+
+    status, results = 0, []
+    for source in sources:
+        findings: list[Finding] = []
+        broken = None
+        try:
+            with open_model(source) as model:
+                findings = check_model(model)
+        except InvalidInputError as error:
+            broken = str(error)
+        verdict = "invalid" if broken else "findings" if findings else "ok"
+        status = max(status, {"ok": 0, "findings": 1, "invalid": 3}[verdict])
+        results.append(
+            {
+                "file": source,
+                "verdict": verdict,
+                "error": broken,
+                "findings": [
+                    {"code": item.code, "severity": item.severity, "location": item.location, "message": item.message}
+                    for item in findings
+                ],
+            }
+        )
+        if json:
+            continue
+        show([f"{source}: {verdict}"])
+        show(f"  {item.severity} {item.code} {item.location}: {item.message}" for item in findings)
+        if broken:
+            complain("error", broken if broken.startswith(source) else f"{source}: {broken}")
+    if json:
+        show_json({"schema_version": SCHEMA_VERSION, "models": results})
+    raise typer.Exit(status)

@@ -1,0 +1,63 @@
+"""The entry point: commands, and what an error becomes.
+
+Exit statuses: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from circletools.errors import CircleToolsError, EditError, UsageError
+
+from . import inspecting, origins, rewriting
+
+app = typer.Typer(
+    name="circletool",
+    help="Read, annotate and repair TFLite and Circle models without a compiler.",
+    epilog="Exit status: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made.",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: half the start-up time, and the same in every terminal
+    pretty_exceptions_enable=False,
+)
+for module in (origins, rewriting, inspecting):
+    module.register(app)
+
+
+def _version(shown: bool) -> None:
+    if shown:
+        from circletools import __version__  # noqa: PLC0415
+
+        typer.echo(f"circletool {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Take the options that stand before the command."""
+
+
+def main() -> None:
+    """Run the command line; an error of the library becomes one line on standard error and an exit status."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when the reader of a pipe goes away
+    try:
+        app()
+    except CircleToolsError as error:
+        from .terminal import complain  # noqa: PLC0415
+
+        complain("error", str(error))
+        sys.exit(_status(error))
+
+
+def _status(error: CircleToolsError) -> int:
+    if isinstance(error, UsageError):
+        return 2
+    return 4 if isinstance(error, EditError) else 3

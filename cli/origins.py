@@ -1,0 +1,176 @@
+"""Commands for origins: embed-origins, dump-origins, extract-origins."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from circletools.errors import InvalidInputError, UsageError
+
+from .parameters import Directory, InPlace, Input, Output
+from .rewriting import rewrite
+
+if TYPE_CHECKING:
+    from circletools.model.edit import ModelEdit, RewriteResult
+    from circletools.origin import Freshness
+
+
+class Names(StrEnum):
+    """Where the names of sources come from; see circletools.origin.names."""
+
+    OUTPUT = "output"
+    TENSOR_PREFIX = "tensor-prefix"
+    DEBUG_METADATA = "debug-metadata"
+
+
+class Format(StrEnum):
+    """How to write a dump."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("embed-origins", epilog="Example: circletool embed-origins in.circle out.circle")(embed_origins)
+    app.command("dump-origins", epilog="Example: circletool dump-origins out.circle --operator 0-10 --format json")(
+        dump_origins
+    )
+    app.command("extract-origins", epilog="Example: circletool extract-origins out.circle tables/")(extract_origins)
+
+
+def embed_origins(
+    source: Input,
+    output: Output = None,
+    origins: Annotated[
+        Path | None, typer.Option("--origins", help="JSON or CSV (by its ending) with sources and operators.")
+    ] = None,
+    names: Annotated[Names, typer.Option("--names", help="What to name sources after.")] = Names.OUTPUT,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace tables that are there already.")] = False,
+    stamp: Annotated[bool, typer.Option("--stamp/--no-stamp", help="Add the stamp that tells stale tables.")] = True,
+    in_place: InPlace = False,
+) -> None:
+    """Write which source each operator came from, as metadata that the ONE compiler keeps up to date.
+
+    Without --origins each operator of subgraph 0 is its own source, named after its first output.
+    """
+    from circletools.origin import NameSource, collect_sources, embed  # noqa: PLC0415
+    from circletools.origin.exchange import parse_origins  # noqa: PLC0415
+
+    given = None if origins is None else parse_origins(_read_text(origins), str(origins))
+
+    def change(edit: ModelEdit) -> RewriteResult:
+        chosen = collect_sources(edit.model, NameSource(names.value)) if given is None else given
+        return embed(edit, chosen, replace=replace, stamp=stamp)
+
+    rewrite(source, output, in_place, change)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig", "surrogateescape")
+    except OSError as error:
+        raise InvalidInputError(f"cannot read it: {error.strerror}", location=str(path)) from error
+
+
+def dump_origins(
+    source: Input,
+    output_format: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    operator: Annotated[
+        str | None, typer.Option("--operator", metavar="RANGES", help="Operator indices, as in 0-10,15.")
+    ] = None,
+    source_name: Annotated[
+        str | None, typer.Option("--source", metavar="REGEX", help="Sources whose name matches.")
+    ] = None,
+    subgraph: Annotated[int | None, typer.Option("--subgraph", metavar="N", min=0, help="One subgraph only.")] = None,
+) -> None:
+    """Show the origin of each operator, and the operators of each source.
+
+    Exit status 1 when the model has no origins, or when they no longer describe its operators. The JSON and the
+    CSV are accepted by embed-origins --origins.
+    """
+    from circletools.model import open_model  # noqa: PLC0415
+    from circletools.origin.read import Origins, check_freshness, read_origins  # noqa: PLC0415
+    from circletools.report.origins import (  # noqa: PLC0415
+        Selection,
+        origins_csv,
+        origins_json,
+        origins_text,
+        parse_ranges,
+    )
+
+    from .terminal import complain, show, show_json  # noqa: PLC0415
+
+    selection = Selection(None if operator is None else parse_ranges(operator), _pattern(source_name), subgraph)
+    with open_model(source) as model:
+        origins = read_origins(model)
+        freshness = None if origins is None else check_freshness(model, origins)
+        found = origins or Origins({}, ())
+        if json or output_format is Format.JSON:
+            show_json(origins_json(model, found, freshness, selection))
+        elif output_format is Format.CSV:
+            show(origins_csv(model, found, selection).splitlines())
+        elif origins is not None:
+            show(origins_text(model, found, selection))
+        several = len(model.subgraphs) > 1
+    if freshness is None:
+        complain("warning", f"{source}: the model has no origins (embed-origins adds them)")
+    elif freshness.state == "stale":
+        complain("warning", f"{source}: the origins are stale {_place(freshness)}: {freshness.reason}")
+    elif freshness.state == "unstamped":
+        complain("note", f"{source}: the origins have no stamp, so nothing tells whether they are stale")
+    if found.scope == "shared" and several:
+        complain("note", f"{source}: one op table stands for all subgraphs, as the ONE compiler reads it")
+    if freshness is None or freshness.state == "stale":
+        raise typer.Exit(1)
+
+
+def _place(freshness: Freshness) -> str:
+    return f"from subgraphs[{freshness.subgraph}].operators[{freshness.operator}] on"
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    if text is None:
+        return None
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise UsageError(f"--source {text!r} is no regular expression: {error}") from error
+
+
+def extract_origins(source: Input, directory: Directory) -> None:
+    """Write the tables as they are in the model (.bin), and origins.json.
+
+    Exit status 1 when the model has no origins.
+    """
+    import json  # noqa: PLC0415
+
+    from circletools.model import files, open_model  # noqa: PLC0415
+    from circletools.origin.read import check_freshness, read_origins  # noqa: PLC0415
+    from circletools.origin.tables import OP_TABLE, SOURCE_TABLE  # noqa: PLC0415
+    from circletools.report.origins import Selection, origins_json  # noqa: PLC0415
+
+    from .terminal import complain, tell  # noqa: PLC0415
+
+    with open_model(source) as model:
+        origins = read_origins(model)
+        if origins is None:
+            complain("warning", f"{source}: the model has no origins (embed-origins adds them)")
+            raise typer.Exit(1)
+        contents = {
+            f"{name}.bin": bytes(value)
+            for name in (SOURCE_TABLE, OP_TABLE)
+            if (value := model.metadata_value(name)) is not None
+        }
+        document = origins_json(model, origins, check_freshness(model, origins), Selection())
+    contents["origins.json"] = (json.dumps(document, indent=2) + "\n").encode()
+    files.make_directory(directory)
+    for name, data in contents.items():
+        files.write(directory / name, [data])
+        tell(f"{directory / name}: {len(data)} bytes")

@@ -1,0 +1,98 @@
+"""Commands that write a changed model: strip-metadata, compact; and what all of them share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from circletools.errors import UsageError
+
+from .parameters import InPlace, Input, Output
+
+if TYPE_CHECKING:
+    from circletools.model.edit import ModelEdit, RewriteResult
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("strip-metadata", epilog="Example: circletool strip-metadata in.tflite out.tflite --origins")(
+        strip_metadata
+    )
+    app.command("compact", epilog="Example: circletool compact edited.circle small.circle")(compact)
+
+
+def target(source: str, output: str | None, in_place: bool) -> str:
+    """Say where to write; raises UsageError where that is unclear or a terminal would get binary."""
+    if output is None:
+        if not in_place:
+            raise UsageError("no output file", hint="name one, or use --in-place")
+        output = source
+    if output == "-" and sys.stdout.isatty():
+        raise UsageError("the output is binary and standard output is a terminal", hint="name a file, or use a pipe")
+    return output
+
+
+def rewrite(source: str, output: str | None, in_place: bool, change: Callable[[ModelEdit], RewriteResult]) -> None:
+    """Apply `change` to a model and write it; say on standard error what was changed."""
+    from circletools.model import open_model  # noqa: PLC0415
+
+    from .terminal import Bar, tell  # noqa: PLC0415
+
+    to = target(source, output, in_place)
+    with open_model(source) as model:
+        edit = model.edit()
+        result = change(edit)
+        edit.save(to, in_place=in_place, progress=Bar())
+    for line in result.changes or ("nothing to change",):
+        tell(line)
+
+
+def strip_metadata(
+    source: Input,
+    output: Output = None,
+    name: Annotated[
+        list[str] | None, typer.Option("--name", help="A metadata entry to remove; may be repeated.")
+    ] = None,
+    origins: Annotated[bool, typer.Option("--origins", help="Remove the origin tables and their stamp.")] = False,
+    in_place: InPlace = False,
+) -> None:
+    """Remove metadata entries.
+
+    The data goes with the entry, unless another entry or a tensor shares it. A name that the model does not have
+    is an error, so that a typing mistake is not taken for success.
+    """
+    from circletools.model.edit import RewriteResult  # noqa: PLC0415
+    from circletools.origin import strip  # noqa: PLC0415
+
+    if not name and not origins:
+        raise UsageError("nothing to remove", hint="use --name NAME or --origins")
+
+    def change(edit: ModelEdit) -> RewriteResult:
+        changes = []
+        for entry in name or ():
+            if not edit.remove_metadata(entry):
+                known = ", ".join(sorted({metadata.name for metadata in edit.model.metadata})) or "none"
+                raise UsageError(f"the model has no metadata entry {entry!r}", hint=f"it has: {known}")
+            changes.append(f"metadata {entry}: removed")
+        return RewriteResult((*changes, *(strip(edit).changes if origins else ())))
+
+    rewrite(source, output, in_place, change)
+
+
+def compact(source: Input, output: Output = None, in_place: InPlace = False) -> None:
+    """Write a minimal file: what the model uses, each value once, nothing else.
+
+    External data and bytes behind the flatbuffer (an archive of associated files) are kept.
+    """
+    from circletools.model import open_model  # noqa: PLC0415
+    from circletools.model.compact import compact as compact_model  # noqa: PLC0415
+
+    from .terminal import Bar, tell  # noqa: PLC0415
+
+    to = target(source, output, in_place)
+    with open_model(source) as model:
+        before, after = model.wire.size, compact_model(model, to, in_place=in_place, progress=Bar())
+    tell(f"{before} -> {after} bytes")

@@ -1,0 +1,62 @@
+"""Standard output is for results, standard error for messages."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+_COLORS = {"error": "31", "warning": "33"}
+_PATIENCE_SECONDS = 1.0
+
+
+def complain(kind: str, message: str) -> None:
+    """Write `error: …` or `warning: …` to standard error, in colour on a terminal unless NO_COLOR is set."""
+    label = f"{kind}:"
+    if kind in _COLORS and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        label = f"\033[{_COLORS[kind]}m{label}\033[0m"
+    _write(sys.stderr.buffer, f"{label} {message}\n")
+
+
+def tell(message: str) -> None:
+    """Write a message to standard error."""
+    _write(sys.stderr.buffer, f"{message}\n")
+
+
+def show(lines: Iterable[str]) -> None:
+    """Write lines to standard output."""
+    _write(sys.stdout.buffer, "".join(f"{line}\n" for line in lines))
+
+
+def show_json(document: Any) -> None:
+    """Write a JSON document to standard output. What is no UTF-8 in a name stays a surrogate escape."""
+    _write(sys.stdout.buffer, json.dumps(document, indent=2) + "\n")
+
+
+def _write(stream: Any, text: str) -> None:
+    # Names are bytes: what could not be decoded leaves as it came.
+    stream.write(text.encode("utf-8", "surrogateescape"))
+    stream.flush()
+
+
+class Bar:
+    """A progress bar on standard error, for a terminal that has waited a second."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._drawn = False
+        self._enabled = sys.stderr.isatty()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Draw the bar for `done` of `total` bytes."""
+        if not self._enabled or (not self._drawn and time.monotonic() - self._start < _PATIENCE_SECONDS):
+            return
+        self._drawn = True
+        share = done / total if total else 1.0
+        filled = int(30 * share)
+        end = "\n" if done >= total else ""
+        sys.stderr.write(f"\r[{'#' * filled}{'.' * (30 - filled)}] {done >> 20}/{total >> 20} MiB{end}")
+        sys.stderr.flush()

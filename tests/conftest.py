@@ -1,0 +1,40 @@
+"""Fixtures and settings of all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.oracles import public_models
+from tests.oracles.models import SHARED
+from tests.support import own_models, title
+
+# The same examples everywhere; HYPOTHESIS_PROFILE=explore looks for new ones. The tests set their own limits.
+_QUIET = {"deadline": None, "database": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same", derandomize=True, **_QUIET)
+settings.register_profile("explore", max_examples=5000, **_QUIET)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+NO_PUBLIC_MODELS = "no public models beside this checkout"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test for each model: `own_model` of testdata, `public_model`, or `any_model` of both."""
+    public = [pytest.param(path, id=f"public/{title(path)}") for path in public_models()]
+    if not public:
+        public = [pytest.param(None, id="public", marks=pytest.mark.skip(reason=NO_PUBLIC_MODELS))]
+    own = [pytest.param(path, id=title(path)) for path in own_models()]
+    for name, models in (("own_model", own), ("public_model", public), ("any_model", [*own, *public])):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, models)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Return the folder of public material; the test is skipped where there is none."""
+    if not SHARED.is_dir():
+        pytest.skip(NO_PUBLIC_MODELS)
+    return SHARED
