@@ -7,7 +7,18 @@ from typing import Any
 from benchmarks.sizes import Size
 from benchmarks.tasks import COPY, OURS, Task
 
-TIME_COLUMNS = ("task", "contestant", "runs", "median s", "ratio to ours", "ratio to cp", "peak MB", "target", "met?")
+TIME_COLUMNS = (
+    "task",
+    "contestant",
+    "runs",
+    "median s",
+    "ratio to ours",
+    "ratio to cp",
+    "peak MB",
+    "lines",
+    "target",
+    "met?",
+)
 SIZE_COLUMNS = ("model", "bytes", "compact", "repack", "compact / before", "compact / repack")
 
 
@@ -22,6 +33,7 @@ class Row:
     to_ours: float | None = None
     to_copy: float | None = None
     peak_mb: float | None = None
+    lines: int | None = None
     note: str = ""
     target: str = ""
     met: bool | None = None
@@ -38,6 +50,7 @@ class Row:
             median,
             *ratios,
             _number(self.peak_mb, ".1f"),
+            _number(self.lines, "d"),
             self.target,
             met,
         ]
@@ -67,6 +80,7 @@ def rows(task: Task) -> list[Row]:
                 _ratio(median, ours),
                 _ratio(median, copy),
                 None if median is None else task.peak_mb(name),
+                None if median is None else task.runs[name][-1].lines,
                 note,
                 task.target.describe(medians) if name == OURS else "",
                 task.met() if name == OURS else None,

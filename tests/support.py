@@ -203,10 +203,14 @@ def target(data: bytes, at: int) -> int:
     return at + u32(data, at)
 
 
+def vtable_of(data: bytes, table: int) -> int:
+    """Return where the vtable of a table stands."""
+    return table - int.from_bytes(data[table : table + 4], "little", signed=True)
+
+
 def entry_at(data: bytes, table: int, slot: int) -> int:
     """Return where a table's vtable keeps the offset of the field in `slot`; 0 if the vtable is too short."""
-    vtable = table - int.from_bytes(data[table : table + 4], "little", signed=True)
-    entry = 4 + 2 * slot
+    vtable, entry = vtable_of(data, table), 4 + 2 * slot
     return vtable + entry if entry < int.from_bytes(data[vtable : vtable + 2], "little") else 0
 
 
@@ -229,6 +233,7 @@ class Raw:
 
     def __init__(self) -> None:
         self.builder = flatbuffers.Builder(1024)
+        self.builder.ForceDefaults(True)
 
     def string(self, value: bytes) -> int:
         return int(self.builder.CreateString(value))
@@ -251,7 +256,7 @@ class Raw:
             self.builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
         prepend = {"u8": "Uint8", "i8": "Int8", "u32": "Uint32", "i32": "Int32", "u64": "Uint64"}
         for kind, (slot, value) in scalars.items():
-            getattr(self.builder, f"Prepend{prepend[kind.split('_')[0]]}Slot")(slot, value, -99)
+            getattr(self.builder, f"Prepend{prepend[kind.split('_')[0]]}Slot")(slot, value, 0)
         return int(self.builder.EndObject())
 
     def finish(self, root: int, identifier: bytes = b"TFL3") -> bytes:

@@ -32,12 +32,13 @@ _I4 = np.dtype("<i4")
 class Wire:
     """The bytes of a file. `size` is all of it, `limit` the part that FlatBuffers objects can lie in."""
 
-    __slots__ = ("data", "limit", "memory", "size")
+    __slots__ = ("address", "data", "limit", "memory", "size")
 
     def __init__(self, data: Any) -> None:
         """Look at `data`, any object with the buffer protocol; nothing is copied."""
         self.memory = memoryview(data).cast("B")
         self.data: NDArray[np.uint8] = np.frombuffer(self.memory, np.uint8)
+        self.address = int(self.data.__array_interface__["data"][0])
         self.size = len(self.memory)
         self.limit = min(self.size, MAX_FLATBUFFER_BYTES)
 
@@ -49,6 +50,9 @@ class Wire:
         bad = (positions < 0) | (positions > self.limit - width)
         if bad.any():
             raise ModelFormatError(f"a {width}-byte value lies outside the flatbuffer", offset=int(positions[bad][0]))
+        if self.address % width == 0 and not (positions & (width - 1)).any():
+            aligned: NDArray[Any] = self.data[: self.limit // width * width].view(dtype)
+            return aligned[positions // width]
         # A view that starts at every byte: indexing it reads unaligned values without copying the file.
         every_byte = np.ndarray((self.limit - width + 1,), dtype, cast(Any, self.memory), 0, (1,))
         return every_byte[positions]

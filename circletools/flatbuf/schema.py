@@ -144,8 +144,9 @@ def load_schema(format_name: Literal["circle", "tflite", "debug_metadata"]) -> S
     )
 
 
-@cache
 def format_of(identifier: bytes) -> Literal["circle", "tflite"] | None:
     """Return the format whose files carry this four-byte identifier, or None."""
-    formats: tuple[Literal["circle", "tflite"], ...] = ("circle", "tflite")
-    return next((name for name in formats if load_schema(name).identifier == identifier), None)
+    # The schemas say it too, but loading both costs more than reading a small model.
+    if identifier == b"CIR0":
+        return "circle"
+    return "tflite" if identifier == b"TFL3" else None

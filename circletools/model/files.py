@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ from circletools.errors import EditError, InvalidInputError, UsageError
 Progress = Callable[[int, int], None]
 """Called with (bytes written so far, bytes in all)."""
 
-_CHUNK_BYTES = 32 << 20
+_CHUNK_BYTES = 8 << 20
 
 
 @dataclass(slots=True)
@@ -143,7 +142,7 @@ def _stream(stream: BinaryIO, parts: Sequence[Part]) -> None:
 
 
 def _replace(path: Path, parts: Sequence[Part], like: Path | None, progress: Progress | None) -> None:
-    temporary = path.with_name(f".circletool-{secrets.token_hex(6)}.tmp")
+    temporary = path.with_name(f".circletool-{os.urandom(6).hex()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with os.fdopen(descriptor, "wb", buffering=0) as file:
@@ -188,7 +187,9 @@ def _copy(part: Part, file: BinaryIO, at: int) -> Iterator[int]:
             position = start
             while position < stop:
                 moved = position - part.start + at
-                position += _kernel_copy(source, position, file.fileno(), moved, min(_CHUNK_BYTES, stop - position))
+                count = _kernel_copy(source, position, file.fileno(), moved, min(_CHUNK_BYTES, stop - position))
+                _start_writing(file.fileno(), moved, count)
+                position += count
                 yield position - part.start + at
     else:
         memory = view(part)
@@ -230,6 +231,15 @@ def _kernel_copy(source: int, at: int, target: int, to: int, count: int) -> int:
         if error.errno not in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
             raise
     return _advance(os.pwrite(target, os.pread(source, min(count, 1 << 20), at), to))
+
+
+def _start_writing(descriptor: int, at: int, count: int) -> None:
+    """Have the disk work while the copy goes on, so that the final fsync finds little left to do.
+
+    The advice not to keep these pages makes Linux start writing the dirty ones; it drops only clean ones.
+    """
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(descriptor, at, count, os.POSIX_FADV_DONTNEED)
 
 
 def _advance(copied: int) -> int:

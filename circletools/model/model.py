@@ -32,6 +32,7 @@ class Model:
         """Look at the header; raise ModelFormatError when this is neither format."""
         self.source = source
         self.wire = Wire(source.memory)
+        self._output_names: dict[int, list[tuple[bytes, ...]]] = {}
         self.schema = self._schema(bytes(self.wire.memory[:8]))
         self.root = Tables(
             self.wire,
@@ -172,6 +173,12 @@ class Model:
 
         Raises ModelFormatError for a tensor that does not exist.
         """
+        known = self._output_names.get(subgraph)
+        if known is None:
+            known = self._output_names[subgraph] = self._read_output_names(subgraph)
+        return known
+
+    def _read_output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
         first, end = self.operator_columns.splits[subgraph : subgraph + 2].tolist()
         outputs, (low, high) = (
             self.operator_columns.outputs,
@@ -183,6 +190,8 @@ class Model:
         if tensors.size and (tensors.min() < -1 or tensors.max() >= high - low):
             raise ModelFormatError("an operator's output does not exist", location=f"subgraphs[{subgraph}]")
         values = [names[tensor] for tensor in tensors.tolist()]
+        if (flat.count == 1).all():
+            return list(zip(values, strict=True))
         return [tuple(values[start:stop]) for start, stop in pairwise(flat.splits().tolist())]
 
     def edit(self) -> ModelEdit:

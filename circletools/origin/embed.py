@@ -52,14 +52,15 @@ def _check(model: Model, origins: Origins) -> None:
             continue
         if subgraph >= len(model.subgraphs):
             raise UsageError(f"subgraph {subgraph} does not exist; there are {len(model.subgraphs)}")
-        count = len(model.subgraphs[subgraph].operators)
+        count, known = len(model.subgraphs[subgraph].operators), origins.sources.keys()
+        wrong = next((operator for operator in (min(operators), max(operators)) if not 0 <= operator < count), None)
+        if wrong is not None:
+            location = f"subgraphs[{subgraph}].operators[{wrong}]"
+            raise UsageError(f"the operator does not exist; there are {count}", location=location)
         for operator, origin in operators.items():
-            location = f"subgraphs[{subgraph}].operators[{operator}]"
-            if not 0 <= operator < count:
-                raise UsageError(f"the operator does not exist; there are {count}", location=location)
-            if not origin <= origins.sources.keys():
-                source = min(origin - origins.sources.keys())
-                raise UsageError(f"source {source} does not exist", location=location)
+            if not origin <= known:
+                location = f"subgraphs[{subgraph}].operators[{operator}]"
+                raise UsageError(f"source {min(origin - known)} does not exist", location=location)
 
 
 def strip(edit: ModelEdit) -> RewriteResult:

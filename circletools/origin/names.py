@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from circletools.errors import EditError
 from circletools.model import Model
-from circletools.origin.algebra import Origin, single
+from circletools.origin.algebra import Origin
 from circletools.origin.locations import DEBUG_METADATA, operator_locations
 from circletools.origin.read import NO_NAME, Origins
 
@@ -42,7 +42,7 @@ def collect_sources(model: Model, names: NameSource = NameSource.OUTPUT) -> Orig
     outputs = [_text(outputs) for outputs in model.output_names(0)]
     if names is NameSource.OUTPUT:
         sources = {index: name or NO_NAME for index, name in enumerate(outputs)}
-        operators: dict[int, Origin] = {index: single(index) for index in sources}
+        operators: dict[int, Origin] = {index: frozenset((index,)) for index in sources}
     else:
         named = [scopes(name) for name in outputs] if names is NameSource.TENSOR_PREFIX else operator_locations(model)
         sources, operators = _number(named)

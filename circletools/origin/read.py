@@ -65,8 +65,11 @@ class Origins:
 
 def merge(operators: Iterable[OperatorOrigins]) -> dict[int, Origin]:
     """Unite the entries of equal operator index, as the ONE compiler does on export."""
+    described = [subgraph for subgraph in operators if subgraph]
+    if len(described) == 1:
+        return dict(described[0])
     merged: dict[int, Origin] = {}
-    for subgraph in operators:
+    for subgraph in described:
         for operator, origin in subgraph.items():
             merged[operator] = union(merged.get(operator, UNKNOWN), origin)
     return merged

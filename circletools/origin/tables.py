@@ -11,8 +11,10 @@ byte offset.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from struct import Struct, unpack
+
+import numpy as np
 
 from circletools.errors import TableFormatError, UsageError
 
@@ -27,28 +29,30 @@ _LIMIT = 1 << 32
 
 def encode_source_table(sources: Mapping[int, str]) -> bytes:
     """Encode id -> name. Raises UsageError for an id that is no u32 or a name with a NUL."""
+    _check_ids(sources)
     parts = [_U4.pack(len(sources))]
     for source, name in sorted(sources.items()):
         data = name.encode("utf-8", "surrogateescape")
         if b"\0" in data:
             raise UsageError(f"the name of source {source} holds a NUL character")
-        parts += (_PAIR.pack(_u32(source), len(data) + 1), data, b"\0")
+        parts.append(b"%b%b\0" % (_PAIR.pack(source, len(data) + 1), data))
     return b"".join(parts)
 
 
 def encode_op_table(operators: Mapping[int, Iterable[int]]) -> bytes:
     """Encode operator index -> source ids. Raises UsageError for a number that is no u32."""
-    parts = [_U4.pack(len(operators))]
+    numbers = [len(operators)]
     for operator, sources in sorted(operators.items()):
         unique = sorted(set(sources))
-        parts += (_PAIR.pack(_u32(operator), len(unique)), *(_U4.pack(_u32(source)) for source in unique))
-    return b"".join(parts)
+        numbers += (operator, len(unique), *unique)
+    _check_ids(numbers)
+    return np.array(numbers, "<u4").tobytes()
 
 
-def _u32(number: int) -> int:
-    if not 0 <= number < _LIMIT:
-        raise UsageError(f"{number} is no id: ids are whole numbers below 2^32")
-    return number
+def _check_ids(numbers: Collection[int]) -> None:
+    for number in (min(numbers, default=0), max(numbers, default=0)):
+        if not 0 <= number < _LIMIT:
+            raise UsageError(f"{number} is no id: ids are whole numbers below 2^32")
 
 
 def decode_source_table(data: bytes | memoryview) -> dict[int, str]:
