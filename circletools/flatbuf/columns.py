@@ -201,3 +201,12 @@ def vectors_at(wire: Wire, positions: Positions, dtype: np.dtype[Any]) -> Vector
     if bad.any():
         raise ModelFormatError("a vector ends outside the file", offset=int(positions[bad][0]))
     return Vectors(wire, dtype, start, count)
+
+
+def unknown_slots(tables: Tables) -> NDArray[np.bool_]:
+    """Say for each table whether it has a field beyond those that the schema knows."""
+    unknown = np.zeros(len(tables), np.bool_)
+    most = int(tables.vtable_bytes.max(initial=0))
+    for slot in range(tables.type.slots, (most - 4) // 2):
+        unknown |= tables.slot_positions(slot) != 0
+    return unknown

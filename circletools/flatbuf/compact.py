@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import EditError
-from circletools.flatbuf.columns import Positions, Tables, Wire, vectors_at
-from circletools.flatbuf.overlay import FileOffsets, unknown_slots
+from circletools.flatbuf.columns import Positions, Tables, Wire, unknown_slots, vectors_at
+from circletools.flatbuf.overlay import FileOffsets
 from circletools.flatbuf.schema import OFFSET, Field, Schema
 from circletools.flatbuf.verify import Reachable
 
@@ -331,17 +331,16 @@ def _align(position: int, alignment: int) -> int:
 
 def _layout(rows: NDArray[np.int64], fields: list[Field]) -> _Group:
     """Place the fields of a table behind its vtable offset with as little padding as there can be."""
-    widths = {item: item.dtype.itemsize if item.kind == "scalar" else OFFSET.itemsize for item in fields}
-    order = sorted(fields, key=lambda item: (-widths[item], item.slot))
+    order = sorted(fields, key=lambda item: (-item.width, item.slot))
     placed, end = [], 4
     while order:
         # The first field that needs no padding here, else the widest.
-        item = next((item for item in order if end % widths[item] == 0), order[0])
+        item = next((item for item in order if end % item.width == 0), order[0])
         order.remove(item)
-        end = _align(end, widths[item])
+        end = _align(end, item.width)
         placed.append((item, end))
-        end += widths[item]
-    return _Group(rows, placed, end, max(4, *widths.values()) if widths else 4)
+        end += item.width
+    return _Group(rows, placed, end, max(4, *(item.width for item in fields), 0))
 
 
 def _vtable(group: _Group) -> bytes:

@@ -28,6 +28,7 @@ _DTYPES: Mapping[str, np.dtype[Any]] = {
     "float64": np.dtype("<f8"),
 }
 OFFSET = np.dtype("<u4")
+"""A reference, as it stands in a table or a vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +48,24 @@ class Field:
     type_slot: int = -1
     deprecated: bool = False
 
+    @property
+    def width(self) -> int:
+        """The bytes that the field takes in its table."""
+        return self.dtype.itemsize if self.kind == "scalar" else OFFSET.itemsize
+
 
 @dataclass(frozen=True, slots=True)
 class TableType:
-    """A table type: its fields by ascending slot. `slots` counts those that the schema knows."""
+    """A table type: its fields by ascending slot. `slots` counts those that the schema knows.
+
+    `widest_first` are the fields in the order that needs the least padding.
+    """
 
     name: str
     slots: int
     fields: tuple[Field, ...]
     by_name: Mapping[str, Field]
+    widest_first: tuple[Field, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +141,13 @@ def load_schema(format_name: Literal["circle", "tflite", "debug_metadata"]) -> S
     tables = {}
     for name, description in data["tables"].items():
         fields = tuple(_field(field) for field in description["fields"])
-        tables[name] = TableType(name, description["slots"], fields, {field.name: field for field in fields})
+        tables[name] = TableType(
+            name,
+            description["slots"],
+            fields,
+            {field.name: field for field in fields},
+            tuple(sorted(fields, key=lambda field: -field.width)),
+        )
     unions = {name: {code: member for member, code in members.items()} for name, members in data["unions"].items()}
     return Schema(
         format=data["format"],

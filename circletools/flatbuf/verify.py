@@ -135,7 +135,7 @@ class _Walk:
         if not rows.size:
             return
         positions = positions[rows]
-        width = field.dtype.itemsize if field.kind == "scalar" else OFFSET.itemsize
+        width = field.width
         owner = tables.type.name
         self.require(
             (positions & (width - 1) == 0) & (positions <= self.wire.limit - width), owner, positions,

@@ -7,7 +7,7 @@ import os
 from circletools.errors import UsageError
 from circletools.flatbuf.columns import Wire
 from circletools.flatbuf.compact import compact as compact_flatbuffer
-from circletools.flatbuf.overlay import find_base
+from circletools.flatbuf.prefix import find_base
 from circletools.flatbuf.verify import walk
 from circletools.model.edit import check_editable
 from circletools.model.external import FILE_OFFSETS, external_data

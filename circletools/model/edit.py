@@ -19,11 +19,12 @@ from typing import Literal
 
 import numpy as np
 
-from circletools.errors import EditError, UsageError
-from circletools.flatbuf.columns import Tables
-from circletools.flatbuf.overlay import NewTable, Overlay, References, find_base
-from circletools.flatbuf.verify import check_header
-from circletools.model.check import check_indices
+from circletools.errors import EditError, ModelFormatError, UsageError
+from circletools.flatbuf.columns import Tables, Wire
+from circletools.flatbuf.overlay import NewTable, Overlay, References
+from circletools.flatbuf.prefix import find_base, write_prefix
+from circletools.flatbuf.verify import check_header, walk
+from circletools.model.check import OPTIONAL, check_indices
 from circletools.model.external import FILE_OFFSETS, external_data
 from circletools.model.files import Part, Progress, Range, same_file, view, write
 from circletools.model.model import Model
@@ -188,6 +189,7 @@ class ModelEdit:
 
         Shape and quantization are shared with the original, not duplicated.
         """
+        self._check_tensors(subgraph, [like])
         tensors = self._list(subgraph, "tensors")
         model = tensors[like]
         source = self._overlay.open("Tensor", model) if isinstance(model, int) else model
@@ -232,6 +234,8 @@ class ModelEdit:
         new one continues, for the tables that follow (origins, devices).
         """
         schema = self.model.schema
+        if not 0 <= code < len(self._codes):
+            raise UsageError(f"operator code {code} does not exist; there are {len(self._codes)}")
         table = NewTable(schema.tables["Operator"])
         table.set("opcode_index", code)
         table.set("inputs", np.array(inputs, np.int32))
@@ -249,30 +253,47 @@ class ModelEdit:
             table.set(field, contents)
         operators = self._list(subgraph, "operators")
         operators.append(table)
+        self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)
         names = tuple(self._tensor_name(subgraph, tensor) for tensor in outputs)
         added = AddedOperator(subgraph, len(operators) - 1, self._codes[code].name, names, tuple(inherits))
         self._added.append(added)
         return added.index
 
+    def _check_tensors(self, subgraph: int, tensors: Sequence[int], lowest: int = 0) -> None:
+        count = len(self._list(subgraph, "tensors"))
+        for tensor in tensors:
+            if not lowest <= tensor < count:
+                raise UsageError(
+                    f"tensor {tensor} does not exist; there are {count}", location=f"subgraphs[{subgraph}]"
+                )
+
     def _tensor_name(self, subgraph: int, index: int) -> bytes:
+        if index == OPTIONAL:
+            return b""
         tensor = self._list(subgraph, "tensors")[index]
         if isinstance(tensor, int):
             return self.model.tensor_columns.names[int(self.model.tensor_columns.splits[subgraph]) + index]
         return self._overlay.text(tensor, "name")
 
     def set_inputs(self, subgraph: int, tensors: Sequence[int]) -> None:
-        """Set the inputs of a subgraph."""
+        """Set the inputs of a subgraph. Raises UsageError for a tensor that does not exist."""
+        self._check_tensors(subgraph, tensors)
         self._subgraph(subgraph).set("inputs", np.array(tensors, np.int32))
 
     def set_outputs(self, subgraph: int, tensors: Sequence[int]) -> None:
-        """Set the outputs of a subgraph."""
+        """Set the outputs of a subgraph. Raises UsageError for a tensor that does not exist."""
+        self._check_tensors(subgraph, tensors)
         self._subgraph(subgraph).set("outputs", np.array(tensors, np.int32))
 
     def set_signature_entry(
         self, signature: int, direction: Literal["inputs", "outputs"], entry: int, tensor: int
     ) -> None:
-        """Let one named input or output of a signature (both by index) stand for another tensor."""
+        """Let one named input or output of a signature (both by index) stand for another tensor.
+
+        Raises UsageError for a tensor that does not exist.
+        """
         overlay = self._overlay
+        self._check_tensors(self.model.signatures[signature].subgraph, [tensor])
         definition = overlay.element(overlay.references(overlay.root, "signature_defs"), "SignatureDef", signature)
         overlay.element(overlay.references(definition, direction), "TensorMap", entry).set("tensor_index", tensor)
 
@@ -288,7 +309,7 @@ class ModelEdit:
         if not self._overlay.settle():
             return [tail]
         self._open_file_offsets()
-        return [self._overlay.prefix(self.model.reachable.end, tail_bytes=len(tail)), tail]
+        return [write_prefix(self._overlay, self.model.reachable.end), tail]
 
     def to_bytes(self) -> bytes:
         """Return the whole result."""
@@ -346,6 +367,10 @@ def _base_of(model: Model) -> int:
     """Return where the original file begins, having checked that it can do without the prefix."""
     base = find_base(model.wire, model.schema)
     if base:
+        try:
+            walk(Wire(model.wire.memory[base:]), model.schema, max_tables=None)
+        except ModelFormatError:
+            return 0
         for tables in model.reachable.tables.values():
             if (tables.vtable[tables.at >= base] < base).any():
                 return 0

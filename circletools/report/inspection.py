@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from circletools.flatbuf.overlay import find_base
+from circletools.flatbuf.prefix import find_base
 from circletools.model import Model, Subgraph
 from circletools.model.external import external_data
 from circletools.report import SCHEMA_VERSION

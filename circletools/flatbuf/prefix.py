@@ -1,0 +1,156 @@
+"""The prefix: new objects in front, the old file behind, byte for byte.
+
+A FlatBuffers reference only points forward, so what is new is written *before* the old file:
+
+    [root offset, identifier, marker, new objects][the old file]
+
+`flatbuffers.Builder` counts offsets from the end of what it has built. The old file follows that end, so an
+object at position p of it simply has the offset -p. The length of the prefix is a multiple of 64, so that
+everything in the old file keeps its alignment; of 4096 where the old file is large, so that a copy-on-write
+file system can share its blocks.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import flatbuffers
+import numpy as np
+
+from circletools.errors import EditError, ModelFormatError
+from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Wire
+from circletools.flatbuf.overlay import NewTable, Overlay, References
+from circletools.flatbuf.schema import OFFSET, Field, Schema
+from circletools.flatbuf.verify import check_header
+
+MARKER = b"CIRTOOL1"
+"""Stands at byte 8 of a file with a prefix, followed by the prefix's length (u64)."""
+
+_HEADER_BYTES, _MARKER_BYTES = 8, 16
+_LARGE_FILE_BYTES = 16 << 20
+_SMALL_ALIGNMENT, _LARGE_ALIGNMENT = 64, 4096
+_DATA_ALIGNMENT = 16  # of byte vectors: the schemas say force_align: 16, which the Python generator ignores
+
+
+def find_base(wire: Wire, schema: Schema) -> int:
+    """Return the length of the prefix that an earlier edit wrote in front of the original file, or 0."""
+    head = bytes(wire.memory[8 : 8 + _MARKER_BYTES])
+    base = int.from_bytes(head[8:], "little")
+    if head[:8] != MARKER or base % _SMALL_ALIGNMENT or not 0 < base < wire.limit:
+        return 0
+    try:
+        check_header(wire, schema, base)
+    except ModelFormatError:
+        return 0
+    return base
+
+
+def write_prefix(overlay: Overlay, end: int) -> bytes:
+    """Return the bytes to put in front of the old file, for an overlay that is settled.
+
+    `end` is where the last FlatBuffers object of the old file ends. Raises EditError when the flatbuffer would
+    reach 2 GiB.
+    """
+    large = overlay.wire.size - overlay.base >= _LARGE_FILE_BYTES
+    alignment = _LARGE_ALIGNMENT if large else _SMALL_ALIGNMENT
+    prefix = _Writer(overlay, 0, alignment).write()
+    if overlay.moves:
+        # Only now is it known how far the old file moves. The positions in it have a fixed width.
+        prefix = _Writer(overlay, len(prefix), alignment).write()
+    if len(prefix) + end - overlay.base > MAX_FLATBUFFER_BYTES:
+        raise EditError(
+            "the flatbuffer would grow past 2 GiB, the most that the format can address",
+            hint="keep the data of large buffers outside the flatbuffer (external buffers)",
+        )
+    return prefix
+
+
+class _Writer:
+    """Writes a settled overlay; children first, by ascending slot, so that equal trees give equal bytes."""
+
+    def __init__(self, overlay: Overlay, shift: int, alignment: int) -> None:
+        self.overlay, self.shift, self.alignment = overlay, shift, alignment
+        self.builder = flatbuffers.Builder(1024)
+        self.written: dict[int, int] = {}  # id of a new table -> its offset from the end
+
+    def write(self) -> bytes:
+        root = self.table(self.overlay.root)
+        builder = self.builder
+        builder.Prep(self.alignment, _MARKER_BYTES + _HEADER_BYTES)
+        length = builder.Offset() + _MARKER_BYTES + _HEADER_BYTES
+        builder.PrependUint64(length)
+        builder.PrependUint64(int.from_bytes(MARKER, "little"))
+        builder.Finish(root, self.overlay.schema.identifier)
+        output = bytes(builder.Output())
+        assert len(output) == length
+        return output
+
+    def offset(self, position: int) -> int:
+        """Return the Builder's offset of an object of the old file."""
+        return self.overlay.base - position
+
+    def table(self, table: NewTable) -> int:
+        known = self.written.get(id(table))
+        if known is not None:
+            return known
+        references = {
+            item.slot: self.reference(table, item)
+            for item in table.type.fields
+            if item.kind != "scalar" and item.slot in table.fields
+        }
+        builder = self.builder
+        builder.StartObject(table.type.slots)
+        for item in table.type.widest_first:
+            if item.slot in references:
+                builder.PrependUOffsetTRelative(references[item.slot])
+                builder.Slot(item.slot)
+            elif item.slot in table.fields:
+                raw = self.moved(table, item)
+                builder.Prep(len(raw), 0)
+                self.place(raw)
+                builder.Slot(item.slot)
+        at: int = builder.EndObject()
+        self.written[id(table)] = at
+        return at
+
+    def place(self, raw: bytes) -> None:
+        """Put bytes in front; `Prep` has made the room."""
+        head = self.builder.Head() - len(raw)
+        self.builder.head = head
+        self.builder.Bytes[head : head + len(raw)] = raw
+
+    def moved(self, table: NewTable, item: Field) -> bytes:
+        """Return the bytes of a field, with a position in the file moved to where it will be."""
+        raw = cast(bytes, table.fields[item.slot])
+        mover = self.overlay.file_offsets.get((table.type.name, item.name))
+        moved = None if mover is None else mover(raw, self.shift)
+        return raw if moved is None else moved
+
+    def reference(self, table: NewTable, item: Field) -> int:
+        value = table.fields[item.slot]
+        if isinstance(value, int):
+            return self.offset(value)
+        if isinstance(value, NewTable):
+            return self.table(value)
+        if isinstance(value, list):
+            return self.references(value)
+        if item.kind == "string":
+            return int(self.builder.CreateString(value))
+        value = self.moved(table, item)
+        width = item.dtype.itemsize
+        self.builder.StartVector(width, len(value) // width, _DATA_ALIGNMENT if width == 1 else width)
+        self.place(value)
+        return int(self.builder.EndVector())
+
+    def references(self, references: References) -> int:
+        count, base = len(references), self.overlay.base
+        targets = np.fromiter(
+            (base - table if isinstance(table, int) else self.table(table) for table in references),
+            np.int64,
+            count,
+        )
+        self.builder.StartVector(OFFSET.itemsize, count, OFFSET.itemsize)
+        first = self.builder.Offset() + OFFSET.itemsize * count
+        here = first - OFFSET.itemsize * np.arange(count, dtype=np.int64)
+        self.place((here - targets).astype(OFFSET).tobytes())
+        return int(self.builder.EndVector())
