@@ -93,11 +93,8 @@ class _Walk:
 
     def visit(self, table_type: TableType, edges: list[_Edges]) -> None:
         """Check all tables of one type, and queue what they refer to."""
-        at, first, inverse = np.unique(
-            np.concatenate([edge.at for edge in edges]), return_index=True, return_inverse=True
-        )
-        weights = np.concatenate([edge.visits for edge in edges])
-        visits = np.bincount(inverse, weights, len(at)).astype(np.float64)
+        referred = np.concatenate([edge.at for edge in edges])
+        at, first, visits = _distinct(referred, np.concatenate([edge.visits for edge in edges]))
         self.edges[table_type.name] = (edges, first)
         self.count(float(visits.sum()))
         tables = self.start(table_type, at)
@@ -212,8 +209,7 @@ class _Walk:
         visits: NDArray[np.float64],
     ) -> None:
         """Queue the tables of vectors, each distinct vector once with the sum of its visits."""
-        at, first, inverse = np.unique(targets, return_index=True, return_inverse=True)
-        weights = np.bincount(inverse, visits, len(at)).astype(np.float64)
+        at, first, weights = _distinct(targets, visits)
         vectors = vectors_at(self.wire, at, OFFSET)
         total = int(vectors.count.sum())
         if not total:
@@ -273,3 +269,14 @@ class _Walk:
                 parts.append(edge.field if edge.elements is None else f"{edge.field}[{edge.elements[index]}]")
             owner, row = edge.parent, int(edge.parent_rows[index])
         return ".".join(reversed(parts))
+
+
+def _distinct(at: Positions, visits: NDArray[np.float64]) -> tuple[Positions, NDArray[np.int64], NDArray[np.float64]]:
+    """Return the distinct positions in ascending order, the first row of each, and the sum of its visits."""
+    steps = np.diff(at)
+    if (steps > 0).all():
+        return at, np.arange(len(at)), visits
+    if (steps < 0).all():  # the usual order: a builder writes from the end of the file
+        return at[::-1], np.arange(len(at))[::-1], visits[::-1]
+    distinct, first, inverse = np.unique(at, return_index=True, return_inverse=True)
+    return distinct, first, np.bincount(inverse, visits, len(distinct)).astype(np.float64)

@@ -98,9 +98,9 @@ def write(
 ) -> None:
     """Write `parts` to `target`, whole or not at all.
 
-    A temporary file beside the target is written, synchronised and renamed over it. The mode bits are those of
-    the file that was there, else those of `like`. A symbolic link is followed; `-`, pipes and devices are written
-    straight through. Raises EditError when the file cannot be written.
+    A temporary file beside the target is written and renamed to it. A file that was there gives way only when the
+    new one is on the disk (fsync), and passes its mode bits on; else they are those of `like`. A symbolic link is
+    followed; `-`, pipes and devices are written straight through. Raises EditError when it cannot be written.
     """
     name = os.fspath(target)
     if name == "-":
@@ -146,16 +146,19 @@ def _replace(path: Path, parts: Sequence[Part], like: Path | None, progress: Pro
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with os.fdopen(descriptor, "wb", buffering=0) as file:
-            _fill(file, parts, progress)
-            kept = next((model for model in (path, like) if model is not None and model.exists()), None)
+            replaces = path.exists()
+            _fill(file, parts, progress, early=replaces)
+            kept = path if replaces else like
             if kept is not None:
                 os.fchmod(descriptor, stat.S_IMODE(kept.stat().st_mode))
-            os.fsync(descriptor)
+            if replaces:
+                os.fsync(descriptor)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
-    _sync_directory(path.parent)
+    if replaces:
+        _sync_directory(path.parent)
 
 
 def _sync_directory(directory: Path) -> None:
@@ -168,10 +171,13 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _fill(file: BinaryIO, parts: Sequence[Part], progress: Progress | None) -> None:
+def _fill(file: BinaryIO, parts: Sequence[Part], progress: Progress | None, *, early: bool) -> None:
+    """Write the parts one after the other; `early` has the disk start while the copy goes on."""
     total, done = sum(len(part) for part in parts), 0
     for part in parts:
         for written in _copy(part, file, done):
+            if early:
+                _start_writing(file.fileno(), done, written - done)
             done = written
             if progress is not None:
                 progress(done, total)
@@ -187,9 +193,7 @@ def _copy(part: Part, file: BinaryIO, at: int) -> Iterator[int]:
             position = start
             while position < stop:
                 moved = position - part.start + at
-                count = _kernel_copy(source, position, file.fileno(), moved, min(_CHUNK_BYTES, stop - position))
-                _start_writing(file.fileno(), moved, count)
-                position += count
+                position += _kernel_copy(source, position, file.fileno(), moved, min(_CHUNK_BYTES, stop - position))
                 yield position - part.start + at
     else:
         memory = view(part)
@@ -234,11 +238,11 @@ def _kernel_copy(source: int, at: int, target: int, to: int, count: int) -> int:
 
 
 def _start_writing(descriptor: int, at: int, count: int) -> None:
-    """Have the disk work while the copy goes on, so that the final fsync finds little left to do.
+    """Leave the final fsync little to do.
 
     The advice not to keep these pages makes Linux start writing the dirty ones; it drops only clean ones.
     """
-    if hasattr(os, "posix_fadvise"):
+    if count and hasattr(os, "posix_fadvise"):
         os.posix_fadvise(descriptor, at, count, os.POSIX_FADV_DONTNEED)
 
 

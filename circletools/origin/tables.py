@@ -43,8 +43,8 @@ def encode_op_table(operators: Mapping[int, Iterable[int]]) -> bytes:
     """Encode operator index -> source ids. Raises UsageError for a number that is no u32."""
     numbers = [len(operators)]
     for operator, sources in sorted(operators.items()):
-        unique = sorted(set(sources))
-        numbers += (operator, len(unique), *unique)
+        unique = set(sources)
+        numbers += (operator, len(unique), *(unique if len(unique) == 1 else sorted(unique)))
     _check_ids(numbers)
     return np.array(numbers, "<u4").tobytes()
 
