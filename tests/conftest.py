@@ -13,9 +13,9 @@ from tests.oracles.models import SHARED
 from tests.support import own_models, title
 
 # The same examples everywhere; HYPOTHESIS_PROFILE=explore looks for new ones. The tests set their own limits.
-_QUIET = {"deadline": None, "database": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("same", derandomize=True, **_QUIET)
-settings.register_profile("explore", max_examples=5000, **_QUIET)
+_quiet = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", parent=_quiet, derandomize=True)
+settings.register_profile("explore", parent=_quiet)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 NO_PUBLIC_MODELS = "no public models beside this checkout"

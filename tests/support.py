@@ -13,6 +13,7 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as tfl
 from circle_schema.v0_10 import circle
+from flatbuffers import flexbuffers
 
 from circletools.model import Model, open_model
 from circletools.model.edit import ModelEdit
@@ -39,7 +40,7 @@ def title(path: Path) -> str:
 
 def path_of(name: str) -> Path:
     """Return the path of the test model `circle/mlp`."""
-    return TESTDATA / f"{name}.{name.split('/')[0]}"
+    return TESTDATA / f"{name}.{name.split('/', maxsplit=1)[0]}"
 
 
 def bytes_of(name: str) -> bytes:
@@ -59,6 +60,12 @@ def edited(data: bytes, *changes: Callable[[ModelEdit], object]) -> bytes:
 def noted(data: bytes, name: str = "note", value: bytes = b"a value") -> bytes:
     """Return `data` with one metadata entry set."""
     return edited(data, lambda edit: edit.set_metadata(name, value))
+
+
+def value_of(model: Model, name: str) -> bytes | None:
+    """Return the value of a metadata entry as bytes of its own."""
+    value = model.metadata_value(name)
+    return None if value is None else bytes(value)
 
 
 def read_everything(model: Model) -> None:
@@ -109,7 +116,17 @@ def read(data: bytes) -> dict[str, Any]:
     for subgraph in model["subgraphs"] or ():
         for operator in subgraph["operators"] or ():
             _resolve(operator, "largeCustomOptionsOffset", "largeCustomOptionsSize", data)
+            _resolve_program(operator, data)
     return model
+
+
+def _resolve_program(operator: dict[str, Any], data: bytes) -> None:
+    """LiteRT appends compiled programs to the file, and says where in a map in the custom options."""
+    options = operator["customOptions"]
+    if options and b"bytecode_offset" in options:
+        fields = flexbuffers.Loads(options)
+        start, size = fields["bytecode_offset"], fields["bytecode_size"]
+        operator["customOptions"] = (len(options), {**fields, "bytecode_offset": data[start : start + size]})
 
 
 def _resolve(table: dict[str, Any], offset: str, size: str, data: bytes) -> None:
@@ -154,10 +171,10 @@ def by_content(model: dict[str, Any]) -> dict[str, Any]:
 
 def with_entry(model: dict[str, Any], name: bytes, value: bytes) -> dict[str, Any]:
     """Return what `read` gives after a new metadata entry was appended to `model`."""
-    kind = {"ModelT": b"TFL3"}.get(model[""], b"TFL3")
-    buffer = {**blank("Buffer", kind), "data": value}
-    entry = {**blank("Metadata", kind), "name": name, "buffer": len(model["buffers"])}
-    return {**model, "buffers": [*model["buffers"], buffer], "metadata": [*(model["metadata"] or ()), entry]}
+    buffers = model["buffers"] or [blank("Buffer", b"TFL3")]  # buffer 0 means no data
+    buffer = {**blank("Buffer", b"TFL3"), "data": value}
+    entry = {**blank("Metadata", b"TFL3"), "name": name, "buffer": len(buffers)}
+    return {**model, "buffers": [*buffers, buffer], "metadata": [*(model["metadata"] or ()), entry]}
 
 
 # --- single bytes -------------------------------------------------------------------------------------------

@@ -7,13 +7,15 @@ import json
 import tracemalloc
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, ModelFormatError
@@ -37,6 +39,7 @@ from tests.support import (
     target,
     u32,
     unpacked,
+    value_of,
     vtable_of,
     within,
 )
@@ -120,23 +123,34 @@ BASES = (
 INTERESTING = (0, 1, 2, 3, 4, 5, 8, 12, 16, 0x7F, 0x80, 0xFC, 0xFE, 0xFF)
 
 
-@st.composite
-def changed_files(draw: st.DrawFn) -> bytes:
-    """Draw a test model, or an edited one, with 1 to 8 places overwritten, and perhaps cut."""
-    data = bytearray(bytes_of(draw(st.sampled_from(BASES))))
-    if draw(st.booleans()):
-        data = bytearray(noted(bytes(data)))
-    for _ in range(draw(st.integers(1, 8))):
-        at = draw(st.integers(0, len(data) - 4))
-        if draw(st.booleans()):
-            data[at] = draw(st.one_of(st.sampled_from(INTERESTING), st.integers(0, 255)))
-        else:
-            at &= ~3
-            word = draw(st.one_of(st.integers(-64, len(data)), st.sampled_from((-(2**31), 2**31 - 1))))
-            data[at : at + 4] = word.to_bytes(4, "little", signed=True)
-    if draw(st.integers(0, 9)) == 0:
-        del data[draw(st.integers(0, len(data) - 1)) :]
-    return bytes(data)
+@dataclass(frozen=True)
+class Damage:
+    """A test model, perhaps edited first, with words and bytes overwritten, and perhaps cut."""
+
+    name: str
+    edited: bool
+    writes: tuple[tuple[int, bytes], ...]
+    cut: int | None
+
+    def done(self) -> bytes:
+        data = noted(bytes_of(self.name)) if self.edited else bytes_of(self.name)
+        for at, new in self.writes:
+            place = at % (len(data) - 4)
+            data = put(data, place & ~3 if len(new) == 4 else place, new)
+        return data if self.cut is None else data[: self.cut % len(data)]
+
+
+single = st.one_of(st.sampled_from(INTERESTING), st.integers(0, 255)).map(lambda value: bytes([value]))
+word = st.one_of(st.integers(-64, 4000), st.sampled_from((-(2**31), 2**31 - 1)))
+word_bytes = word.map(lambda value: value.to_bytes(4, "little", signed=True))
+write = st.tuples(st.integers(0, 20_000), st.one_of(single, word_bytes))
+damages = st.builds(
+    Damage,
+    name=st.sampled_from(BASES),
+    edited=st.booleans(),
+    writes=st.lists(write, min_size=1, max_size=8).map(tuple),
+    cut=st.one_of(st.none(), st.none(), st.none(), st.integers(0, 20_000)),
+)
 
 
 USES: dict[str, Callable[[Model], object]] = {
@@ -166,19 +180,18 @@ def changed(model: Model, method: str, *arguments: object) -> bytes:
     return edit.to_bytes()
 
 
-@given(changed_files())
-def test_any_file_gives_a_value_or_our_error(data: bytes) -> None:
+@settings(max_examples=300)
+@given(damages)
+def test_any_file_gives_a_value_or_our_error(damage: Damage) -> None:
+    data = damage.done()
     with within(2):
         try:
             open_model(data).close()
         except CircleToolsError:
             return
     for use in USES.values():
-        with within(2), open_model(data) as model:
-            try:
-                use(model)
-            except CircleToolsError:
-                pass
+        with within(2), open_model(data) as model, suppress(CircleToolsError):
+            use(model)
 
 
 def accepted(data: bytes) -> bool:
@@ -188,8 +201,10 @@ def accepted(data: bytes) -> bool:
         return False
 
 
-@given(changed_files())
-def test_an_accepted_file_can_be_read_and_edited(data: bytes) -> None:
+@settings(max_examples=300)
+@given(damages)
+def test_an_accepted_file_can_be_read_and_edited(damage: Damage) -> None:
+    data = damage.done()
     if not accepted(data):
         return
     with open_model(data) as model:
@@ -201,7 +216,7 @@ def test_an_accepted_file_can_be_read_and_edited(data: bytes) -> None:
     assert accepted(after)
     with open_model(data) as old, open_model(after) as new:
         assert views(new) == views(old)
-        assert new.metadata_value("note") == b"a value"
+        assert value_of(new, "note") == b"a value"
 
 
 def views(model: Model) -> list[object]:
@@ -292,8 +307,7 @@ def test_a_vtable_of_odd_size() -> None:
     data = base()
     vtable = vtable_of(data, locate(data, "subgraphs", 0))
     error = refusal(put(data, vtable, b"\x07"))
-    assert error.location is not None
-    assert error.location.startswith("subgraphs[0]")
+    assert error.location in ("subgraphs[0]", "subgraphs[1]", "subgraphs[2]")  # they may share it
     assert (error.offset, "odd" in error.message) == (vtable, True)
 
 
@@ -441,7 +455,7 @@ def test_external_data_with_hostile_numbers_is_found(slot: int, value: int) -> N
 
 def test_external_custom_options_outside_the_file_are_found() -> None:
     found = verify(bytes_of("tflite/custom_options_external")[:-1])
-    place = "subgraphs[0].operators[1].large_custom_options_offset"
+    place = "subgraphs[0].operators[1].large_custom_options"
     assert [(f.code, f.severity, f.location) for f in found] == [("EXTERNAL_DATA_OUTSIDE_FILE", "error", place)]
 
 
@@ -496,11 +510,8 @@ AT_ONCE = ("walk", "check", "codes", "metadata", "signatures", "columns", "set",
 
 def use_hostile(data: bytes, uses: Iterable[str] = AT_ONCE) -> None:
     for name in uses:
-        with within(2), open_model(data) as model:
-            try:
-                USES[name](model)
-            except CircleToolsError:
-                pass
+        with within(2), open_model(data) as model, suppress(CircleToolsError):
+            USES[name](model)
 
 
 def test_many_references_to_one_table_are_refused() -> None:
@@ -528,7 +539,6 @@ def test_overlapping_shapes_end_soon(slot: int) -> None:
     use_hostile(overlapping_vectors(50_000, slot, 0))
 
 
-@pytest.mark.xfail(reason="every view makes a tuple of its own of the shared shape")
 @pytest.mark.parametrize("slot", [0, 7], ids=["shape", "shape_signature"])
 def test_all_views_of_overlapping_shapes_end_soon(slot: int) -> None:
     use_hostile(overlapping_vectors(20_000, slot, 0), ["tensors"])
@@ -574,7 +584,6 @@ def long_names(owner: str) -> bytes:
     return raw.finish(raw.table({4: raw.refs([sentinel]), owner_slot: rows}))
 
 
-@pytest.mark.xfail(reason="each reference makes its own copy of the name")
 @pytest.mark.parametrize("owner", ["metadata", "signature_defs", "operator_codes", "tensors"])
 def test_a_long_name_that_many_tables_share_takes_no_memory_for_each(owner: str) -> None:
     data = long_names(owner)

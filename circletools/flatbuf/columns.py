@@ -25,6 +25,7 @@ from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 Positions = NDArray[np.int64]
 
 MAX_FLATBUFFER_BYTES = 2**31 - 1  # the format's own limit: offsets are below 2 GiB
+_OVERLAP, _OVERLAP_BYTES = 16, 1 << 20  # sharing is legal; more than so many times the file is an attack
 _U2 = np.dtype("<u2")
 _I4 = np.dtype("<i4")
 
@@ -77,17 +78,19 @@ class Vectors:
         return np.frombuffer(self.wire.memory, self.dtype, count, start if count else 0)
 
     def element_positions(self) -> Positions:
-        """Return where each element of each row stands, rows one after the other.
-
-        Raises ModelFormatError when rows overlap so much that the result would not be justified by the file.
-        """
+        """Return where each element of each row stands, rows one after the other; see `check_total`."""
+        self.check_total()
         total = int(self.count.sum())
-        if total * self.dtype.itemsize > 16 * self.wire.size + (1 << 20):
-            raise ModelFormatError(f"vectors overlap: {total} elements do not fit into the file")
         before = np.cumsum(self.count) - self.count
         first = self.start - before * self.dtype.itemsize
         positions: Positions = np.repeat(first, self.count) + np.arange(total, dtype=np.int64) * self.dtype.itemsize
         return positions
+
+    def check_total(self) -> None:
+        """Raise ModelFormatError when rows overlap so much that the file does not justify having all of them."""
+        total = int(self.count.sum()) * self.dtype.itemsize
+        if total > _OVERLAP * self.wire.size + _OVERLAP_BYTES:
+            raise ModelFormatError(f"vectors or strings overlap: together they have {total} bytes")
 
     def flat(self) -> NDArray[Any]:
         """Return the elements of all rows, one row after the other; `splits` tells where rows end."""
@@ -173,6 +176,7 @@ class Tables:
     def strings(self, name: str) -> list[bytes]:
         """Return a string field of every table without its NUL; absent is empty."""
         vectors, memory = self.vectors(name), self.wire.memory
+        vectors.check_total()
         ends = (vectors.start + vectors.count).tolist()
         return [bytes(memory[start:end]) for start, end in zip(vectors.start.tolist(), ends, strict=True)]
 

@@ -18,7 +18,7 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from circletools.errors import EditError, ModelFormatError
+from circletools.errors import EditError, ModelFormatError, UsageError
 from circletools.flatbuf.columns import Wire, vectors_at
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 from circletools.flatbuf.verify import check_header
@@ -44,16 +44,24 @@ class NewTable:
         return self.fields.get(self.type.by_name[name].slot)
 
     def set(self, name: str, value: float | str | bytes | ArrayLike | NewTable | None) -> None:
-        """Set a field to a number, text, numbers or a table, according to its kind; None removes it."""
+        """Set a field to a number, text, numbers or a table, according to its kind; None removes it.
+
+        Raises UsageError for a number that the field cannot hold, or for text that no bytes decode to.
+        """
         item = self.type.by_name[name]
         if value is None:
             self.fields.pop(item.slot, None)
         elif isinstance(value, bytes | NewTable):
             self.fields[item.slot] = value
-        elif isinstance(value, str):
-            self.fields[item.slot] = value.encode("utf-8", "surrogateescape")
         else:
-            self.fields[item.slot] = np.asarray(value, item.dtype).tobytes()
+            try:
+                self.fields[item.slot] = (
+                    value.encode("utf-8", "surrogateescape")
+                    if isinstance(value, str)
+                    else np.asarray(value, item.dtype).tobytes()
+                )
+            except (OverflowError, UnicodeEncodeError) as error:
+                raise UsageError(f"{self.type.name}.{name} cannot hold this: {error}") from error
 
     def share(self, name: str, other: NewTable) -> None:
         """Refer to the same object as `other` does, or to none where it has none."""
@@ -76,6 +84,7 @@ class Overlay:
         self.wire, self.schema, self.base, self.file_offsets = wire, schema, base, file_offsets
         self.moves = False  # whether an opened table holds a position in the file
         self._opened: dict[tuple[str, int], NewTable] = {}
+        self._settled: dict[int, int | NewTable] = {}  # id of a table -> what became of it
         self.root = self.open(schema.root, root)
 
     def open(self, type_name: str, at: int) -> NewTable:
@@ -147,13 +156,15 @@ class Overlay:
         value = table[name]
         return b"" if value is None else self._data(value, table.type.by_name[name])
 
-    def settle(self) -> bool:
-        """Bring everything that is alive out of the old prefix, and let go of what equals the original.
+    def settle(self) -> NewTable | None:
+        """Return the root to write: all that is alive brought out of the old prefix, what equals the original let go.
 
-        Returns False when all equals the original file, so that no prefix is needed.
+        None when all equals the original file, so that no prefix is needed. The overlay itself is not changed.
         """
         original = check_header(self.wire, self.schema, self.base)
-        return isinstance(self._settle_table(self.root, self.schema.root, original), NewTable)
+        self._settled = {}
+        root = self._settle_table(self.root, self.schema.root, original)
+        return root if isinstance(root, NewTable) else None
 
     def _settle_table(self, value: int | NewTable, type_name: str, original: int) -> int | NewTable:
         """Return a table of the original file, or a new one whose fields are settled.
@@ -164,15 +175,24 @@ class Overlay:
             if value >= self.base:
                 return value
             value = self.open(type_name, value)
+        known = self._settled.get(id(value))
+        if known is not None:
+            return known
         twin = self._copy(type_name, original).fields if original else {}
+        fields = dict(value.fields)
         for item in value.type.fields:
-            if item.kind != "scalar" and item.slot in value.fields:
-                there = twin.get(item.slot, 0)
-                comparable = item.kind != "union" or twin.get(item.type_slot) == value.fields.get(item.type_slot)
-                value.fields[item.slot] = self._settle_field(
-                    value, item, there if comparable and isinstance(there, int) else 0
-                )
-        return original if original and value.fields == twin else value
+            if item.kind == "scalar" or item.slot not in fields:
+                continue
+            there = twin.get(item.slot, 0)
+            comparable = item.kind != "union" or twin.get(item.type_slot) == fields.get(item.type_slot)
+            settled = self._settle_field(value, item, there if comparable and isinstance(there, int) else 0)
+            if settled == [] and not there:
+                del fields[item.slot]  # emptied again
+            else:
+                fields[item.slot] = settled
+        result = original if original and fields == twin else NewTable(value.type, fields)
+        self._settled[id(value)] = result
+        return result
 
     def _settle_field(self, owner: NewTable, item: Field, original: int) -> Value:
         value = owner.fields[item.slot]
@@ -181,8 +201,7 @@ class Overlay:
         if item.kind == "vector" and item.target is not None:
             references = self._load(value) if isinstance(value, int) else value
             assert isinstance(references, list)
-            twins = self._load(original) if original else []
-            return self._settle_references(references, item.target, original, twins)
+            return self._settle_references(references, item.target, original)
         if item.kind in ("table", "union"):
             assert isinstance(value, int | NewTable)
             target = self._union_member(owner, item) if item.kind == "union" else str(item.target)
@@ -192,9 +211,8 @@ class Overlay:
         data = self._data(value, item)
         return original if original and self._data(original, item) == data else data
 
-    def _settle_references(
-        self, references: References, target: str, original: int, twins: References
-    ) -> int | References:
+    def _settle_references(self, references: References, target: str, original: int) -> int | References:
+        twins = self._load(original) if original else []
         settled = [
             table
             if isinstance(table, int) and table >= self.base

@@ -46,18 +46,18 @@ def find_base(wire: Wire, schema: Schema) -> int:
     return base
 
 
-def write_prefix(overlay: Overlay, end: int) -> bytes:
-    """Return the bytes to put in front of the old file, for an overlay that is settled.
+def write_prefix(overlay: Overlay, root: NewTable, end: int) -> bytes:
+    """Return the bytes to put in front of the old file.
 
-    `end` is where the last FlatBuffers object of the old file ends. Raises EditError when the flatbuffer would
-    reach 2 GiB.
+    `root` is what `overlay.settle` gave, `end` where the last FlatBuffers object of the old file ends. Raises
+    EditError when the flatbuffer would reach 2 GiB.
     """
     old_bytes = overlay.wire.size - overlay.base
     alignment = next(multiple for least, multiple in _ALIGNMENTS if old_bytes >= least)
-    prefix = _Writer(overlay, 0, alignment).write()
+    prefix = _Writer(overlay, 0, alignment).write(root)
     if overlay.moves:
         # Only now is it known how far the old file moves. The positions in it have a fixed width.
-        prefix = _Writer(overlay, len(prefix), alignment).write()
+        prefix = _Writer(overlay, len(prefix), alignment).write(root)
     if len(prefix) + end - overlay.base > MAX_FLATBUFFER_BYTES:
         raise EditError(
             "the flatbuffer would grow past 2 GiB, the most that the format can address",
@@ -74,8 +74,8 @@ class _Writer:
         self.builder = flatbuffers.Builder(1024)
         self.written: dict[int, int] = {}  # id of a new table -> its offset from the end
 
-    def write(self) -> bytes:
-        root = self.table(self.overlay.root)
+    def write(self, table: NewTable) -> bytes:
+        root = self.table(table)
         builder = self.builder
         builder.Prep(self.alignment, _MARKER_BYTES + _HEADER_BYTES)
         length = builder.Offset() + _MARKER_BYTES + _HEADER_BYTES

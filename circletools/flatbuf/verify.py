@@ -65,7 +65,7 @@ def check_header(wire: Wire, schema: Schema, start: int = 0) -> int:
 def walk(wire: Wire, schema: Schema, *, max_tables: int | None = MAX_TABLES) -> Reachable:
     """Check the structure of the whole flatbuffer; return what is reachable.
 
-    Raises ModelFormatError with the path of the first broken object: `subgraphs[0].operators[5].inputs`.
+    Raises ModelFormatError with the path of the first broken object: `subgraphs[0].tensors[5].name`.
     `max_tables` None takes any number of tables.
     """
     root = np.array([check_header(wire, schema)], np.int64)

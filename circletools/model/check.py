@@ -56,6 +56,8 @@ def check_indices(model: Model) -> list[Finding]:
         findings += _check_calls(model, table_type, tables, operator_at)
     metadata = np.array([entry.buffer for entry in model.metadata], np.int64)
     findings += _check(metadata, len(model.buffers), "buffer", "metadata[{}].buffer".format)
+    further = model.root.vectors("metadata_buffer").row(0)
+    findings += _check(further, len(model.buffers), "buffer", "metadata_buffer[{}]".format)
     return findings + _check_signatures(model, tensor_counts)
 
 

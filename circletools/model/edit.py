@@ -12,6 +12,7 @@ tells followers (tables that name operators by index) what was added, and on beh
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -86,6 +87,7 @@ class ModelEdit:
             for entry, at in zip(model.metadata, self._positions("metadata"), strict=True)
         ]
         self._codes = list(model.operator_codes)
+        self._new_tensors: Counter[int] = Counter()  # subgraph -> how many were added
         self._added: list[AddedOperator] = []
         self._followers: list[Callable[[ModelEdit], None]] = []
 
@@ -152,9 +154,12 @@ class ModelEdit:
 
     # ------------------------------------------------------------------ subgraphs
 
-    def _subgraph(self, index: int) -> NewTable:
+    def _check_subgraph(self, index: int) -> None:
         if not 0 <= index < len(self.model.subgraphs):
             raise UsageError(f"subgraph {index} does not exist; there are {len(self.model.subgraphs)}")
+
+    def _subgraph(self, index: int) -> NewTable:
+        self._check_subgraph(index)
         return self._overlay.element(self._overlay.references(self._overlay.root, "subgraphs"), "SubGraph", index)
 
     def _list(self, subgraph: int, field: str) -> References:
@@ -172,6 +177,8 @@ class ModelEdit:
     ) -> int:
         """Append a tensor and return its index. `type` is a TensorType name, `buffer` 0 means no data."""
         schema = self.model.schema
+        if not 0 <= buffer < max(self._pool.count, 1):
+            raise UsageError(f"buffer {buffer} does not exist; there are {self._pool.count}")
         table = NewTable(schema.tables["Tensor"])
         table.set("shape", np.array(shape, np.int32))
         if shape_signature is not None:
@@ -180,9 +187,7 @@ class ModelEdit:
         table.set("buffer", buffer)
         table.set("name", name)
         table.set("has_rank", True)
-        tensors = self._list(subgraph, "tensors")
-        tensors.append(table)
-        return len(tensors) - 1
+        return self._append_tensor(subgraph, table)
 
     def add_tensor_like(self, subgraph: int, like: int, name: str) -> int:
         """Append a tensor of the same type, shape and quantization as `like`, without its data; return its index.
@@ -197,7 +202,12 @@ class ModelEdit:
         for field in ("shape", "shape_signature", "type", "quantization", "has_rank"):
             table.share(field, source)
         table.set("name", name)
+        return self._append_tensor(subgraph, table)
+
+    def _append_tensor(self, subgraph: int, table: NewTable) -> int:
+        tensors = self._list(subgraph, "tensors")
         tensors.append(table)
+        self._new_tensors[subgraph] += 1
         return len(tensors) - 1
 
     def add_operator_code(self, name: str, version: int = 1, custom_code: str = "") -> int:
@@ -242,10 +252,11 @@ class ModelEdit:
         table.set("outputs", np.array(outputs, np.int32))
         if options is not None:
             member, fields = options
-            union = next(
-                name for name in ("BuiltinOptions", "BuiltinOptions2") if member in schema.unions[name].values()
-            )
-            field = "builtin_options" if union == "BuiltinOptions" else "builtin_options_2"
+            fields_of = {"BuiltinOptions": "builtin_options", "BuiltinOptions2": "builtin_options_2"}
+            union = next((name for name in fields_of if member in schema.unions[name].values()), None)
+            if union is None:
+                raise UsageError(f"this format has no options table {member}")
+            field = fields_of[union]
             contents = NewTable(schema.tables[member])
             for name, value in fields.items():
                 contents.set(name, value)
@@ -260,7 +271,8 @@ class ModelEdit:
         return added.index
 
     def _check_tensors(self, subgraph: int, tensors: Sequence[int], lowest: int = 0) -> None:
-        count = len(self._list(subgraph, "tensors"))
+        self._check_subgraph(subgraph)
+        count = len(self.model.subgraphs[subgraph].tensors) + self._new_tensors[subgraph]
         for tensor in tensors:
             if not lowest <= tensor < count:
                 raise UsageError(
@@ -290,10 +302,15 @@ class ModelEdit:
     ) -> None:
         """Let one named input or output of a signature (both by index) stand for another tensor.
 
-        Raises UsageError for a tensor that does not exist.
+        Raises UsageError for a signature, an entry or a tensor that does not exist.
         """
-        overlay = self._overlay
-        self._check_tensors(self.model.signatures[signature].subgraph, [tensor])
+        overlay, signatures = self._overlay, self.model.signatures
+        if not 0 <= signature < len(signatures):
+            raise UsageError(f"signature {signature} does not exist; there are {len(signatures)}")
+        entries = getattr(signatures[signature], direction)
+        if not 0 <= entry < len(entries):
+            raise UsageError(f"signature {signature} has no entry {entry} among its {len(entries)} {direction}")
+        self._check_tensors(signatures[signature].subgraph, [tensor])
         definition = overlay.element(overlay.references(overlay.root, "signature_defs"), "SignatureDef", signature)
         overlay.element(overlay.references(definition, direction), "TensorMap", entry).set("tensor_index", tensor)
 
@@ -303,13 +320,13 @@ class ModelEdit:
         """Return the bytes of the result: the prefix, if one is needed, and the original file."""
         for follower in self._followers:
             follower(self)
-        self._followers.clear()
         self._store_metadata()
         tail = Range(self.model.source, self._base, self.model.wire.size)
-        if not self._overlay.settle():
+        root = self._overlay.settle()
+        if root is None:
             return [tail]
-        self._open_file_offsets()
-        return [write_prefix(self._overlay, self.model.reachable.end), tail]
+        self._open_file_offsets(root)
+        return [write_prefix(self._overlay, root, self.model.reachable.end), tail]
 
     def to_bytes(self) -> bytes:
         """Return the whole result."""
@@ -332,24 +349,23 @@ class ModelEdit:
         if "_pool" in self.__dict__:
             self._pool.trim()
         entries: References = [entry.table for entry in self._entries]
-        if entries:
+        if entries or self.model.metadata:
             self._overlay.references(self._overlay.root, "metadata")[:] = entries
-        elif self.model.metadata:
-            self._overlay.root.set("metadata", None)
 
-    def _open_file_offsets(self) -> None:
+    def _open_file_offsets(self, root: NewTable) -> None:
         """Write anew each table that holds a position in the file, since the file is about to move."""
-        splits = self.model.operator_columns.splits
+        overlay, splits = self._overlay, self.model.operator_columns.splits
         for data in external_data(self.model):
             for row in data.rows.tolist():
                 if data.kind == "Buffer":
-                    buffers = self._overlay.references(self._overlay.root, "buffers")
+                    buffers = overlay.references(root, "buffers")
                     if row < len(buffers):  # an edit may have dropped it
-                        self._overlay.element(buffers, "Buffer", row)
+                        overlay.element(buffers, "Buffer", row)
                 else:
-                    subgraph = int(np.searchsorted(splits, row, "right")) - 1
-                    operators = self._list(subgraph, "operators")
-                    self._overlay.element(operators, "Operator", row - int(splits[subgraph]))
+                    index = int(np.searchsorted(splits, row, "right")) - 1
+                    subgraph = overlay.element(overlay.references(root, "subgraphs"), "SubGraph", index)
+                    operators = overlay.references(subgraph, "operators")
+                    overlay.element(operators, "Operator", row - int(splits[index]))
 
 
 def check_editable(model: Model) -> None:

@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -18,6 +19,7 @@ Progress = Callable[[int, int], None]
 """Called with (bytes written so far, bytes in all)."""
 
 _CHUNK_BYTES = 8 << 20
+_CUT_SHORT = "the input became shorter while it was being copied"
 
 
 @dataclass(slots=True)
@@ -55,6 +57,8 @@ def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview 
             return _map(open(name, "rb"), name)
         except OSError as error:
             raise InvalidInputError(f"cannot read it: {error.strerror}", location=name) from error
+        except ValueError as error:
+            raise InvalidInputError(f"this is no file name: {error}", location=repr(name)) from error
     return Source(memoryview(source.read()), str(getattr(source, "name", "<stream>")))
 
 
@@ -108,6 +112,8 @@ def write(
         return
     path = Path(os.path.realpath(name))
     try:
+        if path.is_symlink():
+            raise EditError("cannot write it: the link leads back to itself", location=name)
         if path.is_dir():
             raise UsageError("the output is a directory; name a file", location=name)
         if path.exists() and not path.is_file():
@@ -117,6 +123,8 @@ def write(
         _replace(path, parts, like, progress)
     except OSError as error:
         raise EditError(f"cannot write it: {error.strerror}", location=name) from error
+    except ValueError as error:
+        raise EditError(f"this is no file name: {error}", location=repr(name)) from error
 
 
 def make_directory(path: Path) -> None:
@@ -131,7 +139,7 @@ def same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> 
     """Say whether two names are one existing file."""
     try:
         return os.path.samefile(first, second)
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 
@@ -162,13 +170,13 @@ def _replace(path: Path, parts: Sequence[Part], like: Path | None, progress: Pro
 
 
 def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError:  # some file systems cannot; the rename itself has happened
-        pass
-    finally:
-        os.close(descriptor)
+    # The rename itself has happened; some file systems cannot do more, and some directories may not be opened.
+    with suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _fill(file: BinaryIO, parts: Sequence[Part], progress: Progress | None, *, early: bool) -> None:
@@ -195,6 +203,8 @@ def _copy(part: Part, file: BinaryIO, at: int) -> Iterator[int]:
                 moved = position - part.start + at
                 position += _kernel_copy(source, position, file.fileno(), moved, min(_CHUNK_BYTES, stop - position))
                 yield position - part.start + at
+        if os.fstat(source).st_size < part.end:  # what is missing looks like a hole
+            raise InvalidInputError(_CUT_SHORT, location=part.source.name)
     else:
         memory = view(part)
         position = 0
@@ -248,5 +258,5 @@ def _start_writing(descriptor: int, at: int, count: int) -> None:
 
 def _advance(copied: int) -> int:
     if copied == 0:
-        raise InvalidInputError("the input became shorter while it was being copied")
+        raise InvalidInputError(_CUT_SHORT)
     return copied

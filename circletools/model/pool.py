@@ -23,9 +23,17 @@ class BufferPool:
         self._buffers = overlay.references(overlay.root, "buffers")
         named = np.bincount(model.tensor_columns.buffers, minlength=len(model.buffers))
         self._named: list[int] = named[: len(model.buffers)].tolist()
-        for entry in model.metadata:
-            self._named[entry.buffer] += 1
-        self._empty = [*(model.buffers.data.count == 0).tolist()]
+        further = model.root.vectors("metadata_buffer").row(0).tolist()  # an old way to name metadata
+        for buffer in (*(entry.buffer for entry in model.metadata), *further):
+            self._named[buffer] += 1
+        # Only what an edit wrote, in front of the original file, can be a place that an edit left free.
+        written = model.buffers.tables.at < overlay.base
+        self._empty = ((model.buffers.data.count == 0) & written).tolist()
+
+    @property
+    def count(self) -> int:
+        """How many buffers there are."""
+        return len(self._buffers)
 
     def add(self, data: bytes) -> int:
         """Store `data` in a free place or a new one; return its index. It counts as named once."""

@@ -20,6 +20,11 @@ _Row = TypeVar("_Row")
 Indices = NDArray[np.int32]
 
 
+def _justified(vectors: Vectors) -> Vectors:
+    vectors.check_total()
+    return vectors
+
+
 class TensorColumns:
     """The tensors of all subgraphs, one subgraph after the other; `splits[i]:splits[i + 1]` is subgraph i."""
 
@@ -42,6 +47,16 @@ class TensorColumns:
         """The TensorType value of each tensor."""
         return self.tables.scalars("type")
 
+    @cached_property
+    def shapes(self) -> Vectors:
+        """The shape of each tensor."""
+        return _justified(self.tables.vectors("shape"))
+
+    @cached_property
+    def shape_signatures(self) -> Vectors:
+        """The shape signature of each tensor, empty where it has none."""
+        return _justified(self.tables.vectors("shape_signature"))
+
 
 class OperatorColumns:
     """The operators of all subgraphs, one subgraph after the other; `splits` as in TensorColumns."""
@@ -58,12 +73,12 @@ class OperatorColumns:
     @cached_property
     def inputs(self) -> Vectors:
         """The input tensor indices of each operator."""
-        return self.tables.vectors("inputs")
+        return _justified(self.tables.vectors("inputs"))
 
     @cached_property
     def outputs(self) -> Vectors:
         """The output tensor indices of each operator."""
-        return self.tables.vectors("outputs")
+        return _justified(self.tables.vectors("outputs"))
 
     @cached_property
     def first_outputs(self) -> NDArray[np.int64]:
@@ -187,8 +202,8 @@ class Tensors(Rows[Tensor]):
             index,
             text(table.strings("name")[0]),
             self._subgraph.model.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}"),
-            tuple(table.vectors("shape").row(0).tolist()),
-            tuple(table.vectors("shape_signature").row(0).tolist()) if signed else None,
+            tuple(self._columns.shapes.row(row).tolist()),
+            tuple(self._columns.shape_signatures.row(row).tolist()) if signed else None,
             int(table.scalars("buffer")[0]),
             bool(table.scalars("is_variable")[0]),
         )
