@@ -6,6 +6,7 @@ Exit statuses: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from typing import Annotated
@@ -57,6 +58,23 @@ def main() -> None:
 
         complain("error", str(error))
         sys.exit(_status(error))
+    except OSError as error:  # standard output is full, or gone
+        from .terminal import complain  # noqa: PLC0415
+
+        complain("error", f"cannot write: {error.strerror}")
+        sys.exit(4)
+    finally:
+        _drop_output()
+
+
+def _drop_output() -> None:
+    """Let go of what standard output did not take, so that the interpreter does not try again at its end."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _status(error: CircleToolsError) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,8 +16,9 @@ from .parameters import Directory, InPlace, Input, Output
 from .rewriting import rewrite
 
 if TYPE_CHECKING:
+    from circletools.model import Model
     from circletools.model.edit import ModelEdit, RewriteResult
-    from circletools.origin import Freshness
+    from circletools.origin import Freshness, Origins
 
 
 class Names(StrEnum):
@@ -50,7 +52,9 @@ def embed_origins(
     origins: Annotated[
         Path | None, typer.Option("--origins", help="JSON or CSV (by its ending) with sources and operators.")
     ] = None,
-    names: Annotated[Names, typer.Option("--names", help="What to name sources after.")] = Names.OUTPUT,
+    names: Annotated[
+        Names | None, typer.Option("--names", help="What to name sources after; `output` unless given.")
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace tables that are there already.")] = False,
     stamp: Annotated[bool, typer.Option("--stamp/--no-stamp", help="Add the stamp that tells stale tables.")] = True,
     in_place: InPlace = False,
@@ -62,11 +66,18 @@ def embed_origins(
     from circletools.origin import NameSource, collect_sources, embed  # noqa: PLC0415
     from circletools.origin.exchange import parse_origins  # noqa: PLC0415
 
+    if origins is not None and names is not None:
+        raise UsageError("--origins and --names exclude each other: the file has the names")
     given = None if origins is None else parse_origins(_read_text(origins), str(origins))
 
     def change(edit: ModelEdit) -> RewriteResult:
-        chosen = collect_sources(edit.model, NameSource(names.value)) if given is None else given
-        return embed(edit, chosen, replace=replace, stamp=stamp)
+        if given is None:
+            chosen = collect_sources(edit.model, NameSource((names or Names.OUTPUT).value))
+            return embed(edit, chosen, replace=replace, stamp=stamp)
+        try:
+            return embed(edit, given, replace=replace, stamp=stamp)
+        except UsageError as error:
+            raise UsageError(error.message, location=f"{origins}: {error.location}") from error
 
     rewrite(source, output, in_place, change)
 
@@ -80,7 +91,9 @@ def _read_text(path: Path) -> str:
 
 def dump_origins(
     source: Input,
-    output_format: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
+    output_format: Annotated[
+        Format | None, typer.Option("--format", help="How to write it; `text` unless given.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     operator: Annotated[
         str | None, typer.Option("--operator", metavar="RANGES", help="Operator indices, as in 0-10,15.")
@@ -105,8 +118,10 @@ def dump_origins(
         parse_ranges,
     )
 
-    from .terminal import complain, show, show_json  # noqa: PLC0415
+    from .terminal import complain, show, show_json, show_text  # noqa: PLC0415
 
+    if json and output_format not in (None, Format.JSON):
+        raise UsageError(f"--json and --format {output_format} exclude each other")
     selection = Selection(None if operator is None else parse_ranges(operator), _pattern(source_name), subgraph)
     with open_model(source) as model:
         origins = read_origins(model)
@@ -115,23 +130,37 @@ def dump_origins(
         if json or output_format is Format.JSON:
             show_json(origins_json(model, found, freshness, selection))
         elif output_format is Format.CSV:
-            show(origins_csv(model, found, selection).splitlines())
+            show_text(origins_csv(model, found, selection))
         elif origins is not None:
             show(origins_text(model, found, selection))
-        several = len(model.subgraphs) > 1
+        notes = [] if freshness is not None and freshness.state == "stale" else list(_gaps(model, found))
     if freshness is None:
         complain("warning", f"{source}: the model has no origins (embed-origins adds them)")
     elif freshness.state == "stale":
         complain("warning", f"{source}: the origins are stale {_place(freshness)}: {freshness.reason}")
     elif freshness.state == "unstamped":
         complain("note", f"{source}: the origins have no stamp, so nothing tells whether they are stale")
-    if found.scope == "shared" and several:
-        complain("note", f"{source}: one op table stands for all subgraphs, as the ONE compiler reads it")
+    for note in notes:
+        complain("note", f"{source}: {note}")
     if freshness is None or freshness.state == "stale":
         raise typer.Exit(1)
 
 
+def _gaps(model: Model, origins: Origins) -> Iterator[str]:
+    """Yield what a reader of the tables should know beyond what they say."""
+    if origins.scope == "shared":
+        yield "one op table stands for all subgraphs, as the ONE compiler reads it"
+        return
+    for subgraph, operators in zip(model.subgraphs, origins.operators, strict=False):
+        count = len(subgraph.operators)
+        known = sum(1 for index in operators if index < count)
+        if operators and known < count:
+            yield f"subgraphs[{subgraph.index}]: operators without an origin: {count - known} of {count}"
+
+
 def _place(freshness: Freshness) -> str:
+    if freshness.operator is None:
+        return f"in subgraphs[{freshness.subgraph}]"
     return f"from subgraphs[{freshness.subgraph}].operators[{freshness.operator}] on"
 
 

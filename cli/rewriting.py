@@ -30,7 +30,11 @@ def target(source: str, output: str | None, in_place: bool) -> str:
         if not in_place:
             raise UsageError("no output file", hint="name one, or use --in-place")
         output = source
-    if output == "-" and sys.stdout.isatty():
+        if source == "-":
+            raise UsageError("standard input cannot be written over", hint="name an output file")
+    elif in_place and output != source:
+        raise UsageError("--in-place writes over IN, but OUT is another file", hint="give one of the two")
+    if output == "-" and sys.stdout is not None and sys.stdout.isatty():
         raise UsageError("the output is binary and standard output is a terminal", hint="name a file, or use a pipe")
     return output
 
@@ -72,7 +76,7 @@ def strip_metadata(
 
     def change(edit: ModelEdit) -> RewriteResult:
         changes = []
-        for entry in name or ():
+        for entry in dict.fromkeys(name or ()):
             if not edit.remove_metadata(entry):
                 known = ", ".join(sorted({metadata.name for metadata in edit.model.metadata})) or "none"
                 raise UsageError(f"the model has no metadata entry {entry!r}", hint=f"it has: {known}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -11,29 +12,45 @@ from typing import Any
 
 _COLORS = {"error": "31", "warning": "33"}
 _PATIENCE_SECONDS = 1.0
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
 def complain(kind: str, message: str) -> None:
     """Write `error: …` or `warning: …` to standard error, in colour on a terminal unless NO_COLOR is set."""
+    if sys.stderr is None:
+        return
     label = f"{kind}:"
     if kind in _COLORS and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         label = f"\033[{_COLORS[kind]}m{label}\033[0m"
-    _write(sys.stderr.buffer, f"{label} {message}\n")
+    _write(sys.stderr.buffer, f"{label} {_plain(message)}\n")
 
 
 def tell(message: str) -> None:
     """Write a message to standard error."""
-    _write(sys.stderr.buffer, f"{message}\n")
+    if sys.stderr is not None:
+        _write(sys.stderr.buffer, f"{_plain(message)}\n")
 
 
 def show(lines: Iterable[str]) -> None:
-    """Write lines to standard output."""
-    _write(sys.stdout.buffer, "".join(f"{line}\n" for line in lines))
+    """Write lines for people to standard output."""
+    show_text("".join(f"{_plain(line)}\n" for line in lines))
+
+
+def show_text(text: str) -> None:
+    """Write text to standard output as it is."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "standard output is closed")
+    _write(sys.stdout.buffer, text)
+
+
+def _plain(text: str) -> str:
+    """Spell out control characters: a name in a model must not command the terminal."""
+    return text.translate(_CONTROLS)
 
 
 def show_json(document: Any) -> None:
     """Write a JSON document to standard output. What is no UTF-8 in a name stays a surrogate escape."""
-    _write(sys.stdout.buffer, json.dumps(document, indent=2) + "\n")
+    show_text(json.dumps(document, indent=2) + "\n")
 
 
 def _write(stream: Any, text: str) -> None:
@@ -48,7 +65,7 @@ class Bar:
     def __init__(self) -> None:
         self._start = time.monotonic()
         self._drawn = False
-        self._enabled = sys.stderr.isatty()
+        self._enabled = sys.stderr is not None and sys.stderr.isatty()
 
     def __call__(self, done: int, total: int) -> None:
         """Draw the bar for `done` of `total` bytes."""

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from circletools.model.stamp import decode_stamp, make_stamp, operator_record
 from circletools.origin.read import decode_exact
-from circletools.origin.stamp import decode_stamp, make_stamp, operator_record
 from circletools.origin.tables import decode_op_table, decode_source_table
 
 ROOT = Path(__file__).parent.parent

@@ -9,6 +9,7 @@ from circletools.flatbuf.columns import Wire
 from circletools.flatbuf.compact import compact as compact_flatbuffer
 from circletools.flatbuf.prefix import find_base
 from circletools.flatbuf.verify import walk
+from circletools.model.archive import directory_start, moved_directory
 from circletools.model.edit import check_editable
 from circletools.model.external import FILE_OFFSETS, external_data
 from circletools.model.files import Part, Progress, Range, same_file, write
@@ -42,7 +43,16 @@ def compact_parts(model: Model) -> list[Part]:
     if external:
         padding = (start - size) % _EXTERNAL_ALIGNMENT
         parts = [*_flatbuffer(model, size + padding - start), bytes(padding)]
-    return [*parts, Range(model.source, start, model.wire.size)]
+    return [*parts, *_behind(model, start, sum(len(part) for part in parts) - start)]
+
+
+def _behind(model: Model, start: int, moved: int) -> list[Part]:
+    """Return what stands from `start` on, which moves by `moved` bytes."""
+    directory = directory_start(model.wire.memory)
+    last = max((int((data.offsets + data.sizes).max()) for data in external_data(model)), default=start)
+    if directory is None or directory < last:
+        return [Range(model.source, start, model.wire.size)]
+    return [Range(model.source, start, directory), moved_directory(model.wire.memory, moved)]
 
 
 def _flatbuffer(model: Model, moved: int) -> list[Part]:

@@ -107,11 +107,11 @@ def write(
     followed; `-`, pipes and devices are written straight through. Raises EditError when it cannot be written.
     """
     name = os.fspath(target)
-    if name == "-":
-        _stream(sys.stdout.buffer, parts)
-        return
-    path = Path(os.path.realpath(name))
     try:
+        if name == "-":
+            _stream(standard_output(), parts)
+            return
+        path = Path(os.path.realpath(name))
         if path.is_symlink():
             raise EditError("cannot write it: the link leads back to itself", location=name)
         if path.is_dir():
@@ -125,6 +125,13 @@ def write(
         raise EditError(f"cannot write it: {error.strerror}", location=name) from error
     except ValueError as error:
         raise EditError(f"this is no file name: {error}", location=repr(name)) from error
+
+
+def standard_output() -> BinaryIO:
+    """Return standard output for bytes. Raises OSError when the process was started without it."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "standard output is closed")
+    return sys.stdout.buffer
 
 
 def make_directory(path: Path) -> None:

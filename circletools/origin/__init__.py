@@ -1,11 +1,11 @@
 """Origins: which source nodes an operator came from, kept in metadata tables that the ONE compiler knows."""
 
+from circletools.model.stamp import Freshness, Stamp, check_stamp
 from circletools.origin.algebra import Origin, inherit, single, union
 from circletools.origin.embed import embed, strip
 from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import Origins, read_origins
 from circletools.origin.remap import follow
-from circletools.origin.stamp import Freshness, Stamp, check_stamp
 from circletools.origin.tables import (
     EXECUTION_PLAN_TABLE,
     OP_TABLE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from circletools.errors import EditError, UsageError
 from circletools.model import Model
 from circletools.model.edit import ModelEdit, RewriteResult
+from circletools.model.stamp import STAMP, encode_stamp, stamp_model
 from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge
-from circletools.origin.stamp import STAMP, encode_stamp, stamp_model
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, encode_op_table, encode_source_table
 
 ORIGIN_ENTRIES = (SOURCE_TABLE, OP_TABLE, EXACT_TABLE, STAMP)
@@ -27,11 +27,11 @@ def embed(edit: ModelEdit, origins: Origins, *, replace: bool = False, stamp: bo
             hint="--replace writes new ones; they may be all that is left of an earlier compilation",
         )
     _check(model, origins)
-    several = sum(1 for operators in origins.operators if operators) > 1
+    known = [{index: origin for index, origin in operators.items() if origin} for operators in origins.operators]
     entries = {
         SOURCE_TABLE: encode_source_table(origins.sources),
-        OP_TABLE: encode_op_table(merge(origins.operators)),
-        EXACT_TABLE: encode_exact(origins.operators) if several else None,
+        OP_TABLE: encode_op_table(merge(known)),
+        EXACT_TABLE: encode_exact(known) if any(known[1:]) else None,
         STAMP: encode_stamp(stamp_model(model)) if stamp else None,
     }
     changes = []

@@ -13,9 +13,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from circletools.errors import InvalidInputError
+from circletools.errors import InvalidInputError, UsageError
 from circletools.origin.algebra import Origin
 from circletools.origin.read import Origins
+from circletools.origin.tables import encode_name
 
 CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "source_id", "source_name")
 
@@ -34,10 +35,8 @@ def parse_json(text: str, name: str = "JSON") -> Origins:
         raise InvalidInputError(f"not JSON: {error}", location=f"{name}:{line}") from error
     collected = _Collected(name)
     for index, source in enumerate(_items(document, "sources", name)):
-        place = f"sources[{index}]"
-        collected.source(
-            _number(source, "id", f"{name}: {place}"), _string(source, "name", f"{name}: {place}"), place
-        )
+        place = f"{name}: sources[{index}]"
+        collected.source(_number(source, "id", place), _string(source, "name", place), place)
     for index, operator in enumerate(_items(document, "operators", name)):
         place = f"{name}: operators[{index}]"
         subgraph = _number(operator, "subgraph", place) if "subgraph" in operator else 0
@@ -52,14 +51,19 @@ def parse_json(text: str, name: str = "JSON") -> Origins:
 
 def parse_csv(text: str, name: str = "CSV") -> Origins:
     """Read a CSV document with a header line. Raises InvalidInputError."""
-    rows = csv.DictReader(io.StringIO(text))
-    missing = {"operator_index", "source_id", "source_name"} - set(rows.fieldnames or ())
-    if missing:
-        raise InvalidInputError(f"no column {', '.join(sorted(missing))} in the header line", location=f"{name}:1")
+    rows = csv.DictReader(io.StringIO(text, newline=""))
     collected = _Collected(name)
+    limit = csv.field_size_limit(max(len(text), 1))  # a name may be as long as the document
     try:
+        missing = {"operator_index", "source_id", "source_name"} - set(rows.fieldnames or ())
+        if missing:
+            raise InvalidInputError(
+                f"no column {', '.join(sorted(missing))} in the header line", location=f"{name}:1"
+            )
         for row in rows:
             place = f"{name}:{rows.line_num}"
+            if None in row.values():
+                raise InvalidInputError("the row has fewer fields than the header line", location=place)
             if not row["source_id"]:
                 continue  # an operator without a source
             source = _whole(row["source_id"], "source_id", place)
@@ -72,6 +76,8 @@ def parse_csv(text: str, name: str = "CSV") -> Origins:
                 collected.pair(subgraph, _whole(row["operator_index"], "operator_index", place), source, place)
     except csv.Error as error:
         raise InvalidInputError(f"not CSV: {error}", location=f"{name}:{rows.line_num}") from error
+    finally:
+        csv.field_size_limit(limit)
     return collected.origins()
 
 
@@ -85,7 +91,11 @@ class _Collected:
 
     def source(self, source: int, name: str, place: str) -> None:
         if source in self.sources:
-            raise InvalidInputError(f"source {source} is listed twice", location=f"{self.name}: {place}")
+            raise InvalidInputError(f"source {source} is listed twice", location=place)
+        try:
+            encode_name(name)
+        except UsageError as error:
+            raise InvalidInputError(error.message, location=place) from error
         self.sources[source] = name
 
     def pair(self, subgraph: int, operator: int, source: int, place: str) -> None:

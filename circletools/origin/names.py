@@ -40,6 +40,10 @@ def collect_sources(model: Model, names: NameSource = NameSource.OUTPUT) -> Orig
     if not count:
         return Origins({}, ())
     outputs = [_text(outputs) for outputs in model.output_names(0)]
+    if any("\0" in name for name in outputs):
+        operator = next(index for index, name in enumerate(outputs) if "\0" in name)
+        location = f"subgraphs[0].operators[{operator}].outputs[0]"
+        raise EditError("the tensor's name holds a NUL character, which a source table cannot", location=location)
     if names is NameSource.OUTPUT:
         sources = {index: name or NO_NAME for index, name in enumerate(outputs)}
         operators: dict[int, Origin] = {index: frozenset((index,)) for index in sources}

@@ -16,8 +16,8 @@ from typing import Literal
 
 from circletools.errors import TableFormatError
 from circletools.model import Model
+from circletools.model.stamp import STAMP, Freshness, check_stamp
 from circletools.origin.algebra import UNKNOWN, Origin, union
-from circletools.origin.stamp import STAMP, Freshness, check_stamp
 from circletools.origin.tables import (
     OP_TABLE,
     SOURCE_TABLE,

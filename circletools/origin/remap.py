@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from circletools.model.edit import IndexMap, ModelEdit
-from circletools.origin.algebra import Origin, inherit
-from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge, read_origins
-from circletools.origin.stamp import (
+from circletools.model.stamp import (
     STAMP,
     check_stamp,
     encode_stamp,
@@ -13,6 +11,8 @@ from circletools.origin.stamp import (
     operator_record,
     operator_records,
 )
+from circletools.origin.algebra import Origin, inherit
+from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge, read_origins
 from circletools.origin.tables import OP_TABLE, encode_op_table
 
 

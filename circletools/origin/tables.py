@@ -32,11 +32,19 @@ def encode_source_table(sources: Mapping[int, str]) -> bytes:
     _check_ids(sources)
     parts = [_U4.pack(len(sources))]
     for source, name in sorted(sources.items()):
-        data = name.encode("utf-8", "surrogateescape")
-        if b"\0" in data:
-            raise UsageError(f"the name of source {source} holds a NUL character")
+        data = encode_name(name, f"the name of source {source}")
         parts.append(b"%b%b\0" % (_PAIR.pack(source, len(data) + 1), data))
     return b"".join(parts)
+
+
+def encode_name(name: str, what: str = "the name") -> bytes:
+    """Encode the name of a source. Raises UsageError where it holds a NUL, or what no bytes decode to."""
+    if "\0" in name:
+        raise UsageError(f"{what} holds a NUL character: {name[:40]!r}")
+    try:
+        return name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{what} is no text ({error.reason}): {name[:40]!r}") from error
 
 
 def encode_op_table(operators: Mapping[int, Iterable[int]]) -> bytes:

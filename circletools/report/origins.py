@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from circletools.errors import UsageError
 from circletools.model import Model
+from circletools.model.stamp import Freshness
 from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.exchange import CSV_COLUMNS
 from circletools.origin.read import Origins
-from circletools.origin.stamp import Freshness
 from circletools.report import SCHEMA_VERSION
+
+_CRLF = "\r\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which operators and sources to show; None takes all. `source` is a regular expression, searched in names."""
+    """Which operators and sources to show; None takes all.
 
-    operators: frozenset[int] | None = None
+    `operators` are ranges of indices, both ends included; `source` is a regular expression, searched in names.
+    """
+
+    operators: tuple[tuple[int, int], ...] | None = None
     source: re.Pattern[str] | None = None
     subgraph: int | None = None
 
@@ -38,16 +43,16 @@ class OperatorRow:
     origin: Origin
 
 
-def parse_ranges(text: str) -> frozenset[int]:
-    """Read `0-10,15`. Raises UsageError."""
-    numbers: set[int] = set()
+def parse_ranges(text: str) -> tuple[tuple[int, int], ...]:
+    """Read `0-10,15` as ((0, 10), (15, 15)). Raises UsageError."""
+    ranges = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if last < first:
             raise UsageError(f"{part!r} is no operator index or range", hint="write them as in 0-10,15")
-        numbers.update(range(first, last + 1))
-    return frozenset(numbers)
+        ranges.append((first, last))
+    return tuple(ranges)
 
 
 def operator_rows(model: Model, origins: Origins, selection: Selection) -> list[OperatorRow]:
@@ -62,7 +67,8 @@ def operator_rows(model: Model, origins: Origins, selection: Selection) -> list[
         names = [code.name for code in model.operator_codes]
         codes = model.subgraphs[subgraph].operators.code_indices()
         for index, (code, outputs) in enumerate(zip(codes, model.output_names(subgraph), strict=True)):
-            if selection.operators is not None and index not in selection.operators:
+            ranges = selection.operators
+            if ranges is not None and not any(first <= index <= last for first, last in ranges):
                 continue
             origin = origins.of(subgraph, index) if origins.operators else UNKNOWN
             if selection.source is None or origin & wanted:
@@ -122,8 +128,9 @@ def _freshness_json(freshness: Freshness | None) -> dict[str, Any]:
 
 def origins_csv(model: Model, origins: Origins, selection: Selection) -> str:
     """Return one line for each pair of operator and source, and one for each that has no partner."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
+    lines: list[str] = []
+    # With this line end the writer quotes a name that holds any part of it; the lines get a plain one below.
+    writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator=_CRLF)
     writer.writerow(CSV_COLUMNS)
     rows = operator_rows(model, origins, selection)
     for row in rows:
@@ -134,7 +141,7 @@ def origins_csv(model: Model, origins: Origins, selection: Selection) -> str:
     shown = UNKNOWN.union(*(row.origin for row in rows))
     for source in sorted(selected_sources(origins, selection) - shown):
         writer.writerow(["", "", "", "", source, origins.sources[source]])
-    return stream.getvalue()
+    return "".join(line.removesuffix(_CRLF) + "\n" for line in lines)
 
 
 def origins_text(model: Model, origins: Origins, selection: Selection) -> Iterator[str]:

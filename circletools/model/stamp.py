@@ -20,7 +20,7 @@ from struct import Struct
 from typing import Literal
 
 from circletools.errors import TableFormatError
-from circletools.model import Model
+from circletools.model.model import Model
 
 STAMP = "CIRCLETOOLS_stamp"
 _VERSION = 1
@@ -47,7 +47,8 @@ class Stamp:
 class Freshness:
     """Whether tables still describe the operators they were written for.
 
-    For `stale`, `subgraph` and `operator` say from where on they do not; `reason` is for people.
+    For `stale`, `subgraph` and `operator` say from where on they do not (`operator` is None where only the
+    fingerprint tells); `reason` is for people.
     """
 
     state: Literal["fresh", "stale", "unstamped"]
@@ -131,8 +132,8 @@ def compare(then: Stamp, now: Stamp) -> Freshness:
     for index, (old, new) in enumerate(zip(then.subgraphs, now.subgraphs, strict=True)):
         if old != new:
             differing = (row for row, (a, b) in enumerate(zip(old.checks, new.checks, strict=False)) if a != b)
-            row = next(differing, min(len(old.checks), len(new.checks)))
             before, after = len(old.checks), len(new.checks)
+            row = next(differing, None if before == after else min(before, after))
             reason = "other operators" if before == after else f"{before} operators then, {after} now"
             return Freshness("stale", index, row, reason)
     return Freshness("fresh")
