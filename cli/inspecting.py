@@ -1,8 +1,10 @@
-"""Commands that look at models: inspect, verify."""
+"""Commands that look at models: inspect, verify, check."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,11 +12,16 @@ from circletools.errors import InvalidInputError
 
 from .parameters import Input, Json
 
+if TYPE_CHECKING:
+    from circletools.findings import Finding
+    from circletools.model import Model
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command("inspect", epilog="Example: circletool inspect in.circle --json")(inspect)
     app.command("verify", epilog="Example: circletool verify a.tflite b.circle")(verify)
+    app.command("check", epilog="Example: circletool check in.circle")(check)
 
 
 def inspect(source: Input, json: Json = False) -> None:
@@ -32,19 +39,35 @@ def inspect(source: Input, json: Json = False) -> None:
         show(inspection_text(document))
 
 
-def verify(
-    sources: Annotated[
-        list[str], typer.Argument(metavar="IN...", help="Models to check; - is standard input.", show_default=False)
-    ],
-    json: Json = False,
-) -> None:
+Inputs = Annotated[
+    list[str], typer.Argument(metavar="IN...", help="Models to check; - is standard input.", show_default=False)
+]
+
+
+def verify(sources: Inputs, json: Json = False) -> None:
     """Check models: the structure of the whole file, then every index in it.
 
     Exit status 3 when the structure of a model is broken, 1 when an index or external data is out of range.
     """
-    from circletools.findings import Finding  # noqa: PLC0415
-    from circletools.model import open_model  # noqa: PLC0415
     from circletools.model.check import check_model  # noqa: PLC0415
+
+    raise typer.Exit(_judge(sources, json, check_model))
+
+
+def check(sources: Inputs, json: Json = False) -> None:
+    """Check models as `verify` does, and report odd outputs and origins that are broken or stale.
+
+    docs/findings.md has all codes. Exit status 3 when the structure of a model is broken, 1 when there is an error
+    or a warning.
+    """
+    from circletools.report.check import check as check_all  # noqa: PLC0415
+
+    raise typer.Exit(_judge(sources, json, check_all))
+
+
+def _judge(sources: list[str], json: bool, find: Callable[[Model], list[Finding]]) -> int:
+    """Show the findings of each model; return the exit status."""
+    from circletools.model import open_model  # noqa: PLC0415
     from circletools.report import SCHEMA_VERSION  # noqa: PLC0415
 
     from .terminal import complain, show, show_json  # noqa: PLC0415
@@ -55,21 +78,14 @@ def verify(
         broken = None
         try:
             with open_model(source) as model:
-                findings = check_model(model)
+                findings = find(model)
         except InvalidInputError as error:
             broken = str(error)
-        verdict = "invalid" if broken else "findings" if findings else "ok"
+        telling = any(finding.severity != "info" for finding in findings)
+        verdict = "invalid" if broken else "findings" if telling else "ok"
         status = max(status, {"ok": 0, "findings": 1, "invalid": 3}[verdict])
         results.append(
-            {
-                "file": source,
-                "verdict": verdict,
-                "error": broken,
-                "findings": [
-                    {"code": item.code, "severity": item.severity, "location": item.location, "message": item.message}
-                    for item in findings
-                ],
-            }
+            {"file": source, "verdict": verdict, "error": broken, "findings": [asdict(item) for item in findings]}
         )
         if json:
             continue
@@ -79,4 +95,4 @@ def verify(
             complain("error", broken if broken.startswith(source) else f"{source}: {broken}")
     if json:
         show_json({"schema_version": SCHEMA_VERSION, "models": results})
-    raise typer.Exit(status)
+    return status

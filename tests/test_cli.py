@@ -25,7 +25,11 @@ from tests.origin_support import EXACT, OP, SOURCE, STAMP, embedded, origins, re
 from tests.support import bytes_of, edited, noted, packed, path_of, read, unpacked
 
 TOOL = Path(sys.executable).with_name("circletool")
-COMMANDS = ("embed-origins", "dump-origins", "extract-origins", "strip-metadata", "compact", "inspect", "verify")
+COMMANDS = (
+    *("embed-origins", "dump-origins", "extract-origins"),
+    "fix-outputs",
+    *("strip-metadata", "compact", "inspect", "verify", "check"),
+)
 MLP, LOOP = path_of("circle/mlp"), path_of("circle/while_loop")
 _ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
 

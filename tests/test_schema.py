@@ -115,8 +115,9 @@ def test_users_come_before_what_they_use(name: str) -> None:
     place = {table: index for index, table in enumerate(schema.order)}
     for table in schema.order:
         for field in schema.tables[table].fields:
-            for member in schema.member_types(field):
-                if member in schema.tables:
+            members = schema.unions[str(field.target)].values() if field.kind == "union" else [field.target]
+            for member in members:
+                if member is not None and member in schema.tables:
                     assert place[table] < place[member], f"{table}.{field.name}"
     assert schema.order[0] == schema.root
 

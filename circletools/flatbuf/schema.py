@@ -80,11 +80,12 @@ class Schema:
     enums: Mapping[str, Mapping[int, str]]
     order: tuple[str, ...]
 
-    def member_types(self, field: Field) -> tuple[str, ...]:
-        """Return the table types that `field` can refer to."""
-        if field.kind == "union" and field.target is not None:
-            return tuple(self.unions[field.target].values())
-        return (field.target,) if field.target is not None else ()
+    def enum_value(self, enum: str, name: str) -> int:
+        """Return the value of an enum's member. Raises KeyError."""
+        for value, known in self.enums[enum].items():
+            if known == name:
+                return value
+        raise KeyError(f"{enum}.{name}")
 
 
 def _field(description: Mapping[str, Any]) -> Field:

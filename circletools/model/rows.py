@@ -48,6 +48,16 @@ class TensorColumns:
         return self.tables.scalars("type")
 
     @cached_property
+    def variable(self) -> NDArray[np.uint8]:
+        """Whether the runtime keeps each tensor's value between runs; 0 is no."""
+        return self.tables.scalars("is_variable")
+
+    @cached_property
+    def signed(self) -> NDArray[np.bool_]:
+        """Whether each tensor has a shape signature."""
+        return self.tables.has("shape_signature")
+
+    @cached_property
     def shapes(self) -> Vectors:
         """The shape of each tensor."""
         return _justified(self.tables.vectors("shape"))
@@ -193,19 +203,17 @@ class Tensors(Rows[Tensor]):
         return len(self._rows)
 
     def make(self, index: int) -> Tensor:
-        row = self._rows[index]
-        table = self._columns.tables.take(slice(row, row + 1))
-        kind = int(table.scalars("type")[0])
-        signed = table.has("shape_signature")[0]
+        row, columns = self._rows[index], self._columns
+        kind = int(columns.types[row])
         return Tensor(
             self._subgraph.index,
             index,
-            text(table.strings("name")[0]),
+            text(columns.names[row]),
             self._subgraph.model.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}"),
-            tuple(self._columns.shapes.row(row).tolist()),
-            tuple(self._columns.shape_signatures.row(row).tolist()) if signed else None,
-            int(table.scalars("buffer")[0]),
-            bool(table.scalars("is_variable")[0]),
+            tuple(columns.shapes.row(row).tolist()),
+            tuple(columns.shape_signatures.row(row).tolist()) if columns.signed[row] else None,
+            int(columns.buffers[row]),
+            bool(columns.variable[row]),
         )
 
 

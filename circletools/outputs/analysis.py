@@ -1,0 +1,156 @@
+"""Which outputs of a subgraph share their tensor with something else.
+
+A runtime lets its user give a separate buffer for every input and output, so each output needs a tensor of its
+own, computed by an operator. Files do not always oblige:
+
+    CONSTANT_OUTPUT         the output is a constant
+    INPUT_ALIASED_OUTPUT    the output is also an input of the subgraph
+    DUPLICATE_OUTPUT        an earlier output is the same tensor
+    OUTPUT_TAP              an operator reads the output too
+    UNPRODUCED_OUTPUT       nothing produces the output: no operator, input or constant
+
+Each slot gets the first of these that applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import UsageError
+from circletools.findings import Finding
+from circletools.flatbuf.columns import Vectors
+from circletools.model import Model, Subgraph
+
+
+class OddKind(StrEnum):
+    """What an output shares its tensor with; the value is the finding's code."""
+
+    CONSTANT = "CONSTANT_OUTPUT"
+    INPUT = "INPUT_ALIASED_OUTPUT"
+    DUPLICATE = "DUPLICATE_OUTPUT"
+    TAP = "OUTPUT_TAP"
+    UNPRODUCED = "UNPRODUCED_OUTPUT"
+
+
+_MESSAGES = {
+    OddKind.CONSTANT: "is a constant",
+    OddKind.INPUT: "is also an input",
+    OddKind.DUPLICATE: "is an earlier output too",
+    OddKind.TAP: "is read by an operator too",
+    OddKind.UNPRODUCED: "is produced by no operator, input or constant",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OddOutput:
+    """An output slot whose tensor is not its own. `producer` is the operator that computes it, -1 for none."""
+
+    kind: OddKind
+    subgraph: int
+    slot: int
+    tensor: int
+    name: str
+    producer: int
+
+
+def entry_subgraphs(model: Model) -> list[int]:
+    """Return the subgraphs that a user of the model calls: the main one, and those that a signature names."""
+    named = {signature.subgraph for signature in model.signatures}
+    return [index for index in range(len(model.subgraphs)) if index == 0 or index in named]
+
+
+def choose_subgraphs(model: Model, choice: str) -> list[int]:
+    """Read `entry`, `all` or a subgraph's index. Raises UsageError."""
+    if choice == "entry":
+        return entry_subgraphs(model)
+    if choice == "all":
+        return list(range(len(model.subgraphs)))
+    if choice.isascii() and choice.isdigit() and int(choice) < len(model.subgraphs):
+        return [int(choice)]
+    raise UsageError(
+        f"--subgraph {choice!r} is neither `entry` nor `all` nor one of the {len(model.subgraphs)} subgraphs"
+    )
+
+
+def odd_outputs(model: Model, subgraphs: Iterable[int], *, constants: bool = True) -> list[OddOutput]:
+    """Return the odd outputs of these subgraphs, by subgraph and slot.
+
+    Without `constants`, a constant is as good as a computed tensor.
+    """
+    return [odd for subgraph in subgraphs for odd in _of_subgraph(model, subgraph, constants)]
+
+
+def _of_subgraph(model: Model, index: int, constants: bool) -> list[OddOutput]:
+    subgraph = model.subgraphs[index]
+    outputs = subgraph.outputs.tolist()
+    if not outputs:
+        return []
+    first = int(model.tensor_columns.splits[index])
+    count = len(subgraph.tensors)
+    inputs = set(subgraph.inputs.tolist())
+    producers = _last_operator(model, index, "outputs", count)
+    readers = _last_operator(model, index, "inputs", count)
+    variable = model.tensor_columns.variable[first : first + count]
+    odd, seen = [], set[int]()
+    for slot, tensor in enumerate(outputs):
+        producer = int(producers[tensor])
+        kind = None
+        unproduced = producer < 0 and tensor not in inputs and not variable[tensor]
+        constant = unproduced and _is_constant(model, subgraph, tensor)
+        if unproduced and not constant:
+            kind = OddKind.UNPRODUCED
+        elif constant and constants:
+            kind = OddKind.CONSTANT
+        elif tensor in inputs:
+            kind = OddKind.INPUT
+        elif tensor in seen:
+            kind = OddKind.DUPLICATE
+        elif readers[tensor] >= 0:
+            kind = OddKind.TAP
+        seen.add(tensor)
+        if kind is not None:
+            odd.append(OddOutput(kind, index, slot, tensor, subgraph.tensors[tensor].name, producer))
+    return odd
+
+
+def _is_constant(model: Model, subgraph: Subgraph, index: int) -> bool:
+    """Say whether a tensor that nothing computes has data; one without elements needs none."""
+    tensor = subgraph.tensors[index]
+    return len(model.buffers[tensor.buffer].data) > 0 or 0 in tensor.shape
+
+
+def _last_operator(model: Model, subgraph: int, field: str, tensors: int) -> NDArray[np.int64]:
+    """Return for each tensor the last operator that has it among its inputs or outputs, -1 for none."""
+    columns = model.operator_columns
+    first, end = columns.splits[subgraph : subgraph + 2].tolist()
+    vectors: Vectors = getattr(columns, field)
+    rows = Vectors(model.wire, vectors.dtype, vectors.start[first:end], vectors.count[first:end])
+    named = rows.flat().astype(np.int64)
+    operators = np.repeat(np.arange(end - first), rows.count)
+    last = np.full(tensors, -1, np.int64)
+    present = (named >= 0) & (named < tensors)
+    last[named[present]] = operators[present]
+    return last
+
+
+def output_findings(model: Model, subgraphs: Iterable[int] | None = None) -> list[Finding]:
+    """Return the odd outputs as findings.
+
+    In the bodies of While and If they are a matter of course, and a tap is harmless in most runtimes: both are
+    of severity info.
+    """
+    entries = set(entry_subgraphs(model))
+    return [
+        Finding(
+            odd.kind.value,
+            "info" if odd.kind is OddKind.TAP or odd.subgraph not in entries else "warning",
+            f"subgraphs[{odd.subgraph}].outputs[{odd.slot}]",
+            f"{odd.name!r} {_MESSAGES[odd.kind]}",
+        )
+        for odd in odd_outputs(model, range(len(model.subgraphs)) if subgraphs is None else subgraphs)
+    ]

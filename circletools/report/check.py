@@ -1,0 +1,20 @@
+"""All findings about a model in one list."""
+
+from __future__ import annotations
+
+from circletools.findings import Finding
+from circletools.model import Model
+from circletools.model.check import check_model
+from circletools.origin.findings import origin_findings
+from circletools.outputs.analysis import output_findings
+
+
+def check(model: Model) -> list[Finding]:
+    """Return what `verify` finds, and on a model without errors also the outputs and the origins.
+
+    Raises ModelFormatError when the structure is broken.
+    """
+    findings = check_model(model)
+    if any(finding.severity == "error" for finding in findings):
+        return findings
+    return [*findings, *output_findings(model), *origin_findings(model)]

@@ -1,0 +1,83 @@
+"""Commands for outputs: fix-outputs; and check, which reports on them and on origins."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from circletools.errors import UsageError
+
+from .parameters import InPlace, Input, Json, Output
+from .rewriting import rewrite
+
+if TYPE_CHECKING:
+    from circletools.model.edit import ModelEdit, RewriteResult
+
+
+class CopyOperator(StrEnum):
+    """The operator to copy with; `auto` takes what the measured table has for the tensor."""
+
+    AUTO = "auto"
+    TRANSPOSE = "transpose"
+    RESHAPE = "reshape"
+    CONCATENATION = "concatenation"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("fix-outputs", epilog="Example: circletool fix-outputs in.circle out.circle")(fix_outputs)
+
+
+def fix_outputs(
+    source: Input,
+    output: Output = None,
+    subgraph: Annotated[
+        str, typer.Option("--subgraph", metavar="entry|all|N", help="Which subgraphs; entry: those a user calls.")
+    ] = "entry",
+    copy_operator: Annotated[
+        CopyOperator, typer.Option("--copy-op", help="The operator to copy with.")
+    ] = CopyOperator.AUTO,
+    keep_constants: Annotated[bool, typer.Option("--keep-constants", help="Leave constant outputs alone.")] = False,
+    detach_taps: Annotated[
+        bool, typer.Option("--detach-taps", help="Copy outputs that an operator reads, too.")
+    ] = False,
+    in_place: InPlace = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change; write nothing.")] = False,
+    json: Json = False,
+) -> None:
+    """Give every output a tensor of its own, computed by an operator.
+
+    Outputs that are constants, inputs or other outputs get a copy, by an operator that every runtime has. Run it
+    after all other optimisers: some remove operators that only copy.
+    """
+    from circletools import origin  # noqa: PLC0415
+    from circletools.model import open_model  # noqa: PLC0415
+    from circletools.outputs import choose_subgraphs, fix_outputs  # noqa: PLC0415
+    from circletools.report import SCHEMA_VERSION  # noqa: PLC0415
+
+    from .terminal import show_json, tell  # noqa: PLC0415
+
+    if json and output == "-" and not dry_run:
+        raise UsageError("--json and an output of - would mix on standard output")
+
+    def change(edit: ModelEdit) -> RewriteResult:
+        origin.follow(edit)
+        result = fix_outputs(
+            edit,
+            choose_subgraphs(edit.model, subgraph),
+            copy_operator=copy_operator.value,
+            keep_constants=keep_constants,
+            detach_taps=detach_taps,
+        )
+        if json:
+            show_json({"schema_version": SCHEMA_VERSION, "changes": result.changes})
+        return result
+
+    if not dry_run:
+        rewrite(source, output, in_place, change)
+        return
+    with open_model(source) as model:
+        for line in change(model.edit()).changes or ("nothing to change",):
+            tell(line)
