@@ -6,6 +6,7 @@ CircleToolsError              whatever circletools raises on purpose
 │   ├── ModelFormatError      the FlatBuffers structure or an index of the model is broken
 │   └── TableFormatError      a metadata table (origins, stamp) is malformed
 └── EditError                 the input is fine, but this edit cannot be made on it
+    └── OutputError           the result cannot be written
 """
 
 from __future__ import annotations
@@ -63,3 +64,7 @@ class TableFormatError(InvalidInputError):
 
 class EditError(CircleToolsError):
     """The input is sound, but this edit cannot be made on it."""
+
+
+class OutputError(EditError):
+    """The result cannot be written; `location` names the output."""

@@ -26,12 +26,12 @@ def register(app: typer.Typer) -> None:
 
 def inspect(source: Input, json: Json = False) -> None:
     """Show what is in a model: format, sizes, operators, inputs and outputs, signatures, metadata."""
-    from circletools.model import open_model  # noqa: PLC0415
     from circletools.report.inspection import inspect_model, inspection_text  # noqa: PLC0415
 
+    from .reading import reading  # noqa: PLC0415
     from .terminal import show, show_json  # noqa: PLC0415
 
-    with open_model(source) as model:
+    with reading(source) as model:
         document = inspect_model(model)
     if json:
         show_json(document)
@@ -47,7 +47,8 @@ Inputs = Annotated[
 def verify(sources: Inputs, json: Json = False) -> None:
     """Check models: the structure of the whole file, then every index in it.
 
-    Exit status 3 when the structure of a model is broken, 1 when an index or external data is out of range.
+    Exit status 3 when the structure of a model is broken, 1 when an index or external data is out of range, or
+    anything else is found.
     """
     from circletools.model.check import check_model  # noqa: PLC0415
 
@@ -67,9 +68,9 @@ def check(sources: Inputs, json: Json = False) -> None:
 
 def _judge(sources: list[str], json: bool, find: Callable[[Model], list[Finding]]) -> int:
     """Show the findings of each model; return the exit status."""
-    from circletools.model import open_model  # noqa: PLC0415
     from circletools.report import SCHEMA_VERSION  # noqa: PLC0415
 
+    from .reading import reading  # noqa: PLC0415
     from .terminal import complain, show, show_json  # noqa: PLC0415
 
     status, results = 0, []
@@ -77,7 +78,7 @@ def _judge(sources: list[str], json: bool, find: Callable[[Model], list[Finding]
         findings: list[Finding] = []
         broken = None
         try:
-            with open_model(source) as model:
+            with reading(source) as model:
                 findings = find(model)
         except InvalidInputError as error:
             broken = str(error)
@@ -92,7 +93,7 @@ def _judge(sources: list[str], json: bool, find: Callable[[Model], list[Finding]
         show([f"{source}: {verdict}"])
         show(f"  {item.severity} {item.code} {item.location}: {item.message}" for item in findings)
         if broken:
-            complain("error", broken if broken.startswith(source) else f"{source}: {broken}")
+            complain("error", broken)
     if json:
         show_json({"schema_version": SCHEMA_VERSION, "models": results})
     return status

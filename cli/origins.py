@@ -77,7 +77,8 @@ def embed_origins(
         try:
             return embed(edit, given, replace=replace, stamp=stamp)
         except UsageError as error:
-            raise UsageError(error.message, location=f"{origins}: {error.location}") from error
+            place = str(origins) if error.location is None else f"{origins}: {error.location}"
+            raise UsageError(error.message, location=place, hint=error.hint) from error
 
     rewrite(source, output, in_place, change)
 
@@ -108,7 +109,6 @@ def dump_origins(
     Exit status 1 when the model has no origins, or when they no longer describe its operators. The JSON and the
     CSV are accepted by embed-origins --origins.
     """
-    from circletools.model import open_model  # noqa: PLC0415
     from circletools.origin.read import Origins, check_freshness, read_origins  # noqa: PLC0415
     from circletools.report.origins import (  # noqa: PLC0415
         Selection,
@@ -118,12 +118,13 @@ def dump_origins(
         parse_ranges,
     )
 
+    from .reading import reading  # noqa: PLC0415
     from .terminal import complain, show, show_json, show_text  # noqa: PLC0415
 
     if json and output_format not in (None, Format.JSON):
         raise UsageError(f"--json and --format {output_format} exclude each other")
     selection = Selection(None if operator is None else parse_ranges(operator), _pattern(source_name), subgraph)
-    with open_model(source) as model:
+    with reading(source) as model:
         origins = read_origins(model)
         freshness = None if origins is None else check_freshness(model, origins)
         found = origins or Origins({}, ())
@@ -176,30 +177,38 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
 def extract_origins(source: Input, directory: Directory) -> None:
     """Write the tables as they are in the model (.bin), and origins.json.
 
-    Exit status 1 when the model has no origins.
+    Exit status 1 when the model has no origins, or when they no longer describe its operators.
     """
     import json  # noqa: PLC0415
 
-    from circletools.model import files, open_model  # noqa: PLC0415
+    from circletools.model import files  # noqa: PLC0415
+    from circletools.origin.embed import ORIGIN_ENTRIES  # noqa: PLC0415
     from circletools.origin.read import check_freshness, read_origins  # noqa: PLC0415
-    from circletools.origin.tables import OP_TABLE, SOURCE_TABLE  # noqa: PLC0415
+    from circletools.origin.tables import EXECUTION_PLAN_TABLE, OP_TABLE, SOURCE_TABLE  # noqa: PLC0415
     from circletools.report.origins import Selection, origins_json  # noqa: PLC0415
 
+    from .reading import reading  # noqa: PLC0415
     from .terminal import complain, tell  # noqa: PLC0415
 
-    with open_model(source) as model:
-        origins = read_origins(model)
-        if origins is None:
+    with reading(source) as model:
+        tables = {name: model.metadata_value(name) for name in (*ORIGIN_ENTRIES, EXECUTION_PLAN_TABLE)}
+        if tables[SOURCE_TABLE] is None and tables[OP_TABLE] is None:
             complain("warning", f"{source}: the model has no origins (embed-origins adds them)")
             raise typer.Exit(1)
-        contents = {
-            f"{name}.bin": bytes(value)
-            for name in (SOURCE_TABLE, OP_TABLE)
-            if (value := model.metadata_value(name)) is not None
-        }
-        document = origins_json(model, origins, check_freshness(model, origins), Selection())
-    contents["origins.json"] = (json.dumps(document, indent=2) + "\n").encode()
-    files.make_directory(directory)
-    for name, data in contents.items():
-        files.write(directory / name, [data])
-        tell(f"{directory / name}: {len(data)} bytes")
+        files.make_directory(directory)
+
+        def put(name: str, data: bytes) -> None:
+            files.write(directory / name, [data])
+            tell(f"{directory / name}: {len(data)} bytes")
+
+        for name, value in tables.items():
+            if value is not None:
+                put(f"{name}.bin", bytes(value))
+        origins = read_origins(model)  # after the raw tables: those are wanted most when they are malformed
+        assert origins is not None
+        freshness = check_freshness(model, origins)
+        document = origins_json(model, origins, freshness, Selection())
+        put("origins.json", (json.dumps(document, indent=2) + "\n").encode())
+    if freshness.state == "stale":
+        complain("warning", f"{source}: the origins are stale {_place(freshness)}: {freshness.reason}")
+        raise typer.Exit(1)

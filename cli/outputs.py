@@ -53,31 +53,24 @@ def fix_outputs(
     after all other optimisers: some remove operators that only copy.
     """
     from circletools import origin  # noqa: PLC0415
-    from circletools.model import open_model  # noqa: PLC0415
     from circletools.outputs import choose_subgraphs, fix_outputs  # noqa: PLC0415
     from circletools.report import SCHEMA_VERSION  # noqa: PLC0415
 
-    from .terminal import show_json, tell  # noqa: PLC0415
+    from .terminal import show_json  # noqa: PLC0415
 
     if json and output == "-" and not dry_run:
         raise UsageError("--json and an output of - would mix on standard output")
 
     def change(edit: ModelEdit) -> RewriteResult:
         origin.follow(edit)
-        result = fix_outputs(
+        return fix_outputs(
             edit,
             choose_subgraphs(edit.model, subgraph),
             copy_operator=copy_operator.value,
             keep_constants=keep_constants,
             detach_taps=detach_taps,
         )
-        if json:
-            show_json({"schema_version": SCHEMA_VERSION, "changes": result.changes})
-        return result
 
-    if not dry_run:
-        rewrite(source, output, in_place, change)
-        return
-    with open_model(source) as model:
-        for line in change(model.edit()).changes or ("nothing to change",):
-            tell(line)
+    result = rewrite(source, output, in_place, change, dry=dry_run)
+    if json:
+        show_json({"schema_version": SCHEMA_VERSION, "changes": result.changes})

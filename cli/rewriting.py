@@ -26,32 +26,44 @@ def register(app: typer.Typer) -> None:
 
 def target(source: str, output: str | None, in_place: bool) -> str:
     """Say where to write; raises UsageError where that is unclear or a terminal would get binary."""
+    from circletools.model.files import same_file  # noqa: PLC0415
+
     if output is None:
         if not in_place:
             raise UsageError("no output file", hint="name one, or use --in-place")
         output = source
         if source == "-":
             raise UsageError("standard input cannot be written over", hint="name an output file")
-    elif in_place and output != source:
+    elif in_place and not same_file(source, output):
         raise UsageError("--in-place writes over IN, but OUT is another file", hint="give one of the two")
     if output == "-" and sys.stdout is not None and sys.stdout.isatty():
         raise UsageError("the output is binary and standard output is a terminal", hint="name a file, or use a pipe")
     return output
 
 
-def rewrite(source: str, output: str | None, in_place: bool, change: Callable[[ModelEdit], RewriteResult]) -> None:
-    """Apply `change` to a model and write it; say on standard error what was changed."""
-    from circletools.model import open_model  # noqa: PLC0415
-
+def rewrite(
+    source: str,
+    output: str | None,
+    in_place: bool,
+    change: Callable[[ModelEdit], RewriteResult],
+    *,
+    dry: bool = False,
+) -> RewriteResult:
+    """Apply `change` to a model and write it, unless it is `dry`; say on standard error what was changed."""
+    from .reading import reading  # noqa: PLC0415
     from .terminal import Bar, tell  # noqa: PLC0415
 
-    to = target(source, output, in_place)
-    with open_model(source) as model:
+    to = None if dry else target(source, output, in_place)
+    with reading(source) as model:
         edit = model.edit()
         result = change(edit)
-        edit.save(to, in_place=in_place, progress=Bar())
+        if to is None:
+            edit.parts()  # so that what could not be written is told now
+        else:
+            edit.save(to, in_place=in_place, progress=Bar())
     for line in result.changes or ("nothing to change",):
         tell(line)
+    return result
 
 
 def strip_metadata(
@@ -91,12 +103,12 @@ def compact(source: Input, output: Output = None, in_place: InPlace = False) -> 
 
     External data and bytes behind the flatbuffer (an archive of associated files) are kept.
     """
-    from circletools.model import open_model  # noqa: PLC0415
     from circletools.model.compact import compact as compact_model  # noqa: PLC0415
 
+    from .reading import reading  # noqa: PLC0415
     from .terminal import Bar, tell  # noqa: PLC0415
 
     to = target(source, output, in_place)
-    with open_model(source) as model:
+    with reading(source) as model:
         before, after = model.wire.size, compact_model(model, to, in_place=in_place, progress=Bar())
     tell(f"{before} -> {after} bytes")

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 _COLORS = {"error": "31", "warning": "33"}
@@ -17,18 +18,22 @@ _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 def complain(kind: str, message: str) -> None:
     """Write `error: …` or `warning: …` to standard error, in colour on a terminal unless NO_COLOR is set."""
-    if sys.stderr is None:
-        return
     label = f"{kind}:"
-    if kind in _COLORS and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+    if kind in _COLORS and sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         label = f"\033[{_COLORS[kind]}m{label}\033[0m"
-    _write(sys.stderr.buffer, f"{label} {_plain(message)}\n")
+    _message(f"{label} {_plain(message)}\n")
 
 
 def tell(message: str) -> None:
     """Write a message to standard error."""
-    if sys.stderr is not None:
-        _write(sys.stderr.buffer, f"{_plain(message)}\n")
+    _message(f"{_plain(message)}\n")
+
+
+def _message(text: str) -> None:
+    # Where nobody can be told, the exit status still tells.
+    with suppress(OSError):
+        if sys.stderr is not None:
+            _write(sys.stderr.buffer, text)
 
 
 def show(lines: Iterable[str]) -> None:

@@ -330,13 +330,13 @@ CHANGES: dict[str, tuple[str, Callable[[Any], object], tuple[int, int]]] = {
     "one dropped": (CIRCLE, lambda model: graph(model).operators.pop(3), (0, 3)),
     "two swapped": (CIRCLE, lambda model: swap(graph(model).operators, 2, 9), (0, 2)),
     "output renamed": (CIRCLE, lambda model: rename_output(model, 4, "other"), (0, 4)),
+}
+STAMPED_CHANGES = CHANGES | {
     "operator added": (
         CIRCLE,
         lambda model: graph(model).operators.append(graph(model).operators[0]),
         (0, 41),
     ),
-}
-STAMPED_CHANGES = CHANGES | {
     "other code": (CIRCLE, lambda model: other_code(model, 7), (0, 7)),
     "second subgraph renamed": (LOOP, lambda model: rename_output(model, 0, "other", 1), (1, 0)),
     "third subgraph swapped": (LOOP, lambda model: swap(graph(model, 2).operators, 0, 1), (2, 0)),

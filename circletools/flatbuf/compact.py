@@ -28,7 +28,7 @@ from circletools.flatbuf.verify import Reachable
 
 _HEADER_BYTES = 8
 _COUNT_BYTES = 4
-_DATA_ALIGNMENT = 16  # of byte vectors: the schemas say force_align: 16
+_DATA_ALIGNMENT = 16  # of byte vectors, unless they are shorter: the schemas say force_align: 16
 _STREAMED_BYTES = 1 << 16  # longer data is not copied through memory
 
 Chunk = bytes | tuple[int, int]
@@ -88,7 +88,7 @@ class _Compaction:
         self.new_at: dict[str, Positions] = {}  # type -> new position of each table
         self.vectors: dict[tuple[str, str], tuple[Positions, Positions]] = {}  # (type, field) -> old, new positions
         self.leaves: dict[tuple[str, str], tuple[Positions, NDArray[np.int64]]] = {}  # -> old positions, leaf index
-        self.known: dict[tuple[bool, int, int, bytes], int] = {}  # what a leaf holds -> its index
+        self.known: dict[tuple[bool, int, int, int, bytes], int] = {}  # what a leaf holds -> its index
         self.leaf_list: list[_Leaf] = []
         self.leaf_at: list[int] = []
 
@@ -192,10 +192,10 @@ class _Compaction:
         indices = []
         for start, count in zip(vectors.start.tolist(), vectors.count.tolist(), strict=True):
             length = count * width
-            alignment = _DATA_ALIGNMENT if width == 1 and not text and count else width
+            alignment = _data_alignment(count) if width == 1 and not text else width
             moved = None if mover is None else mover(bytes(self.wire.memory[start : start + length]), self.moved)
             leaf = _Leaf(count, start, length, alignment, text, moved)
-            key = (text, alignment, length, self.digest(start, length) if moved is None else moved)
+            key = (text, width, alignment, length, self.digest(start, length) if moved is None else moved)
             indices.append(self.known.setdefault(key, len(self.leaf_list)))
             if indices[-1] == len(self.leaf_list):
                 self.leaf_list.append(leaf)
@@ -317,6 +317,11 @@ class _Compaction:
             buffer += bytes(leaf.text)
             at = self.leaf_at[index] + leaf.size
         yield bytes(buffer)
+
+
+def _data_alignment(length: int) -> int:
+    """Return the alignment for a byte vector: what an element of it can need, if it has no more than that."""
+    return next(alignment for alignment in (_DATA_ALIGNMENT, 8, 4, 1) if length >= alignment or alignment == 1)
 
 
 def _first_met(values: NDArray[np.int64]) -> NDArray[np.int64]:

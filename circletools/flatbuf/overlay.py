@@ -56,11 +56,9 @@ class NewTable:
         else:
             try:
                 self.fields[item.slot] = (
-                    value.encode("utf-8", "surrogateescape")
-                    if isinstance(value, str)
-                    else np.asarray(value, item.dtype).tobytes()
+                    value.encode("utf-8", "surrogateescape") if isinstance(value, str) else _raw(value, item)
                 )
-            except (OverflowError, UnicodeEncodeError) as error:
+            except (OverflowError, TypeError, UnicodeEncodeError) as error:
                 raise UsageError(f"{self.type.name}.{name} cannot hold this: {error}") from error
 
     def share(self, name: str, other: NewTable) -> None:
@@ -68,6 +66,14 @@ class NewTable:
         self.set(name, None)
         if (value := other[name]) is not None:
             self.fields[self.type.by_name[name].slot] = value
+
+
+def _raw(value: ArrayLike, item: Field) -> bytes:
+    """Return numbers as they stand in the file. Raises OverflowError or TypeError where they do not fit."""
+    given = np.asarray(value)
+    if given.size and given.dtype.kind == "f" and item.dtype.kind != "f":
+        raise TypeError("a whole number is needed")
+    return np.asarray(value, item.dtype).tobytes()
 
 
 class Overlay:
@@ -95,10 +101,11 @@ class Overlay:
         """
         known = self._opened.get((type_name, at))
         if known is None:
-            known = self._opened[type_name, at] = self._copy(type_name, at)
+            known = self._opened[type_name, at] = self.copy(type_name, at)
         return known
 
-    def _copy(self, type_name: str, at: int) -> NewTable:
+    def copy(self, type_name: str, at: int) -> NewTable:
+        """Return a new table like the one at `at`, that nothing else refers to; see `open`."""
         memory, table_type = self.wire.memory, self.schema.tables[type_name]
         known = {item.slot: item for item in table_type.fields}
         copy = NewTable(table_type)
@@ -178,7 +185,7 @@ class Overlay:
         known = self._settled.get(id(value))
         if known is not None:
             return known
-        twin = self._copy(type_name, original).fields if original else {}
+        twin = self.copy(type_name, original).fields if original else {}
         fields = dict(value.fields)
         for item in value.type.fields:
             if item.kind == "scalar" or item.slot not in fields:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib import resources
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -134,11 +135,17 @@ def _order(tables: Mapping[str, TableType], unions: Mapping[str, Mapping[int, st
     return tuple(users.static_order())
 
 
+def _text(name: str) -> str:
+    try:
+        return resources.files("circletools.schema").joinpath(name).read_text(encoding="utf-8")
+    except ModuleNotFoundError:  # a checkout that is not installed: the folder stands beside the package
+        return (Path(__file__).parents[2] / "schema" / name).read_text(encoding="utf-8")
+
+
 @cache
 def load_schema(format_name: Literal["circle", "tflite", "debug_metadata"]) -> Schema:
     """Load schema/<format_name>.json."""
-    text = resources.files("circletools.schema").joinpath(f"{format_name}.json").read_text(encoding="utf-8")
-    data = json.loads(text)
+    data = json.loads(_text(f"{format_name}.json"))
     tables = {}
     for name, description in data["tables"].items():
         fields = tuple(_field(field) for field in description["fields"])

@@ -13,12 +13,30 @@ from __future__ import annotations
 from struct import Struct
 
 from circletools.errors import EditError
+from circletools.model.external import external_data
+from circletools.model.files import Part, Range
+from circletools.model.model import Model
 
 _END, _END_BYTES, _COMMENT_BYTES = b"PK\5\6", 22, 65535
 _END_FIELDS = Struct("<4s4H2LH")
 _ENTRY, _ENTRY_BYTES = b"PK\1\2", 46
 _U4 = Struct("<I")
 _ZIP64 = 0xFFFFFFFF
+
+
+def move_archive(model: Model, start: int, moved: int) -> list[Part]:
+    """Return the file from `start` on, which moves by `moved` bytes, so that an archive at its end stays readable.
+
+    Raises EditError where the archive's offsets would have to be changed and cannot be.
+    """
+    rest = Range(model.source, start, model.wire.size)
+    if moved >= 0:
+        return [rest]
+    directory = directory_start(model.wire.memory)
+    last = max((int((data.offsets + data.sizes).max()) for data in external_data(model)), default=0)
+    if directory is None or directory < max(last, start, model.reachable.end):
+        return [rest]
+    return [Range(model.source, start, directory), moved_directory(model.wire.memory, moved)]
 
 
 def directory_start(file: memoryview) -> int | None:

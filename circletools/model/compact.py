@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 
-from circletools.errors import UsageError
+from circletools.errors import EditError, UsageError
 from circletools.flatbuf.columns import Wire
 from circletools.flatbuf.compact import compact as compact_flatbuffer
-from circletools.flatbuf.prefix import find_base
 from circletools.flatbuf.verify import walk
-from circletools.model.archive import directory_start, moved_directory
-from circletools.model.edit import check_editable
+from circletools.model.archive import move_archive
+from circletools.model.editable import check_editable, original_start
 from circletools.model.external import FILE_OFFSETS, external_data
 from circletools.model.files import Part, Progress, Range, same_file, write
 from circletools.model.model import Model
@@ -43,16 +42,7 @@ def compact_parts(model: Model) -> list[Part]:
     if external:
         padding = (start - size) % _EXTERNAL_ALIGNMENT
         parts = [*_flatbuffer(model, size + padding - start), bytes(padding)]
-    return [*parts, *_behind(model, start, sum(len(part) for part in parts) - start)]
-
-
-def _behind(model: Model, start: int, moved: int) -> list[Part]:
-    """Return what stands from `start` on, which moves by `moved` bytes."""
-    directory = directory_start(model.wire.memory)
-    last = max((int((data.offsets + data.sizes).max()) for data in external_data(model)), default=start)
-    if directory is None or directory < last:
-        return [Range(model.source, start, model.wire.size)]
-    return [Range(model.source, start, directory), moved_directory(model.wire.memory, moved)]
+    return [*parts, *move_archive(model, start, sum(len(part) for part in parts) - start)]
 
 
 def _flatbuffer(model: Model, moved: int) -> list[Part]:
@@ -64,8 +54,12 @@ def _rest(model: Model) -> tuple[int, bool]:
     """Return from where on the file is kept as it is, and whether external data lies there."""
     first = min((int(data.offsets.min()) for data in external_data(model)), default=None)
     if first is not None:
+        if first < model.reachable.end:
+            raise EditError(
+                "external data lies inside the flatbuffer", hint="its place cannot be told from what is unused"
+            )
         return first, True
-    end, base = model.reachable.end, find_base(model.wire, model.schema)
+    end, base = model.reachable.end, original_start(model)
     if base:
         # What the original file had at its end and no longer uses is not "behind the flatbuffer".
         end = max(end, base + walk(Wire(model.wire.memory[base:]), model.schema, max_tables=None).end)

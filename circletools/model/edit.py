@@ -20,14 +20,16 @@ from typing import Literal
 
 import numpy as np
 
-from circletools.errors import EditError, ModelFormatError, UsageError
-from circletools.flatbuf.columns import Tables, Wire
+from circletools.errors import EditError, UsageError
+from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.overlay import NewTable, Overlay, References
-from circletools.flatbuf.prefix import find_base, write_prefix
-from circletools.flatbuf.verify import check_header, walk
-from circletools.model.check import OPTIONAL, check_indices
+from circletools.flatbuf.prefix import write_prefix
+from circletools.flatbuf.verify import check_header
+from circletools.model.archive import move_archive
+from circletools.model.check import OPTIONAL
+from circletools.model.editable import check_editable, original_start
 from circletools.model.external import FILE_OFFSETS, external_data
-from circletools.model.files import Part, Progress, Range, same_file, view, write
+from circletools.model.files import Part, Progress, same_file, view, write
 from circletools.model.model import Model
 from circletools.model.pool import BufferPool
 from circletools.model.views import OperatorCode
@@ -80,7 +82,7 @@ class ModelEdit:
         """Check the model, and open its root."""
         self.model = model
         check_editable(model)
-        self._base = _base_of(model)
+        self._base = original_start(model)
         self._overlay = Overlay(model.wire, model.schema, int(model.root.at[0]), self._base, FILE_OFFSETS)
         self._entries = [
             _Entry(entry.name, entry.buffer, at)
@@ -115,8 +117,10 @@ class ModelEdit:
     def set_metadata(self, name: str, value: bytes) -> None:
         """Give the metadata entry `name` this value; it is appended where there is none.
 
-        Further entries of the same name are removed.
+        Further entries of the same name are removed. Raises UsageError for a name that is no text.
         """
+        if not isinstance(value, bytes):
+            raise UsageError(f"the value of a metadata entry is bytes, not {type(value).__name__}")
         same = [entry for entry in self._entries if entry.name == name]
         if not same:
             table = NewTable(self.model.schema.tables["Metadata"])
@@ -180,9 +184,9 @@ class ModelEdit:
         if not 0 <= buffer < max(self._pool.count, 1):
             raise UsageError(f"buffer {buffer} does not exist; there are {self._pool.count}")
         table = NewTable(schema.tables["Tensor"])
-        table.set("shape", np.array(shape, np.int32))
+        table.set("shape", list(shape))
         if shape_signature is not None:
-            table.set("shape_signature", np.array(shape_signature, np.int32))
+            table.set("shape_signature", list(shape_signature))
         table.set("type", _member(schema.enums["TensorType"], type, "tensor type"))
         table.set("buffer", buffer)
         table.set("name", name)
@@ -246,6 +250,11 @@ class ModelEdit:
         schema = self.model.schema
         if not 0 <= code < len(self._codes):
             raise UsageError(f"operator code {code} does not exist; there are {len(self._codes)}")
+        self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)
+        count = len(self._list(subgraph, "operators"))
+        for parent in inherits:
+            if not 0 <= parent < count:
+                raise UsageError(f"operator {parent} does not exist; there are {count}")
         table = NewTable(schema.tables["Operator"])
         table.set("opcode_index", code)
         table.set("inputs", np.array(inputs, np.int32))
@@ -259,12 +268,13 @@ class ModelEdit:
             field = fields_of[union]
             contents = NewTable(schema.tables[member])
             for name, value in fields.items():
+                if name not in contents.type.by_name:
+                    raise UsageError(f"{member} has no field {name}")
                 contents.set(name, value)
             table.set(f"{field}_type", _member(schema.unions[union], member, "options table"))
             table.set(field, contents)
         operators = self._list(subgraph, "operators")
         operators.append(table)
-        self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)
         names = tuple(self._tensor_name(subgraph, tensor) for tensor in outputs)
         added = AddedOperator(subgraph, len(operators) - 1, self._codes[code].name, names, tuple(inherits))
         self._added.append(added)
@@ -321,12 +331,12 @@ class ModelEdit:
         for follower in self._followers:
             follower(self)
         self._store_metadata()
-        tail = Range(self.model.source, self._base, self.model.wire.size)
         root = self._overlay.settle()
-        if root is None:
-            return [tail]
-        self._open_file_offsets(root)
-        return [write_prefix(self._overlay, root, self.model.reachable.end), tail]
+        prefix = b""
+        if root is not None:
+            self._open_file_offsets(root)
+            prefix = write_prefix(self._overlay, root, self.model.reachable.end)
+        return [*([prefix] if prefix else []), *move_archive(self.model, self._base, len(prefix) - self._base)]
 
     def to_bytes(self) -> bytes:
         """Return the whole result."""
@@ -366,35 +376,6 @@ class ModelEdit:
                     subgraph = overlay.element(overlay.references(root, "subgraphs"), "SubGraph", index)
                     operators = overlay.references(subgraph, "operators")
                     overlay.element(operators, "Operator", row - int(splits[index]))
-
-
-def check_editable(model: Model) -> None:
-    """Raise ModelFormatError for a broken structure, EditError for an index that leads nowhere."""
-    broken = check_indices(model)
-    if broken:
-        raise EditError(
-            f"{broken[0].message}; an edit could give this index a meaning",
-            location=broken[0].location,
-            hint="`circletool verify` lists all such places",
-        )
-
-
-def _base_of(model: Model) -> int:
-    """Return where the original file begins, having checked that it can do without the prefix."""
-    base = find_base(model.wire, model.schema)
-    if base:
-        try:
-            walk(Wire(model.wire.memory[base:]), model.schema, max_tables=None)
-        except ModelFormatError:
-            return 0
-        for tables in model.reachable.tables.values():
-            if (tables.vtable[tables.at >= base] < base).any():
-                return 0
-        for data in external_data(model):
-            tables = model.buffers.tables if data.kind == "Buffer" else model.operator_columns.tables
-            if (tables.at[data.rows] >= base).any() or (data.offsets < base).any():
-                return 0  # such a table would have been written into the prefix
-    return base
 
 
 def _member(members: Mapping[int, str], name: str, what: str) -> int:

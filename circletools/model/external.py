@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.errors import EditError
 from circletools.model.model import Model
 
 _BYTECODE_OFFSET, _BYTECODE_SIZE = "bytecode_offset", "bytecode_size"
@@ -87,7 +88,9 @@ def _move_bytecode(options: bytes, distance: int) -> bytes | None:
     moved = bytearray(options)
     # LiteRT writes the position eight bytes wide, so that it can be set once the file is laid out.
     fields: Any = flexbuffers.GetRoot(moved).AsMap
-    return bytes(moved) if fields[_BYTECODE_OFFSET].MutateInt(place[0] + distance) else None
+    if not fields[_BYTECODE_OFFSET].MutateInt(place[0] + distance):
+        raise EditError("custom options leave no room for the new position of the compiled program that they name")
+    return bytes(moved)
 
 
 FILE_OFFSETS: Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]] = {

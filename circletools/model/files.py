@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from circletools.errors import EditError, InvalidInputError, UsageError
+from circletools.errors import InvalidInputError, OutputError, UsageError
 
 Progress = Callable[[int, int], None]
 """Called with (bytes written so far, bytes in all)."""
@@ -52,6 +52,8 @@ def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview 
     if isinstance(source, str | os.PathLike):
         name = os.fspath(source)
         if name == "-":
+            if sys.stdin is None:
+                raise InvalidInputError("standard input is closed")
             return Source(memoryview(sys.stdin.buffer.read()), "<standard input>")
         try:
             return _map(open(name, "rb"), name)
@@ -104,16 +106,18 @@ def write(
 
     A temporary file beside the target is written and renamed to it. A file that was there gives way only when the
     new one is on the disk (fsync), and passes its mode bits on; else they are those of `like`. A symbolic link is
-    followed; `-`, pipes and devices are written straight through. Raises EditError when it cannot be written.
+    followed; `-`, pipes and devices are written straight through. Raises OutputError when it cannot be written.
     """
     name = os.fspath(target)
+    if "\0" in name:
+        raise OutputError("this is no file name: it holds a NUL character", location=repr(name))
     try:
         if name == "-":
             _stream(standard_output(), parts)
             return
         path = Path(os.path.realpath(name))
         if path.is_symlink():
-            raise EditError("cannot write it: the link leads back to itself", location=name)
+            raise OutputError("cannot write it: the link leads back to itself", location=name)
         if path.is_dir():
             raise UsageError("the output is a directory; name a file", location=name)
         if path.exists() and not path.is_file():
@@ -122,9 +126,7 @@ def write(
             return
         _replace(path, parts, like, progress)
     except OSError as error:
-        raise EditError(f"cannot write it: {error.strerror}", location=name) from error
-    except ValueError as error:
-        raise EditError(f"this is no file name: {error}", location=repr(name)) from error
+        raise OutputError(f"cannot write it: {error.strerror}", location=name) from error
 
 
 def standard_output() -> BinaryIO:
@@ -135,11 +137,11 @@ def standard_output() -> BinaryIO:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and its parents, unless it is there. Raises EditError."""
+    """Make a directory and its parents, unless it is there. Raises OutputError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise EditError(f"cannot make the directory: {error.strerror}", location=str(path)) from error
+        raise OutputError(f"cannot make the directory: {error.strerror}", location=str(path)) from error
 
 
 def same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:

@@ -168,6 +168,18 @@ class Model:
         bounds = vectors.splits().tolist()
         return [tuple(entries[start:end]) for start, end in pairwise(bounds)]
 
+    def code_names(self, subgraph: int) -> list[str]:
+        """Return the code name of each operator of a subgraph.
+
+        Raises ModelFormatError for a code that does not exist.
+        """
+        first, end = self.operator_columns.splits[subgraph : subgraph + 2].tolist()
+        indices = self.operator_columns.code_indices[first:end]
+        names = [code.name for code in self.operator_codes]
+        if indices.size and int(indices.max()) >= len(names):
+            raise ModelFormatError(f"operator code {indices.max()} does not exist", location=f"subgraphs[{subgraph}]")
+        return [names[index] for index in indices.tolist()]
+
     def output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
         """Return the names of the output tensors of each operator of a subgraph; -1 has the empty name.
 

@@ -28,6 +28,7 @@ class BufferPool:
             self._named[buffer] += 1
         # Only what an edit wrote, in front of the original file, can be a place that an edit left free.
         written = model.buffers.tables.at < overlay.base
+        self._external = (model.buffers.offsets > 1).tolist()
         self._empty = ((model.buffers.data.count == 0) & written).tolist()
 
     @property
@@ -38,7 +39,7 @@ class BufferPool:
     def add(self, data: bytes) -> int:
         """Store `data` in a free place or a new one; return its index. It counts as named once."""
         if not self._buffers:
-            self._append(b"")  # buffer 0 is the sentinel
+            self._append(None)  # buffer 0 is the sentinel
         free = (index for index in range(self._original, len(self._buffers)) if self._is_free(index))
         index = next(free, None)
         if index is None or index == 0:
@@ -47,18 +48,17 @@ class BufferPool:
         self._named[index] = 1
         return index
 
-    def _append(self, data: bytes) -> int:
+    def _append(self, data: bytes | None) -> int:
         self._buffers.append(self._table(data))
         self._named.append(1)
-        self._empty.append(not data)
+        self._empty.append(data is None)
         return len(self._buffers) - 1
 
-    def _table(self, data: bytes) -> NewTable:
-        if len(data) > MAX_FLATBUFFER_BYTES:
+    def _table(self, data: bytes | None) -> NewTable:
+        if data is not None and len(data) > MAX_FLATBUFFER_BYTES:
             raise EditError(f"{len(data)} bytes do not fit into a flatbuffer, which ends at 2 GiB")
         table = NewTable(self._overlay.schema.tables["Buffer"])
-        if data:
-            table.set("data", data)
+        table.set("data", data)
         return table
 
     def _is_free(self, index: int) -> bool:
@@ -68,16 +68,25 @@ class BufferPool:
         """Say whether more than one tensor or metadata entry names this buffer."""
         return self._named[index] > 1
 
-    def replace(self, index: int, data: bytes) -> None:
-        """Give a buffer other data."""
-        self._buffers[index] = self._table(data)
-        self._empty[index] = not data
+    def replace(self, index: int, data: bytes | None) -> None:
+        """Give a buffer other data, or none.
+
+        What else its table says stays, so that the old data gives the old table.
+        """
+        table, old = self._table(data), self._buffers[index]
+        if isinstance(old, int):
+            copy = self._overlay.copy("Buffer", old)
+            if not self._external[index]:
+                copy.set("data", data)
+                table = copy
+        self._buffers[index] = table
+        self._empty[index] = data is None
 
     def release(self, index: int) -> None:
         """Take one name away; the data goes with the last."""
         self._named[index] -= 1
         if not self._named[index] and index:
-            self.replace(index, b"")
+            self.replace(index, None)
 
     def trim(self) -> None:
         """Drop free places at the end."""

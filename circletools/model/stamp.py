@@ -64,11 +64,10 @@ def operator_record(code_name: str, output_names: Iterable[bytes]) -> bytes:
 
 def operator_records(model: Model, subgraph: int) -> list[bytes]:
     """Return the record of each operator of a subgraph."""
-    operators = model.subgraphs[subgraph].operators
-    names = [code.name.encode("utf-8", "surrogateescape") for code in model.operator_codes]
+    raw = {code.name: code.name.encode("utf-8", "surrogateescape") for code in model.operator_codes}
     return [
-        b"\0".join((names[code], *outputs, b""))
-        for code, outputs in zip(operators.code_indices(), model.output_names(subgraph), strict=True)
+        b"\0".join((raw[name], *outputs, b""))
+        for name, outputs in zip(model.code_names(subgraph), model.output_names(subgraph), strict=True)
     ]
 
 

@@ -18,6 +18,7 @@ from circletools.origin.algebra import Origin
 from circletools.origin.read import Origins
 from circletools.origin.tables import encode_name
 
+SCHEMA_VERSION = 1
 CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "source_id", "source_name")
 
 
@@ -33,6 +34,8 @@ def parse_json(text: str, name: str = "JSON") -> Origins:
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
         raise InvalidInputError(f"not JSON: {error}", location=f"{name}:{line}") from error
+    if isinstance(document, dict) and document.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
+        raise InvalidInputError(f"schema_version {document['schema_version']!r} is not known", location=name)
     collected = _Collected(name)
     for index, source in enumerate(_items(document, "sources", name)):
         place = f"{name}: sources[{index}]"
@@ -51,7 +54,7 @@ def parse_json(text: str, name: str = "JSON") -> Origins:
 
 def parse_csv(text: str, name: str = "CSV") -> Origins:
     """Read a CSV document with a header line. Raises InvalidInputError."""
-    rows = csv.DictReader(io.StringIO(text, newline=""))
+    rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     collected = _Collected(name)
     limit = csv.field_size_limit(max(len(text), 1))  # a name may be as long as the document
     try:
@@ -62,6 +65,10 @@ def parse_csv(text: str, name: str = "CSV") -> Origins:
             )
         for row in rows:
             place = f"{name}:{rows.line_num}"
+            if None in row:
+                raise InvalidInputError("the row has more fields than the header line", location=place)
+            if row["operator_index"]:
+                _whole(row["operator_index"], "operator_index", place)
             if None in row.values():
                 raise InvalidInputError("the row has fewer fields than the header line", location=place)
             if not row["source_id"]:

@@ -38,8 +38,10 @@ def remap(origins: Origins, index_map: IndexMap) -> Origins:
 
 def _update(edit: ModelEdit) -> None:
     model, index_map = edit.model, edit.index_map
+    if not index_map.added:
+        return
     origins = read_origins(model)
-    if origins is None or not index_map.added:
+    if origins is None:
         return
     changed = remap(origins, index_map)
     edit.set_metadata(OP_TABLE, encode_op_table(merge(changed.operators)))

@@ -14,6 +14,7 @@ Each slot gets the first of these that applies.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -70,22 +71,25 @@ def choose_subgraphs(model: Model, choice: str) -> list[int]:
         return entry_subgraphs(model)
     if choice == "all":
         return list(range(len(model.subgraphs)))
-    if choice.isascii() and choice.isdigit() and int(choice) < len(model.subgraphs):
+    if choice.isascii() and choice.isdigit() and len(choice) < 10 and int(choice) < len(model.subgraphs):
         return [int(choice)]
     raise UsageError(
-        f"--subgraph {choice!r} is neither `entry` nor `all` nor one of the {len(model.subgraphs)} subgraphs"
+        f"--subgraph {choice[:40]!r} is neither `entry` nor `all` nor one of the {len(model.subgraphs)} subgraphs"
     )
 
 
-def odd_outputs(model: Model, subgraphs: Iterable[int], *, constants: bool = True) -> list[OddOutput]:
+def odd_outputs(
+    model: Model, subgraphs: Iterable[int], *, constants: bool = True, copies: bool = False
+) -> list[OddOutput]:
     """Return the odd outputs of these subgraphs, by subgraph and slot.
 
-    Without `constants`, a constant is as good as a computed tensor.
+    Without `constants`, a constant is as good as a computed tensor. With `copies`, the first of equal outputs counts
+    as a tap: the copies for the others will read it.
     """
-    return [odd for subgraph in subgraphs for odd in _of_subgraph(model, subgraph, constants)]
+    return [odd for subgraph in subgraphs for odd in _of_subgraph(model, subgraph, constants, copies)]
 
 
-def _of_subgraph(model: Model, index: int, constants: bool) -> list[OddOutput]:
+def _of_subgraph(model: Model, index: int, constants: bool, copies: bool) -> list[OddOutput]:
     subgraph = model.subgraphs[index]
     outputs = subgraph.outputs.tolist()
     if not outputs:
@@ -96,6 +100,7 @@ def _of_subgraph(model: Model, index: int, constants: bool) -> list[OddOutput]:
     producers = _last_operator(model, index, "outputs", count)
     readers = _last_operator(model, index, "inputs", count)
     variable = model.tensor_columns.variable[first : first + count]
+    times = Counter(outputs)
     odd, seen = [], set[int]()
     for slot, tensor in enumerate(outputs):
         producer = int(producers[tensor])
@@ -110,7 +115,7 @@ def _of_subgraph(model: Model, index: int, constants: bool) -> list[OddOutput]:
             kind = OddKind.INPUT
         elif tensor in seen:
             kind = OddKind.DUPLICATE
-        elif readers[tensor] >= 0:
+        elif readers[tensor] >= 0 or (copies and times[tensor] > 1):
             kind = OddKind.TAP
         seen.add(tensor)
         if kind is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
@@ -59,7 +59,9 @@ def choose_copy_operator(model: Model, odd: OddOutput, choice: CopyChoice = "aut
     """
     traits = _traits(model, odd)
     if traits.rank == 0 and choice == "auto" and _may_have_another_rank(model, odd):
-        return CopyOperator("RESHAPE", 1, None, None, reads_shape=True)
+        if any(_is_exact("RESHAPE", runtime, replace(traits, rank=1)) for runtime in _RUNTIME_OF.values()):
+            return CopyOperator("RESHAPE", 1, None, None, reads_shape=True)
+        traits = replace(traits, kind="unknown")
     own = _RUNTIME_OF[model.format]
     candidates = _ORDER if choice == "auto" else (choice.upper(),)
     exact = {
@@ -82,11 +84,14 @@ def _may_have_another_rank(model: Model, odd: OddOutput) -> bool:
     """Say whether an empty shape can mean that the rank is unknown.
 
     `has_rank` tells a scalar from it, but older converters never wrote that. In the bodies of their loops such
-    tensors are common; in a subgraph that a user calls, a shape is what the user sees, and is taken at its word.
+    tensors are common, and so are computed ones; an input of a subgraph that a user calls has the shape that the
+    user sees.
     """
     row = int(model.tensor_columns.splits[odd.subgraph]) + odd.tensor
     ranked = bool(model.tensor_columns.tables.take(np.array([row])).scalars("has_rank")[0])
-    return not ranked and odd.kind is not OddKind.CONSTANT and odd.subgraph not in entry_subgraphs(model)
+    if ranked or odd.kind is OddKind.CONSTANT:
+        return False
+    return odd.kind is not OddKind.INPUT or odd.subgraph not in entry_subgraphs(model)
 
 
 def _operator(code: str, traits: _Traits, model: Model, odd: OddOutput) -> CopyOperator:
@@ -115,7 +120,10 @@ def _is_exact(code: str, runtime: str, traits: _Traits) -> bool:
 def _traits(model: Model, odd: OddOutput) -> _Traits:
     tensor = model.subgraphs[odd.subgraph].tensors[odd.tensor]
     unknown = sum(1 for size in tensor.shape_signature or () if size < 0)
-    if unknown:
+    row = int(model.tensor_columns.splits[odd.subgraph]) + odd.tensor
+    if model.tensor_columns.tables.take(np.array([row])).has("sparsity")[0]:
+        kind = "sparse"
+    elif unknown:
         kind = "dynamic" if unknown == 1 else "dynamic_all"
     elif 0 in tensor.shape:
         kind = "zero"

@@ -51,7 +51,7 @@ def fix_outputs(
     model = edit.model
     wanted = {OddKind.CONSTANT, OddKind.INPUT, OddKind.DUPLICATE, *([OddKind.TAP] if detach_taps else [])}
     chosen: defaultdict[int, list[tuple[OddOutput, CopyOperator]]] = defaultdict(list)
-    for odd in odd_outputs(model, subgraphs, constants=not keep_constants):
+    for odd in odd_outputs(model, subgraphs, constants=not keep_constants, copies=detach_taps):
         if odd.kind in wanted:
             chosen[odd.subgraph].append((odd, choose_copy_operator(model, odd, copy_operator)))
     changes = []

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from circletools.flatbuf.prefix import find_base
 from circletools.model import Model, Subgraph
+from circletools.model.editable import original_start
 from circletools.model.external import external_data
 from circletools.report import SCHEMA_VERSION
 
@@ -30,7 +30,7 @@ def inspect_model(model: Model) -> dict[str, Any]:
         "description": model.description,
         "file_bytes": model.wire.size,
         "flatbuffer_bytes": reachable.end,
-        "prefix_bytes": find_base(model.wire, model.schema),
+        "prefix_bytes": original_start(model),
         "tables": reachable.visits,
         "buffers": {"count": len(buffers), "inside_bytes": int(buffers.data.count.sum())},
         "external": [

@@ -64,8 +64,7 @@ def operator_rows(model: Model, origins: Origins, selection: Selection) -> list[
     wanted = selected_sources(origins, selection)
     rows = []
     for subgraph in shown:
-        names = [code.name for code in model.operator_codes]
-        codes = model.subgraphs[subgraph].operators.code_indices()
+        codes = model.code_names(subgraph)
         for index, (code, outputs) in enumerate(zip(codes, model.output_names(subgraph), strict=True)):
             ranges = selection.operators
             if ranges is not None and not any(first <= index <= last for first, last in ranges):
@@ -73,7 +72,7 @@ def operator_rows(model: Model, origins: Origins, selection: Selection) -> list[
             origin = origins.of(subgraph, index) if origins.operators else UNKNOWN
             if selection.source is None or origin & wanted:
                 output = outputs[0].decode("utf-8", "surrogateescape") if outputs else ""
-                rows.append(OperatorRow(subgraph, index, names[code], output, origin))
+                rows.append(OperatorRow(subgraph, index, code, output, origin))
     return rows
 
 
@@ -86,10 +85,7 @@ def selected_sources(origins: Origins, selection: Selection) -> frozenset[int]:
 def origins_json(model: Model, origins: Origins, freshness: Freshness | None, selection: Selection) -> dict[str, Any]:
     """Return the JSON document; `embed-origins --origins` accepts it."""
     rows = operator_rows(model, origins, selection)
-    inverse: dict[int, list[dict[str, int]]] = {source: [] for source in sorted(selected_sources(origins, selection))}
-    for row in rows:
-        for source in row.origin & inverse.keys():
-            inverse[source].append({"subgraph": row.subgraph, "operator_index": row.index})
+    inverse = _inverse(origins, rows, selection)
     sources = {*inverse, *(source for row in rows for source in row.origin)}
     return {
         "schema_version": SCHEMA_VERSION,
@@ -97,7 +93,13 @@ def origins_json(model: Model, origins: Origins, freshness: Freshness | None, se
         "freshness": _freshness_json(freshness),
         "scope": origins.scope,
         "sources": [
-            {"id": source, "name": origins.sources[source], "operators": inverse.get(source, [])}
+            {
+                "id": source,
+                "name": origins.sources[source],
+                "operators": [
+                    {"subgraph": subgraph, "operator_index": index} for subgraph, index in inverse.get(source, [])
+                ],
+            }
             for source in sorted(sources)
         ],
         "operators": [
@@ -139,7 +141,7 @@ def origins_csv(model: Model, origins: Origins, selection: Selection) -> str:
         if not row.origin:
             writer.writerow([row.subgraph, row.index, row.code, row.output, "", ""])
     shown = UNKNOWN.union(*(row.origin for row in rows))
-    for source in sorted(selected_sources(origins, selection) - shown):
+    for source in sorted(_inverse(origins, rows, selection).keys() - shown):
         writer.writerow(["", "", "", "", source, origins.sources[source]])
     return "".join(line.removesuffix(_CRLF) + "\n" for line in lines)
 
@@ -159,17 +161,25 @@ def origins_text(model: Model, origins: Origins, selection: Selection) -> Iterat
         yield f"  {left}  <- {names or '(none)'}"
     yield ""
     yield "source -> operators"
-    inverse: dict[int, list[str]] = {source: [] for source in sorted(selected_sources(origins, selection))}
-    for row in rows:
-        for source in row.origin & inverse.keys():
-            inverse[source].append(_index(row, several))
-    for source, operators in inverse.items():
-        yield f"  {source} {origins.sources[source]}  -> {' '.join(operators) or '(none)'}"
+    for source, operators in _inverse(origins, rows, selection).items():
+        indices = " ".join(_index(subgraph, index, several) for subgraph, index in operators)
+        yield f"  {source} {origins.sources[source]}  -> {indices or '(none)'}"
 
 
-def _index(row: OperatorRow, several: bool) -> str:
-    return f"{row.subgraph}/{row.index}" if several else str(row.index)
+def _inverse(origins: Origins, rows: list[OperatorRow], selection: Selection) -> dict[int, list[tuple[int, int]]]:
+    """Return all operators of each source that is shown, those that are not selected too.
+
+    A source is shown when its name matches; where operators or a subgraph are selected, when they have it.
+    """
+    shown = selected_sources(origins, selection)
+    if selection.operators is not None or selection.subgraph is not None:
+        shown &= UNKNOWN.union(*(row.origin for row in rows))
+    return {source: operators for source, operators in origins.by_source().items() if source in shown}
+
+
+def _index(subgraph: int, operator: int, several: bool) -> str:
+    return f"{subgraph}/{operator}" if several else str(operator)
 
 
 def _cells(row: OperatorRow, several: bool) -> tuple[str, str, str]:
-    return _index(row, several), row.code, row.output
+    return _index(row.subgraph, row.index, several), row.code, row.output

@@ -1,0 +1,29 @@
+"""Opening a model so that errors name its file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from circletools.errors import CircleToolsError, OutputError, UsageError
+
+if TYPE_CHECKING:
+    from circletools.model import Model
+
+
+@contextmanager
+def reading(source: str) -> Iterator[Model]:
+    """Open a model; an error about its contents gets the file's name in front of its location."""
+    from circletools.model import open_model  # noqa: PLC0415
+
+    try:
+        with open_model(source) as model:
+            yield model
+    except UsageError:
+        raise
+    except CircleToolsError as error:
+        name = "<standard input>" if source == "-" else source
+        if error.location != name and not isinstance(error, OutputError):
+            error.location = name if error.location is None else f"{name}: {error.location}"
+        raise
