@@ -226,9 +226,12 @@ def entries_of(model: Table) -> list[int]:
 
 
 def odd_slots(
-    model: Table, subgraph: int, *, keep_constants: bool = False, detach_taps: bool = False
+    model: Table, subgraph: int, *, keep_constants: bool = False, detach_taps: bool = False, copies: bool = True
 ) -> list[tuple[str, int]]:
-    """Return kind and slot of each output to copy: by the rules, from what an independent reader sees."""
+    """Return kind and slot of each output to copy: by the rules, from what an independent reader sees.
+
+    With `copies`, detaching also copies the first of equal outputs, which the copies of the others would read.
+    """
     graph = model["subgraphs"][subgraph]
     inputs = list(graph["inputs"] if graph["inputs"] is not None else ())
     outputs = list(graph["outputs"] if graph["outputs"] is not None else ())
@@ -248,7 +251,7 @@ def odd_slots(
             found.append(("input", slot))
         elif tensor in outputs[:slot]:
             found.append(("duplicate", slot))
-        elif detach_taps and tensor in read_by:
+        elif detach_taps and (tensor in read_by or (copies and outputs.count(tensor) > 1)):
             found.append(("tap", slot))
     return found
 
