@@ -77,7 +77,10 @@ class _Writer:
     def write(self, table: NewTable) -> bytes:
         root = self.table(table)
         builder = self.builder
-        builder.Prep(self.alignment, _MARKER_BYTES + _HEADER_BYTES)
+        # Not by builder.Prep, which would write the padding byte by byte.
+        padding = -(builder.Offset() + _MARKER_BYTES + _HEADER_BYTES) % self.alignment
+        builder.Prep(1, padding)
+        self.place(bytes(padding))
         length = builder.Offset() + _MARKER_BYTES + _HEADER_BYTES
         builder.PrependUint64(length)
         builder.PrependUint64(int.from_bytes(MARKER, "little"))

@@ -19,6 +19,8 @@ from hashlib import blake2b
 from struct import Struct
 from typing import Literal
 
+import numpy as np
+
 from circletools.errors import TableFormatError
 from circletools.model.model import Model
 
@@ -77,7 +79,7 @@ def make_stamp(records: Iterable[Sequence[bytes]]) -> Stamp:
         tuple(
             SubgraphStamp(
                 blake2b(b"".join(subgraph), digest_size=8).digest(),
-                bytes(zlib.crc32(record) & 0xFF for record in subgraph),
+                np.fromiter(map(zlib.crc32, subgraph), np.uint32, len(subgraph)).astype(np.uint8).tobytes(),
             )
             for subgraph in records
         )

@@ -39,8 +39,9 @@ def collect_sources(model: Model, names: NameSource = NameSource.OUTPUT) -> Orig
     count = len(model.subgraphs)
     if not count:
         return Origins({}, ())
-    outputs = [_text(outputs) for outputs in model.output_names(0)]
-    if any("\0" in name for name in outputs):
+    raw = [outputs[0] if outputs else b"" for outputs in model.output_names(0)]
+    outputs = [name.decode("utf-8", "surrogateescape") for name in raw]
+    if b"\0" in b"".join(raw):
         operator = next(index for index, name in enumerate(outputs) if "\0" in name)
         location = f"subgraphs[0].operators[{operator}].outputs[0]"
         raise EditError("the tensor's name holds a NUL character, which a source table cannot", location=location)
@@ -63,10 +64,6 @@ def scopes(tensor_name: str) -> list[str]:
         ends = [part.rfind(separator) for separator in _SCOPE_SEPARATORS]
         found.append(part[: max(ends)] if max(ends) > 0 else part)
     return found
-
-
-def _text(outputs: Sequence[bytes]) -> str:
-    return outputs[0].decode("utf-8", "surrogateescape") if outputs else ""
 
 
 def _number(named: Sequence[Sequence[str]]) -> tuple[dict[int, str], dict[int, Origin]]:

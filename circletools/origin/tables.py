@@ -31,9 +31,14 @@ def encode_source_table(sources: Mapping[int, str]) -> bytes:
     """Encode id -> name. Raises UsageError for an id that is no u32 or a name with a NUL."""
     _check_ids(sources)
     parts = [_U4.pack(len(sources))]
-    for source, name in sorted(sources.items()):
-        data = encode_name(name, f"the name of source {source}")
-        parts.append(b"%b%b\0" % (_PAIR.pack(source, len(data) + 1), data))
+    try:
+        for source, name in sorted(sources.items()):
+            data = name.encode("utf-8", "surrogateescape")
+            if b"\0" in data:
+                encode_name(name, f"the name of source {source}")
+            parts.append(b"%b%b\0" % (_PAIR.pack(source, len(data) + 1), data))
+    except UnicodeEncodeError:
+        encode_name(name, f"the name of source {source}")
     return b"".join(parts)
 
 
