@@ -160,6 +160,10 @@ class Tables:
         values[present] = self.wire.gather(positions[present], field.dtype)
         return values
 
+    def union_codes(self, field: Field) -> NDArray[np.uint8]:
+        """Return the member's code of a union field of every table."""
+        return self.scalars(next(other.name for other in self.type.fields if other.slot == field.type_slot))
+
     def targets(self, name: str) -> Positions:
         """Return where the object that a reference field names stands, 0 where the field is absent."""
         positions = self.slot_positions(self.field(name).slot)

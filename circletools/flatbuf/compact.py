@@ -139,12 +139,9 @@ class _Compaction:
             if targets.any():
                 yield str(item.target), targets[targets != 0]
             return
-        codes = self.codes(tables, item)
+        codes = tables.union_codes(item)
         for code in np.unique(codes[targets != 0]).tolist():
             yield self.member(tables, item, code), targets[(codes == code) & (targets != 0)]
-
-    def codes(self, tables: Tables, item: Field) -> NDArray[np.uint8]:
-        return tables.scalars(next(other.name for other in tables.type.fields if other.slot == item.type_slot))
 
     def member(self, tables: Tables, item: Field, code: int) -> str:
         member = self.schema.unions[str(item.target)].get(code)
@@ -294,7 +291,7 @@ class _Compaction:
             return new[by_position][np.searchsorted(known[by_position], old)]
         if item.kind == "table":
             return self.moved_tables(str(item.target), old)
-        codes, new = self.codes(tables, item), np.zeros(len(old), np.int64)
+        codes, new = tables.union_codes(item), np.zeros(len(old), np.int64)
         for code in np.unique(codes).tolist():
             here = codes == code
             new[here] = self.moved_tables(self.member(tables, item, code), old[here])

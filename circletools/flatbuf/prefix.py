@@ -89,10 +89,6 @@ class _Writer:
         assert len(output) == length
         return output
 
-    def offset(self, position: int) -> int:
-        """Return the Builder's offset of an object of the old file."""
-        return self.overlay.base - position
-
     def table(self, table: NewTable) -> int:
         known = self.written.get(id(table))
         if known is not None:
@@ -133,7 +129,7 @@ class _Writer:
     def reference(self, table: NewTable, item: Field) -> int:
         value = table.fields[item.slot]
         if isinstance(value, int):
-            return self.offset(value)
+            return self.overlay.base - value  # the offset of an object of the old file
         if isinstance(value, NewTable):
             return self.table(value)
         if isinstance(value, list):

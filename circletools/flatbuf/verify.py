@@ -170,8 +170,7 @@ class _Walk:
         visits: NDArray[np.float64],
     ) -> None:
         """Queue each member by its code; an unknown code is left alone, as officially."""
-        type_field = next(other for other in tables.type.fields if other.slot == field.type_slot)
-        codes = tables.scalars(type_field.name)[rows]
+        codes = tables.union_codes(field)[rows]
         members = self.schema.unions[str(field.target)]
         for code in np.unique(codes).tolist():
             if code in members:

@@ -13,6 +13,7 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables, Wire
 from circletools.flatbuf.schema import load_schema
 from circletools.model import Model
+from circletools.model.views import text
 
 DEBUG_METADATA = "debug_metadata"
 _LOCATION = 1  # the union code of a Location among the attributes; the other is a dictionary item
@@ -94,4 +95,4 @@ class _Locations:
 
 
 def _text(location: Tables, field: str) -> str:
-    return location.strings(field)[0].decode("utf-8", "surrogateescape")
+    return text(location.strings(field)[0])

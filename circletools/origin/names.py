@@ -16,6 +16,7 @@ from enum import StrEnum
 
 from circletools.errors import EditError
 from circletools.model import Model
+from circletools.model.views import text
 from circletools.origin.algebra import Origin
 from circletools.origin.locations import DEBUG_METADATA, operator_locations
 from circletools.origin.read import NO_NAME, Origins
@@ -40,7 +41,7 @@ def collect_sources(model: Model, names: NameSource = NameSource.OUTPUT) -> Orig
     if not count:
         return Origins({}, ())
     raw = [outputs[0] if outputs else b"" for outputs in model.output_names(0)]
-    outputs = [name.decode("utf-8", "surrogateescape") for name in raw]
+    outputs = [text(name) for name in raw]
     if b"\0" in b"".join(raw):
         operator = next(index for index, name in enumerate(outputs) if "\0" in name)
         location = f"subgraphs[0].operators[{operator}].outputs[0]"

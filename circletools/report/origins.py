@@ -12,6 +12,7 @@ from typing import Any
 from circletools.errors import UsageError
 from circletools.model import Model
 from circletools.model.stamp import Freshness
+from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.exchange import CSV_COLUMNS
 from circletools.origin.read import Origins
@@ -71,7 +72,7 @@ def operator_rows(model: Model, origins: Origins, selection: Selection) -> list[
                 continue
             origin = origins.of(subgraph, index) if origins.operators else UNKNOWN
             if selection.source is None or origin & wanted:
-                output = outputs[0].decode("utf-8", "surrogateescape") if outputs else ""
+                output = text(outputs[0]) if outputs else ""
                 rows.append(OperatorRow(subgraph, index, code, output, origin))
     return rows
 
