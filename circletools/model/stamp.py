@@ -1,7 +1,8 @@
 """The stamp: what the operators were when the tables were written, to tell when they no longer are.
 
-Other tools move operators and leave the tables as they were. `CIRCLETOOLS_stamp` (u32 little endian where not
-said otherwise):
+Other tools move operators and leave the tables as they were. `CIRCLETOOLS_stamp` is for origins,
+`CIRCLETOOLS_affinity_stamp` for affinity, as the two need not be of one age (u32 little endian where not said
+otherwise):
 
     [version = 1][subgraph count] ([operator count n][fingerprint: u64][check: u8 * n])*
 
@@ -17,12 +18,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from struct import Struct
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from circletools.errors import TableFormatError
 from circletools.model.model import Model
+
+if TYPE_CHECKING:
+    from circletools.model.edit import ModelEdit
 
 STAMP = "CIRCLETOOLS_stamp"
 _VERSION = 1
@@ -99,28 +103,28 @@ def encode_stamp(stamp: Stamp) -> bytes:
     return b"".join(parts)
 
 
-def decode_stamp(data: bytes | memoryview) -> Stamp:
-    """Decode a stamp. Raises TableFormatError."""
+def decode_stamp(data: bytes | memoryview, entry: str = STAMP) -> Stamp:
+    """Decode a stamp. Raises TableFormatError, naming the metadata entry."""
     data = bytes(data)
     if len(data) < _HEADER.size:
-        raise TableFormatError("shorter than its header (8 bytes)", offset=0, location=STAMP)
+        raise TableFormatError("shorter than its header (8 bytes)", offset=0, location=entry)
     version, count = _HEADER.unpack_from(data)
     if version != _VERSION:
         raise TableFormatError(
-            f"version {version} is not known", offset=0, location=STAMP, hint="a newer circletools wrote it"
+            f"version {version} is not known", offset=0, location=entry, hint="a newer circletools wrote it"
         )
     position, subgraphs = _HEADER.size, []
     for _ in range(count):
         if position + _SUBGRAPH.size > len(data):
-            raise TableFormatError("a subgraph's entry is cut off", offset=position, location=STAMP)
+            raise TableFormatError("a subgraph's entry is cut off", offset=position, location=entry)
         operators, fingerprint = _SUBGRAPH.unpack_from(data, position)
         position += _SUBGRAPH.size
         if position + operators > len(data):
-            raise TableFormatError(f"{operators} operator checks are cut off", offset=position, location=STAMP)
+            raise TableFormatError(f"{operators} operator checks are cut off", offset=position, location=entry)
         subgraphs.append(SubgraphStamp(fingerprint, data[position : position + operators]))
         position += operators
     if position != len(data):
-        raise TableFormatError("bytes left over", offset=position, location=STAMP)
+        raise TableFormatError("bytes left over", offset=position, location=entry)
     return Stamp(tuple(subgraphs))
 
 
@@ -140,7 +144,15 @@ def compare(then: Stamp, now: Stamp) -> Freshness:
     return Freshness("fresh")
 
 
-def check_stamp(model: Model) -> Freshness:
-    """Compare a model's stamp with its operators; `unstamped` where there is none. Raises TableFormatError."""
-    data = model.metadata_value(STAMP)
-    return Freshness("unstamped") if data is None else compare(decode_stamp(data), stamp_model(model))
+def check_stamp(model: Model, entry: str = STAMP) -> Freshness:
+    """Compare a stamp in a model with its operators; `unstamped` where there is none. Raises TableFormatError."""
+    data = model.metadata_value(entry)
+    return Freshness("unstamped") if data is None else compare(decode_stamp(data, entry), stamp_model(model))
+
+
+def stamp_after(edit: ModelEdit) -> bytes:
+    """Return the encoded stamp of the operators that a model will have after an edit."""
+    records = [operator_records(edit.model, subgraph) for subgraph in range(len(edit.model.subgraphs))]
+    for added in edit.index_map.added:
+        records[added.subgraph].append(operator_record(added.code_name, added.output_names))
+    return encode_stamp(make_stamp(records))

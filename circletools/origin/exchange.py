@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from circletools.errors import InvalidInputError, UsageError
+from circletools.model.tables import encode_name
 from circletools.origin.algebra import Origin
 from circletools.origin.read import Origins
-from circletools.origin.tables import encode_name
 
 SCHEMA_VERSION = 1
 CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "source_id", "source_name")

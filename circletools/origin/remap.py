@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from circletools.model.edit import IndexMap, ModelEdit
-from circletools.model.stamp import (
-    STAMP,
-    check_stamp,
-    encode_stamp,
-    make_stamp,
-    operator_record,
-    operator_records,
-)
+from circletools.model.stamp import STAMP, check_stamp, stamp_after
 from circletools.origin.algebra import Origin, inherit
 from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge, read_origins
 from circletools.origin.tables import OP_TABLE, encode_op_table
@@ -48,7 +41,4 @@ def _update(edit: ModelEdit) -> None:
     if model.metadata_value(EXACT_TABLE) is not None and origins.scope == "exact":
         edit.set_metadata(EXACT_TABLE, encode_exact(changed.operators))
     if check_stamp(model).state == "fresh":
-        records = [operator_records(model, subgraph) for subgraph in range(len(model.subgraphs))]
-        for added in index_map.added:
-            records[added.subgraph].append(operator_record(added.code_name, added.output_names))
-        edit.set_metadata(STAMP, encode_stamp(make_stamp(records)))
+        edit.set_metadata(STAMP, stamp_after(edit))

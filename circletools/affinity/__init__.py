@@ -1,0 +1,1 @@
+"""Which device runs each operator, and the subgraphs that follow."""

@@ -1,0 +1,99 @@
+"""Who reaches whom, for every pair of operators, in memory for a few numbers each.
+
+The operators are laid out on chains: on a chain, every operator reaches those behind it. So all that an operator
+reaches is told by one number for each chain, the first place on it that can be reached; all that reaches it, by the
+last. Model graphs are long and narrow: a hundred thousand operators take a few chains, where a bit for each pair
+would take a gigabyte. (H. V. Jagadish, A compression technique to materialize transitive closure, 1990.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import EditError
+
+Matrix = NDArray[np.int32]
+Row = Sequence[int] | Matrix
+NOWHERE = np.int32(2**31 - 1)
+"""The first place of a chain that cannot be reached at all."""
+_MEMORY_BYTES = 1 << 29
+_NARROW = 16
+
+
+class Chains:
+    """A layout of operators 0..n-1, which must be in execution order.
+
+    `chain` and `place` say where each stands. `reached[v][c]` is the first place on chain c that v reaches, NOWHERE
+    where there is none; `reaching[v][c]` the last place that reaches v, -1 where there is none. None reaches itself.
+    """
+
+    reached: Sequence[Row]
+    reaching: Sequence[Row]
+
+    def __init__(self, successors: Sequence[Sequence[int]], predecessors: Sequence[Sequence[int]]) -> None:
+        """Lay the operators out. Raises EditError for a graph that is too wide for this."""
+        self.chain: list[int] = [0] * len(successors)
+        self.place: list[int] = [0] * len(successors)
+        reaching = self._lay_out(predecessors)
+        reached = self._look_ahead(successors, reaching.shape[1])
+        # Plain numbers are quicker than arrays as long as they are few.
+        self._is_narrow = reaching.shape[1] <= _NARROW
+        self.reaching = reaching.tolist() if self._is_narrow else list(reaching)
+        self.reached = reached.tolist() if self._is_narrow else list(reached)
+
+    def firsts(self, left: Row, right: Row) -> Row:
+        """Return the lower place on each chain."""
+        return list(map(min, left, right)) if self._is_narrow else np.minimum(left, right)
+
+    def lasts(self, left: Row, right: Row) -> Row:
+        """Return the higher place on each chain."""
+        return list(map(max, left, right)) if self._is_narrow else np.maximum(left, right)
+
+    def _look_ahead(self, successors: Sequence[Sequence[int]], width: int) -> Matrix:
+        reached = np.full((len(successors), width), NOWHERE, np.int32)
+        for operator in range(len(successors) - 1, -1, -1):
+            row = reached[operator]
+            for successor in successors[operator]:
+                np.minimum(row, reached[successor], out=row)
+                chain, place = self.chain[successor], self.place[successor]
+                row[chain] = min(row[chain], place)
+        return reached
+
+    def _lay_out(self, predecessors: Sequence[Sequence[int]]) -> Matrix:
+        """Give each operator the place behind the end of a chain that reaches it."""
+        count = len(predecessors)
+        reaching = np.full((count, 8), -1, np.int32)
+        ends = np.full(8, -2, np.int32)  # of a chain that does not exist yet: no place
+        used = 0
+        for operator, row_predecessors in enumerate(predecessors):
+            row, chosen = reaching[operator], -1
+            for predecessor in row_predecessors:
+                np.maximum(row, reaching[predecessor], out=row)
+                chain, place = self.chain[predecessor], self.place[predecessor]
+                row[chain] = max(row[chain], place)
+                if place == ends[chain]:
+                    chosen = chain
+            if chosen < 0:
+                free = np.flatnonzero(row == ends)
+                chosen = int(free[0]) if free.size else used
+            if chosen == used:
+                used += 1
+                if used > len(ends):
+                    _check_memory(count, 2 * len(ends))
+                    reaching = np.concatenate([reaching, np.full_like(reaching, -1)], axis=1)
+                    ends = np.concatenate([ends, np.full_like(ends, -2)])
+                ends[chosen] = -1
+            ends[chosen] += 1
+            self.chain[operator], self.place[operator] = chosen, int(ends[chosen])
+        return reaching[:, :used].copy()
+
+
+def _check_memory(count: int, width: int) -> None:
+    if count * width * 2 * NOWHERE.itemsize > _MEMORY_BYTES:
+        raise EditError(
+            f"the graph of {count} operators is more than {width // 2} operators wide",
+            hint="--mode epochs takes any graph",
+        )

@@ -1,0 +1,43 @@
+"""Fewer subgraphs: merge what can be merged, from several starts, and take the best.
+
+An operator's level is the number of changes of device on the worst way to it (as soon as possible), or from it (as
+late as possible). Operators of one level and device form pieces that never wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from circletools.affinity.contraction import Contraction, merge_neighbours
+from circletools.affinity.groups import connected, group_successors, members_of
+from circletools.affinity.repair import Parts, group_of
+from circletools.affinity.schedule import schedule
+from circletools.model.graph import OperatorGraph
+
+
+def fewest(graph: OperatorGraph, devices: Sequence[int], safe: Parts) -> Parts:
+    """Return the fewest of: `safe`, merged; pieces by level from the start, merged; the same from the end."""
+    candidates = [merged(graph, devices, safe)]
+    forward = _levels(graph.predecessors, devices, graph.order)
+    backward = _levels(graph.successors, devices, graph.order[::-1])
+    for level in (forward, backward):
+        group = connected(graph, [2 * len(graph) * device + its for device, its in zip(devices, level, strict=True)])
+        pieces = [tuple(members) for members in members_of(group, max(group, default=-1) + 1)]
+        candidates.append(merged(graph, devices, pieces))
+    return min(candidates, key=len)
+
+
+def _levels(before: Sequence[Sequence[int]], devices: Sequence[int], order: Sequence[int]) -> list[int]:
+    level = [0] * len(order)
+    for operator in order:
+        device = devices[operator]
+        level[operator] = max((level[o] + (devices[o] != device) for o in before[operator]), default=0)
+    return level
+
+
+def merged(graph: OperatorGraph, devices: Sequence[int], parts: Parts) -> Parts:
+    """Return the parts with neighbours of one device merged, wherever that closes no cycle."""
+    successors = group_successors(graph, group_of(len(graph), parts), len(parts))
+    contraction = Contraction(successors, schedule(successors, range(len(parts))))
+    merge_neighbours(contraction, [devices[part[0]] for part in parts])
+    return [tuple(o for index in members for o in parts[index]) for members in contraction.members.values()]

@@ -1,0 +1,132 @@
+"""The affinity in a model, written, read, taken out, and kept true while another rewrite appends operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.affinity.tables import (
+    AFFINITY_STAMP,
+    AFFINITY_TABLE,
+    DEVICE_TABLE,
+    NONE,
+    Ids,
+    SubgraphAffinity,
+    decode_affinity,
+    encode_affinity,
+)
+from circletools.errors import TableFormatError
+from circletools.model import Model
+from circletools.model.edit import IndexMap, ModelEdit, RewriteResult
+from circletools.model.stamp import Freshness, check_stamp, encode_stamp, stamp_after, stamp_model
+from circletools.model.tables import decode_names, encode_names
+
+AFFINITY_ENTRIES = (DEVICE_TABLE, AFFINITY_TABLE, AFFINITY_STAMP)
+"""The metadata entries that `annotate` writes and `strip` removes, in the order they are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Affinity:
+    """Device names by id, and the affinity of the subgraphs that have one, by index."""
+
+    devices: Mapping[int, str]
+    subgraphs: Mapping[int, SubgraphAffinity]
+
+
+def read_affinity(model: Model) -> Affinity | None:
+    """Return the affinity in a model, None where it has none.
+
+    Raises TableFormatError for tables that cannot be decoded or that name a device that does not exist.
+    """
+    devices, table = model.metadata_value(DEVICE_TABLE), model.metadata_value(AFFINITY_TABLE)
+    if table is None:
+        return None
+    names = {} if devices is None else decode_names(devices, DEVICE_TABLE)
+    subgraphs = decode_affinity(table)
+    for index, subgraph in subgraphs.items():
+        unknown = set(np.unique(subgraph.devices).tolist()) - names.keys() - {NONE}
+        if unknown:
+            raise TableFormatError(
+                f"subgraph {index} names device {min(unknown)}, which does not exist",
+                location=AFFINITY_TABLE,
+                offset=0,
+            )
+    return Affinity(names, subgraphs)
+
+
+def check_freshness(model: Model, affinity: Affinity) -> Freshness:
+    """Say whether the tables still describe the model's operators. Raises TableFormatError."""
+    freshness = check_stamp(model, AFFINITY_STAMP)
+    if freshness.state == "stale":
+        return freshness
+    for index, subgraph in affinity.subgraphs.items():
+        count = len(model.subgraphs[index].operators) if index < len(model.subgraphs) else 0
+        if len(subgraph.devices) != count:
+            reason = f"the table has {len(subgraph.devices)} operators, the model {count}"
+            return Freshness("stale", index, min(len(subgraph.devices), count), reason)
+    return freshness
+
+
+def annotate(edit: ModelEdit, affinity: Affinity) -> RewriteResult:
+    """Write the affinity as metadata entries, over what is there."""
+    entries = {
+        DEVICE_TABLE: encode_names(affinity.devices),
+        AFFINITY_TABLE: encode_affinity(affinity.subgraphs),
+        AFFINITY_STAMP: encode_stamp(stamp_model(edit.model)),
+    }
+    changes = []
+    for name, value in entries.items():
+        old = edit.model.metadata_value(name)
+        edit.set_metadata(name, value)
+        if old is None or bytes(old) != value:
+            changes.append(f"metadata {name}: {len(value)} bytes")
+    return RewriteResult(tuple(changes))
+
+
+def follow(edit: ModelEdit) -> None:
+    """Have the model's affinity, if it has any, brought up to date when `edit` is saved.
+
+    An added operator goes where the first operator goes whose work it continues. A stamp that was fresh stays fresh.
+    """
+    edit.before_save(_update)
+
+
+def remap(affinity: Affinity, index_map: IndexMap) -> Affinity:
+    """Return the affinity after an edit."""
+    subgraphs = dict(affinity.subgraphs)
+    for index, subgraph in subgraphs.items():
+        added = [operator for operator in index_map.added if operator.subgraph == index]
+        if added:
+            count = max(operator.index for operator in added) + 1
+            devices, partitions = (_longer(ids, count) for ids in (subgraph.devices, subgraph.partitions))
+            for operator in added:
+                # Nothing reads on from a copy into another partition: joining its source's closes no cycle.
+                parent = operator.inherits[0] if operator.inherits else None
+                devices[operator.index] = NONE if parent is None else devices[parent]
+                partitions[operator.index] = NONE if parent is None else partitions[parent]
+            subgraphs[index] = SubgraphAffinity(devices, partitions)
+    return Affinity(affinity.devices, subgraphs)
+
+
+def _longer(ids: Ids, count: int) -> Ids:
+    longer = np.full(max(count, len(ids)), NONE, np.uint32)
+    longer[: len(ids)] = ids
+    return longer
+
+
+def _update(edit: ModelEdit) -> None:
+    model, index_map = edit.model, edit.index_map
+    affinity = read_affinity(model) if index_map.added else None
+    if affinity is None or check_freshness(model, affinity).state == "stale":
+        return  # no better than before
+    edit.set_metadata(AFFINITY_TABLE, encode_affinity(remap(affinity, index_map).subgraphs))
+    if model.metadata_value(AFFINITY_STAMP) is not None:
+        edit.set_metadata(AFFINITY_STAMP, stamp_after(edit))
+
+
+def strip(edit: ModelEdit) -> RewriteResult:
+    """Remove all that `annotate` writes."""
+    removed = [name for name in AFFINITY_ENTRIES if edit.remove_metadata(name)]
+    return RewriteResult(tuple(f"metadata {name}: removed" for name in removed))

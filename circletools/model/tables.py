@@ -1,0 +1,102 @@
+"""Tables of u32 little endian in metadata entries: what the ONE compiler's and ours have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from struct import Struct, unpack
+
+from circletools.errors import TableFormatError, UsageError
+
+_U4 = Struct("<I")
+_PAIR = Struct("<II")
+_LIMIT = 1 << 32
+
+
+def encode_names(names: Mapping[int, str]) -> bytes:
+    """Encode id -> name as `[n] ([id][length][data: length bytes])*`; length counts the final NUL.
+
+    Raises UsageError for an id that is no u32 or a name with a NUL.
+    """
+    check_ids(names)
+    parts = [_U4.pack(len(names))]
+    try:
+        for number, name in sorted(names.items()):
+            data = name.encode("utf-8", "surrogateescape")
+            if b"\0" in data:
+                encode_name(name, f"the name of source {number}")
+            parts.append(b"%b%b\0" % (_PAIR.pack(number, len(data) + 1), data))
+    except UnicodeEncodeError:
+        encode_name(name, f"the name of source {number}")
+    return b"".join(parts)
+
+
+def encode_name(name: str, what: str = "the name") -> bytes:
+    """Encode a name. Raises UsageError where it holds a NUL, or what no bytes decode to."""
+    if "\0" in name:
+        raise UsageError(f"{what} holds a NUL character: {name[:40]!r}")
+    try:
+        return name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{what} is no text ({error.reason}): {name[:40]!r}") from error
+
+
+def check_ids(numbers: Collection[int]) -> None:
+    """Raise UsageError where a number is no u32."""
+    for number in (min(numbers, default=0), max(numbers, default=0)):
+        if not 0 <= number < _LIMIT:
+            raise UsageError(f"{number} is no id: ids are whole numbers below 2^32")
+
+
+def decode_names(data: bytes | memoryview, table: str) -> dict[int, str]:
+    """Decode id -> name (UTF-8, anything else kept by surrogate escapes). Raises TableFormatError."""
+    names: dict[int, str] = {}
+    reader = TableReader(data, table)
+    for number, length, at in reader.entries():
+        if length == 0:
+            raise reader.error("a name of length 0 (the length counts the final NUL)", at + 4)
+        raw = reader.take(length)
+        if raw[-1] != 0:
+            raise reader.error("a name without its final NUL", reader.position - 1)
+        if number in names:
+            raise reader.error(f"a second entry for id {number}", at)
+        names[number] = bytes(raw[:-1]).decode("utf-8", "surrogateescape")
+    return names
+
+
+class TableReader:
+    """Reads `[n] ([id][count] ...)*` and keeps the place for errors."""
+
+    def __init__(self, data: bytes | memoryview, table: str) -> None:
+        self.data = memoryview(data).cast("B")
+        self.table = table
+        self.position = 0
+
+    def error(self, message: str, offset: int) -> TableFormatError:
+        return TableFormatError(message, offset=offset, location=self.table)
+
+    def entries(self) -> Iterable[tuple[int, int, int]]:
+        """Yield (id, count, offset) of each entry; the caller takes what follows before going on."""
+        if len(self.data) < _U4.size:
+            raise self.error("shorter than its entry count (4 bytes)", 0)
+        declared = int(_U4.unpack(self.take(_U4.size))[0])
+        found = 0
+        while self.position < len(self.data):
+            if found == declared:
+                raise self.error(f"bytes left over behind {declared} entries", self.position)
+            at = self.position
+            first, second = _PAIR.unpack(self.take(_PAIR.size))
+            yield first, second, at
+            found += 1
+        if found != declared:
+            raise self.error(f"{declared} entries declared, {found} found", len(self.data))
+
+    def take(self, count: int) -> memoryview:
+        end = self.position + count
+        if end > len(self.data):
+            raise self.error(f"an entry is cut off: {count} bytes needed", self.position)
+        taken = self.data[self.position : end]
+        self.position = end
+        return taken
+
+    def numbers(self, count: int) -> tuple[int, ...]:
+        return unpack(f"<{count}I", self.take(_U4.size * count))
