@@ -109,13 +109,13 @@ def dump_origins(
     Exit status 1 when the model has no origins, or when they no longer describe its operators. The JSON and the
     CSV are accepted by embed-origins --origins.
     """
+    from circletools.model.selectors import parse_ranges  # noqa: PLC0415
     from circletools.origin.read import Origins, check_freshness, read_origins  # noqa: PLC0415
     from circletools.report.origins import (  # noqa: PLC0415
         Selection,
         origins_csv,
         origins_json,
         origins_text,
-        parse_ranges,
     )
 
     from .reading import reading  # noqa: PLC0415
@@ -160,9 +160,7 @@ def _gaps(model: Model, origins: Origins) -> Iterator[str]:
 
 
 def _place(freshness: Freshness) -> str:
-    if freshness.operator is None:
-        return f"in subgraphs[{freshness.subgraph}]"
-    return f"from subgraphs[{freshness.subgraph}].operators[{freshness.operator}] on"
+    return f"in {freshness.place}" if freshness.operator is None else f"from {freshness.place} on"
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:

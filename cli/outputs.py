@@ -53,6 +53,7 @@ def fix_outputs(
     after all other optimisers: some remove operators that only copy.
     """
     from circletools import origin  # noqa: PLC0415
+    from circletools.affinity import store  # noqa: PLC0415
     from circletools.outputs import choose_subgraphs, fix_outputs  # noqa: PLC0415
     from circletools.report import SCHEMA_VERSION  # noqa: PLC0415
 
@@ -63,6 +64,7 @@ def fix_outputs(
 
     def change(edit: ModelEdit) -> RewriteResult:
         origin.follow(edit)
+        store.follow(edit)
         return fix_outputs(
             edit,
             choose_subgraphs(edit.model, subgraph),

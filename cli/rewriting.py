@@ -73,6 +73,7 @@ def strip_metadata(
         list[str] | None, typer.Option("--name", help="A metadata entry to remove; may be repeated.")
     ] = None,
     origins: Annotated[bool, typer.Option("--origins", help="Remove the origin tables and their stamp.")] = False,
+    affinity: Annotated[bool, typer.Option("--affinity", help="Remove the affinity tables and their stamp.")] = False,
     in_place: InPlace = False,
 ) -> None:
     """Remove metadata entries.
@@ -80,11 +81,12 @@ def strip_metadata(
     The data goes with the entry, unless another entry or a tensor shares it. A name that the model does not have
     is an error, so that a typing mistake is not taken for success.
     """
+    from circletools import origin  # noqa: PLC0415
+    from circletools.affinity import store  # noqa: PLC0415
     from circletools.model.edit import RewriteResult  # noqa: PLC0415
-    from circletools.origin import strip  # noqa: PLC0415
 
-    if not name and not origins:
-        raise UsageError("nothing to remove", hint="use --name NAME or --origins")
+    if not name and not origins and not affinity:
+        raise UsageError("nothing to remove", hint="use --name NAME, --origins or --affinity")
 
     def change(edit: ModelEdit) -> RewriteResult:
         changes = []
@@ -93,7 +95,9 @@ def strip_metadata(
                 known = ", ".join(sorted({metadata.name for metadata in edit.model.metadata})) or "none"
                 raise UsageError(f"the model has no metadata entry {entry!r}", hint=f"it has: {known}")
             changes.append(f"metadata {entry}: removed")
-        return RewriteResult((*changes, *(strip(edit).changes if origins else ())))
+        changes += origin.strip(edit).changes if origins else ()
+        changes += store.strip(edit).changes if affinity else ()
+        return RewriteResult(tuple(changes))
 
     rewrite(source, output, in_place, change)
 

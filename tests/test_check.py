@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from circletools.model import open_model
 from circletools.model.check import check_model
 from circletools.origin import encode_source_table
 from circletools.report.check import check
+from tests.affinity_support import affinity, annotated
 from tests.origin_support import EXACT, OP, SOURCE, STAMP, embedded, origins, rebuilt, u32s
 from tests.outputs_support import Build, Graph, findings_of, floats
 from tests.support import ROOT, bytes_of, edited, own_models, path_of, title
@@ -82,6 +83,21 @@ def tapped() -> bytes:
     return with_outputs(outputs)
 
 
+def with_devices(numbers: Sequence[int | None], partitions: Sequence[int | None], data: bytes | None = None) -> bytes:
+    """Return a model with operators on `npu` (0) and `cpu` (1)."""
+    return annotated(
+        bytes_of("circle/diamond") if data is None else data, affinity(["npu", "cpu"], (numbers, partitions))
+    )
+
+
+def stale_devices() -> bytes:
+    def change(model: Any) -> None:
+        (graph,) = model.subgraphs
+        graph.tensors[graph.operators[1].outputs[0]].name = b"another name"
+
+    return rebuilt(with_devices([1] * 6, [0] * 6), change)
+
+
 # code -> a model that has it, the severity there, and the place
 EXAMPLES: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "INDEX_OUT_OF_RANGE": (index_out_of_range, "error", "subgraphs[0].tensors[1].buffer"),
@@ -115,6 +131,25 @@ EXAMPLES: dict[str, tuple[Callable[[], bytes], str, str]] = {
         lambda: embedded(bytes_of(CLEAN), origins({0: "a"}, {0: {0}})),
         "info",
         "subgraphs[0].operators[1]",
+    ),
+    "MALFORMED_AFFINITY_TABLE": (
+        lambda: with_tables(CIRCLETOOLS_affinity=b"\1"),
+        "error",
+        "metadata CIRCLETOOLS_affinity",
+    ),
+    "STALE_AFFINITY": (stale_devices, "warning", "subgraphs[0].operators[1]"),
+    "UNASSIGNED_OPERATOR": (
+        lambda: with_devices([1, 1, None, 1, 1, 1], [0, 0, None, 1, 1, 1]),
+        "warning",
+        "subgraphs[0].operators[2]",
+    ),
+    "MIXED_PARTITION": (lambda: with_devices([0, 1, 1, 1, 1, 1], [0] * 6), "error", "subgraphs[0]"),
+    # FULLY_CONNECTED feeds TANH and LOGISTIC, both MUL, and MUL feeds ADD: one partition cannot leave out LOGISTIC.
+    "CYCLIC_PARTITION": (lambda: with_devices([1, 1, 0, 1, 1, 1], [0, 0, 1, 0, 0, 0]), "error", "subgraphs[0]"),
+    "CROSS_DEVICE_TAP": (
+        lambda: with_devices([0, 1], [0, 1], with_outputs(lambda graph: [1, graph.compute("NEG", [1], "again")])),
+        "warning",
+        "subgraphs[0].outputs[0]",
     ),
 }
 TOO_MANY = "TOO_MANY_TABLES"
@@ -276,7 +311,14 @@ def test_the_document_has_every_code_of_the_program() -> None:
     assert len(set(documented)) == len(documented)
     assert set(documented) <= written_codes
     assert set(documented) == {*EXAMPLES, TOO_MANY}
-    for name in ("findings.py", "report/check.py", "model/check.py", "origin/findings.py", "outputs/analysis.py"):
+    for name in (
+        "findings.py",
+        "report/check.py",
+        "model/check.py",
+        "origin/findings.py",
+        "outputs/analysis.py",
+        "affinity/findings.py",
+    ):
         text = (ROOT / "circletools" / name).read_text(encoding="utf-8")
         assert set(re.findall(r'"([A-Z]+(?:_[A-Z]+)+)"', text)) <= set(documented), name
 

@@ -20,6 +20,7 @@ from circletools.model.compact import compact_parts
 from circletools.model.files import view
 from circletools.origin import NameSource, Origins
 from circletools.report.inspection import inspect_model
+from tests.affinity_support import with_affinity
 from tests.oracles import run_litert, run_onert, same_behaviour
 from tests.origin_support import EXACT, OP, SOURCE, STAMP, embedded, origins, rebuilt, value_of
 from tests.support import bytes_of, edited, noted, packed, path_of, read, unpacked
@@ -28,6 +29,7 @@ TOOL = Path(sys.executable).with_name("circletool")
 COMMANDS = (
     *("embed-origins", "dump-origins", "extract-origins"),
     "fix-outputs",
+    *("annotate-affinity", "dump-affinity", "partition"),
     *("strip-metadata", "compact", "inspect", "verify", "check"),
 )
 MLP, LOOP = path_of("circle/mlp"), path_of("circle/while_loop")
@@ -888,8 +890,8 @@ def test_help_ends_with_an_example_that_runs(command: str, tmp_path: Path) -> No
         put(tmp_path / f"{name}.tflite", bytes_of("tflite/cnn"))
     words = last.split()[2:]
     bare = run(*words, cwd=tmp_path)
-    assert bare.status == (1 if command in ("dump-origins", "extract-origins") else 0)
-    put(tmp_path / "out.circle", embedded(MLP.read_bytes()))
+    assert bare.status == (1 if command in ("dump-origins", "extract-origins", "dump-affinity") else 0)
+    put(tmp_path / "out.circle", with_affinity(embedded(MLP.read_bytes()), ["cpu"], default="cpu"))
     assert run(*words, cwd=tmp_path).status == 0
 
 

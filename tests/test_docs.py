@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from circletools.affinity.tables import SubgraphAffinity, decode_affinity
 from circletools.model.stamp import decode_stamp, make_stamp, operator_record
 from circletools.origin.read import decode_exact
 from circletools.origin.tables import decode_op_table, decode_source_table
+from tests.affinity_support import ids
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -86,13 +88,14 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_the_bytes_of_the_formats_are_what_they_are_said_to_be() -> None:
-    source, operators, exact, stamp = (
+    source, operators, exact, stamp, affinity = (
         bytes.fromhex("".join(line[:32] for line in block.splitlines())) for block in blocks(FORMATS, "hex")
     )
     assert decode_source_table(source) == {1: "node1"}
     assert decode_op_table(operators) == {5: {1, 2}}
     assert decode_exact(exact, {2}) == {1: {0: {2}}}
     assert decode_stamp(stamp) == make_stamp([[operator_record("ADD", [b"sum"])]])
+    assert decode_affinity(affinity) == {0: SubgraphAffinity(ids(1, 0), ids(0, 1))}
 
 
 @pytest.mark.parametrize("language", ["json", "csv"])

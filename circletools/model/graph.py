@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,11 +75,9 @@ def operator_graph(model: Model, subgraph: int) -> OperatorGraph:
     (`Subgraph::OpMightHaveSideEffect`): each is fed by the one before it. Raises ModelFormatError for a tensor that
     does not exist or has two producers, and for a cycle.
     """
-    columns = model.operator_columns
-    first, end = columns.splits[subgraph : subgraph + 2].tolist()
-    count = end - first
-    producers, made = _uses(columns.outputs, first, end)
-    consumers, read = _uses(columns.inputs, first, end)
+    count = int(np.diff(model.operator_columns.splits[subgraph : subgraph + 2])[0])
+    producers, made = operator_tensors(model, subgraph, "outputs")
+    consumers, read = operator_tensors(model, subgraph, "inputs")
     tensors = int(np.diff(model.tensor_columns.splits[subgraph : subgraph + 2])[0])
     place = f"subgraphs[{subgraph}]"
     for indices in (made, read):
@@ -102,8 +101,11 @@ def operator_graph(model: Model, subgraph: int) -> OperatorGraph:
         raise ModelFormatError(error.message, location=f"{place}.{error.location}") from error
 
 
-def _uses(vectors: Vectors, first: int, end: int) -> tuple[Indices, Indices]:
-    """Return operator and tensor of each input or output slot that is not left out."""
+def operator_tensors(model: Model, subgraph: int, direction: Literal["inputs", "outputs"]) -> tuple[Indices, Indices]:
+    """Return operator and tensor of each input or output slot that is not left out, slots in order."""
+    columns = model.operator_columns
+    first, end = columns.splits[subgraph : subgraph + 2].tolist()
+    vectors: Vectors = getattr(columns, direction)
     rows = Vectors(vectors.wire, vectors.dtype, vectors.start[first:end], vectors.count[first:end])
     tensors = rows.flat().astype(np.int64)
     operators = np.repeat(np.arange(end - first), rows.count)

@@ -62,6 +62,12 @@ class Freshness:
     operator: int | None = None
     reason: str = ""
 
+    @property
+    def place(self) -> str:
+        """The location of what is stale."""
+        operator = "" if self.operator is None else f".operators[{self.operator}]"
+        return f"subgraphs[{self.subgraph}]{operator}"
+
 
 def operator_record(code_name: str, output_names: Iterable[bytes]) -> bytes:
     """Return the bytes that stand for one operator."""

@@ -22,10 +22,8 @@ def origin_findings(model: Model) -> list[Finding]:
     except TableFormatError as error:
         return [_from_error("MALFORMED_ORIGIN_TABLE", error)]
     if freshness.state == "stale":
-        place = f"subgraphs[{freshness.subgraph}]"
-        if freshness.operator is not None:
-            place += f".operators[{freshness.operator}]"
-        return [Finding("STALE_ORIGIN", "warning", place, f"the tables no longer fit: {freshness.reason}")]
+        message = f"the tables no longer fit: {freshness.reason}"
+        return [Finding("STALE_ORIGIN", "warning", freshness.place, message)]
     findings = []
     for subgraph, operators in zip(model.subgraphs, origins.operators, strict=True):
         missing = [index for index in range(len(subgraph.operators)) if index not in operators]

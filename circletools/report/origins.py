@@ -44,18 +44,6 @@ class OperatorRow:
     origin: Origin
 
 
-def parse_ranges(text: str) -> tuple[tuple[int, int], ...]:
-    """Read `0-10,15` as ((0, 10), (15, 15)). Raises UsageError."""
-    ranges = []
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if last < first:
-            raise UsageError(f"{part!r} is no operator index or range", hint="write them as in 0-10,15")
-        ranges.append((first, last))
-    return tuple(ranges)
-
-
 def operator_rows(model: Model, origins: Origins, selection: Selection) -> list[OperatorRow]:
     """Return the selected operators. Raises UsageError for a subgraph that does not exist."""
     count = len(model.subgraphs)

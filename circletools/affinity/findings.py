@@ -1,0 +1,98 @@
+"""What is wrong with the affinity of a model, as findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circletools.affinity.groups import group_successors, strong_components
+from circletools.affinity.store import Affinity, check_freshness, read_affinity
+from circletools.affinity.tables import NONE, Ids, SubgraphAffinity
+from circletools.errors import TableFormatError
+from circletools.findings import Finding
+from circletools.model import Model
+from circletools.model.graph import operator_graph, operator_tensors
+
+
+def affinity_findings(model: Model) -> list[Finding]:
+    """Return what is wrong with the tables; nothing where the model has none."""
+    try:
+        affinity = read_affinity(model)
+        if affinity is None:
+            return []
+        freshness = check_freshness(model, affinity)
+    except TableFormatError as error:
+        return [Finding("MALFORMED_AFFINITY_TABLE", "error", f"metadata {error.location}", error.message)]
+    if freshness.state == "stale":
+        message = f"the tables no longer fit: {freshness.reason}"
+        return [Finding("STALE_AFFINITY", "warning", freshness.place, message)]
+    findings = []
+    for index, subgraph in sorted(affinity.subgraphs.items()):
+        findings += _unassigned(index, subgraph)
+        findings += _partitions(model, index, subgraph)
+        findings += _taps(model, index, subgraph, affinity)
+    return findings
+
+
+def _unassigned(index: int, subgraph: SubgraphAffinity) -> list[Finding]:
+    nowhere = np.flatnonzero(subgraph.devices == NONE)
+    if not nowhere.size:
+        return []
+    message = f"{nowhere.size} of {len(subgraph.devices)} operators have no device"
+    return [Finding("UNASSIGNED_OPERATOR", "warning", f"subgraphs[{index}].operators[{nowhere[0]}]", message)]
+
+
+def _partitions(model: Model, index: int, subgraph: SubgraphAffinity) -> list[Finding]:
+    """Return partitions that cannot run one after the other, or that are on several devices."""
+    inside = subgraph.partitions != NONE
+    numbers, partition = np.unique(subgraph.partitions[inside], return_inverse=True)
+    devices = subgraph.devices[inside]
+    first = np.full(len(numbers), NONE, np.uint32)
+    first[partition] = devices
+    mixed = numbers[np.unique(partition[first[partition] != devices])].tolist()
+    if mixed:
+        message = f"partition {mixed[0]} has operators of several devices"
+        return [Finding("MIXED_PARTITION", "error", f"subgraphs[{index}]", message)]
+    # An operator in no partition runs by itself.
+    group = np.empty(len(inside), np.int64)
+    group[inside] = partition
+    group[~inside] = len(numbers) + np.arange(int((~inside).sum()))
+    count = len(numbers) + int((~inside).sum())
+    successors = group_successors(operator_graph(model, index), group.tolist(), count)
+    cycles = [component for component in strong_components(successors) if len(component) > 1]
+    return [
+        Finding(
+            "CYCLIC_PARTITION",
+            "error",
+            f"subgraphs[{index}]",
+            f"partitions {', '.join(_names(cycle, numbers))} wait for each other",
+        )
+        for cycle in cycles
+    ]
+
+
+def _names(cycle: Sequence[int], numbers: Ids) -> list[str]:
+    return [str(numbers[group]) for group in cycle if group < len(numbers)]
+
+
+def _taps(model: Model, index: int, subgraph: SubgraphAffinity, affinity: Affinity) -> list[Finding]:
+    """Return outputs that an operator on another device reads too."""
+    view = model.subgraphs[index]
+    slots = {tensor: slot for slot, tensor in reversed(list(enumerate(view.outputs.tolist())))}
+    makers, made = operator_tensors(model, index, "outputs")
+    producer = {
+        tensor: maker for maker, tensor in zip(makers.tolist(), made.tolist(), strict=True) if tensor in slots
+    }
+    consumers, read = operator_tensors(model, index, "inputs")
+    found: dict[int, Finding] = {}
+    for reader, tensor in zip(consumers.tolist(), read.tolist(), strict=True):
+        if tensor not in producer or tensor in found:
+            continue
+        makes, reads = (int(subgraph.devices[operator]) for operator in (producer[tensor], reader))
+        if makes != reads:
+            ours, theirs = (affinity.devices.get(device, "no device") for device in (makes, reads))
+            message = f"{view.tensors[tensor].name} is made on {ours}, and operator {reader} reads it on {theirs}"
+            place = f"subgraphs[{index}].outputs[{slots[tensor]}]"
+            found[tensor] = Finding("CROSS_DEVICE_TAP", "warning", place, message)
+    return [found[tensor] for tensor in sorted(found, key=slots.__getitem__)]

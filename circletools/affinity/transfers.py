@@ -1,0 +1,79 @@
+"""What a partition costs: tensors that cross, copies between devices, launches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from circletools.model import Model
+from circletools.model.graph import operator_tensors
+from circletools.model.views import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A tensor that one partition produces and others read. `size_bytes` is None where the shape is open."""
+
+    tensor: int
+    name: str
+    producer: int
+    consumers: tuple[int, ...]
+    devices: int
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """The cuts of a subgraph, and sums: a copy is a tensor brought to one other device, once.
+
+    `unsized` are the copies of tensors of unknown size, which `copied_bytes` leaves out; `launches` is the number of
+    partitions.
+    """
+
+    cuts: tuple[Cut, ...]
+    copies: int
+    copied_bytes: int
+    unsized: int
+    launches: int
+
+
+def transfers(model: Model, subgraph: int, partitions: Sequence[int], devices: Sequence[int]) -> Transfers:
+    """Return what crosses between partitions; both sequences go by operator."""
+    makers, made = operator_tensors(model, subgraph, "outputs")
+    producer = dict(zip(made.tolist(), makers.tolist(), strict=True))
+    readers: dict[int, set[int]] = {}
+    consumers, read = operator_tensors(model, subgraph, "inputs")
+    for tensor, reader in zip(read.tolist(), consumers.tolist(), strict=True):
+        maker = producer.get(tensor)
+        if maker is not None and partitions[maker] != partitions[reader]:
+            readers.setdefault(tensor, set()).add(reader)
+    tensors = model.subgraphs[subgraph].tensors
+    cuts = [
+        _cut(tensors[tensor], producer[tensor], operators, partitions, devices)
+        for tensor, operators in sorted(readers.items())
+    ]
+    sized = [cut for cut in cuts if cut.size_bytes is not None]
+    return Transfers(
+        tuple(cuts),
+        sum(cut.devices for cut in cuts),
+        sum(cut.devices * (cut.size_bytes or 0) for cut in sized),
+        sum(cut.devices for cut in cuts if cut.size_bytes is None),
+        len(set(partitions)),
+    )
+
+
+def _cut(tensor: Tensor, producer: int, readers: set[int], partitions: Sequence[int], devices: Sequence[int]) -> Cut:
+    consumers = tuple(sorted({partitions[reader] for reader in readers}))
+    others = {devices[reader] for reader in readers} - {devices[producer]}
+    return Cut(tensor.index, tensor.name, partitions[producer], consumers, len(others), size_bytes(tensor))
+
+
+def size_bytes(tensor: Tensor) -> int | None:
+    """Return the bytes of a tensor's value, None where the shape or the size of an element is not known."""
+    width = re.search(r"\d+$", tensor.type)
+    bits = 8 if tensor.type == "BOOL" else int(width[0]) if width else None
+    if bits is None or -1 in (tensor.shape_signature or tensor.shape):
+        return None
+    return -(-prod(tensor.shape) * bits // 8)

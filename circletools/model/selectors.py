@@ -1,0 +1,156 @@
+"""Choosing operators by words.
+
+    index:0-10,15     by operator index
+    name:block1/*     by the name of an output tensor, a glob
+    origin:attn.*     by the name of a source, a glob
+    op:CONV_2D        by operator code name, a glob; op:* is all
+
+`1/index:3` chooses in subgraph 1. Without that, indices are those of subgraph 0, and names and codes are looked for
+in every subgraph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import translate
+from typing import Literal, get_args
+
+from circletools.errors import UsageError
+from circletools.model.model import Model
+from circletools.model.views import text
+
+Kind = Literal["index", "name", "origin", "op"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""From the most particular to the most general."""
+
+Ranges = tuple[tuple[int, int], ...]
+_SELECTOR = re.compile(r"(?:(\d{1,6})/)?(index|name|origin|op):(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A choice of operators: `pattern` is a glob, or the text of `ranges` (both ends included) for an index."""
+
+    kind: Kind
+    pattern: str
+    subgraph: int | None = None
+    ranges: Ranges = ()
+
+    def __str__(self) -> str:
+        """Return the selector as it is written."""
+        prefix = "" if self.subgraph is None else f"{self.subgraph}/"
+        return f"{prefix}{self.kind}:{self.pattern}"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it names what it chooses, without a wildcard."""
+        return not re.search(r"[*?\[]", self.pattern)
+
+
+def parse_selector(words: str) -> Selector:
+    """Read a selector. Raises UsageError."""
+    match = _SELECTOR.fullmatch(words)
+    if match is None:
+        raise UsageError(
+            f"{words!r} chooses no operators",
+            hint="write index:0-10,15 or name:GLOB, origin:GLOB, op:GLOB; 1/ in front for subgraph 1",
+        )
+    kind = next(kind for kind in KINDS if kind == match[2])
+    subgraph = None if match[1] is None else int(match[1])
+    return Selector(kind, match[3], subgraph, parse_ranges(match[3]) if kind == "index" else ())
+
+
+def parse_ranges(words: str) -> Ranges:
+    """Read `0-10,15` as ((0, 10), (15, 15)). Raises UsageError."""
+    ranges = []
+    for part in words.split(","):
+        match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if last < first:
+            raise UsageError(f"{part!r} is no operator index or range", hint="write them as in 0-10,15")
+        ranges.append((first, last))
+    return tuple(ranges)
+
+
+class Chooser:
+    """Finds the operators of a model that selectors choose.
+
+    `origins` has the names of the sources of each operator, by subgraph; without it no origin is known.
+    """
+
+    def __init__(self, model: Model, origins: Sequence[Mapping[int, Iterable[str]]] = ()) -> None:
+        self.model, self._origins = model, origins
+        self._names: dict[tuple[Kind, int], list[tuple[str, ...]]] = {}
+
+    def choose(self, selector: Selector) -> dict[int, list[int]]:
+        """Return the operators, ascending, by subgraph; subgraphs without any are left out.
+
+        Raises UsageError for a selector that chooses nothing, or names an index or a subgraph that does not exist.
+        """
+        count = len(self.model.subgraphs)
+        if selector.subgraph is not None and selector.subgraph >= count:
+            raise UsageError(f"{selector}: subgraph {selector.subgraph} does not exist", hint=f"there are {count}")
+        if selector.kind == "index":
+            subgraph = selector.subgraph or 0
+            return {subgraph: self._by_index(selector, subgraph)}
+        every = range(count) if selector.subgraph is None else [selector.subgraph]
+        found = {subgraph: self._by_name(selector, subgraph) for subgraph in every}
+        if not any(found.values()):
+            raise UsageError(f"{selector} matches no operator", hint=self._suggest(selector, every))
+        return {subgraph: operators for subgraph, operators in found.items() if operators}
+
+    def _by_index(self, selector: Selector, subgraph: int) -> list[int]:
+        count = len(self.model.subgraphs[subgraph].operators) if subgraph < len(self.model.subgraphs) else 0
+        chosen: set[int] = set()
+        for first, last in selector.ranges:
+            if last >= count:
+                hint = f"subgraph {subgraph} has {count}"
+                raise UsageError(f"{selector}: operator {last} does not exist", hint=hint)
+            chosen.update(range(first, last + 1))
+        return sorted(chosen)
+
+    def _by_name(self, selector: Selector, subgraph: int) -> list[int]:
+        matches = re.compile(translate(selector.pattern)).match
+        known: dict[str, bool] = {}
+        chosen = []
+        for operator, names in enumerate(self._names_of(selector.kind, subgraph)):
+            for name in names:
+                if name not in known:  # a name may itself look like a pattern
+                    known[name] = name == selector.pattern or matches(name) is not None
+                if known[name]:
+                    chosen.append(operator)
+                    break
+        return chosen
+
+    def _names_of(self, kind: Kind, subgraph: int) -> list[tuple[str, ...]]:
+        key = (kind, subgraph)
+        if key not in self._names:
+            self._names[key] = self._read_names(kind, subgraph)
+        return self._names[key]
+
+    def _read_names(self, kind: Kind, subgraph: int) -> list[tuple[str, ...]]:
+        if kind == "op":
+            return [(name,) for name in self.model.code_names(subgraph)]
+        if kind == "name":
+            return [tuple(map(text, names)) for names in self.model.output_names(subgraph)]
+        known = self._origins[subgraph] if subgraph < len(self._origins) else {}
+        return [tuple(known.get(operator, ())) for operator in range(len(self.model.subgraphs[subgraph].operators))]
+
+    def _suggest(self, selector: Selector, subgraphs: Iterable[int]) -> str:
+        names = {name for subgraph in subgraphs for row in self._names_of(selector.kind, subgraph) for name in row}
+        if not names:
+            return "the model has no origins (embed-origins adds them)" if selector.kind == "origin" else "no names"
+        return suggestion(selector.pattern, names)
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return a hint: what the word may have been meant to be, or what there is."""
+    names = sorted(known)
+    close = get_close_matches(word, names, 1) or get_close_matches(word.upper(), names, 1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    listed = ", ".join(names[:8])
+    return f"there are {listed}{', …' if len(names) > 8 else ''}"
