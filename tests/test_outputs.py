@@ -29,6 +29,7 @@ from tests.outputs_cases import (
     while_body_passes_its_input,
 )
 from tests.outputs_support import (
+    RUNTIME_OF,
     Build,
     Graph,
     assert_every_output_is_its_own,
@@ -165,7 +166,7 @@ def constant_of(kind: str, element: str, shape: tuple[int, ...], data: bytes) ->
 
 
 TENSORS: dict[str, tuple[Callable[[str], bytes], set[str]]] = {
-    # what it builds for a format, and the runtimes that take it
+    # what it builds for a format, and the runtimes that take it as it is
     "int8 per tensor": (lambda kind: quantized(kind, "INT8", channels=False, offset=-3), {"litert", "onert"}),
     "int8 per channel": (lambda kind: quantized(kind, "INT8", channels=True), {"litert", "onert"}),
     "uint8 per tensor": (lambda kind: quantized(kind, "UINT8", channels=False, offset=7), {"litert", "onert"}),
@@ -204,7 +205,9 @@ def test_tensors_of_this_kind_are_copied_exactly(tensor: str, kind: str, tmp_pat
     assert fixed(after) == after
     assert telling(after) == []
     now = assert_same_in_runtimes(data, after, tmp_path, kind)
-    assert {name for name, outcome in now.items() if outcome.stage == "ok"} == takes & set(now), now
+    runs = {name for name, outcome in now.items() if outcome.stage == "ok"}
+    assert RUNTIME_OF[kind] in runs or RUNTIME_OF[kind] not in takes
+    assert runs <= takes
 
 
 @pytest.mark.parametrize("element", ["RESOURCE", "VARIANT"])

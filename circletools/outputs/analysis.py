@@ -74,7 +74,8 @@ def choose_subgraphs(model: Model, choice: str) -> list[int]:
     if choice.isascii() and choice.isdigit() and len(choice) < 10 and int(choice) < len(model.subgraphs):
         return [int(choice)]
     raise UsageError(
-        f"--subgraph {choice[:40]!r} is neither `entry` nor `all` nor one of the {len(model.subgraphs)} subgraphs"
+        f"--subgraph {choice[:40]!r} is neither `entry` nor `all` nor one of the {len(model.subgraphs)} subgraphs",
+        hint="`circletool inspect` lists them",
     )
 
 

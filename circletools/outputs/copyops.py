@@ -1,9 +1,9 @@
 """Which operator copies a tensor bit for bit: read from a table that was measured (copyops.json).
 
 The table is made by `benchmarks/copyops.py` in LiteRT and onert; docs/copy-operators.md tells what it says. What
-counts is the runtime of the model's own format. The literal copy, TRANSPOSE with the identity permutation, comes first
-where it is exact there: it works at any size of the dimensions. Then come RESHAPE, and a CONCATENATION of one. Scalars
-are reshaped: given an empty permutation, onert reverses the axes, should the tensor have any after all.
+counts is the runtime of the model's own format. The literal copy, TRANSPOSE with the identity permutation, comes
+first where it is exact there: it works at any size of the dimensions. Then come RESHAPE, and a CONCATENATION of one.
+Scalars are reshaped: given an empty permutation, onert reverses the axes, should the tensor have any after all.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _candidates(model: Model, odd: OddOutput, traits: _Traits) -> tuple[tuple[st
 
 
 def _judge(form: str, traits: _Traits) -> str:
-    """Return the runtime that decides: the one of the format, unless it has no such tensors, or cannot be fed them."""
+    """Return the runtime that decides: the one of the format, unless it has or takes no such tensors."""
     own = _RUNTIME_OF[form]
     if {_outcome(code, own, traits) for code in _ORDER} & {"load", "unfed"}:
         return next(runtime for runtime in _RUNTIME_OF.values() if runtime != own)
