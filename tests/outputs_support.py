@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from circletools.model.edit import ModelEdit
 from circletools.outputs import CopyChoice, choose_subgraphs, fix_outputs
 from circletools.report.check import check
 from tests.oracles import Outcome, is_deterministic, run_litert, run_onert, same_behaviour
-from tests.support import packed, read
+from tests.support import ROOT, packed, read
 
 _CODES = {name: value for name, value in vars(tfl.BuiltinOperator).items() if name.isupper()}
 _TYPES = {name: value for name, value in vars(tfl.TensorType).items() if name.isupper()}
@@ -155,6 +158,11 @@ class Graph:
         self.table.inputs, self.table.outputs = list(inputs), list(outputs)
 
 
+def unranked(graph: Graph, tensor: int) -> None:
+    """Write the tensor as older converters do when they do not know its rank."""
+    graph.table.tensors[tensor].shape, graph.table.tensors[tensor].hasRank = [], False
+
+
 def floats(*shape: int, seed: int = 0) -> NDArray[np.float32]:
     """Return some values that are all different."""
     return np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
@@ -244,6 +252,8 @@ def odd_slots(
         if subgraph in entries_of(model) and code_name(model, operator) in ("IF", "WHILE")
         for tensor in vector(operator["outputs"])
     }
+    repeated = {tensor for tensor in outputs if copies and outputs.count(tensor) > 1}
+    tapped = read_by | repeated if detach_taps else repeated & loose
     found = []
     for slot, tensor in enumerate(outputs):
         sourceless = tensor not in computed and tensor not in inputs
@@ -260,9 +270,7 @@ def odd_slots(
             found.append(("duplicate", slot))
         elif constant:
             continue
-        elif detach_taps and tensor in read_by:
-            found.append(("tap", slot))
-        elif copies and outputs.count(tensor) > 1 and (detach_taps or tensor in loose):
+        elif tensor in tapped:
             found.append(("tap", slot))
     return found
 
@@ -419,6 +427,32 @@ def assert_every_output_is_its_own(data: bytes, subgraphs: Iterable[int] | None 
 
 # --- running ------------------------------------------------------------------------------------------------
 
+
+def run_onert_allocating(model: Path) -> tuple[bytes, ...] | int:
+    """Return the outputs as onert's own Python interface has them, which lets the runtime allocate them.
+
+    The inputs are those of `run_onert`. A process that dies gives its status.
+    """
+    command = [sys.executable, "-c", _ALLOCATING, str(model)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    lines = [line.removeprefix("output ") for line in done.stdout.splitlines() if line.startswith("output ")]
+    return done.returncode or tuple(map(bytes.fromhex, lines))
+
+
+_ALLOCATING = """
+import sys
+import numpy as np
+import onert
+from tests.oracles.inputs import make_input
+session = onert.infer.session(sys.argv[1])
+inputs = [
+    make_input(0, position, np.dtype(getattr(info.dtype, 'dtype', info.dtype)), tuple(info.dims[: info.rank]))
+    for position, info in enumerate(session.get_inputs_tensorinfo())
+]
+for value in session.infer(inputs):
+    print("output", np.ascontiguousarray(value).tobytes().hex())
+"""
 
 RUNTIME_OF = {"tflite": "litert", "circle": "onert"}
 """The runtime of a format, which decides what copies exactly."""

@@ -84,8 +84,8 @@ def odd_outputs(
 ) -> list[OddOutput]:
     """Return the odd outputs of these subgraphs, by subgraph and slot.
 
-    Without `constants`, a constant is as good as a computed tensor, and reading it is no tap. With `copies`, the first
-    of equal outputs counts as a tap: the copies for the others will read it.
+    Without `constants`, a constant is as good as a computed tensor, and reading it is no tap. With `copies`, the
+    first of equal outputs counts as a tap: the copies for the others will read it.
     """
     return [odd for subgraph in subgraphs for odd in _of_subgraph(model, subgraph, constants, copies)]
 
