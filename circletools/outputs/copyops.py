@@ -85,7 +85,7 @@ def _candidates(model: Model, odd: OddOutput, traits: _Traits) -> tuple[tuple[st
             # onert dies of a shape found at run time in a branch of IF, when it allocates the model's outputs itself.
             return (), " in a model with IF"
         return ("RESHAPE",), ""
-    if model.format == "tflite" and _is_constant(odd) and odd.subgraph in _branches(model):
+    if model.format == "tflite" and _is_stored(odd) and odd.subgraph in _branches(model):
         # LiteRT corrupts its heap when the output of a branch is a constant that another operator copied.
         return ("TRANSPOSE",), " in a branch of IF"
     return _ORDER if traits.rank else ("RESHAPE", "TRANSPOSE"), ""
@@ -103,6 +103,8 @@ def _refusal(model: Model, odd: OddOutput, choice: CopyChoice, traits: _Traits, 
     does_not = "no operator copies" if choice == "auto" else f"{choice.upper()} does not copy"
     what = f"{traits.quantization.replace('_', ' ')} quantized " if traits.quantization != "none" else ""
     rank = "unknown rank" if traits.rank_unknown else f"rank {traits.rank}"
+    own = _RUNTIME_OF[model.format]
+    where = f" in {_TITLES[own]}" if _judge(model.format, traits) == own else ""
     _, place = _candidates(model, odd, traits)
     if legal:
         hint = f"--copy-op {legal[0].lower()} does"
@@ -113,14 +115,15 @@ def _refusal(model: Model, odd: OddOutput, choice: CopyChoice, traits: _Traits, 
     else:
         hint = "docs/copy-operators.md tells which tensors can be copied"
     return EditError(
-        f"{does_not} the output {odd.name!r} exactly in {_TITLES[_judge(model.format, traits)]}: "
+        f"{does_not} the output {odd.name!r} exactly{where}: "
         f"{what}{traits.type} of {rank}{_KINDS.get(traits.kind, '')}{place}",
         location=f"subgraphs[{odd.subgraph}].outputs[{odd.slot}]",
         hint=hint,
     )
 
 
-def _is_constant(odd: OddOutput) -> bool:
+def _is_stored(odd: OddOutput) -> bool:
+    """Say whether the tensor is a constant, or a variable."""
     return odd.producer < 0 and odd.kind is not OddKind.INPUT
 
 
@@ -140,7 +143,7 @@ def _rank_is_unknown(model: Model, odd: OddOutput, row: int) -> bool:
     that the user sees.
     """
     ranked = bool(model.tensor_columns.tables.take(np.array([row])).scalars("has_rank")[0])
-    if ranked or _is_constant(odd):
+    if ranked or _is_stored(odd):
         return False
     return model.format == "tflite" or odd.kind is not OddKind.INPUT or odd.subgraph not in entry_subgraphs(model)
 
@@ -192,7 +195,7 @@ def _traits(model: Model, odd: OddOutput) -> _Traits:
         kind = "dynamic" if unknown == 1 else "dynamic_all"
     elif 0 in tensor.shape:
         kind = "zero"
-    elif _is_constant(odd):
+    elif _is_stored(odd):
         kind = "constant"
     else:
         kind = "fan_out" if odd.kind is OddKind.DUPLICATE else "static"
