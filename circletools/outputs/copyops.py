@@ -59,7 +59,7 @@ class _Traits:
     kind: str
     quantization: str
     rank_unknown: bool = False
-    """Then `rank` is 1, for any but that of a scalar."""
+    """Then `rank` is 1, in place of any."""
 
 
 def choose_copy_operator(model: Model, odd: OddOutput, choice: CopyChoice = "auto") -> CopyOperator:
