@@ -368,7 +368,7 @@ def _assert_subgraph(old: Table, new: Table, index: int, slots: list[int]) -> No
 def code_name(model: Table, operator: Table) -> str:
     """Return the name of an operator's code; those that only Circle has are negative, and have none here."""
     number = code_number(model["operatorCodes"][operator["opcodeIndex"]])
-    return _NAMES.get(number, str(number))
+    return str(_NAMES.get(number, number))
 
 
 def code_number(code: Table) -> int:
