@@ -16,6 +16,7 @@ import typer
 from circletools.errors import CircleToolsError, EditError, UsageError
 
 from . import affinity, inspecting, origins, outputs, rewriting
+from .usage import Command
 
 app = typer.Typer(
     name="circletool",
@@ -27,6 +28,8 @@ app = typer.Typer(
 )
 for module in (origins, outputs, affinity, rewriting, inspecting):
     module.register(app)
+for command in app.registered_commands:
+    command.cls = Command
 
 
 def _version(shown: bool) -> None:

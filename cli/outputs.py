@@ -39,7 +39,9 @@ def fix_outputs(
     copy_operator: Annotated[
         CopyOperator, typer.Option("--copy-op", help="The operator to copy with.")
     ] = CopyOperator.AUTO,
-    keep_constants: Annotated[bool, typer.Option("--keep-constants", help="Leave constant outputs alone.")] = False,
+    keep_constants: Annotated[
+        bool, typer.Option("--keep-constants", help="Leave a constant output alone; copy it only for further slots.")
+    ] = False,
     detach_taps: Annotated[
         bool, typer.Option("--detach-taps", help="Copy outputs that an operator reads, too.")
     ] = False,
@@ -49,30 +51,41 @@ def fix_outputs(
 ) -> None:
     """Give every output a tensor of its own, computed by an operator.
 
-    Outputs that are constants, inputs or other outputs get a copy, by an operator that every runtime has. Run it
-    after all other optimisers: some remove operators that only copy.
+    Outputs that are constants, inputs or other outputs get a copy, by an operator that copies exactly in the runtime
+    of the format: LiteRT for .tflite, onert for .circle. Run it after all other optimisers: some remove operators
+    that only copy. docs/outputs.md has the rules.
     """
     from circletools import origin  # noqa: PLC0415
     from circletools.affinity import store  # noqa: PLC0415
-    from circletools.outputs import choose_subgraphs, fix_outputs  # noqa: PLC0415
+    from circletools.outputs import OddKind, choose_subgraphs, fix_outputs, odd_outputs  # noqa: PLC0415
     from circletools.report import SCHEMA_VERSION  # noqa: PLC0415
 
-    from .terminal import show_json  # noqa: PLC0415
+    from .terminal import complain, show_json  # noqa: PLC0415
 
     if json and output == "-" and not dry_run:
-        raise UsageError("--json and an output of - would mix on standard output")
+        hint = "name a file, or leave out --json"
+        raise UsageError("--json and an output of - would mix on standard output", hint=hint)
+
+    notes: list[str] = []
 
     def change(edit: ModelEdit) -> RewriteResult:
         origin.follow(edit)
         store.follow(edit)
+        chosen = choose_subgraphs(edit.model, subgraph)
+        for odd in odd_outputs(edit.model, chosen):
+            if odd.kind is OddKind.UNPRODUCED:
+                place = f"subgraphs[{odd.subgraph}].outputs[{odd.slot}] {odd.name}"
+                notes.append(f"{place}: nothing produces it, so there is nothing to copy")
         return fix_outputs(
             edit,
-            choose_subgraphs(edit.model, subgraph),
+            chosen,
             copy_operator=copy_operator.value,
             keep_constants=keep_constants,
             detach_taps=detach_taps,
         )
 
     result = rewrite(source, output, in_place, change, dry=dry_run)
+    for note in notes:
+        complain("note", note)
     if json:
         show_json({"schema_version": SCHEMA_VERSION, "changes": result.changes})

@@ -49,18 +49,23 @@ def rewrite(
     *,
     dry: bool = False,
 ) -> RewriteResult:
-    """Apply `change` to a model and write it, unless it is `dry`; say on standard error what was changed."""
+    """Apply `change` to a model and write it; say on standard error what was changed.
+
+    When it is `dry` nothing is written, and no output need be named; what would fail does.
+    """
     from .reading import reading  # noqa: PLC0415
     from .terminal import Bar, tell  # noqa: PLC0415
 
-    to = None if dry else target(source, output, in_place)
+    to = None if dry and output is None and not in_place else target(source, output, in_place)
     with reading(source) as model:
         edit = model.edit()
         result = change(edit)
-        if to is None:
-            edit.parts()  # so that what could not be written is told now
-        else:
+        if to is not None and not dry:
             edit.save(to, in_place=in_place, progress=Bar())
+        else:
+            if to is not None:
+                edit.check_target(to, in_place=in_place)
+            edit.parts()  # so that what could not be written is told now
     for line in result.changes or ("nothing to change",):
         tell(line)
     return result
@@ -70,7 +75,7 @@ def strip_metadata(
     source: Input,
     output: Output = None,
     name: Annotated[
-        list[str] | None, typer.Option("--name", help="A metadata entry to remove; may be repeated.")
+        list[str] | None, typer.Option("--name", metavar="NAME", help="A metadata entry to remove; may be repeated.")
     ] = None,
     origins: Annotated[bool, typer.Option("--origins", help="Remove the origin tables and their stamp.")] = False,
     affinity: Annotated[bool, typer.Option("--affinity", help="Remove the affinity tables and their stamp.")] = False,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 
-from tests.outputs_support import Build, floats
+from tests.outputs_support import Build, floats, unranked
+
+BYTES = {"FLOAT32": 4, "INT8": 1, "INT64": 8, "BOOL": 1}
 
 
 def constant_only() -> Build:
@@ -104,6 +108,45 @@ def while_body_passes_its_input() -> Build:
     return build
 
 
+def loop_with_a_repeated_result() -> Build:
+    """As above; the second value of the loop comes out three times."""
+    build = while_body_passes_its_input()
+    graph = build.model.subgraphs[0]
+    graph.outputs = [*graph.outputs, graph.outputs[1], graph.outputs[1]]
+    return build
+
+
+Branch = Sequence[Literal["input", "constant", "negative"]]
+
+
+def conditional(
+    then: Branch,
+    otherwise: Branch,
+    element: str = "FLOAT32",
+    shape: Sequence[int] = (2, 3),
+    *,
+    ranked: bool = True,
+) -> Build:
+    """Choose between two branches by the first input; each gives its input, a constant, its input negated."""
+    build = Build()
+    main, *branches = (build.graph(name) for name in ("main", "then", "else"))
+    ends = [main.tensor("condition", (1,), "BOOL"), main.tensor("x", shape, element)]
+    results = [main.tensor(f"y{number}", shape, element) for number in range(len(then))]
+    main.operator("IF", ends, results, thenSubgraphIndex=1, elseSubgraphIndex=2)
+    main.ends(ends, results)
+    for graph, outputs in zip(branches, (then, otherwise), strict=True):
+        known = {"input": graph.tensor("x", shape, element)}
+        if "constant" in outputs:
+            data = bytes(number % 2 for number in range(BYTES[element] * math.prod(shape)))
+            known["constant"] = graph.tensor("c", shape, element, data=data)
+        if "negative" in outputs:
+            known["negative"] = graph.compute("NEG", [known["input"]], "negative", shape)
+        graph.ends([known["input"]], [known[output] for output in outputs])
+        for output in {"input", "negative"} & known.keys() if not ranked else ():
+            unranked(graph, known[output])
+    return build
+
+
 def dynamic_reshape() -> Build:
     """Reshape to a shape that is known only at run time; its input is an output, its result two."""
     build = Build()
@@ -128,5 +171,6 @@ CASES: dict[str, tuple[Callable[[], Build], int]] = {
     "input twice beside neg": (input_twice_beside_neg, 2),
     "constant three times": (constant_listed_three_times, 3),
     "while body passes its input": (while_body_passes_its_input, 1),
+    "while with a repeated result": (loop_with_a_repeated_result, 4),
     "dynamic reshape": (dynamic_reshape, 2),
 }

@@ -895,6 +895,23 @@ def test_help_ends_with_an_example_that_runs(command: str, tmp_path: Path) -> No
     assert run(*words, cwd=tmp_path).status == 0
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_usage_names_the_arguments_plainly(command: str) -> None:
+    text = run(command, "--help").out.decode()
+    usage = text.splitlines()[0]
+    assert re.fullmatch(rf"Usage: circletool {command} \[OPTIONS\] IN(\.\.\.| DIR| \[OUT\])?", usage)
+    section = text.split("Arguments:\n")[1].split("\n\n")[0]
+    for word in usage.split()[4:]:
+        assert re.search(rf"^  {re.escape(word.strip('[]'))} +\w", section, re.M), section
+    assert not re.search(r"list\[|<str>", text)
+
+
+def test_wrong_options_are_told_in_plain_words() -> None:
+    ran = run("fix-outputs", "a", "b", "--copy-op", "permute")
+    assert ran.status == 2
+    assert "Invalid value for '--copy-op': 'permute' is not one of" in ran.err
+
+
 IMPORTED = """
 import sys
 from circletool_cli.main import main

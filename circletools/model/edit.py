@@ -29,7 +29,7 @@ from circletools.model.archive import move_archive
 from circletools.model.check import OPTIONAL
 from circletools.model.editable import check_editable, original_start
 from circletools.model.external import FILE_OFFSETS, external_data
-from circletools.model.files import Part, Progress, same_file, view, write
+from circletools.model.files import Part, Progress, check_target, same_file, view, write
 from circletools.model.model import Model
 from circletools.model.pool import BufferPool
 from circletools.model.views import OperatorCode
@@ -350,10 +350,15 @@ class ModelEdit:
         Raises UsageError when the target is the file being read and `in_place` is not set, EditError when it cannot
         be written.
         """
+        self.check_target(target, in_place=in_place)
+        write(target, self.parts(), like=self.model.source.path, progress=progress)
+
+    def check_target(self, target: str | os.PathLike[str], *, in_place: bool = False) -> None:
+        """Raise what `save` would, as far as it shows without writing."""
         path = self.model.source.path
         if path is not None and not in_place and same_file(path, target):
             raise UsageError("input and output are the same file", location=os.fspath(target), hint="use --in-place")
-        write(target, self.parts(), like=path, progress=progress)
+        check_target(target)
 
     def _store_metadata(self) -> None:
         if "_pool" in self.__dict__:

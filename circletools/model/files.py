@@ -109,22 +109,35 @@ def write(
     followed; `-`, pipes and devices are written straight through. Raises OutputError when it cannot be written.
     """
     name = os.fspath(target)
-    if "\0" in name:
-        raise OutputError("this is no file name: it holds a NUL character", location=repr(name))
+    check_target(name)
     try:
         if name == "-":
             _stream(standard_output(), parts)
             return
         path = Path(os.path.realpath(name))
-        if path.is_symlink():
-            raise OutputError("cannot write it: the link leads back to itself", location=name)
-        if path.is_dir():
-            raise UsageError("the output is a directory; name a file", location=name)
         if path.exists() and not path.is_file():
             with path.open("wb") as stream:
                 _stream(stream, parts)
             return
         _replace(path, parts, like, progress)
+    except OSError as error:
+        raise OutputError(f"cannot write it: {error.strerror}", location=name) from error
+
+
+def check_target(target: str | os.PathLike[str]) -> None:
+    """Raise what `write` would, as far as it shows without writing: OutputError, or UsageError for a directory."""
+    name = os.fspath(target)
+    if "\0" in name:
+        raise OutputError("this is no file name: it holds a NUL character", location=repr(name))
+    if name == "-":
+        return
+    path = Path(os.path.realpath(name))
+    try:
+        if path.is_symlink():
+            raise OutputError("cannot write it: the link leads back to itself", location=name)
+        if path.is_dir():
+            raise UsageError("the output is a directory; name a file", location=name)
+        path.parent.stat()
     except OSError as error:
         raise OutputError(f"cannot write it: {error.strerror}", location=name) from error
 

@@ -74,7 +74,8 @@ def choose_subgraphs(model: Model, choice: str) -> list[int]:
     if choice.isascii() and choice.isdigit() and len(choice) < 10 and int(choice) < len(model.subgraphs):
         return [int(choice)]
     raise UsageError(
-        f"--subgraph {choice[:40]!r} is neither `entry` nor `all` nor one of the {len(model.subgraphs)} subgraphs"
+        f"--subgraph {choice[:40]!r} is neither `entry` nor `all` nor one of the {len(model.subgraphs)} subgraphs",
+        hint="`circletool inspect` lists them",
     )
 
 
@@ -83,8 +84,8 @@ def odd_outputs(
 ) -> list[OddOutput]:
     """Return the odd outputs of these subgraphs, by subgraph and slot.
 
-    Without `constants`, a constant is as good as a computed tensor. With `copies`, the first of equal outputs counts
-    as a tap: the copies for the others will read it.
+    Without `constants`, a constant is as good as a computed tensor, and reading it is no tap. With `copies`, the
+    first of equal outputs counts as a tap: the copies for the others will read it.
     """
     return [odd for subgraph in subgraphs for odd in _of_subgraph(model, subgraph, constants, copies)]
 
@@ -115,7 +116,7 @@ def _of_subgraph(model: Model, index: int, constants: bool, copies: bool) -> lis
             kind = OddKind.INPUT
         elif tensor in seen:
             kind = OddKind.DUPLICATE
-        elif readers[tensor] >= 0 or (copies and times[tensor] > 1):
+        elif not constant and (readers[tensor] >= 0 or (copies and times[tensor] > 1)):
             kind = OddKind.TAP
         seen.add(tensor)
         if kind is not None:

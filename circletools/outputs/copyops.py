@@ -1,15 +1,16 @@
 """Which operator copies a tensor bit for bit: read from a table that was measured (copyops.json).
 
-The table is made by `benchmarks/copyops.py` in LiteRT and onert; docs/copy-operators.md tells what it says. The
-literal copy, TRANSPOSE with the identity permutation, comes first where it is legal; then RESHAPE, then a
-CONCATENATION of one.
+The table is made by `benchmarks/copyops.py` in LiteRT and onert; docs/copy-operators.md tells what it says. What
+counts is the runtime of the model's own format. The literal copy, TRANSPOSE with the identity permutation, comes
+first where it is exact there: it works at any size of the dimensions. Then come RESHAPE, and a CONCATENATION of one.
+Scalars are reshaped: given an empty permutation, onert reverses the axes, should the tensor have any after all.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
@@ -24,6 +25,14 @@ CopyChoice = Literal["auto", "transpose", "reshape", "concatenation"]
 
 _ORDER = ("TRANSPOSE", "RESHAPE", "CONCATENATION")
 _RUNTIME_OF = {"tflite": "litert", "circle": "onert"}
+_TITLES = {"litert": "LiteRT", "onert": "onert"}
+_KINDS = {
+    "zero": ", without elements",
+    "constant": ", constant",
+    "dynamic": ", a dimension unknown",
+    "dynamic_all": ", several dimensions unknown",
+    "sparse": ", sparse",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,49 +58,94 @@ class _Traits:
     rank: int
     kind: str
     quantization: str
+    rank_unknown: bool = False
+    """Then `rank` is 1, in place of any."""
 
 
 def choose_copy_operator(model: Model, odd: OddOutput, choice: CopyChoice = "auto") -> CopyOperator:
     """Return the operator to copy an output with.
 
-    One that is exact in both runtimes is preferred, then one in the runtime of the model's format. Raises
-    EditError when none is exact in either, naming the output.
+    It is exact in the runtime of the model's format; in the other one, where the first has no such tensors. Raises
+    EditError when there is none, or the one asked for is not, naming the output and what would do.
     """
     traits = _traits(model, odd)
-    if traits.rank == 0 and choice == "auto" and _may_have_another_rank(model, odd):
-        if any(_is_exact("RESHAPE", runtime, replace(traits, rank=1)) for runtime in _RUNTIME_OF.values()):
-            return CopyOperator("RESHAPE", 1, None, None, reads_shape=True)
-        traits = replace(traits, kind="unknown")
+    runtime = _judge(model.format, traits)
+    candidates, _ = _candidates(model, odd, traits)
+    legal = [code for code in candidates if _outcome(code, runtime, traits) == "exact"]
+    wanted = [code for code in legal if choice in ("auto", code.lower())]
+    if not wanted:
+        raise _refusal(model, odd, choice, traits, legal)
+    return _operator(wanted[0], traits, model, odd)
+
+
+def _candidates(model: Model, odd: OddOutput, traits: _Traits) -> tuple[tuple[str, ...], str]:
+    """Return the operators that come into question, the preferred one first; and what keeps others out, as words."""
+    if traits.rank_unknown:
+        if model.format == "circle" and odd.subgraph not in entry_subgraphs(model) and _branches(model):
+            # onert dies of a shape found at run time in a branch of IF, when it allocates the model's outputs itself.
+            return (), " in a model with IF"
+        return ("RESHAPE",), ""
+    if model.format == "tflite" and _is_stored(odd) and odd.subgraph in _branches(model):
+        # LiteRT corrupts its heap when the output of a branch is a constant that another operator copied.
+        return ("TRANSPOSE",), " in a branch of IF"
+    return _ORDER if traits.rank else ("RESHAPE", "TRANSPOSE"), ""
+
+
+def _judge(form: str, traits: _Traits) -> str:
+    """Return the runtime that decides: the one of the format, unless it has or takes no such tensors."""
+    own = _RUNTIME_OF[form]
+    if {_outcome(code, own, traits) for code in _ORDER} & {"load", "unfed"}:
+        return next(runtime for runtime in _RUNTIME_OF.values() if runtime != own)
+    return own
+
+
+def _refusal(model: Model, odd: OddOutput, choice: CopyChoice, traits: _Traits, legal: list[str]) -> EditError:
+    does_not = "no operator copies" if choice == "auto" else f"{choice.upper()} does not copy"
+    what = f"{traits.quantization.replace('_', ' ')} quantized " if traits.quantization != "none" else ""
+    rank = "unknown rank" if traits.rank_unknown else f"rank {traits.rank}"
     own = _RUNTIME_OF[model.format]
-    candidates = _ORDER if choice == "auto" else (choice.upper(),)
-    exact = {
-        code: [runtime for runtime in _RUNTIME_OF.values() if _is_exact(code, runtime, traits)] for code in candidates
-    }
-    legal = [code for code in candidates if exact[code]]
-    if not legal:
-        what = f"{traits.quantization} quantized " if traits.quantization != "none" else ""
-        raise EditError(
-            f"no operator{'' if choice == 'auto' else f' {choice.upper()}'} copies the output {odd.name!r} exactly: "
-            f"{what}{traits.type} of rank {traits.rank}, {traits.kind}",
-            location=f"subgraphs[{odd.subgraph}].outputs[{odd.slot}]",
-            hint="docs/copy-operators.md tells which tensors can be copied",
-        )
-    best = max(legal, key=lambda code: (len(exact[code]), own in exact[code]))
-    return _operator(best, traits, model, odd)
+    where = f" in {_TITLES[own]}" if _judge(model.format, traits) == own else ""
+    _, place = _candidates(model, odd, traits)
+    if legal:
+        hint = f"--copy-op {legal[0].lower()} does"
+    elif odd.kind is OddKind.CONSTANT:
+        hint = "--keep-constants leaves constants as they are"
+    elif odd.subgraph not in entry_subgraphs(model):
+        hint = "--subgraph entry, or the number of another subgraph, leaves this one alone"
+    else:
+        hint = "docs/copy-operators.md tells which tensors can be copied"
+    return EditError(
+        f"{does_not} the output {odd.name!r} exactly{where}: "
+        f"{what}{traits.type} of {rank}{_KINDS.get(traits.kind, '')}{place}",
+        location=f"subgraphs[{odd.subgraph}].outputs[{odd.slot}]",
+        hint=hint,
+    )
 
 
-def _may_have_another_rank(model: Model, odd: OddOutput) -> bool:
+def _is_stored(odd: OddOutput) -> bool:
+    """Say whether the tensor is a constant, or a variable."""
+    return odd.producer < 0 and odd.kind is not OddKind.INPUT
+
+
+def _branches(model: Model) -> set[int]:
+    """Return the subgraphs that are a branch of IF."""
+    tables = model.reachable.tables.get("IfOptions")
+    if tables is None:
+        return set()
+    return {int(index) for side in ("then", "else") for index in tables.scalars(f"{side}_subgraph_index")}
+
+
+def _rank_is_unknown(model: Model, odd: OddOutput, row: int) -> bool:
     """Say whether an empty shape can mean that the rank is unknown.
 
     `has_rank` tells a scalar from it, but older converters never wrote that. In the bodies of their loops such
-    tensors are common, and so are computed ones; an input of a subgraph that a user calls has the shape that the
-    user sees.
+    tensors are common, and so are computed ones. In Circle, an input of a subgraph that a user calls has the shape
+    that the user sees.
     """
-    row = int(model.tensor_columns.splits[odd.subgraph]) + odd.tensor
     ranked = bool(model.tensor_columns.tables.take(np.array([row])).scalars("has_rank")[0])
-    if ranked or odd.kind is OddKind.CONSTANT:
+    if ranked or _is_stored(odd):
         return False
-    return odd.kind is not OddKind.INPUT or odd.subgraph not in entry_subgraphs(model)
+    return model.format == "tflite" or odd.kind is not OddKind.INPUT or odd.subgraph not in entry_subgraphs(model)
 
 
 def _operator(code: str, traits: _Traits, model: Model, odd: OddOutput) -> CopyOperator:
@@ -99,6 +153,8 @@ def _operator(code: str, traits: _Traits, model: Model, odd: OddOutput) -> CopyO
     version = next(rule["version"] for rule in _table()["operators"][code]["versions"] if _fits(rule, traits))
     if code == "TRANSPOSE":
         return CopyOperator(code, version, tuple(range(traits.rank)), "TransposeOptions")
+    if traits.rank_unknown:
+        return CopyOperator(code, version, None, None, reads_shape=True)
     if code == "RESHAPE":
         return CopyOperator(code, version, tensor.shape_signature or tensor.shape, None)
     return CopyOperator(code, version, None, "ConcatenationOptions")
@@ -108,13 +164,25 @@ def _fits(rule: Mapping[str, Any], traits: _Traits) -> bool:
     return traits.type in rule.get("types", (traits.type,)) and traits.rank >= rule.get("min_rank", 0)
 
 
-def _is_exact(code: str, runtime: str, traits: _Traits) -> bool:
-    by_type = _table()["operators"][code]["exact"].get(runtime, {})
-    ranks = by_type.get(traits.type, {}).get(traits.quantization, {}).get(traits.kind, "")
-    return any(
-        int(first) <= traits.rank <= int(last or first)
-        for first, _, last in (part.partition("-") for part in ranks.split(",") if part)
-    )
+def _outcome(code: str, runtime: str, traits: _Traits) -> str:
+    """Return what the table has: `exact`, another of its outcomes, or nothing for what was not measured."""
+    operator = _table()["operators"][code]
+    ranks = operator["exact"].get(runtime, {}).get(traits.type, {}).get(traits.quantization, {}).get(traits.kind, "")
+    if _holds(ranks, traits.rank):
+        return "exact"
+    found = operator["otherwise"].get(runtime, {}).get(traits.type, "")
+    for key in (traits.quantization, traits.kind):
+        found = found if isinstance(found, str) else found.get(key, "")
+    for part in filter(None, found.split(", ")):
+        outcome, _, ranks = part.partition(" ")
+        if not ranks or _holds(ranks, traits.rank):
+            return str(outcome)
+    return ""
+
+
+def _holds(ranks: str, rank: int) -> bool:
+    parts = (part.partition("-") for part in ranks.split(",") if part)
+    return any(int(first) <= rank <= int(last or first) for first, _, last in parts)
 
 
 def _traits(model: Model, odd: OddOutput) -> _Traits:
@@ -127,8 +195,12 @@ def _traits(model: Model, odd: OddOutput) -> _Traits:
         kind = "dynamic" if unknown == 1 else "dynamic_all"
     elif 0 in tensor.shape:
         kind = "zero"
+    elif _is_stored(odd):
+        kind = "constant"
     else:
-        kind = {OddKind.CONSTANT: "constant", OddKind.DUPLICATE: "fan_out"}.get(odd.kind, "static")
+        kind = "fan_out" if odd.kind is OddKind.DUPLICATE else "static"
+    if not tensor.shape and _rank_is_unknown(model, odd, row):
+        return _Traits(tensor.type, 1, kind, _quantization(model, odd), rank_unknown=True)
     return _Traits(tensor.type, len(tensor.shape), kind, _quantization(model, odd))
 
 

@@ -9,7 +9,9 @@ Rules, in this order, as onert's passes have them (ConstantOutputPass, OddOutput
 
     0. an output that is a constant gets a copy of it
     1. an output that is an input gets a copy, read from the input
-    2. the first of equal outputs keeps the tensor, each later one gets a copy read from it
+    2. the first of equal outputs keeps the tensor, each later one gets a copy read from it; in a subgraph that a user
+       calls, the first gets one too where IF or WHILE computes the tensor: when onert allocates the model's outputs
+       itself, other operators read zeros from such an output
     3. on request, an output that an operator reads too gets a copy
 
 Copies are read from the one tensor (a star, not a chain) and stand at the end of the operators, so that every
@@ -19,13 +21,13 @@ operator index stays. Order and number of outputs never change, and inputs are n
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from circletools.model import Subgraph
+from circletools.model import Model, Subgraph
 from circletools.model.edit import ModelEdit, RewriteResult
-from circletools.outputs.analysis import OddKind, OddOutput, odd_outputs
+from circletools.outputs.analysis import OddKind, OddOutput, entry_subgraphs, odd_outputs
 from circletools.outputs.copyops import CopyChoice, CopyOperator, choose_copy_operator
 
 _DONE = {
@@ -49,15 +51,29 @@ def fix_outputs(
     Raises EditError, before anything is changed, for an output that no operator copies exactly.
     """
     model = edit.model
-    wanted = {OddKind.CONSTANT, OddKind.INPUT, OddKind.DUPLICATE, *([OddKind.TAP] if detach_taps else [])}
     chosen: defaultdict[int, list[tuple[OddOutput, CopyOperator]]] = defaultdict(list)
-    for odd in odd_outputs(model, subgraphs, constants=not keep_constants, copies=detach_taps):
-        if odd.kind in wanted:
-            chosen[odd.subgraph].append((odd, choose_copy_operator(model, odd, copy_operator)))
+    for odd in _to_copy(model, odd_outputs(model, subgraphs, constants=not keep_constants, copies=True), detach_taps):
+        chosen[odd.subgraph].append((odd, choose_copy_operator(model, odd, copy_operator)))
     changes = []
     for subgraph, copies in chosen.items():
         changes += _SubgraphFix(edit, model.subgraphs[subgraph]).apply(copies)
     return RewriteResult(tuple(changes))
+
+
+def _to_copy(model: Model, odds: list[OddOutput], detach_taps: bool) -> Iterator[OddOutput]:
+    """Yield the outputs that get a copy, of those that `odd_outputs` finds with `copies`."""
+    entries = set(entry_subgraphs(model))
+    shared = {(odd.subgraph, odd.tensor) for odd in odds if odd.kind is OddKind.DUPLICATE}
+    for odd in odds:
+        if odd.kind is OddKind.TAP and not detach_taps:
+            if odd.subgraph in entries and (odd.subgraph, odd.tensor) in shared and _by_control_flow(model, odd):
+                yield odd
+        elif odd.kind is not OddKind.UNPRODUCED:
+            yield odd
+
+
+def _by_control_flow(model: Model, odd: OddOutput) -> bool:
+    return odd.producer >= 0 and model.subgraphs[odd.subgraph].operators[odd.producer].code.name in ("IF", "WHILE")
 
 
 class _SubgraphFix:
