@@ -1,0 +1,127 @@
+"""Operator-level traces: how long each operator ran, one vocabulary for what three runtimes write.
+
+    onert            trace.chrome.json, Chrome's trace event format          `operators_onert`
+    LiteRT           atrace marks NAME@<operator index>/<subgraph index>     `operators_litert`
+    benchmark_model  the operator tables of its report, CSV or text          `operators_benchmark`
+
+The first two tell every run of an operator, the third only averages.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Literal, NamedTuple
+
+from circletools.errors import CircleToolsError, InvalidInputError
+from circletools.model.files import open_source
+
+Runtime = Literal["onert", "litert", "benchmark_model"]
+
+_HEAD_BYTES = 1 << 16
+
+
+class OperatorRun(NamedTuple):
+    """One run of an operator; of an averaged trace, all its runs together.
+
+    `name` is the runtime's word for the operator, `backend` what ran it (empty where the trace does not say).
+    `execution` counts the inferences from 0. `lane` is a thread or session: runs of one lane can lie within each
+    other, since an operator that calls a subgraph runs for as long as the subgraph's operators.
+    `of_delegate`: the run is of a delegate's own operator, and `index` counts the delegate's.
+    """
+
+    subgraph: int
+    index: int
+    name: str
+    backend: str
+    start_ns: int
+    duration_ns: int
+    execution: int
+    lane: int = 0
+    calls: int = 1
+    of_delegate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTrace:
+    """The operators' runs in `executions` inferences.
+
+    `averaged`: only averages are known, so there is one `OperatorRun` for each operator, with the time of all its
+    `calls` in all executions. `inside` are the parts that a delegate reports of its own run: their time is in the
+    run of the delegate already. `incomplete` counts begins without an end and ends without a begin.
+    """
+
+    runtime: Runtime
+    runs: tuple[OperatorRun, ...]
+    executions: int
+    averaged: bool = False
+    inside: tuple[OperatorRun, ...] = ()
+    incomplete: int = 0
+
+
+def read_operator_trace(source: str | os.PathLike[str] | bytes | BinaryIO) -> OperatorTrace:
+    """Read an operator-level trace of any kind: a path (`-` is standard input), bytes, or a binary file.
+
+    The kind is told by the contents. Raises InvalidInputError when it cannot be read or tells no operator times.
+    """
+    opened = open_source(source)
+    try:
+        trace = _read(opened.memory)
+    except CircleToolsError as error:
+        error.location = f"{opened.name}:{error.location}" if error.location else opened.name
+        raise
+    finally:
+        opened.close()
+    return trace
+
+
+def _read(memory: memoryview) -> OperatorTrace:
+    from circletools.trace import operators_benchmark, operators_litert, operators_onert  # noqa: PLC0415
+
+    head = bytes(memory[:_HEAD_BYTES]).lstrip(b"\xef\xbb\xbf \t\r\n")
+    if head[:1] in (b"{", b"["):
+        return operators_onert.parse(bytes(memory))
+    if operators_onert.is_table(head):
+        raise InvalidInputError(operators_onert.TABLE_REASON, hint=operators_onert.OTHER_FILE)
+    if operators_benchmark.is_report(memory):
+        return operators_benchmark.parse(bytes(memory))
+    return operators_litert.parse(memory)
+
+
+def nothing_found(what: str) -> InvalidInputError:
+    """Return the error for a trace that can be read but has no operators."""
+    return InvalidInputError(f"no operator times: {what}", hint="docs/trace.md says how to record them")
+
+
+def self_times(runs: Sequence[OperatorRun]) -> list[int]:
+    """Return for each run the nanoseconds in which it ran and no run within it did; none is negative.
+
+    A run lies within another of its lane when it does so in time and belongs to another subgraph: operators of
+    one subgraph do not call each other, though side by side on several threads they may well overlap. Without
+    such overlap, the self times of an operator and of all that it called add up to its duration.
+    """
+    own = [run.duration_ns for run in runs]
+    covered = [run.start_ns for run in runs]
+    stack: list[tuple[int, int, int | None]] = []  # the end, the run, and what it lies within
+    lane = None
+    for at in sorted(range(len(runs)), key=lambda at: _by_begin(runs[at])):
+        run = runs[at]
+        end = run.start_ns + run.duration_ns
+        if run.lane != lane:
+            lane, stack = run.lane, []
+        while stack and (stack[-1][0] <= run.start_ns or stack[-1][0] < end):
+            stack.pop()
+        parent = None
+        if stack:
+            _, above, beyond = stack[-1]
+            parent = above if runs[above].subgraph != run.subgraph else beyond
+        if parent is not None and end > covered[parent]:
+            own[parent] -= end - max(run.start_ns, covered[parent])
+            covered[parent] = end
+        stack.append((end, at, parent))
+    return own
+
+
+def _by_begin(run: OperatorRun) -> tuple[int, int, int, int]:
+    return run.lane, run.start_ns, -run.duration_ns, run.subgraph

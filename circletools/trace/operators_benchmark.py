@@ -1,0 +1,149 @@
+"""The operator tables that LiteRT's summarizer prints: of `benchmark_model`, and of LiteRT's own runtime.
+
+As CSV (`--profiling_output_csv_file`), and as text on standard output:
+
+    ============================== Run Order ==============================
+    node type, first, avg_ms, %, cdf%, mem KB, times called, name
+    CONV_2D, 0.05, 0.048, 31.2%, 31.2%, 0, 1, [model/conv/Relu]:0
+
+                 [node type]  [first]  [avg ms]  [%]  [cdf%]  [mem KB]  [times called]  [Name]
+                     CONV_2D    0.050     0.048  31.2%  31.2%   0.000               1  [model/conv/Relu]:0
+
+Older versions have a column `start` before `first`; text columns are set apart by tabs. The name of an operator ends
+with `:<operator index>`, that of a delegate's own operator begins with `Delegate/`. Other subgraphs than the first
+come under `Subgraph (index: N) profile:`, the parts of a delegate's run under `Delegate internal:`, and the number
+of executions under `Timings (microseconds): count=N`. Sources: tensorflow/core/util/stats_calculator.cc,
+tensorflow/lite/profiling/profile_summarizer.cc and profile_summary_formatter.cc, tools/benchmark/profiling_listener.cc.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import NamedTuple
+
+from circletools.errors import InvalidInputError
+from circletools.trace.operators import OperatorRun, OperatorTrace, nothing_found
+
+_DELEGATE_PREFIX = "Delegate/"
+
+_RUN_ORDER = re.compile(r"=+ Run Order =+\s*")
+_REGULAR = "Operator-wise Profiling Info for Regular Benchmark Runs:"
+_SUBGRAPH = re.compile(r"Subgraph \(index: (\d{1,9})\) profile:")
+_DELEGATES = "Delegate internal:"
+_COUNT = re.compile(r"(?:Subgraph \(index: \d+\) )?Timings \(microseconds\): count=(\d{1,9})\b")
+_NAME = re.compile(r"(.*):(\d{1,9})")
+_NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)"
+_VALUES = rf"{{start}}{_NUMBER}, ({_NUMBER}), {_NUMBER}%, {_NUMBER}%, {_NUMBER}, (\d{{1,9}}), "
+_HEADER = re.compile(r"node type,( start,)? first, avg_ms, %, cdf%, mem KB, times called, name")
+# The type of an operator may hold commas, and in older versions its name too: the numbers tell where they end.
+_ROW = {
+    start: re.compile(rf"(.*?), {_VALUES.format(start=f'{_NUMBER}, ' if start else '')}(.*)") for start in (False, True)
+}
+_TEXT_HEADER = "[node type][start][first][avg ms][%][cdf%][mem KB][times called][Name]"
+_MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]\d{1,2})?")
+
+
+class _Row(NamedTuple):
+    kind: str
+    mean_ns: int
+    calls: int
+    name: str
+
+
+@dataclass(slots=True)
+class _Section:
+    """The tables of one subgraph, or, with `delegates`, of the parts of the delegates' runs."""
+
+    subgraph: int = 0
+    delegates: bool = False
+    rows: list[_Row] = field(default_factory=list)
+    count: int = 0
+
+
+def is_report(memory: memoryview) -> bool:
+    """Say whether there is such a table."""
+    return re.search(rb"^=+ Run Order =+\s*$", memory, re.MULTILINE) is not None
+
+
+def parse(data: bytes) -> OperatorTrace:
+    """Read the report. Raises InvalidInputError."""
+    sections = _sections(data.decode("utf-8", "surrogateescape").split("\n"))
+    executions = max((section.count for section in sections), default=0) or 1
+    runs: list[OperatorRun] = []
+    inside: list[OperatorRun] = []
+    for section in sections:
+        for row in section.rows:
+            match = _NAME.fullmatch(row.name)
+            if match is None:
+                continue  # AllocateTensors and the like are no operators
+            calls = max(1, row.calls) * executions  # a row was called, though 0 times an execution where it is rare
+            of_delegate = row.name.startswith(_DELEGATE_PREFIX)
+            run = OperatorRun(
+                section.subgraph, int(match[2]), row.kind, "", 0, row.mean_ns * calls, 0, 0, calls, of_delegate
+            )
+            (inside if section.delegates else runs).append(run)
+    if not runs:
+        raise nothing_found("the report's tables list no operators")
+    return OperatorTrace("benchmark_model", tuple(runs), executions, averaged=True, inside=tuple(inside))
+
+
+def _sections(lines: list[str]) -> list[_Section]:
+    """Return what stands in the tables `Run Order`; of a whole benchmark, without its initialization."""
+    sections: list[_Section] = []
+    section = _Section()
+    columns: str | None = None  # what the rows of the table at hand look like
+    at = 0
+    while at < len(lines):
+        line = lines[at].rstrip("\r")
+        at += 1
+        if line.endswith(_REGULAR):
+            sections.clear()
+            section = _Section()
+        elif match := _SUBGRAPH.fullmatch(line):
+            section = _Section(int(match[1]))
+        elif line.rstrip() == _DELEGATES:
+            section = _Section(delegates=True)
+        elif match := _COUNT.match(line):
+            section.count = int(match[1])
+        elif _RUN_ORDER.fullmatch(line):
+            sections.append(section)
+            columns, at = _columns(lines, at), at + 1
+            while at < len(lines) and lines[at].strip():
+                section.rows.append(_row(lines[at].rstrip("\r"), columns, at + 1))
+                at += 1
+    return sections
+
+
+def _columns(lines: list[str], at: int) -> re.Pattern[str] | bool:
+    """Read the header at line `at` (from 0): the pattern of CSV rows, or for text whether there is `[start]`."""
+    header = lines[at].strip() if at < len(lines) else ""
+    if match := _HEADER.fullmatch(header):
+        return _ROW[match[1] is not None]
+    titles = "".join(header.split("\t")).replace(" ", "")
+    for start in ("", "[start]"):
+        if titles == _TEXT_HEADER.replace("[start]", start).replace(" ", ""):
+            return bool(start)
+    raise InvalidInputError("the table has columns that are not known", location=str(at + 1))
+
+
+def _row(line: str, columns: re.Pattern[str] | bool, number: int) -> _Row:
+    if isinstance(columns, re.Pattern):
+        match = columns.fullmatch(line)
+        if match is not None:
+            return _Row(match[1], _nanoseconds(match[2], number), int(match[3]), match[4])
+    else:
+        cells = [cell.strip() for cell in line.split("\t")]
+        # A line begins with a tab; the name stands last, and newer versions put tabs into it for commas.
+        kind, *values = cells[1:]
+        values = values[1:] if columns else values
+        if len(values) >= 7 and re.fullmatch(r"\d{1,9}", values[5]):
+            return _Row(kind, _nanoseconds(values[1], number), int(values[5]), "\t".join(values[6:]))
+    raise InvalidInputError("this row of the table does not fit its columns", location=str(number))
+
+
+def _nanoseconds(text: str, number: int) -> int:
+    if not _MILLISECONDS.fullmatch(text):
+        raise InvalidInputError(f"{text[:40]!r} is no time in milliseconds", location=str(number))
+    return int((Decimal(text) * 1_000_000).to_integral_value())
