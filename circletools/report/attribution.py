@@ -9,19 +9,15 @@ every time add up to it.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
-from circletools.errors import InvalidInputError
 from circletools.model import Model
 from circletools.model.views import text
-from circletools.origin.names import scopes
 from circletools.origin.read import NO_NAME, Origins
-from circletools.trace.operators import OperatorRun, OperatorTrace, Runtime, self_times
-from circletools.trace.operators_names import agrees
+from circletools.report.joining import AddedKind, Join, Measured, Place, Time, time_of
+from circletools.report.sharing import Shared, Shares, modules_of, split
+from circletools.trace.operators import OperatorTrace, Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +51,11 @@ class AddedTime:
 
 @dataclass(frozen=True, slots=True)
 class GroupTime:
-    """A source or a module. `shared` says that it shares an operator with others; `source` is its id.
-
-    The group without a name holds the operators without an origin.
-    """
+    """A source or a module; `source` is a source's id. The group without a name has operators without an origin."""
 
     source: int | None
     name: str | None
-    operators: tuple[Place, ...]
-    shared: bool
-    time: Time
+    share: Shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +91,10 @@ def attribute(model: Model, trace: OperatorTrace, origins: Origins | None, depth
     origins = _own_names(model) if origins is None else origins
     joined = Join(model, trace)
     operators = _operators(model, origins, joined.operators, trace)
+    sources, modules = _groups(operators, joined.operators, origins, trace, depth)
+    added = _added(joined, trace)
     total = sum(measured.total_ns for measured in joined.operators.values())
-    total += sum(row.time.total_ns for row in (added := _added(joined, trace)) if row.kind != "inside")
+    total += sum(row.time.total_ns for row in added if row.kind != "inside")
     return Attribution(
         runtime=trace.runtime,
         executions=trace.executions,
@@ -110,8 +103,8 @@ def attribute(model: Model, trace: OperatorTrace, origins: Origins | None, depth
         total_ns=total,
         operators=operators,
         added=added,
-        sources=_sources(operators, joined.operators, origins, trace),
-        modules=_modules(operators, joined.operators, origins, trace, depth),
+        sources=sources,
+        modules=modules,
         source_names=origins.sources,
         named=named,
         unchecked=len(joined.unchecked),
@@ -161,37 +154,38 @@ def _added(joined: Join, trace: OperatorTrace) -> tuple[AddedTime, ...]:
     )
 
 
-def _sources(
-    rows: Iterable[OperatorTime], measured: Mapping[Place, Measured], origins: Origins, trace: OperatorTrace
-) -> tuple[GroupTime, ...]:
-    shares = Shares(measured, trace)
-    for row in rows:
-        for source, share in zip(row.sources or (None,), shares.of(row, max(1, len(row.sources))), strict=True):
-            shares.add(source, row, share, max(1, len(row.sources)))
-    return tuple(
-        shares.group(source, source, None if source is None else origins.sources[source])
-        for source in sorted(shares.totals, key=lambda source: -1 if source is None else source)
-    )
-
-
-def _modules(
+def _groups(
     rows: Iterable[OperatorTime],
     measured: Mapping[Place, Measured],
     origins: Origins,
     trace: OperatorTrace,
     depth: int | None,
-) -> tuple[GroupTime, ...]:
-    shares = Shares(measured, trace)
-    known: dict[int, list[str]] = {}
+) -> tuple[tuple[GroupTime, ...], tuple[GroupTime, ...]]:
+    """Return the times by source and by module."""
+    by_source, by_module = Shares[int | None](measured, trace), Shares[str | None](measured, trace)
+    modules: dict[int | None, Sequence[str | None]] = {None: (None,)}
     for row in rows:
-        for source, share in zip(row.sources or (None,), shares.of(row, max(1, len(row.sources))), strict=True):
-            if source is not None and source not in known:
-                known[source] = modules_of(origins.sources[source], depth)
-            modules: Sequence[str | None] = (None,) if source is None else known[source]
-            for module, part in zip(modules, split(share, len(modules)), strict=True):
-                shares.add(module, row, part, max(1, len(row.sources)) * len(modules))
-    return tuple(
-        shares.group(module, None, module) for module in sorted(shares.totals, key=lambda module: module or "")
+        place = (row.subgraph, row.index)
+        sources: Sequence[int | None] = row.sources or (None,)
+        shares = split(row.time.total_ns if row.time else 0, len(sources))
+        for source, share in zip(sources, shares, strict=True):
+            by_source.add(source, place, share, 1 / len(sources))
+            if source is not None and source not in modules:
+                modules[source] = modules_of(origins.sources[source], depth)
+            parts = split(share, len(modules[source]))
+            for module, part in zip(modules[source], parts, strict=True):
+                by_module.add(module, place, part, 1 / len(sources) / len(parts))
+    return (
+        tuple(
+            GroupTime(source, None if source is None else origins.sources[source], share)
+            for source, share in sorted(
+                by_source.groups().items(), key=lambda entry: (entry[0] is None, entry[0] or 0)
+            )
+        ),
+        tuple(
+            GroupTime(None, module, share)
+            for module, share in sorted(
+                by_module.groups().items(), key=lambda entry: (entry[0] is None, entry[0] or "")
+            )
+        ),
     )
-
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -74,8 +74,8 @@ def _operator_json(row: OperatorTime, attribution: Attribution) -> dict[str, Any
 
 
 def _group_json(row: GroupTime, attribution: Attribution) -> dict[str, Any]:
-    places = [{"subgraph": subgraph, "operator_index": index} for subgraph, index in row.operators]
-    return {"operators": places, "shared": row.shared} | _time_json(row.time, attribution)
+    places = [{"subgraph": subgraph, "operator_index": index} for subgraph, index in row.share.operators]
+    return {"operators": places, "shared": row.share.shared} | _time_json(row.share.time, attribution)
 
 
 def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:
@@ -114,10 +114,10 @@ def attribution_csv(attribution: Attribution, by: Sequence[By] = EVERY) -> str:
     if "source" in by:
         for group in attribution.sources:
             source = "" if group.source is None else str(group.source)
-            write("source", ("", ""), (group.name or "", "", ""), group.time, source)
+            write("source", ("", ""), (group.name or "", "", ""), group.share.time, source)
     if "module" in by:
         for group in attribution.modules:
-            write("module", ("", ""), (group.name or "", "", ""), group.time, "")
+            write("module", ("", ""), (group.name or "", "", ""), group.share.time, "")
     for added in attribution.added:
         names = (added.name, "", " ".join(added.backends))
         write(added.kind, (added.subgraph, added.index), names, added.time, "")
@@ -138,8 +138,9 @@ def attribution_text(attribution: Attribution, by: Sequence[By] = EVERY) -> Iter
         yield from _added_text(title, attribution, [row for row in attribution.added if row.kind == kind])
     absent = [row for row in attribution.operators if row.time is None]
     if absent:
+        place = _places(attribution)
         yield ""
-        yield "operators without a time: " + " ".join(_place(row, attribution) + f" {row.code}" for row in absent)
+        yield "operators without a time: " + ", ".join(f"{place(row)} {row.code}" for row in absent)
 
 
 def _headline(attribution: Attribution) -> str:
@@ -150,11 +151,11 @@ def _headline(attribution: Attribution) -> str:
 
 def _operators_text(attribution: Attribution, rows: list[OperatorTime]) -> Iterator[str]:
     names = attribution.source_names
-    several = len({row.subgraph for row in attribution.operators}) > 1
+    place = _places(attribution)
     lines = [
         (
             row.time,
-            (f"{row.subgraph}/{row.index}" if several else str(row.index), row.code, " ".join(row.backends)),
+            (place(row), row.code, " ".join(row.backends)),
             "<- " + (", ".join(f"{source} {names[source]}" for source in row.sources) or _NO_ORIGIN),
         )
         for row in rows
@@ -166,9 +167,12 @@ def _operators_text(attribution: Attribution, rows: list[OperatorTime]) -> Itera
 def _groups_text(title: str, attribution: Attribution, rows: Iterable[GroupTime]) -> Iterator[str]:
     lines = []
     for row in rows:
+        if not row.share.time.runs:
+            continue  # none of its operators has a time
         name = _NO_ORIGIN if row.name is None else row.name
         label = name if row.source is None else f"{row.source} {name}"
-        lines.append((row.time, (str(len(row.operators)), "yes" if row.shared else ""), label))
+        shared = "yes" if row.share.shared else ""
+        lines.append((row.share.time, (str(len(row.share.operators)), shared), label))
     yield from _table(title, ("operators", "shared"), lines, attribution)
 
 
@@ -179,12 +183,12 @@ def _added_text(title: str, attribution: Attribution, rows: list[AddedTime]) -> 
 
 
 def _table(
-    title: str, columns: tuple[str, ...], rows: list[tuple[Time, tuple[str, ...], str]], attribution: Attribution
+    title: str, columns: tuple[str, ...], rows: Sequence[tuple[Time, tuple[str, ...], str]], attribution: Attribution
 ) -> Iterator[str]:
     """Yield a table: the numbers of the times, the columns, and a label that may be of any length."""
     yield ""
     yield title
-    header = ("total", "mean", "median", "share", *columns)
+    header = ("total_us", "mean_us", "median_us", "share", *columns)
     ordered = sorted(rows, key=lambda row: -row[0].total_ns)
     cells = [header, *((*_numbers(time, attribution), *values) for time, values, _ in ordered)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -207,6 +211,7 @@ def _microseconds(time_ns: int) -> str:
     return f"{time_ns // 1000}.{time_ns % 1000:03}"
 
 
-def _place(row: OperatorTime, attribution: Attribution) -> str:
-    several = len({other.subgraph for other in attribution.operators}) > 1
-    return f"{row.subgraph}/{row.index}" if several else str(row.index)
+def _places(attribution: Attribution) -> Callable[[OperatorTime], str]:
+    """Return what names an operator: its index, and in front its subgraph where there are several."""
+    several = any(row.subgraph for row in attribution.operators)
+    return lambda row: f"{row.subgraph}/{row.index}" if several else str(row.index)

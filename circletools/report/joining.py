@@ -57,14 +57,14 @@ class Join:
         kinds: dict[tuple[int, int, str, bool], AddedKind | Literal["operator"] | None] = {}
         counted = []
         for run in trace.runs:
-            key = (run.subgraph, run.index, run.name, run.of_delegate)
+            key = (run.subgraph, run.operator, run.name, run.of_delegate)
             if key not in kinds:
                 kinds[key] = self._kind(run)
             if kinds[key] is not None:
                 counted.append(run)
         first = min((run.subgraph for run in counted), default=0)
         for run, own_ns in zip(counted, self_times(counted), strict=True):
-            kind = kinds[run.subgraph, run.index, run.name, run.of_delegate]
+            kind = kinds[run.subgraph, run.operator, run.name, run.of_delegate]
             if trace.averaged and run.subgraph != first:
                 kind = "inside"  # of an operator that calls the subgraph; an average does not tell of which
             self._add(kind, run, own_ns)
@@ -73,9 +73,9 @@ class Join:
 
     def _add(self, kind: AddedKind | Literal["operator"] | None, run: OperatorRun, own_ns: int) -> None:
         if kind == "operator":
-            self.operators.setdefault((run.subgraph, run.index), Measured()).add(run, own_ns)
+            self.operators.setdefault((run.subgraph, run.operator), Measured()).add(run, own_ns)
         elif kind is not None:
-            self.added.setdefault((kind, run.subgraph, run.index, run.name), Measured()).add(run, own_ns)
+            self.added.setdefault((kind, run.subgraph, run.operator, run.name), Measured()).add(run, own_ns)
 
     def _kind(self, run: OperatorRun) -> AddedKind | Literal["operator"] | None:
         """Say what a run is; None for none of these. Raises InvalidInputError for an operator of another model."""
@@ -88,20 +88,20 @@ class Join:
         if runtime == "onert" and run.name == "Permute":
             return "inserted"
         codes = self.codes[run.subgraph]
-        if run.index >= len(codes):
+        if run.operator >= len(codes):
             if runtime != "onert" and run.name in self.builtin:
-                place = f"subgraphs[{run.subgraph}].operators[{run.index}]"
+                place = f"subgraphs[{run.subgraph}].operators[{run.operator}]"
                 raise _other_model(f"{place} is {run.name} in the trace, but the model has {len(codes)} there")
             return "inserted" if runtime == "onert" else "delegate"
-        agreed = agrees(runtime, run.name, codes[run.index], self.builtin)
+        agreed = agrees(runtime, run.name, codes[run.operator], self.builtin)
         if agreed is False:
-            place = f"subgraphs[{run.subgraph}].operators[{run.index}]"
-            raise _other_model(f"{place} is {run.name} in the trace and {codes[run.index]} in the model")
+            place = f"subgraphs[{run.subgraph}].operators[{run.operator}]"
+            raise _other_model(f"{place} is {run.name} in the trace and {codes[run.operator]} in the model")
         if agreed is None and runtime == "litert":
             self.ignored.add(run.name)
             return None
         if agreed is None:
-            self.unchecked.add((run.subgraph, run.index))
+            self.unchecked.add((run.subgraph, run.operator))
         return "operator"
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from circletools.origin.names import scopes
 from circletools.report.joining import Measured, Place, Time, median
 from circletools.trace.operators import OperatorTrace
+
+Group = TypeVar("Group", bound=Hashable)
 
 _SEPARATORS = re.compile("::|/")
 
@@ -35,43 +39,49 @@ def _cut(scope: str, depth: int | None) -> str:
     return scope[: ends[depth - 1]] if len(ends) >= depth else scope
 
 
-class Shares:
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What a group got: of which operators, and whether it shares one of them with other groups."""
+
+    operators: tuple[Place, ...]
+    shared: bool
+    time: Time
+
+
+class Shares(Generic[Group]):
     """Adds up what groups get of the operators' times."""
 
     def __init__(self, measured: Mapping[Place, Measured], trace: OperatorTrace) -> None:
-        self.measured = measured
-        self.trace = trace
-        self.totals: dict[int | str | None, int] = {}
-        self.parts: dict[int | str | None, dict[Place, float]] = {}
+        """Share out the times of `measured`."""
+        self._measured = measured
+        self._trace = trace
+        self._totals: dict[Group, int] = {}
+        self._parts: dict[Group, dict[Place, float]] = {}
         self._medians: dict[frozenset[tuple[Place, float]], int | None] = {}
 
-    def of(self, row: OperatorTime, count: int) -> list[int]:
-        return split(row.time.total_ns if row.time else 0, count)
+    def add(self, group: Group, place: Place, share_ns: int, part: float) -> None:
+        """Give `share_ns`, a `part` of 1 of the operator's time, to a group."""
+        self._totals[group] = self._totals.get(group, 0) + share_ns
+        parts = self._parts.setdefault(group, {})
+        parts[place] = parts.get(place, 0.0) + part
 
-    def add(self, group: int | str | None, row: OperatorTime, share: int, count: int) -> None:
-        """Give `share`, one of `count`, of an operator's time to a group."""
-        parts = self.parts.setdefault(group, {})
-        self.totals[group] = self.totals.get(group, 0) + share
-        place = (row.subgraph, row.index)
-        parts[place] = parts.get(place, 0.0) + 1 / count
+    def groups(self) -> dict[Group, Shared]:
+        """Return what every group got."""
+        found = {}
+        for group, parts in self._parts.items():
+            runs = sum(self._measured[place].runs for place in parts if place in self._measured)
+            shared = any(part < 1 - 1e-9 for part in parts.values())
+            time = Time(runs, self._totals[group], self._median(parts))
+            found[group] = Shared(tuple(sorted(parts)), shared, time)
+        return found
 
-    def group(self, key: int | str | None, source: int | None, name: str | None) -> GroupTime:
-        parts = self.parts[key]
-        runs = sum(self.measured[place].runs for place in parts if place in self.measured)
-        shared = any(part < 0.999999 for part in parts.values())
-        time = Time(runs, self.totals[key], self._median(parts))
-        return GroupTime(source, name, tuple(sorted(parts)), shared, time)
-
-    def median(self, parts: Mapping[Place, float]) -> int | None:
-        known = frozenset((place, part) for place, part in parts.items() if place in self.measured)
+    def _median(self, parts: Mapping[Place, float]) -> int | None:
+        known = frozenset((place, part) for place, part in parts.items() if place in self._measured)
         if known not in self._medians:  # many sources of one operator have the same
-            executions: Counter[int] = Counter()
             times: dict[int, float] = {}
-            for place, part in known:
-                for execution, time in self.measured[place].executions.items():
+            for place, part in sorted(known):
+                for execution, time in self._measured[place].executions.items():
                     times[execution] = times.get(execution, 0.0) + time * part
-            executions.update({execution: round(time) for execution, time in times.items()})
-            self._medians[known] = median(executions, self.trace)
+            whole = {execution: round(time) for execution, time in times.items()}
+            self._medians[known] = median(whole, self._trace)
         return self._medians[known]
-
-

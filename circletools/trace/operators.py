@@ -20,19 +20,20 @@ from circletools.model.files import open_source
 Runtime = Literal["onert", "litert", "benchmark_model"]
 
 _HEAD_BYTES = 1 << 16
+_MEMORY_NAME = "<bytes>"  # what is in memory is called
 
 
 class OperatorRun(NamedTuple):
     """One run of an operator; of an averaged trace, all its runs together.
 
-    `name` is the runtime's word for the operator, `backend` what ran it (empty where the trace does not say).
-    `execution` counts the inferences from 0. `lane` is a thread or session: runs of one lane can lie within each
-    other, since an operator that calls a subgraph runs for as long as the subgraph's operators.
-    `of_delegate`: the run is of a delegate's own operator, and `index` counts the delegate's.
+    `operator` is its index, `name` the runtime's word for it, `backend` what ran it (empty where the trace does not
+    say). `execution` counts the inferences from 0. `lane` is a thread or session: runs of one lane can lie within
+    each other, since an operator that calls a subgraph runs for as long as the subgraph's operators. `of_delegate`:
+    the run is of a delegate's own operator, and `operator` counts the delegate's.
     """
 
     subgraph: int
-    index: int
+    operator: int
     name: str
     backend: str
     start_ns: int
@@ -66,18 +67,19 @@ def read_operator_trace(source: str | os.PathLike[str] | bytes | BinaryIO) -> Op
     The kind is told by the contents. Raises InvalidInputError when it cannot be read or tells no operator times.
     """
     opened = open_source(source)
+    memory = opened.memory
+    opened.close()  # the mapping stays for as long as something refers to it
     try:
-        trace = _read(opened.memory)
+        return _read(memory)
     except CircleToolsError as error:
-        error.location = f"{opened.name}:{error.location}" if error.location else opened.name
+        place = (error.location or "").removeprefix(_MEMORY_NAME).removeprefix(":")
+        error.location = f"{opened.name}:{place}" if place else opened.name
         raise
-    finally:
-        opened.close()
-    return trace
 
 
 def _read(memory: memoryview) -> OperatorTrace:
     from circletools.trace import operators_benchmark, operators_litert, operators_onert  # noqa: PLC0415
+    from circletools.trace.sources import events, open_trace  # noqa: PLC0415
 
     head = bytes(memory[:_HEAD_BYTES]).lstrip(b"\xef\xbb\xbf \t\r\n")
     if head[:1] in (b"{", b"["):
@@ -86,7 +88,7 @@ def _read(memory: memoryview) -> OperatorTrace:
         raise InvalidInputError(operators_onert.TABLE_REASON, hint=operators_onert.OTHER_FILE)
     if operators_benchmark.is_report(memory):
         return operators_benchmark.parse(bytes(memory))
-    return operators_litert.parse(memory)
+    return operators_litert.collect(events(open_trace(memory)))
 
 
 def nothing_found(what: str) -> InvalidInputError:

@@ -13,7 +13,8 @@ Older versions have a column `start` before `first`; text columns are set apart 
 with `:<operator index>`, that of a delegate's own operator begins with `Delegate/`. Other subgraphs than the first
 come under `Subgraph (index: N) profile:`, the parts of a delegate's run under `Delegate internal:`, and the number
 of executions under `Timings (microseconds): count=N`. Sources: tensorflow/core/util/stats_calculator.cc,
-tensorflow/lite/profiling/profile_summarizer.cc and profile_summary_formatter.cc, tools/benchmark/profiling_listener.cc.
+tensorflow/lite/profiling/profile_summarizer.cc and profile_summary_formatter.cc, and
+tensorflow/lite/tools/benchmark/profiling_listener.cc.
 """
 
 from __future__ import annotations
@@ -35,12 +36,11 @@ _DELEGATES = "Delegate internal:"
 _COUNT = re.compile(r"(?:Subgraph \(index: \d+\) )?Timings \(microseconds\): count=(\d{1,9})\b")
 _NAME = re.compile(r"(.*):(\d{1,9})")
 _NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)"
-_VALUES = rf"{{start}}{_NUMBER}, ({_NUMBER}), {_NUMBER}%, {_NUMBER}%, {_NUMBER}, (\d{{1,9}}), "
+_VALUES = rf"{_NUMBER}, ({_NUMBER}), {_NUMBER}%, {_NUMBER}%, {_NUMBER}, (\d{{1,9}}), "
 _HEADER = re.compile(r"node type,( start,)? first, avg_ms, %, cdf%, mem KB, times called, name")
 # The type of an operator may hold commas, and in older versions its name too: the numbers tell where they end.
-_ROW = {
-    start: re.compile(rf"(.*?), {_VALUES.format(start=f'{_NUMBER}, ' if start else '')}(.*)") for start in (False, True)
-}
+_ROW = re.compile(rf"(.*?), {_VALUES}(.*)")
+_ROW_WITH_START = re.compile(rf"(.*?), {_NUMBER}, {_VALUES}(.*)")
 _TEXT_HEADER = "[node type][start][first][avg ms][%][cdf%][mem KB][times called][Name]"
 _MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]\d{1,2})?")
 
@@ -93,7 +93,6 @@ def _sections(lines: list[str]) -> list[_Section]:
     """Return what stands in the tables `Run Order`; of a whole benchmark, without its initialization."""
     sections: list[_Section] = []
     section = _Section()
-    columns: str | None = None  # what the rows of the table at hand look like
     at = 0
     while at < len(lines):
         line = lines[at].rstrip("\r")
@@ -120,7 +119,7 @@ def _columns(lines: list[str], at: int) -> re.Pattern[str] | bool:
     """Read the header at line `at` (from 0): the pattern of CSV rows, or for text whether there is `[start]`."""
     header = lines[at].strip() if at < len(lines) else ""
     if match := _HEADER.fullmatch(header):
-        return _ROW[match[1] is not None]
+        return _ROW_WITH_START if match[1] else _ROW
     titles = "".join(header.split("\t")).replace(" ", "")
     for start in ("", "[start]"):
         if titles == _TEXT_HEADER.replace("[start]", start).replace(" ", ""):

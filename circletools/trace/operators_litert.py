@@ -1,9 +1,9 @@
 """LiteRT's atrace marks: every event of its interpreter is a begin `TAG@<number>/<subgraph index>` and an end.
 
-For an operator the tag is the name of its code (of a custom operator the custom code, of a delegate's node the name of
-the delegate) and the number its operator index: tensorflow/lite/profiling/atrace_profiler.cc, GetTFLiteOpName in
+For an operator the tag is the name of its code (of a custom operator the custom code, of a delegate's node the name
+of the delegate) and the number its operator index: tensorflow/lite/profiling/atrace_profiler.cc, GetTFLiteOpName in
 tensorflow/lite/core/subgraph.cc. Operators run within `Invoke`, the outermost of which is one inference; a subgraph
-that an operator calls has an `Invoke` of its own. What an operator marks while it runs, delegates do, is a part of it.
+that an operator calls has an `Invoke` of its own. What is marked while an operator runs is a part of it.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _ONERT = {
     "Squre": ("SQUARE",),
 }
 """onert's names that are not the code's in another spelling: runtime/onert/core/src/loader/BaseLoader.h says which
-operation a code becomes, `name()` in runtime/onert/core/src/ir/operation/ what that calls itself. `Squre` is theirs."""
+operation a code becomes, `name()` in runtime/onert/core/src/ir/operation/ what that calls itself (`Squre` too)."""
 
 
 def agrees(runtime: Runtime, name: str, code: str, builtin: Collection[str]) -> bool | None:
@@ -38,7 +38,7 @@ def agrees(runtime: Runtime, name: str, code: str, builtin: Collection[str]) -> 
         return _agrees_onert(name, code, builtin)
     known = code.removeprefix(CUSTOM)
     # The report has `<name>/<what the kernel says of itself>`; a custom code may hold a slash of its own.
-    if name == known or runtime == "benchmark_model" and name.startswith(f"{known}/"):
+    if name == known or (runtime == "benchmark_model" and name.startswith(f"{known}/")):
         return True
     return False if runtime == "benchmark_model" or name in builtin else None
 

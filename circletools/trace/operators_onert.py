@@ -69,17 +69,14 @@ def parse(data: bytes) -> OperatorTrace:
     runs = []
     for span in spans:
         match = _OPERATOR.fullmatch(span.name)
-        track = span.track
-        if match is None or track.backend is None:
+        subgraph, session, backend = span.track.subgraph, span.track.session, span.track.backend
+        if match is None or backend is None:
             continue
-        within = bisect_right(begins.get(track.session, []), span.start_ns) - 1
-        execution = max(0, first.get(track.session, 0) + within)
+        within = bisect_right(begins.get(session, []), span.start_ns) - 1
+        execution = max(0, first.get(session, 0) + within)
         duration = span.end_ns - span.start_ns
-        runs.append(
-            OperatorRun(
-                track.subgraph, int(match[1]), match[2], track.backend, span.start_ns, duration, execution, track.session
-            )
-        )
+        run = OperatorRun(subgraph, int(match[1]), match[2], backend, span.start_ns, duration, execution, session)
+        runs.append(run)
     if not runs:
         raise nothing_found("the JSON document has no pair of onert's operator events (`@0 Conv2D`)")
     return OperatorTrace("onert", tuple(runs), max(1, executions), incomplete=incomplete)
@@ -95,10 +92,11 @@ def _load(data: bytes) -> list[_Event]:
         if "Execution_Data" in fields:
             raise InvalidInputError(_AVERAGES_REASON, hint=OTHER_FILE)
         if fields.get("ph") in ("B", "E"):
-            event = tuple(fields.get(key) for key in ("name", "tid", "ph", "ts"))
-            if all(isinstance(value, str) for value in event):
-                name, track, phase, time = (known.setdefault(value, value) for value in event)
-                events.append(_Event(name, track, phase, time))
+            name, track, time = fields.get("name"), fields.get("tid"), fields.get("ts")
+            if isinstance(name, str) and isinstance(track, str) and isinstance(time, str):
+                events.append(
+                    _Event(known.setdefault(name, name), known.setdefault(track, track), fields["ph"], time)
+                )
 
     try:
         text = data.decode("utf-8-sig", "surrogateescape")

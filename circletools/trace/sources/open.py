@@ -19,7 +19,7 @@ _GZIP, _ZSTD, _ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
 _TEXT_CONTROLS = frozenset(b"\t\n\r\f\b\x1b")
 
 
-def open_trace(source: str | os.PathLike[str] | bytes | BinaryIO) -> Trace:
+def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -> Trace:
     """Open a trace; `-` is standard input. Raises InvalidInputError when it is none, or cannot be read."""
     file = open_source(source)
     memory = file.memory
