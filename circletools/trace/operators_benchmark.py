@@ -42,12 +42,12 @@ _HEADER = re.compile(r"node type,( start,)? first, avg_ms, %, cdf%, mem KB, time
 _ROW = re.compile(rf"(.*?), {_VALUES}(.*)")
 _ROW_WITH_START = re.compile(rf"(.*?), {_NUMBER}, {_VALUES}(.*)")
 _TEXT_HEADER = "[node type][start][first][avg ms][%][cdf%][mem KB][times called][Name]"
-_MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]\d{1,2})?")
+_MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]0\d)?")
 
 
 class _Row(NamedTuple):
     kind: str
-    mean_ns: int
+    mean_ms: Decimal
     calls: int
     name: str
 
@@ -78,11 +78,11 @@ def parse(data: bytes) -> OperatorTrace:
             match = _NAME.fullmatch(row.name)
             if match is None:
                 continue  # AllocateTensors and the like are no operators
-            calls = max(1, row.calls) * executions  # a row was called, though 0 times an execution where it is rare
+            # 0 calls in an execution is what division makes of less than one in each.
+            calls = max(1, row.calls) * (section.count or executions)
+            total = int((row.mean_ms * calls * 1_000_000).to_integral_value())
             of_delegate = row.name.startswith(_DELEGATE_PREFIX)
-            run = OperatorRun(
-                section.subgraph, int(match[2]), row.kind, "", 0, row.mean_ns * calls, 0, 0, calls, of_delegate
-            )
+            run = OperatorRun(section.subgraph, int(match[2]), row.kind, "", 0, total, 0, 0, calls, of_delegate)
             (inside if section.delegates else runs).append(run)
     if not runs:
         raise nothing_found("the report's tables list no operators")
@@ -131,18 +131,22 @@ def _row(line: str, columns: re.Pattern[str] | bool, number: int) -> _Row:
     if isinstance(columns, re.Pattern):
         match = columns.fullmatch(line)
         if match is not None:
-            return _Row(match[1], _nanoseconds(match[2], number), int(match[3]), match[4])
+            return _Row(match[1], _milliseconds(match[2], number), int(match[3]), match[4])
     else:
         cells = [cell.strip() for cell in line.split("\t")]
         # A line begins with a tab; the name stands last, and newer versions put tabs into it for commas.
-        kind, *values = cells[1:]
-        values = values[1:] if columns else values
+        values = cells[3 if columns else 2 :]
         if len(values) >= 7 and re.fullmatch(r"\d{1,9}", values[5]):
-            return _Row(kind, _nanoseconds(values[1], number), int(values[5]), "\t".join(values[6:]))
+            return _Row(cells[1], _milliseconds(values[1], number), int(values[5]), "\t".join(values[6:]))
+    if re.search(r"  \[(?:Builtin|Delegate)\]:\d+$", line):
+        reason = (
+            "this is the summary of LiteRT's CompiledModel, which does not tell operators of several subgraphs apart"
+        )
+        raise InvalidInputError(reason, location=str(number), hint="use benchmark_model, or record atrace marks")
     raise InvalidInputError("this row of the table does not fit its columns", location=str(number))
 
 
-def _nanoseconds(text: str, number: int) -> int:
+def _milliseconds(text: str, number: int) -> Decimal:
     if not _MILLISECONDS.fullmatch(text):
         raise InvalidInputError(f"{text[:40]!r} is no time in milliseconds", location=str(number))
-    return int((Decimal(text) * 1_000_000).to_integral_value())
+    return Decimal(text)

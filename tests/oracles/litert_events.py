@@ -1,7 +1,7 @@
-"""LiteRT's own record of a run: `python -m tests.oracles.litert_events MODEL RUNS [KERNELS]` prints it as JSON.
+"""What LiteRT records of a run: `python -m tests.oracles.litert_events MODEL RUNS [KERNELS]` prints it as JSON.
 
 Each event is [tag, type, start, microseconds, number, subgraph]; types are those of tflite::Profiler::EventType. The
-library is used by its C interface (litert/c/litert_profiler.h and litert_compiled_model.h), since its Python interface
+library is used by its C interface (litert/c/litert_profiler.h, litert_compiled_model.h), since its Python interface
 has no profiler. KERNELS 2 keeps XNNPACK away, so that the built-in kernels run.
 """
 
@@ -61,9 +61,7 @@ def record(model: Path, runs: int, kernels: int = 0) -> list[tuple[str, int, int
     lite.add_options(options, b"xnnpack", b"kernel_mode = %d\n" % kernels)
     compiled = lite.make("CreateCompiledModel", environment, loaded, options)
     recorder = lite.make("CompiledModelGetProfiler", compiled)
-    buffers = []
-    for kind in ("Input", "Output"):
-        buffers += _buffers(lite, environment, loaded, compiled, kind)
+    buffers = [value for kind in ("Input", "Output") for value in _buffers(lite, environment, loaded, compiled, kind)]
     lite("StartProfiler", recorder)
     for _ in range(runs):
         lite("RunCompiledModel", compiled, c_size_t(0), *buffers)
@@ -74,8 +72,8 @@ def record(model: Path, runs: int, kernels: int = 0) -> list[tuple[str, int, int
     lite("GetProfilerEvents", recorder, count, words)
     events = []
     for at in range(0, len(words), _EVENT_WORDS):
-        tag, kind, start, elapsed, *_, number, subgraph, _source = words[at : at + _EVENT_WORDS]
-        events.append((string_at(tag).decode(), kind & 0xFFFFFFFF, start, elapsed, number, subgraph))
+        tag, event_type, start, elapsed, *_, number, subgraph, _source = words[at : at + _EVENT_WORDS]
+        events.append((string_at(tag).decode(), event_type & 0xFFFFFFFF, start, elapsed, number, subgraph))
     return events
 
 
