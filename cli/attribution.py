@@ -48,6 +48,7 @@ def attribute(
     by: Annotated[
         list[By] | None, typer.Option("--by", help="The table to show, may be given again; all unless given.")
     ] = None,
+    skip: Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N executions.")] = 0,
     depth: Annotated[
         int | None, typer.Option("--depth", metavar="N", min=1, help="Cut module paths to their first N parts.")
     ] = None,
@@ -65,7 +66,7 @@ def attribute(
         attribution_json,
         attribution_text,
     )
-    from circletools.trace.operators import read_operator_trace  # noqa: PLC0415
+    from circletools.trace.operators import read_operator_trace, without_first  # noqa: PLC0415
 
     from .reading import reading  # noqa: PLC0415
     from .terminal import complain, show, show_json, show_text  # noqa: PLC0415
@@ -75,7 +76,7 @@ def attribute(
     if trace == model == "-":
         raise UsageError("the trace and the model cannot both be standard input")
     tables = [table for table in EVERY if by is None or table in by]
-    times = read_operator_trace(trace)
+    times = without_first(read_operator_trace(trace), skip)
     with reading(model) as opened:
         origins = read_origins(opened)
         freshness = None if origins is None else check_freshness(opened, origins)

@@ -29,8 +29,13 @@ COMMANDS = (
     *("embed-origins", "dump-origins", "extract-origins"),
     "fix-outputs",
     *("strip-metadata", "compact", "inspect", "verify", "check"),
+    "attribute",
 )
 MLP, LOOP = path_of("circle/mlp"), path_of("circle/while_loop")
+# One operator of MLP, as onert writes it.
+TRACE = json.dumps(
+    [{"name": "@2 Softmax", "tid": "$0 sess, $0 subg, cpu", "ph": phase, "ts": "1"} for phase in ("B", "E")]
+)
 _ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
 
 
@@ -886,6 +891,7 @@ def test_help_ends_with_an_example_that_runs(command: str, tmp_path: Path) -> No
         put(tmp_path / f"{name}.circle", MLP.read_bytes())
     for name in ("in", "a"):
         put(tmp_path / f"{name}.tflite", bytes_of("tflite/cnn"))
+    put(tmp_path / "trace.chrome.json", TRACE)
     words = last.split()[2:]
     bare = run(*words, cwd=tmp_path)
     assert bare.status == (1 if command in ("dump-origins", "extract-origins") else 0)

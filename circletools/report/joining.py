@@ -63,7 +63,8 @@ class Join:
             if kinds[key] is not None:
                 counted.append(run)
         first = min((run.subgraph for run in counted), default=0)
-        for run, own_ns in zip(counted, self_times(counted), strict=True):
+        own = [run.duration_ns for run in counted] if trace.averaged else self_times(counted)
+        for run, own_ns in zip(counted, own, strict=True):
             kind = kinds[run.subgraph, run.operator, run.name, run.of_delegate]
             if trace.averaged and run.subgraph != first:
                 kind = "inside"  # of an operator that calls the subgraph; an average does not tell of which

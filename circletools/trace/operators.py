@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO, Literal, NamedTuple
 
-from circletools.errors import CircleToolsError, InvalidInputError
+from circletools.errors import CircleToolsError, InvalidInputError, UsageError
 from circletools.model.files import open_source
 
 Runtime = Literal["onert", "litert", "benchmark_model"]
@@ -75,6 +75,24 @@ def read_operator_trace(source: str | os.PathLike[str] | bytes | BinaryIO) -> Op
         place = (error.location or "").removeprefix(_MEMORY_NAME).removeprefix(":")
         error.location = f"{opened.name}:{place}" if place else opened.name
         raise
+
+
+def without_first(trace: OperatorTrace, count: int) -> OperatorTrace:
+    """Return a trace without its first `count` executions, which often do what the later ones need not do again.
+
+    Raises UsageError where that cannot be done.
+    """
+    if not count:
+        return trace
+    if trace.averaged:
+        raise UsageError("no execution can be left out: the trace has only averages over all of them")
+    if count >= trace.executions:
+        raise UsageError(f"{count} executions cannot be left out: the trace has {trace.executions}")
+    runs, inside = (
+        tuple(run._replace(execution=run.execution - count) for run in rows if run.execution >= count)
+        for rows in (trace.runs, trace.inside)
+    )
+    return replace(trace, runs=runs, inside=inside, executions=trace.executions - count)
 
 
 def _read(memory: memoryview) -> OperatorTrace:
