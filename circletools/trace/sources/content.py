@@ -66,14 +66,14 @@ def head(pieces: Pieces, count: int) -> bytes:
     return found[:count]
 
 
-def lines(pieces: Pieces) -> Iterator[tuple[bytes, int]]:
-    """Yield the content in pieces of whole lines, each with the number of its first line.
+def lines(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
+    """Yield the content in pieces of whole lines, each with the number of lines that were left out before it.
 
     The last piece may lack the newline at its end. A line of more than eight megabytes is left out.
     """
-    carry, number, skipping = b"", 1, False
+    carry, left_out, skipping = b"", 0, False
     for piece in pieces():
-        data = carry + bytes(piece)
+        data = b"".join((carry, piece))
         cut = data.rfind(b"\n") + 1
         if not cut:
             skipping = skipping or len(data) > _LONGEST_LINE
@@ -82,10 +82,9 @@ def lines(pieces: Pieces) -> Iterator[tuple[bytes, int]]:
         carry = data[cut:]
         start = 0
         if skipping:
-            start, skipping = data.find(b"\n") + 1, False
-            number += 1
+            start, left_out, skipping = data.find(b"\n") + 1, left_out + 1, False
         if cut > start:
-            yield data[start:cut], number
-            number += data.count(b"\n", start, cut)
+            yield left_out, data[start:cut] if start else data[:cut]
+            left_out = 0
     if carry and not skipping:
-        yield carry, number
+        yield left_out, carry

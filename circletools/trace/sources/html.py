@@ -17,17 +17,19 @@ def read_html(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
     return read_sections(trace, _sections(lines(pieces)))
 
 
-def _sections(whole: Iterable[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
+def _sections(whole: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
     """Yield the lines between the line that opens a script with a trace and the one that closes it."""
-    inside = False
-    for data, first in whole:
-        at = 0
+    inside, left_out = False, 0
+    for before, data in whole:
+        left_out += before
+        at = start = 0  # what lies before `start` is counted
         while at < len(data):
             if inside:
                 close = data.find(_CLOSING, at)
                 end = len(data) if close < 0 else data.rfind(b"\n", 0, close) + 1
                 if end > at:
-                    yield data[at:end], first + data.count(b"\n", 0, at)
+                    yield left_out + data.count(b"\n", start, at), data[at:end]
+                    left_out, start = 0, end
                 inside = close < 0
                 at = len(data) if close < 0 else close + len(_CLOSING)
                 continue
@@ -37,3 +39,4 @@ def _sections(whole: Iterable[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]
             line_end = data.find(b"\n", min(opens))
             at = len(data) if line_end < 0 else line_end + 1
             inside = True
+        left_out += data.count(b"\n", start)

@@ -24,3 +24,25 @@ def read_names(data: bytes, starts: list[int], ends: list[int]) -> tuple[Numbers
         name = name.rstrip(b"\r\n").removesuffix(b"\\n\\")  # the second: a page that holds the lines as a string
         texts[at] = names.setdefault(name, len(names))
     return texts[codes], list(names), pids[codes]
+
+
+_FEW = 1 << 20
+
+
+def distinct(keys: Numbers) -> list[int]:
+    """Return the distinct values, none of which is negative, in their order."""
+    if len(keys) and keys.max() < _FEW:
+        return np.flatnonzero(np.bincount(keys)).tolist()
+    return np.unique(keys).tolist()  # type: ignore[no-any-return]
+
+
+def sums(keys: Numbers, values: Numbers) -> list[tuple[int, int]]:
+    """Return each key, none of which is negative, with the sum of its values, none of which is negative either."""
+    if len(keys) and keys.max() < _FEW and values.sum(dtype=np.float64) < 1 << 52:  # exact as floats
+        found = np.bincount(keys, values)
+        known = np.flatnonzero(found)
+        return list(zip(known.tolist(), found[known].astype(np.int64).tolist(), strict=True))
+    known, inverse = np.unique(keys, return_inverse=True)
+    totals = np.zeros(len(known), np.int64)
+    np.add.at(totals, inverse, values)
+    return list(zip(known.tolist(), totals.tolist(), strict=True))

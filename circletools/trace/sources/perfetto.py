@@ -16,13 +16,13 @@ import numpy.typing as npt
 
 from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
 from circletools.trace.sources.content import Pieces
+from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Numbers, read_names
 from circletools.trace.sources.packets import Field, packet_fields
 from circletools.trace.sources.wire import BrokenMessage, fields, varints
 
 _FTRACE_EVENTS, _PROCESS_TREE = 1, 2
 _BLOCK_BYTES = 2 << 20
-_BATCH_EVENTS = 1 << 15
 _TIME_TAG, _PID_TAG, _PRINT_TAG, _IP_TAG, _BUF_TAG = 0x08, 0x10, 0x1A, 0x08, 0x12
 _PADDING = 32
 _FIELDS_BEFORE_PRINT = 6
@@ -30,13 +30,25 @@ _FIELDS_BEFORE_PRINT = 6
 
 def read_perfetto(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
     """Yield the events in the order of their times. Raises InvalidInputError."""
-    blocks = _Blocks(trace)
+    told: dict[int, int] = {}
+    yield from merged(_blocks(trace, pieces, told))
+
+
+def _blocks(trace: Trace, pieces: Pieces, told: dict[int, int]) -> Iterator[Batch]:
+    """Yield the events of many bundles at a time; fill `told` with the processes of threads that marks tell."""
+    block = _Block(trace)
     for field in packet_fields(trace, pieces):
         if field.number == _FTRACE_EVENTS:
-            blocks.add_bundle(field)
+            block.add_bundle(field)
+            if block.size >= _BLOCK_BYTES:
+                yield block.read(told)
+                block = _Block(trace)
         elif field.number == _PROCESS_TREE:
             _note_processes(trace, field)
-    yield from blocks.finish()
+    if block.places:
+        yield block.read(told)
+    for tid, process in told.items():
+        trace.processes.setdefault(tid, process)
 
 
 def _note_processes(trace: Trace, field: Field) -> None:
@@ -54,8 +66,8 @@ def _note_processes(trace: Trace, field: Field) -> None:
         trace.fault(FaultKind.MALFORMED, field.packet.where, b"a broken process tree")
 
 
-class _Blocks:
-    """Events of many bundles, read a block at a time."""
+class _Block:
+    """Events of many bundles."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -64,9 +76,6 @@ class _Blocks:
         self.starts: list[int] = []
         self.ends: list[int] = []
         self.places: list[tuple[int, int]] = []
-        self.numbers: dict[bytes, int] = {}
-        self.told: dict[int, int] = {}
-        self.columns: list[tuple[Numbers, Numbers, Numbers, Numbers]] = []
 
     def add_bundle(self, field: Field) -> None:
         """Find the events of a bundle."""
@@ -91,16 +100,13 @@ class _Blocks:
         self.places.append((field.packet.where, len(self.starts) - known))
         self.parts.append(data[field.start : field.end])
         self.size += field.end - field.start
-        if self.size >= _BLOCK_BYTES:
-            self._read_block()
 
-    def _read_block(self) -> None:
-        """Read the events found so far into columns."""
+    def read(self, told: dict[int, int]) -> Batch:
+        """Return the events."""
         data = b"".join(self.parts) + bytes(_PADDING)
         starts, ends = np.array(self.starts, np.int64), np.array(self.ends, np.int64)
         where, counts = (np.array(column, np.int64) for column in zip(*self.places, strict=True))
         places = np.repeat(where, counts)
-        self.parts, self.size, self.starts, self.ends, self.places = [], 0, [], [], []
         prints = _find_prints(np.frombuffer(data, np.uint8), starts, ends)
         for at in np.flatnonzero(prints.odd).tolist():
             self._one(data, int(starts[at]), int(ends[at]), prints, at)
@@ -113,24 +119,26 @@ class _Blocks:
         begins = (kinds == ord(b"B")) & (following == ord(b"|")) & ~alone
         keep = begins | ((kinds == ord(b"E")) & (alone | (following == ord(b"|"))))
         prints, places, begins = prints.only(keep), places[keep], begins[keep]
-        self.columns.append((prints.times, prints.threads, self._texts(data, prints, begins, places), places))
+        texts, names = self._texts(data, prints, begins, places, told)
+        return Batch(prints.times, prints.threads, texts, places, names)
 
-    def _texts(self, data: bytes, prints: _Prints, begins: npt.NDArray[np.bool_], places: Numbers) -> Numbers:
-        """Return the text of each event as an index into all names, -1 for an end."""
+    def _texts(
+        self, data: bytes, prints: _Prints, begins: npt.NDArray[np.bool_], places: Numbers, told: dict[int, int]
+    ) -> tuple[Numbers, list[bytes]]:
+        """Return the text of each event as an index into the names, -1 for an end; and the names."""
         starts, ends = prints.start[begins] + 2, prints.stop[begins]
         codes, names, pids = read_names(data, starts.tolist(), ends.tolist())
-        shared = np.array([self.numbers.setdefault(name, len(self.numbers)) for name in names], np.int64)
         texts = np.full(len(begins), -1, np.int64)
-        texts[begins] = shared[codes]
+        texts[begins] = codes
         threads = prints.threads[begins]
         for at in np.flatnonzero(pids < 0).tolist():
             text = data[int(starts[at]) - 2 : int(ends[at])]
             self.trace.fault(FaultKind.MALFORMED, int(places[begins][at]), text)
-        for tid in set(threads.tolist()) - self.trace.processes.keys():
-            told = pids[threads == tid]
-            if (told >= 0).any():
-                self.told.setdefault(tid, int(told[told >= 0][0]))
-        return texts
+        for tid in set(threads.tolist()) - self.trace.processes.keys() - told.keys():
+            known = pids[(threads == tid) & (pids >= 0)]
+            if len(known):
+                told[tid] = int(known[0])
+        return texts, names
 
     def _one(self, data: bytes, start: int, end: int, prints: _Prints, at: int) -> None:
         """Read an event whose fields stand in another order."""
@@ -144,25 +152,6 @@ class _Blocks:
         if 2 in parts and found[1][0] < LATEST_NS and found[2][0] < 1 << 32:
             prints.times[at], prints.threads[at] = found[1][0], found[2][0]
             prints.start[at], prints.stop[at] = parts[2]
-
-    def finish(self) -> Iterator[Batch]:
-        """Yield all events in the order of their times; those of one time in the order of the trace."""
-        if self.places:
-            self._read_block()
-        for tid, process in self.told.items():
-            self.trace.processes.setdefault(tid, process)
-        if not self.columns:
-            return
-        times, threads, texts, places = (np.concatenate(column) for column in zip(*self.columns, strict=True))
-        self.columns.clear()
-        order = np.argsort(times, kind="stable")
-        names = list(self.numbers)
-        for at in range(0, len(order), _BATCH_EVENTS):
-            chosen = order[at : at + _BATCH_EVENTS]
-            used, local = np.unique(texts[chosen], return_inverse=True)
-            if len(used) and used[0] < 0:
-                used, local = used[1:], local - 1
-            yield Batch(times[chosen], threads[chosen], local, places[chosen], [names[at] for at in used.tolist()])
 
 
 @dataclass(slots=True)

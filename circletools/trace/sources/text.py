@@ -34,6 +34,7 @@ _WRITTEN = re.compile(rb"^# entries-in-buffer/entries-written: (\d{1,18})/(\d{1,
 _NAME = (word(b"_write: "), word(b"ing_mark"), word(b": trac"))
 _TASK_COLUMNS = 16
 _FIRST_FAST = 64
+_HEAD_BYTES = 4096
 _BAR, _SPACE, _DASH, _B, _E, _NEWLINE, _OPEN, _BRACKET = b"|", b" ", b"-", b"B", b"E", b"\n", b"(", b"["
 
 
@@ -42,14 +43,17 @@ def read_text(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
     return read_sections(trace, lines(pieces))
 
 
-def read_sections(trace: Trace, sections: Iterable[tuple[bytes, int]]) -> Iterator[Batch]:
-    """Yield the events of pieces of whole lines, each with the number of its first line."""
-    known, first = False, None
-    for data, line in sections:
+def read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterator[Batch]:
+    """Yield the events of pieces of whole lines, each with the number of lines left out before it."""
+    known, first, line = False, None, 1
+    for left_out, data in sections:
+        line += left_out
         if first is None:
-            first = data[:4096]
+            first = data[:_HEAD_BYTES]
         _note_losses(trace, data, line)
-        batch = _Reader(trace, data, line).read()
+        reader = _Reader(trace, data, line)
+        batch = reader.read()
+        line += len(reader.ends)
         known = known or batch is not None
         if batch is not None and len(batch):
             yield batch
@@ -65,8 +69,8 @@ def _note_losses(trace: Trace, data: bytes, line: int) -> None:
     if b" EVENTS" in data:
         for match in _LOST.finditer(data):
             trace.fault(FaultKind.LOST, line + data.count(b"\n", 0, match.start()), match[0].strip())
-    if b"entries-written" in data:
-        for match in _WRITTEN.finditer(data):
+    if data.startswith(b"#"):  # of a section
+        for match in _WRITTEN.finditer(data, 0, _HEAD_BYTES):
             if int(match[2]) > int(match[1]) > 0:
                 trace.fault(FaultKind.LOST, line + data.count(b"\n", 0, match.start()), match[0])
 
@@ -92,6 +96,8 @@ class _Reader:
     def __init__(self, trace: Trace, data: bytes, line: int) -> None:
         self.trace, self.data, self.line = trace, data, line
         self.bytes = np.frombuffer(data, np.uint8)
+        ends = np.flatnonzero(self.bytes == ord(_NEWLINE))
+        self.ends = ends if len(ends) and ends[-1] == len(data) - 1 else np.append(ends, len(data))
 
     def read(self) -> Batch | None:
         """Return the events; None when no line has a mark."""
@@ -113,10 +119,7 @@ class _Reader:
 
     def _candidates(self) -> _Lines:
         """Return the lines with a ` B|` or ` E|`, or with ` E` at the end, each once."""
-        data = self.bytes
-        ends = np.flatnonzero(data == ord(_NEWLINE))
-        if not len(ends) or ends[-1] != len(data) - 1:
-            ends = np.append(ends, len(data))
+        data, ends = self.bytes, self.ends
         bars = np.flatnonzero(data == ord(_BAR))
         bars = bars[bars > 2]
         kind = data[bars - 1]
