@@ -49,6 +49,11 @@ def onert_traces(model: Path, runs: int, folder: Path) -> dict[str, bytes]:
 
 def litert_events(model: Path, runs: int, kernels: int = 2) -> list[Event]:
     """Run a model in LiteRT; return what it recorded. Kernels 2 are the built-in ones, 0 leaves it to XNNPACK."""
+    return litert_record(model, runs, kernels)[0]
+
+
+def litert_record(model: Path, runs: int, kernels: int = 2) -> tuple[list[Event], bytes]:
+    """Run a model in LiteRT; return the events, and its own summary of them."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.oracles.litert_events", str(model), str(runs), str(kernels)],
         cwd=ROOT,
@@ -56,7 +61,8 @@ def litert_events(model: Path, runs: int, kernels: int = 2) -> list[Event]:
         check=True,
         timeout=60,
     )
-    return [Event(*event) for event in json.loads(done.stdout)]
+    document = json.loads(done.stdout)
+    return [Event(*event) for event in document["events"]], document["summary"].encode()
 
 
 def as_atrace(events: Iterable[Event]) -> bytes:

@@ -25,7 +25,16 @@ from circletools.report.attribution_output import attribution_csv, attribution_j
 from circletools.report.sharing import modules_of, split
 from circletools.trace.operators import OperatorRun, OperatorTrace, read_operator_trace, without_first
 from circletools.trace.operators_names import agrees
-from tests.operator_support import SAMPLES, TRACES, as_atrace, as_report, as_rows, litert_events, onert_traces
+from tests.operator_support import (
+    SAMPLES,
+    TRACES,
+    as_atrace,
+    as_report,
+    as_rows,
+    litert_events,
+    litert_record,
+    onert_traces,
+)
 from tests.origin_support import OP, embedded, origins, rebuilt
 from tests.support import bytes_of, edited, path_of
 from tests.test_operators import IN_ONERT, LITERT_MODELS, mutations
@@ -106,6 +115,19 @@ def test_every_operator_that_litert_ran_has_its_origins(name: str, report: bool)
     assert added == 0
     assert found.ignored == ()
     assert all(row.time is not None for row in found.operators if row.subgraph == 0)
+
+
+def test_summaries_that_tell_no_subgraphs() -> None:
+    path = path_of("tflite/while_loop")
+    trace = read_operator_trace(litert_record(path, 2)[1])
+    found = joined(path.read_bytes(), trace)
+    assert [(row.subgraph, row.code) for row in found.operators if row.time is not None] == [(0, "WHILE")]
+    assert [(row.kind, row.subgraph, row.name) for row in found.added] == [("inside", 1, "LESS")]
+    same = OperatorRun(-1, 0, "FULLY_CONNECTED", "", 0, 1, 0)
+    with pytest.raises(
+        InvalidInputError, match=r"does not tell operators 0 \(FULLY_CONNECTED\) of subgraphs\[1\] and"
+    ):
+        joined(bytes_of("circle/if_cond"), OperatorTrace("benchmark_model", (same,), 1, averaged=True))
 
 
 def test_what_a_delegate_ran_is_listed_apart() -> None:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.errors import CircleToolsError, InvalidInputError
-from circletools.trace.operators import OperatorRun, read_operator_trace, self_times
+from circletools.trace.operators import UNKNOWN_SUBGRAPH, OperatorRun, read_operator_trace, self_times
 from tests.operator_support import (
     SAMPLES,
     TRACES,
@@ -25,6 +25,7 @@ from tests.operator_support import (
     as_report,
     as_rows,
     litert_events,
+    litert_record,
     onert_traces,
 )
 from tests.oracles.litert_events import DELEGATE_PROFILED_OPERATOR, OPERATOR
@@ -237,6 +238,22 @@ def test_reports_of_litert_s_events(name: str, kernels: int, text: bool, start: 
         # Six digits of the mean, or whole microseconds of it.
         slack = 501 if text else totals[key] * 1e-5 / calls[key] + 1
         assert abs(run.duration_ns / run.calls - totals[key] / calls[key]) <= slack
+
+
+@pytest.mark.parametrize(("name", "kernels"), [("cnn", 2), ("cnn_int8", 0), ("custom_op", 0), ("while_loop", 2)])
+def test_litert_s_own_summary(name: str, kernels: int) -> None:
+    events, summary = litert_record(path_of(f"tflite/{name}"), 5, kernels)
+    trace = read_operator_trace(summary)
+    assert (trace.runtime, trace.executions, trace.averaged) == ("benchmark_model", 5, True)
+    times = defaultdict(list)
+    for event in events:
+        if event.type in (OPERATOR, DELEGATE_PROFILED_OPERATOR):
+            times[event.number, event.tag, event.type != OPERATOR].append(event.elapsed * 1000)
+    found = {(run.operator, run.name, run.of_delegate): run for run in trace.runs}
+    assert {key: run.calls for key, run in found.items()} == {key: len(values) for key, values in times.items()}
+    for key, run in found.items():
+        assert abs(run.duration_ns - sum(times[key])) <= 500 * run.calls  # whole microseconds of the mean
+    assert {run.subgraph for run in trace.runs if not run.of_delegate} <= {UNKNOWN_SUBGRAPH}
 
 
 AWKWARD = Row(0, "Convolution (NHWC, F32) IGEMM", "Delegate/Convolution (NHWC, F32) IGEMM:3", [5, 7])

@@ -9,7 +9,7 @@ from typing import Literal
 
 from circletools.errors import InvalidInputError
 from circletools.model import Model
-from circletools.trace.operators import OperatorRun, OperatorTrace, self_times
+from circletools.trace.operators import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, self_times
 from circletools.trace.operators_names import agrees
 
 AddedKind = Literal["inserted", "delegate", "inside"]
@@ -56,7 +56,8 @@ class Join:
         self.ignored: set[str] = set()
         kinds: dict[tuple[int, int, str, bool], AddedKind | Literal["operator"] | None] = {}
         counted = []
-        for run in trace.runs:
+        for told in trace.runs:
+            run = told if told.subgraph != UNKNOWN_SUBGRAPH else self._placed(told)
             key = (run.subgraph, run.operator, run.name, run.of_delegate)
             if key not in kinds:
                 kinds[key] = self._kind(run)
@@ -77,6 +78,20 @@ class Join:
             self.operators.setdefault((run.subgraph, run.operator), Measured()).add(run, own_ns)
         elif kind is not None:
             self.added.setdefault((kind, run.subgraph, run.operator, run.name), Measured()).add(run, own_ns)
+
+    def _placed(self, run: OperatorRun) -> OperatorRun:
+        """Return a run with the only subgraph that it can be of. Raises InvalidInputError where there are several."""
+        runtime = self.trace.runtime
+        found = [
+            subgraph
+            for subgraph, codes in enumerate(self.codes)
+            if run.operator < len(codes) and agrees(runtime, run.name, codes[run.operator], self.builtin)
+        ]
+        if len(found) > 1:
+            names = " and ".join(f"subgraphs[{subgraph}]" for subgraph in found)
+            message = f"the trace does not tell operators {run.operator} ({run.name}) of {names} apart"
+            raise InvalidInputError(message, hint="record atrace marks, or use benchmark_model")
+        return run._replace(subgraph=found[0] if found else 0)
 
     def _kind(self, run: OperatorRun) -> AddedKind | Literal["operator"] | None:
         """Say what a run is; None for none of these. Raises InvalidInputError for an operator of another model."""

@@ -19,6 +19,9 @@ from circletools.model.files import open_source
 
 Runtime = Literal["onert", "litert", "benchmark_model"]
 
+UNKNOWN_SUBGRAPH = -1
+"""The subgraph of a run where the trace does not tell."""
+
 _HEAD_BYTES = 1 << 16
 _MEMORY_NAME = "<bytes>"  # what is in memory is called
 

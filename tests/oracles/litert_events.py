@@ -1,5 +1,7 @@
 """What LiteRT records of a run: `python -m tests.oracles.litert_events MODEL RUNS [KERNELS]` prints it as JSON.
 
+The document has `events`, and `summary`, the text that LiteRT itself makes of them.
+
 Each event is [tag, type, start, microseconds, number, subgraph]; types are those of tflite::Profiler::EventType. The
 library is used by its C interface (litert/c/litert_profiler.h, litert_compiled_model.h), since its Python interface
 has no profiler. KERNELS 2 keeps XNNPACK away, so that the built-in kernels run.
@@ -10,7 +12,18 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from ctypes import CDLL, CFUNCTYPE, byref, c_int, c_size_t, c_uint64, c_void_p, create_string_buffer, string_at
+from ctypes import (
+    CDLL,
+    CFUNCTYPE,
+    byref,
+    c_char_p,
+    c_int,
+    c_size_t,
+    c_uint64,
+    c_void_p,
+    create_string_buffer,
+    string_at,
+)
 from pathlib import Path
 
 OPERATOR = 1 << 1
@@ -50,7 +63,7 @@ class LiteRt:
         self("AddOpaqueOptions", options, self.make("CreateOpaqueOptions", identifier, self._kept[-1], _NO_DELETER))
 
 
-def record(model: Path, runs: int, kernels: int = 0) -> list[tuple[str, int, int, int, int, int]]:
+def record(model: Path, runs: int, kernels: int = 0) -> dict[str, object]:
     """Run the first signature `runs` times."""
     lite = LiteRt()
     environment = lite.make("CreateEnvironment", c_int(0), None)
@@ -74,7 +87,9 @@ def record(model: Path, runs: int, kernels: int = 0) -> list[tuple[str, int, int
     for at in range(0, len(words), _EVENT_WORDS):
         tag, event_type, start, elapsed, *_, number, subgraph, _source = words[at : at + _EVENT_WORDS]
         events.append((string_at(tag).decode(), event_type & 0xFFFFFFFF, start, elapsed, number, subgraph))
-    return events
+    summary = c_char_p()
+    lite("GetProfileSummary", recorder, compiled, byref(summary))
+    return {"events": events, "summary": (summary.value or b"").decode()}
 
 
 def _buffers(
