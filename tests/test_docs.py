@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import pytest
 from circletools.model.stamp import decode_stamp, make_stamp, operator_record
 from circletools.origin.read import decode_exact
 from circletools.origin.tables import decode_op_table, decode_source_table
+from circletools.report.attribution_output import CSV_COLUMNS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -93,6 +95,15 @@ def test_the_bytes_of_the_formats_are_what_they_are_said_to_be() -> None:
     assert decode_op_table(operators) == {5: {1, 2}}
     assert decode_exact(exact, {2}) == {1: {0: {2}}}
     assert decode_stamp(stamp) == make_stamp([[operator_record("ADD", [b"sum"])]])
+
+
+def test_the_fields_of_attributions_are_explained() -> None:
+    text = (ROOT / "docs" / "trace.md").read_text(encoding="utf-8")
+    model, trace = ROOT / "testdata/tflite/custom_op.tflite", ROOT / "testdata/trace/benchmark_custom_op.csv"
+    document = json.loads(shell(f"circletool attribute {trace} --model {model} --json 2>/dev/null", ROOT))
+    rows = [row for value in document.values() if isinstance(value, list) for row in value]
+    fields = {*document, *(name for row in rows for name in row), *CSV_COLUMNS} - {"schema_version"}
+    assert [name for name in sorted(fields) if f"`{name}`" not in text] == []
 
 
 @pytest.mark.parametrize("language", ["json", "csv"])
