@@ -149,13 +149,20 @@ def test_what_a_delegate_ran_is_listed_apart() -> None:
     [
         (
             OperatorRun(0, 2, "Conv2D", "cpu", 0, 1, 0),
-            r"operators\[2\] is Conv2D in the trace and SOFTMAX in the model",
+            r"operators\[2\] is Conv2D in the trace; in the model SOFTMAX",
         ),
         (
             OperatorRun(0, 0, "Comparison", "cpu", 0, 1, 0),
-            "is Comparison in the trace and FULLY_CONNECTED in the model",
+            "is Comparison in the trace; in the model FULLY_CONNECTED",
         ),
-        (OperatorRun(4, 0, "Softmax", "cpu", 0, 1, 0), "subgraph 4 runs Softmax in the trace"),
+        (
+            OperatorRun(4, 0, "Softmax", "cpu", 0, 1, 0),
+            "subgraph 4 runs Softmax in the trace; in the model subgraphs: 1",
+        ),
+        (
+            OperatorRun(0, 3, "Softmax", "cpu", 0, 1, 0),
+            r"operators\[3\] is Softmax in the trace; in the model operators there: 3",
+        ),
     ],
 )
 def test_a_trace_of_another_model_is_refused(run: OperatorRun, message: str) -> None:
@@ -171,6 +178,10 @@ def test_marks_of_another_model_are_refused(report: bool) -> None:
         joined(bytes_of("tflite/transformer_block"), trace)
     with pytest.raises(InvalidInputError, match="the trace is not of this model"):
         joined(bytes_of("tflite/custom_op"), trace)
+    if report:
+        odd = OperatorRun(0, 0, "MyOp", "", 0, 5, 0)
+        with pytest.raises(InvalidInputError, match=r"operators\[0\] is MyOp in the trace"):
+            joined(bytes_of("tflite/custom_op"), OperatorTrace("benchmark_model", (odd,), 1, averaged=True))
 
 
 def test_what_the_runtime_inserted() -> None:
@@ -217,8 +228,9 @@ BUILTIN = ("CONV_2D", "ADD", "RELU6", "MEAN", "SQUARE", "SELECT_V2", "RMS_NORM")
         ("litert", "CONV_2D/x", "CONV_2D", None),
         ("benchmark_model", "CONV_2D/x", "CONV_2D", True),
         ("benchmark_model", "My/Op", "CUSTOM:My", True),
-        ("benchmark_model", "CONV_2DX", "CONV_2D", False),
-        ("benchmark_model", "MyOp", "ADD", False),
+        ("benchmark_model", "CONV_2DX", "CONV_2D", None),
+        ("benchmark_model", "ADD/x", "CONV_2D", False),
+        ("benchmark_model", "MyOp", "ADD", None),
     ],
 )
 def test_names_of_operators(runtime: Any, name: str, code: str, expected: bool | None) -> None:

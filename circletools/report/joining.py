@@ -10,9 +10,10 @@ from typing import Literal
 from circletools.errors import InvalidInputError
 from circletools.model import Model
 from circletools.trace.operators import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, self_times
-from circletools.trace.operators_names import agrees
+from circletools.trace.operators_names import agrees, is_builtin
 
 AddedKind = Literal["inserted", "delegate", "inside"]
+Kind = AddedKind | Literal["operator"] | None
 Place = tuple[int, int]
 """Subgraph and operator index."""
 
@@ -36,6 +37,7 @@ class Measured:
     executions: Counter[int] = field(default_factory=Counter)
 
     def add(self, run: OperatorRun, own_ns: int) -> None:
+        """Count a run, with the time that is its own."""
         self.runs += run.calls
         self.total_ns += own_ns
         self.executions[run.execution] += own_ns
@@ -44,36 +46,39 @@ class Measured:
 
 
 class Join:
-    """Tells the runs of a trace apart: operators of the model, what was added, parts, and what is none of these."""
+    """Tells the runs of a trace apart: `operators` of the model, what was `added`, and names that are neither.
+
+    `unchecked` are operators whose names say nothing of the code. Raises InvalidInputError for the trace of another
+    model.
+    """
 
     def __init__(self, model: Model, trace: OperatorTrace) -> None:
-        self.codes = [model.code_names(subgraph.index) for subgraph in model.subgraphs]
-        self.builtin = frozenset(model.schema.enums["BuiltinOperator"].values())
-        self.trace = trace
+        """Look at every run."""
         self.operators: dict[Place, Measured] = {}
         self.added: dict[tuple[AddedKind, int, int, str], Measured] = {}
         self.unchecked: set[Place] = set()
         self.ignored: set[str] = set()
-        kinds: dict[tuple[int, int, str, bool], AddedKind | Literal["operator"] | None] = {}
-        counted = []
+        self._codes = [model.code_names(subgraph.index) for subgraph in model.subgraphs]
+        self._builtin = frozenset(model.schema.enums["BuiltinOperator"].values())
+        self._runtime = trace.runtime
+        kinds: dict[tuple[int, int, str, bool], Kind] = {}
+        runs: list[tuple[Kind, OperatorRun]] = []
         for told in trace.runs:
-            run = told if told.subgraph != UNKNOWN_SUBGRAPH else self._placed(told)
+            run = self._placed(told) if told.subgraph == UNKNOWN_SUBGRAPH else told
             key = (run.subgraph, run.operator, run.name, run.of_delegate)
             if key not in kinds:
                 kinds[key] = self._kind(run)
             if kinds[key] is not None:
-                counted.append(run)
-        first = min((run.subgraph for run in counted), default=0)
-        own = [run.duration_ns for run in counted] if trace.averaged else self_times(counted)
-        for run, own_ns in zip(counted, own, strict=True):
-            kind = kinds[run.subgraph, run.operator, run.name, run.of_delegate]
-            if trace.averaged and run.subgraph != first:
-                kind = "inside"  # of an operator that calls the subgraph; an average does not tell of which
-            self._add(kind, run, own_ns)
+                runs.append((kinds[key], run))
+        first = min((run.subgraph for _, run in runs), default=0)
+        own = (run.duration_ns for _, run in runs) if trace.averaged else self_times([run for _, run in runs])
+        for (kind, run), own_ns in zip(runs, own, strict=True):
+            # A called subgraph's time is its caller's too, and averages do not tell how much of it.
+            self._add("inside" if trace.averaged and run.subgraph != first else kind, run, own_ns)
         for run in trace.inside:
             self._add("inside", run, run.duration_ns)
 
-    def _add(self, kind: AddedKind | Literal["operator"] | None, run: OperatorRun, own_ns: int) -> None:
+    def _add(self, kind: Kind, run: OperatorRun, own_ns: int) -> None:
         if kind == "operator":
             self.operators.setdefault((run.subgraph, run.operator), Measured()).add(run, own_ns)
         elif kind is not None:
@@ -81,11 +86,10 @@ class Join:
 
     def _placed(self, run: OperatorRun) -> OperatorRun:
         """Return a run with the only subgraph that it can be of. Raises InvalidInputError where there are several."""
-        runtime = self.trace.runtime
         found = [
             subgraph
-            for subgraph, codes in enumerate(self.codes)
-            if run.operator < len(codes) and agrees(runtime, run.name, codes[run.operator], self.builtin)
+            for subgraph, codes in enumerate(self._codes)
+            if run.operator < len(codes) and agrees(self._runtime, run.name, codes[run.operator], self._builtin)
         ]
         if len(found) > 1:
             names = " and ".join(f"subgraphs[{subgraph}]" for subgraph in found)
@@ -93,40 +97,41 @@ class Join:
             raise InvalidInputError(message, hint="record atrace marks, or use benchmark_model")
         return run._replace(subgraph=found[0] if found else 0)
 
-    def _kind(self, run: OperatorRun) -> AddedKind | Literal["operator"] | None:
+    def _kind(self, run: OperatorRun) -> Kind:
         """Say what a run is; None for none of these. Raises InvalidInputError for an operator of another model."""
-        runtime = self.trace.runtime
         if run.of_delegate:
             return "delegate"
-        if run.subgraph >= len(self.codes):
-            have = f"the model has {len(self.codes)} subgraphs"
-            raise _other_model(f"subgraph {run.subgraph} runs {run.name} in the trace, but {have}")
-        if runtime == "onert" and run.name == "Permute":
+        if run.subgraph >= len(self._codes):
+            raise _other_model(f"subgraph {run.subgraph} runs {run.name}", f"subgraphs: {len(self._codes)}")
+        if self._runtime == "onert" and run.name == "Permute":
             return "inserted"
-        codes = self.codes[run.subgraph]
+        codes = self._codes[run.subgraph]
+        place = f"subgraphs[{run.subgraph}].operators[{run.operator}] is {run.name}"
         if run.operator >= len(codes):
-            if runtime != "onert" and run.name in self.builtin:
-                place = f"subgraphs[{run.subgraph}].operators[{run.operator}]"
-                raise _other_model(f"{place} is {run.name} in the trace, but the model has {len(codes)} there")
-            return "inserted" if runtime == "onert" else "delegate"
-        agreed = agrees(runtime, run.name, codes[run.operator], self.builtin)
-        if agreed is False:
-            place = f"subgraphs[{run.subgraph}].operators[{run.operator}]"
-            raise _other_model(f"{place} is {run.name} in the trace and {codes[run.operator]} in the model")
-        if agreed is None and runtime == "litert":
+            if is_builtin(self._runtime, run.name, self._builtin):
+                raise _other_model(place, f"operators there: {len(codes)}")
+            return "inserted" if self._runtime == "onert" else "delegate"
+        agreed = agrees(self._runtime, run.name, codes[run.operator], self._builtin)
+        if agreed:
+            return "operator"
+        if agreed is False or self._runtime == "benchmark_model":
+            raise _other_model(place, codes[run.operator])
+        if self._runtime == "litert":
             self.ignored.add(run.name)
             return None
-        if agreed is None:
-            self.unchecked.add((run.subgraph, run.operator))
+        self.unchecked.add((run.subgraph, run.operator))
         return "operator"
 
 
-def _other_model(message: str) -> InvalidInputError:
+def _other_model(traced: str, model: str) -> InvalidInputError:
     hint = "give the model that was run: a rewrite that adds, removes or moves operators changes their indices"
-    return InvalidInputError(f"the trace is not of this model: {message}", hint=hint)
+    return InvalidInputError(
+        f"the trace is not of this model: {traced} in the trace; in the model {model}", hint=hint
+    )
 
 
 def time_of(measured: Measured, trace: OperatorTrace) -> Time:
+    """Return what the runs come to."""
     return Time(measured.runs, measured.total_ns, median(measured.executions, trace))
 
 

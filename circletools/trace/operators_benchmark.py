@@ -71,7 +71,7 @@ class _Section:
 
 def is_report(memory: memoryview) -> bool:
     """Say whether there is such a table."""
-    return re.search(rb"^=+ Run Order =+\s*$", memory, re.MULTILINE) is not None
+    return re.search(rb"= Run Order =", memory) is not None
 
 
 def parse(data: bytes) -> OperatorTrace:

@@ -35,23 +35,21 @@ def agrees(runtime: Runtime, name: str, code: str, builtin: Collection[str]) -> 
     `code` is the model's (`CONV_2D`, `CUSTOM:<custom code>`), `builtin` the names of all codes.
     """
     if runtime == "onert":
-        return _agrees_onert(name, code, builtin)
-    known = code.removeprefix(CUSTOM)
-    # The report has `<name>/<what the kernel says of itself>`; a custom code may hold a slash of its own.
-    if name == known or (runtime == "benchmark_model" and name.startswith(f"{known}/")):
-        return True
-    return False if runtime == "benchmark_model" or name in builtin else None
+        if code.startswith(CUSTOM):
+            return None  # the loader turns some custom operators into operations of its own
+        same = code in _ONERT[name] if name in _ONERT else _plain(name) == _plain(code)
+    else:
+        custom = code.removeprefix(CUSTOM)
+        # The report has `<name>/<what the kernel says of itself>`; a custom code may hold a slash of its own.
+        same = name == custom or (runtime == "benchmark_model" and name.startswith(f"{custom}/"))
+    return True if same else None if not is_builtin(runtime, name, builtin) else False
 
 
-def _agrees_onert(name: str, code: str, builtin: Collection[str]) -> bool | None:
-    if code.startswith(CUSTOM):
-        return None  # the loader turns some custom operators into operations of its own
-    if name in _ONERT:
-        return code in _ONERT[name]
-    spelling = _plain(name)
-    if spelling == _plain(code):
-        return True
-    return False if any(spelling == _plain(other) for other in builtin) else None
+def is_builtin(runtime: Runtime, name: str, builtin: Collection[str]) -> bool:
+    """Say whether `name` is that of a builtin operator, `builtin` being the names of all codes."""
+    if runtime == "onert":
+        return name in _ONERT or _plain(name) in map(_plain, builtin)
+    return name in builtin or (runtime == "benchmark_model" and name.split("/", 1)[0] in builtin)
 
 
 def _plain(name: str) -> str:
