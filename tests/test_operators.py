@@ -6,7 +6,6 @@ events that its marks and reports are made of.
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -314,17 +313,6 @@ def test_standard_input_and_names_in_errors(tmp_path: Path) -> None:
     assert caught.value.location == f"{path}:1"
     with pytest.raises(InvalidInputError, match="cannot read it: No such file"):
         read_operator_trace(tmp_path / "missing")
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_gzip(name: str) -> None:
-    """A system trace may be compressed; of others it is said what to do."""
-    data = gzip.compress((TRACES / name).read_bytes())
-    if name.endswith(".ftrace"):
-        assert read_operator_trace(data) == read_operator_trace(TRACES / name)
-        return
-    with pytest.raises(InvalidInputError, match=r"it is compressed .*gzip -dc|no operator times|no trace"):
-        read_operator_trace(data)
 
 
 @pytest.mark.parametrize("name", SAMPLES)

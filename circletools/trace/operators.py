@@ -22,9 +22,7 @@ Runtime = Literal["onert", "litert", "benchmark_model"]
 UNKNOWN_SUBGRAPH = -1
 """The subgraph of a run where the trace does not tell."""
 
-_HEAD_BYTES = 1 << 16
-_BLANK = b"\xef\xbb\xbf \t\r\n"
-_GZIP = b"\x1f\x8b"
+_HEAD_BYTES = 4096
 _MEMORY_NAME = "<bytes>"  # what is in memory is called
 
 
@@ -103,15 +101,8 @@ def without_first(trace: OperatorTrace, count: int) -> OperatorTrace:
 def _read(memory: memoryview) -> OperatorTrace:
     from circletools.trace import operators_benchmark, operators_litert, operators_onert  # noqa: PLC0415
     from circletools.trace.sources import events, open_trace  # noqa: PLC0415
-    from circletools.trace.sources.content import head as start_of  # noqa: PLC0415
-    from circletools.trace.sources.content import inflated, pieces_of  # noqa: PLC0415
 
-    head = bytes(memory[:_HEAD_BYTES]).lstrip(_BLANK)
-    if (
-        head.startswith(_GZIP)
-        and start_of(inflated(pieces_of(memory), _MEMORY_NAME, 31), 64).lstrip(_BLANK)[:1] in b"{[="
-    ):
-        raise InvalidInputError("it is compressed", hint="pass it on: gzip -dc FILE | circletool attribute - ...")
+    head = bytes(memory[:_HEAD_BYTES]).lstrip(b"\xef\xbb\xbf \t\r\n")
     if head[:1] in (b"{", b"["):
         return operators_onert.parse(bytes(memory))
     if operators_onert.is_table(head):
