@@ -40,7 +40,8 @@ class Analysis:
     """What a trace says. `tables` are by segment (see timeline.run_of), `execution_tables` by execution.
 
     The table of an execution holds the time in which no other execution was in flight; there are such tables when
-    they were asked for.
+    they were asked for. `threads` are those with time in the tables, `ordered` tells whether the times of the
+    trace never decrease.
     """
 
     name: str
@@ -53,6 +54,9 @@ class Analysis:
     driver: DriverExecutions
     functions: list[Function]
     diagnostics: list[Diagnostic]
+    threads: frozenset[int]
+    last_ns: int
+    ordered: bool
 
 
 @dataclass(slots=True)
@@ -133,6 +137,9 @@ class _Pass:
             self.driver,
             functions(self.machine.paths),
             self.collector.finish(self.trace.place),
+            frozenset(self._tids[thread] for thread in self.seen.counted),
+            self.last_ns,
+            not self.known.sort,
         )
 
     def _take(self, batch: Batch) -> None:
