@@ -15,7 +15,7 @@ import typer
 
 from circletools.errors import CircleToolsError, EditError, UsageError
 
-from . import attribution, inspecting, origins, outputs, rewriting
+from . import attribution, inspecting, origins, outputs, rewriting, traces
 
 app = typer.Typer(
     name="circletool",
@@ -25,7 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: half the start-up time, and the same in every terminal
     pretty_exceptions_enable=False,
 )
-for module in (origins, outputs, rewriting, inspecting, attribution):
+for module in (origins, outputs, rewriting, inspecting, attribution, traces):
     module.register(app)
 
 

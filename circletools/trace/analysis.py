@@ -40,7 +40,8 @@ class Analysis:
     """What a trace says. `tables` are by segment (see timeline.run_of), `execution_tables` by execution.
 
     The table of an execution holds the time in which no other execution was in flight; there are such tables when
-    they were asked for.
+    they were asked for. `threads` are those with time in the tables, `ordered` tells whether the times of the
+    trace never decrease.
     """
 
     name: str
@@ -53,6 +54,9 @@ class Analysis:
     driver: DriverExecutions
     functions: list[Function]
     diagnostics: list[Diagnostic]
+    threads: frozenset[int]
+    last_ns: int
+    ordered: bool
 
 
 @dataclass(slots=True)
@@ -133,6 +137,9 @@ class _Pass:
             self.driver,
             functions(self.machine.paths),
             self.collector.finish(self.trace.place),
+            frozenset(self._tids[thread] for thread in self.seen.counted),
+            self.last_ns,
+            not self.known.sort,
         )
 
     def _take(self, batch: Batch) -> None:
@@ -181,12 +188,13 @@ class _Pass:
             if self._processes[index] == NO_PROCESS:
                 self._processes[index] = self.trace.processes.get(tid, NO_PROCESS)
             found.append(index)
-        return np.array(found, np.int64)[inverse]
+        indices: Numbers = np.array(found, np.int64)[inverse]
+        return indices
 
     def _symbols_of(self, batch: Batch, threads: Numbers) -> Numbers:
         """Return the symbol of each event's mark, as its process counts it; -1 for an end."""
         both = np.array([self._symbol(name) for name in batch.names] + [(-1, -1)], np.int64)
-        symbols = both[batch.texts, 0]
+        symbols: Numbers = both[batch.texts, 0]
         at = np.flatnonzero(symbols > 0)
         if not len(at):
             return symbols
@@ -254,8 +262,8 @@ class _Pass:
 
     def faulty(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
         """Take a mark that is wrong where it is."""
-        like = (outer.layer, outer.phase) if outer else ("", "")
-        like += (mark.layer, mark.phase) if mark.layer else (mark.name, "")
+        around = (outer.layer, outer.phase) if outer else ("", "")
+        like = (*around, mark.layer, mark.phase if mark.layer else mark.name)
         message = f"{KINDS[code].meaning}: {mark.text}"
         if outer is not None and not self.collector.known(code, *like):
             message += f" inside {outer.text} ({self.trace.place(find())})"

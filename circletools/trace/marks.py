@@ -27,14 +27,20 @@ SUBPHASES = ("PIO", "PTR", "PCO", "PR")
 UNSPECIFIED = "PU"
 
 LAYER_NAMES = dict(zip(LAYERS, ("Application", "Runtime", "IPC", "Driver", "CPU"), strict=True))
-PHASE_NAMES = dict(
-    zip(
-        PHASES,
-        ("Overall", "Warm-up", "Benchmark", "Initialisation", "Preparation", "Compilation", "Execution")
-        + ("Inputs/outputs", "Transformation", "Computation", "Results", "Termination"),
-        strict=True,
-    )
-)
+PHASE_NAMES = {
+    "PO": "Overall",
+    "PWU": "Warm-up",
+    "PBM": "Benchmark",
+    "PI": "Initialisation",
+    "PP": "Preparation",
+    "PC": "Compilation",
+    "PE": "Execution",
+    "PIO": "Inputs/outputs",
+    "PTR": "Transformation",
+    "PCO": "Computation",
+    "PR": "Results",
+    "PT": "Termination",
+}
 
 
 class Role(Enum):
@@ -110,25 +116,19 @@ _SIDES = {
 }
 _VERSION = re.compile(rb"_1_\d$")
 _METHODS = {
-    b"IDevice": {
-        "PI": (b"getCapabilities", b"getStatus", b"getVersionString", b"getType", b"getSupportedExtensions")
-        + (b"getNumberOfCacheFilesNeeded",),
-        "PC": (b"getSupportedOperations", b"prepareModel", b"prepareModelFromCache", b"prepareModelWithConfig")
-        + (b"allocate",),
-    },
-    b"IPreparedModel": {
-        "PE": (b"execute", b"executeSynchronously", b"executeFenced", b"executeSynchronouslyWithConfig")
-        + (b"executeFencedWithConfig", b"configureExecutionBurst", b"createReusableExecution"),
-    },
-    b"IBurst": {"PE": (b"executeSynchronously", b"executeSynchronouslyWithConfig", b"releaseMemoryResource")},
-    b"IExecution": {"PE": (b"executeSynchronously", b"executeFenced")},
-    b"IFencedExecutionCallback": {"PE": (b"getExecutionInfo",)},
+    ("IDevice", "PI"): "getCapabilities getStatus getVersionString getType getSupportedExtensions"
+    " getNumberOfCacheFilesNeeded",
+    ("IDevice", "PC"): "getSupportedOperations prepareModel prepareModelFromCache prepareModelWithConfig allocate",
+    ("IPreparedModel", "PE"): "execute executeSynchronously executeFenced executeSynchronouslyWithConfig"
+    " executeFencedWithConfig configureExecutionBurst createReusableExecution",
+    ("IBurst", "PE"): "executeSynchronously executeSynchronouslyWithConfig releaseMemoryResource",
+    ("IExecution", "PE"): "executeSynchronously executeFenced",
+    ("IFencedExecutionCallback", "PE"): "getExecutionInfo",
 }
 _CALLS = {
-    (interface, method): phase
-    for interface, phases in _METHODS.items()
-    for phase, methods in phases.items()
-    for method in methods
+    (interface.encode(), method.encode()): phase
+    for (interface, phase), methods in _METHODS.items()
+    for method in methods.split()
 }
 _ROLES = {
     ("LA", "PO"): Role.RUN,

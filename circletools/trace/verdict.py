@@ -11,6 +11,8 @@ from circletools.trace.marks import Mark, Side
 from circletools.trace.sources import FaultKind, Trace
 from circletools.trace.timeline import APP_PHASES, Runs
 
+WHOLE_TRACE = -1
+
 
 @dataclass(slots=True)
 class Seen:
@@ -65,18 +67,18 @@ def judge(
 def _judge_processes(collector: Collector, seen: Seen) -> None:
     layers = set().union(*seen.layers.values())
     if not layers:
-        collector.add("T001", 0, KINDS["T001"].meaning)
+        collector.add("T001", WHOLE_TRACE, KINDS["T001"].meaning)
     if "LR" not in layers:
         collector.drop("T021", "LA")  # what the runtime would be between cannot be nested otherwise
         if "LA" in layers:
-            collector.add("T002", 0, KINDS["T002"].meaning)
+            collector.add("T002", WHOLE_TRACE, KINDS["T002"].meaning)
     clients = [process for process, found in seen.layers.items() if process not in seen.drivers and "LR" in found]
     clients = clients or [process for process, found in seen.layers.items() if "LA" in found]
     if len(clients) > 1:
         shown = ", ".join(str(process) for process in sorted(clients)[:10])
-        collector.add("T041", 0, f"{len(clients)} client processes: {shown}")
+        collector.add("T041", WHOLE_TRACE, f"{len(clients)} client processes: {shown}")
     if seen.calls and not seen.drivers:
-        collector.add("T050", 0, KINDS["T050"].meaning)
+        collector.add("T050", WHOLE_TRACE, KINDS["T050"].meaning)
 
 
 def _judge_scopes(collector: Collector, seen: Seen, runs: Runs, machine: Machine, tids: list[int]) -> None:

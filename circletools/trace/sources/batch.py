@@ -15,6 +15,8 @@ END: Literal["E"] = "E"
 NO_PROCESS = -1
 _MOST_FAULTS = 1000
 LATEST_NS = 1 << 62
+TRACK_NAME = b"NN marks"
+"""The name of the tracks in Perfetto exports whose slices are begins and ends of marks."""
 
 
 class Event(NamedTuple):
@@ -71,14 +73,12 @@ class Trace:
     """A trace that can be read, more than once.
 
     `processes` maps threads to their processes and `thread_names` to their names, as far as the trace has been read;
-    `faults` holds the first thousand of each kind, `fault_counts` all. `ordered` says that the times of the events
-    do not decrease, unless the trace is broken.
+    `faults` holds the first thousand of each kind, `fault_counts` all.
     """
 
     name: str
     encoding: str
-    place_kind: Literal["line", "byte"]
-    ordered: bool
+    place_kind: Literal["line", "byte", "event"]
     read: Callable[[Trace], Iterator[Batch]]
     processes: dict[int, int] = field(default_factory=dict)
     thread_names: dict[int, str] = field(default_factory=dict)
@@ -92,8 +92,10 @@ class Trace:
         return self.read(self)
 
     def place(self, where: int) -> str:
-        """Return `name:line` or `name: byte offset`."""
-        return f"{self.name}:{where}" if self.place_kind == "line" else f"{self.name}: byte {where}"
+        """Return `name:line`, or `name: byte offset` and the like; the name alone for the whole trace (-1)."""
+        if where < 0:
+            return self.name
+        return f"{self.name}:{where}" if self.place_kind == "line" else f"{self.name}: {self.place_kind} {where}"
 
     def fault(self, kind: FaultKind, where: int, text: bytes) -> None:
         """Note a fault."""

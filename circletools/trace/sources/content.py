@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 
 from circletools.errors import InvalidInputError
 
+EXPECTED = "expected systrace HTML, ftrace text, atrace -z, a Perfetto trace, or an export of this program"
+
 PIECE_BYTES = 2 << 20
 _LONGEST_LINE = 8 << 20
 

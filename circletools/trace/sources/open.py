@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Literal
 
 from circletools.errors import InvalidInputError
 from circletools.model.files import open_source
-from circletools.trace.sources.batch import BEGIN, END, NO_PROCESS, Event, Trace
-from circletools.trace.sources.content import Pieces, head, inflated, pieces_of
+from circletools.trace.sources.batch import BEGIN, END, NO_PROCESS, Batch, Event, Trace
+from circletools.trace.sources.chrome import read_chrome
+from circletools.trace.sources.content import EXPECTED, Pieces, head, inflated, pieces_of
 from circletools.trace.sources.html import read_html
+from circletools.trace.sources.merge import merged
 from circletools.trace.sources.perfetto import read_perfetto
 from circletools.trace.sources.text import read_text
 
 _HEAD_BYTES = 4096
 _GZIP, _ZSTD, _ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
-_TEXT_CONTROLS = frozenset(b"\t\n\r\f\b\x1b")
+_Read = Callable[[Trace, Pieces], Iterator[Batch]]
 
 
 def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -> Trace:
@@ -35,18 +37,27 @@ def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -
             start = head(pieces, _HEAD_BYTES)
     if not start:
         raise InvalidInputError("the trace is empty", location=file.name, hint="did the recording end early?")
+    encoding, place_kind, read = _encoding(start, file.name)
+    said = f"{encoding} in {packing}" if packing else encoding
+    return Trace(file.name, said, place_kind, lambda trace: read(trace, pieces))
+
+
+def _encoding(start: bytes, name: str) -> tuple[str, Literal["line", "byte", "event"], _Read]:
     opening = start.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if opening[:1] == b"<" and not opening.startswith(b"<idle>") and not opening.startswith(b"<...>"):
-        return Trace(file.name, _said("systrace HTML", packing), "line", True, lambda trace: read_html(trace, pieces))
+    if opening[:1] == b"<" and not opening.startswith((b"<idle>", b"<...>")):
+        return "systrace HTML", "line", read_html
     if _is_perfetto(start):
-        return Trace(file.name, _said("Perfetto", packing), "byte", True, lambda trace: read_perfetto(trace, pieces))
-    _refuse(start, file.name)
-    return Trace(file.name, _said("ftrace text", packing), "line", True, lambda trace: read_text(trace, pieces))
+        return "Perfetto", "byte", read_perfetto
+    if opening[:1] in (b"{", b"["):
+        return "Chrome JSON", "event", read_chrome
+    if b"\0" in start:
+        raise InvalidInputError("it is no trace of a kind that is known", location=name, hint=EXPECTED)
+    return "ftrace text", "line", read_text
 
 
-def events(trace: Trace) -> Iterator[Event]:
-    """Yield the events of a trace one by one. Raises InvalidInputError."""
-    for batch in trace.batches():
+def events(trace: Trace, *, ordered: bool = True) -> Iterator[Event]:
+    """Yield the events of a trace one by one; unless it is `ordered`, sort them by time. Raises InvalidInputError."""
+    for batch in trace.batches() if ordered else merged(trace.batches()):
         columns = (batch.times.tolist(), batch.threads.tolist(), batch.texts.tolist(), batch.places.tolist())
         for t_ns, tid, text, where in zip(*columns, strict=True):
             tgid = trace.processes.get(tid, NO_PROCESS)
@@ -54,10 +65,6 @@ def events(trace: Trace) -> Iterator[Event]:
                 yield Event(t_ns, tid, tgid, END, b"", where)
             else:
                 yield Event(t_ns, tid, tgid, BEGIN, batch.names[text], where)
-
-
-def _said(encoding: str, packing: str) -> str:
-    return f"{encoding} in {packing}" if packing else encoding
 
 
 def _unpacked(pieces: Pieces, name: str) -> tuple[Pieces, str]:
@@ -96,12 +103,3 @@ def _is_zlib(start: bytes) -> bool:
 def _is_perfetto(start: bytes) -> bool:
     """Say whether it begins as a packet does, and is not text with an empty first line."""
     return start[0] == 0x0A and len(start) > 1 and any(byte < 32 and byte not in b"\t\n\r" for byte in start[1:])
-
-
-def _refuse(start: bytes, name: str) -> None:
-    """Raise InvalidInputError for what is surely no ftrace text."""
-    hint = "expected systrace HTML, ftrace text, atrace -z or a Perfetto trace"
-    if start[:1] in b"{[":
-        raise InvalidInputError("it is JSON, not a trace of the system", location=name, hint=hint)
-    if b"\0" in start:
-        raise InvalidInputError("it is no trace of a kind that is known", location=name, hint=hint)

@@ -19,6 +19,7 @@ from circletools.trace.sources.content import Pieces
 from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Numbers, read_names
 from circletools.trace.sources.packets import Field, packet_fields
+from circletools.trace.sources.tracks import TRACK_DESCRIPTOR, TRACK_EVENT, TrackEvents
 from circletools.trace.sources.wire import BrokenMessage, fields, varints
 
 _FTRACE_EVENTS, _PROCESS_TREE = 1, 2
@@ -36,7 +37,7 @@ def read_perfetto(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
 
 def _blocks(trace: Trace, pieces: Pieces, told: dict[int, int]) -> Iterator[Batch]:
     """Yield the events of many bundles at a time; fill `told` with the processes of threads that marks tell."""
-    block = _Block(trace)
+    block, tracks = _Block(trace), TrackEvents(trace)
     for field in packet_fields(trace, pieces):
         if field.number == _FTRACE_EVENTS:
             block.add_bundle(field)
@@ -45,8 +46,11 @@ def _blocks(trace: Trace, pieces: Pieces, told: dict[int, int]) -> Iterator[Batc
                 block = _Block(trace)
         elif field.number == _PROCESS_TREE:
             _note_processes(trace, field)
+        elif field.number in (TRACK_EVENT, TRACK_DESCRIPTOR):
+            tracks.add(field)
     if block.places:
         yield block.read(told)
+    yield from tracks.finish()
     for tid, process in told.items():
         trace.processes.setdefault(tid, process)
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from circletools.errors import InvalidInputError
 from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
-from circletools.trace.sources.content import Pieces, lines
+from circletools.trace.sources.content import EXPECTED, Pieces, lines
 from circletools.trace.sources.digits import beginning, ending, number, spread, word, words_at
 from circletools.trace.sources.names import Numbers, read_names
 
@@ -61,7 +61,7 @@ def read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterat
         raise InvalidInputError(
             "no line of it is an ftrace line",
             location=trace.name,
-            hint="expected systrace HTML, ftrace text, atrace -z or a Perfetto trace",
+            hint=EXPECTED,
         )
 
 

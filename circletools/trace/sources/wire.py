@@ -75,3 +75,23 @@ def varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]
         end[more] += 1
         more = more[byte >= 0x80]
     return value, end
+
+
+def number_bytes(value: int) -> bytes:
+    """Return a number as a varint."""
+    found = bytearray()
+    while value >= 0x80:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def field_number(number: int, value: int) -> bytes:
+    """Return a field that holds a number."""
+    return number_bytes(number << 3) + number_bytes(value)
+
+
+def field_bytes(number: int, content: bytes) -> bytes:
+    """Return a field that holds a string or a message."""
+    return number_bytes(number << 3 | 2) + number_bytes(len(content)) + content
