@@ -131,17 +131,26 @@ def trace_compare(
     ] = None,
     json: Json = False,
     strict: Strict = False,
+    operators: Annotated[
+        bool, typer.Option("--operators", help="Compare operators, in traces that `attribute` reads.")
+    ] = False,
 ) -> None:
-    """Show what became faster or slower from trace A to trace B.
+    """Show what became faster or slower from trace A to trace B: layers and phases, or operators.
 
     Exit status 1 when something is slower by more than the threshold, and surely so where there are executions
     enough to tell.
     """
+    from circletools.report.operator_comparison import (  # noqa: PLC0415
+        compare_operators,
+        operators_csv,
+        operators_text,
+    )
     from circletools.report.trace_comparison import (  # noqa: PLC0415
         compare_traces,
         comparison_csv,
         comparison_text,
     )
+    from circletools.trace.operators import read_operator_trace  # noqa: PLC0415
 
     from .terminal import show, show_json, show_text  # noqa: PLC0415
 
@@ -151,15 +160,21 @@ def trace_compare(
         raise UsageError("only one of the traces can be standard input")
     if output_format is Format.MARKDOWN:
         raise UsageError("trace-compare writes text, json and csv")
-    first, second = (_analysed(source, per_execution=True, strict=strict) for source in (before, after))
-    document = compare_traces(first, second, threshold)
+    diagnostics: list[Diagnostic] = []
+    if operators:
+        times = [read_operator_trace(source) for source in (before, after)]
+        document = compare_operators(times[0], times[1], threshold)
+    else:
+        first, second = (_analysed(source, per_execution=True, strict=strict) for source in (before, after))
+        document = compare_traces(first, second, threshold)
+        diagnostics = first.diagnostics + second.diagnostics
     if json or output_format is Format.JSON:
         show_json(document)
     elif output_format is Format.CSV:
-        show_text(comparison_csv(document))
+        show_text((operators_csv if operators else comparison_csv)(document))
     else:
-        show(comparison_text(document))
-    failed = _complain(first.diagnostics + second.diagnostics)
+        show((operators_text if operators else comparison_text)(document))
+    failed = _complain(diagnostics)
     if failed or document["regressed"]:
         raise typer.Exit(1)
 

@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from circletools.model import open_model
 from circletools.origin import Origins
 from circletools.report.attribution import Attribution, attribute
 from circletools.report.attribution_output import attribution_csv, attribution_json, attribution_text
+from circletools.report.operator_comparison import compare_operators
 from circletools.report.sharing import modules_of, split
 from circletools.trace.operators import OperatorRun, OperatorTrace, read_operator_trace, without_first
 from circletools.trace.operators_names import agrees
@@ -41,6 +43,7 @@ from tests.test_operators import IN_ONERT, LITERT_MODELS, mutations
 
 TOOL = Path(sys.executable).with_name("circletool")
 MLP = bytes_of("circle/mlp")  # FULLY_CONNECTED, FULLY_CONNECTED, SOFTMAX
+IF_TRACE, IF_MODEL = TRACES / "onert_if_cond.chrome.json", path_of("circle/if_cond")
 CODES = ("FullyConnected", "FullyConnected", "Softmax")
 
 
@@ -363,14 +366,97 @@ def test_any_trace_gives_an_attribution_or_one_error(name: str, data: st.DataObj
     attribution_csv(found)
 
 
+# --- two traces ---------------------------------------------------------------------------------------------
+
+
+def changed(trace: OperatorTrace, operator: int, factor: float) -> OperatorTrace:
+    """Return a trace in which one operator takes `factor` times as long."""
+    runs = tuple(
+        run._replace(duration_ns=round(run.duration_ns * factor)) if run.operator == operator else run
+        for run in trace.runs
+    )
+    return replace(trace, runs=runs)
+
+
+STEADY = traced(*({0: 100 + step, 1: 1000 - step, 2: 5} for step in range(6)))
+
+
+def test_a_trace_is_as_fast_as_itself() -> None:
+    document = compare_operators(STEADY, STEADY, 0)
+    assert document["regressed"] is False
+    assert [(row["operator_index"], row["before_ns"], row["delta_ns"], row["ratio"]) for row in document["rows"]] == [
+        (None, 1105, 0, 1.0), (0, 102, 0, 1.0), (1, 998, 0, 1.0), (2, 5, 0, 1.0)
+    ]  # fmt: skip
+    assert all(row["low"] <= 1 <= row["high"] for row in document["rows"])
+
+
+@pytest.mark.parametrize(("factor", "threshold", "regressed"), [(1.5, 10, True), (1.5, 60, False), (0.5, 0, False)])
+def test_a_slower_operator(factor: float, threshold: float, regressed: bool) -> None:
+    document = compare_operators(STEADY, changed(STEADY, 0, factor), threshold)
+    assert document["regressed"] is regressed
+    whole, first, second, third = document["rows"]
+    assert first["regressed"] is regressed
+    assert first["low"] <= first["ratio"] <= first["high"]
+    assert first["ratio"] == pytest.approx(factor, abs=0.01)
+    assert whole["delta_ns"] == pytest.approx(102.5 * (factor - 1), abs=2)
+    assert (second["delta_ns"], third["delta_ns"]) == (0, 0)
+
+
+def test_few_executions_and_averages_have_no_bounds() -> None:
+    few = traced({0: 100}, {0: 300})
+    rows = compare_operators(few, few, 0)["rows"]
+    assert [(row["before_ns"], row["low"], row["high"]) for row in rows] == [(200, None, None)] * 2
+    calls = OperatorRun(0, 0, "IF", "", 0, 600, 0, calls=6)
+    called = OperatorRun(1, 0, "ADD", "", 0, 60, 0, calls=6)
+    averages = OperatorTrace("benchmark_model", (calls, called), 6, averaged=True)
+    rows = compare_operators(averages, averages, 0)["rows"]
+    assert [(row["name"], row["after_ns"], row["low"]) for row in rows] == [
+        ("all operators", 100, None), ("IF", 100, None), ("ADD", 10, None)
+    ]  # fmt: skip
+
+
+def test_what_only_one_trace_has() -> None:
+    document = compare_operators(traced({0: 100}), traced({0: 100, 1: 50}), 10)
+    assert [(row["operator_index"], row["ratio"], row["regressed"]) for row in document["rows"]] == [
+        (None, 1.5, True), (0, 1.0, False), (1, None, True)
+    ]  # fmt: skip
+    assert not compare_operators(traced({0: 100, 1: 50}), traced({0: 100}), 10)["regressed"]
+
+
+def test_the_comparison_of_a_called_subgraph() -> None:
+    trace = read_operator_trace(IF_TRACE)
+    whole, caller, called = compare_operators(trace, trace, 10)["rows"]
+    assert whole["before_ns"] == pytest.approx(caller["before_ns"] + called["before_ns"], abs=1)
+
+
+def test_trace_compare_operators(tmp_path: Path) -> None:
+    times = {"before": 10, "after": 30}
+    before, after = (tmp_path / f"{name}.json" for name in times)
+    for path in (before, after):
+        events = [("@0 Softmax", "B", 100), ("@0 Softmax", "E", 100 + times[path.stem])]
+        shown(tmp_path, *events).rename(path)
+    compared = (before, after, "--operators")
+    status, out, err = run(*compared, command="trace-compare")
+    assert (status, err) == (1, "")
+    assert out.splitlines()[-1].split() == ["0", "Softmax", "0.010", "0.030", "0.020", "3.000", "-", "-", "slower"]
+    status, out, _ = run(*compared, "--json", "--threshold", "300", command="trace-compare")
+    document = json.loads(out)
+    assert (status, document["regressed"], document["schema_version"]) == (0, False, 1)
+    _, out, _ = run(*compared, "--format", "csv", command="trace-compare")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [(row["name"], row["delta_ns"], row["regressed"]) for row in rows] == [
+        ("all operators", "20000", "True"), ("Softmax", "20000", "True")
+    ]  # fmt: skip
+    status, _, err = run(before, IF_MODEL, "--operators", command="trace-compare")
+    assert (status, err.startswith(f"error: {IF_MODEL}: ")) == (3, True)
+
+
 # --- the command --------------------------------------------------------------------------------------------
 
-IF_TRACE, IF_MODEL = TRACES / "onert_if_cond.chrome.json", path_of("circle/if_cond")
 
-
-def run(*args: str | Path, stdin: bytes = b"") -> tuple[int, str, str]:
-    """Run `circletool attribute`."""
-    done = subprocess.run([TOOL, "attribute", *args], input=stdin, capture_output=True, check=False, timeout=60)
+def run(*args: str | Path, stdin: bytes = b"", command: str = "attribute") -> tuple[int, str, str]:
+    """Run `circletool attribute`, or another command."""
+    done = subprocess.run([TOOL, command, *args], input=stdin, capture_output=True, check=False, timeout=60)
     assert b"Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 

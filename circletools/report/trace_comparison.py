@@ -40,7 +40,7 @@ def compare_traces(before: Analysis, after: Analysis, threshold_percent: float) 
         if row["layer"]:
             totals[row["unit"]] = totals.get(row["unit"], 0) + row["before_ns"]
     for row in rows:
-        row["regressed"] = _regressed(row, limit, totals.get(row["unit"], 0))
+        row["regressed"] = has_regressed(row, limit, totals.get(row["unit"], 0))
     return {
         "schema_version": SCHEMA_VERSION,
         "before": _said(before),
@@ -55,7 +55,8 @@ def _said(analysis: Analysis) -> Document:
     return {"name": analysis.name, "runs": len(analysis.runs), "executions": len(analysis.executions)}
 
 
-def _regressed(row: Document, limit: float, total: float) -> bool:
+def has_regressed(row: Document, limit: float, total: float) -> bool:
+    """Say whether a row is slower by more than `limit`, surely so if it has bounds; `total` is all time before."""
     if not row["before_ns"]:
         return bool(row["after_ns"] > limit * total)
     return bool(row["ratio"] > 1 + limit and (row["low"] is None or row["low"] > 1))
@@ -97,7 +98,7 @@ def _execution_rows(before: Analysis, after: Analysis) -> list[Document]:
     rows = []
     for bucket in sorted(samples[0].keys() | samples[1].keys()):
         first, second = (one.get(bucket, np.zeros(count)) for one, count in zip(samples, counts, strict=True))
-        bounds = _bounds(first, second) if min(counts) >= FEWEST else None
+        bounds = ratio_bounds(first, second) if min(counts) >= FEWEST else None
         rows.append(_row(bucket, "execution", float(first.mean()), float(second.mean()), bounds))
     return rows
 
@@ -113,7 +114,7 @@ def _samples(analysis: Analysis) -> _Samples:
     return found
 
 
-def _bounds(before: npt.NDArray[np.float64], after: npt.NDArray[np.float64]) -> tuple[float, float] | None:
+def ratio_bounds(before: npt.NDArray[np.float64], after: npt.NDArray[np.float64]) -> tuple[float, float] | None:
     """Return the middle 95 % of the ratios of resampled means."""
     draw = np.random.default_rng(0)
     means: list[Any] = []
