@@ -133,6 +133,31 @@ def test_executions_are_runs_of_the_main_subgraph_of_each_session() -> None:
     }  # fmt: skip
 
 
+def test_executions_within_one_microsecond() -> None:
+    events = []
+    for number in range(3):
+        events += [event("$0 subg", "B", "5", MAIN), event(f"@{number} Add", "B", "5")]
+        events += [event(f"@{number} Add", "E", "5"), event("$0 subg", "E", "5", MAIN)]
+    trace = read_operator_trace(chrome(*events))
+    assert [(run.operator, run.execution) for run in trace.runs] == [(0, 0), (1, 1), (2, 2)]
+    assert trace.executions == 3
+
+
+def test_a_session_without_a_run_of_its_main_subgraph() -> None:
+    other = "$1 sess, $1 subg, cpu"
+    events = [event("$0 subg", phase, "1", MAIN) for phase in "BE"]
+    events += [event("@0 Add", phase, "2", other) for phase in "BE"]
+    trace = read_operator_trace(chrome(*events))
+    assert ([run.execution for run in trace.runs], trace.executions) == ([1], 2)
+
+
+def test_a_trace_that_was_cut_within_an_execution() -> None:
+    events = [event("$0 subg", "B", "1", MAIN), event("@0 Add", "B", "2"), event("@0 Add", "E", "3")]
+    events += [event("$0 subg", "E", "4", MAIN), event("$0 subg", "B", "5", MAIN)]
+    trace = read_operator_trace(chrome(*events, event("@0 Add", "B", "6"), event("@0 Add", "E", "7")))
+    assert ([run.execution for run in trace.runs], trace.executions, trace.incomplete) == ([0, 1], 2, 1)
+
+
 def test_begins_and_ends_without_the_other_are_counted() -> None:
     data = chrome(
         event("@0 Add", "E", "1"), event("@0 Add", "B", "2"), event("@0 Add", "E", "5"), event("@1 A", "B", "6")

@@ -44,10 +44,13 @@ class _Track(NamedTuple):
 
 
 class _Span(NamedTuple):
+    """A begin with its end; `begun` is how many runs of the session's main subgraph began before it in the file."""
+
     name: str
     track: _Track
     start_ns: int
     end_ns: int
+    begun: int
 
 
 def is_table(head: bytes) -> bool:
@@ -57,29 +60,30 @@ def is_table(head: bytes) -> bool:
 
 def parse(data: bytes) -> OperatorTrace:
     """Read the trace. Raises InvalidInputError."""
-    spans, incomplete = _spans(_load(data))
+    spans, begins, incomplete = _spans(_load(data))
     if len({span.track.model for span in spans}) > 1:
         raise InvalidInputError("the trace is of a package with several models", hint="trace one model at a time")
-    begins = _begins_of_executions(spans)
     first = {}
     executions = 0
     for session, starts in sorted(begins.items()):
         first[session] = executions
-        executions += len(starts)
+        executions += max(1, len(starts))
+        starts.sort()
     runs = []
     for span in spans:
         match = _OPERATOR.fullmatch(span.name)
         subgraph, session, backend = span.track.subgraph, span.track.session, span.track.backend
         if match is None or backend is None:
             continue
-        within = bisect_right(begins.get(session, []), span.start_ns) - 1
-        execution = max(0, first.get(session, 0) + within)
+        # The main subgraph's own events are in order, and an inference may take less than a microsecond.
+        begun = span.begun if subgraph == 0 else bisect_right(begins.get(session, []), span.start_ns)
+        execution = first.get(session, 0) + max(0, begun - 1)
         duration = span.end_ns - span.start_ns
         run = OperatorRun(subgraph, int(match[1]), match[2], backend, span.start_ns, duration, execution, session)
         runs.append(run)
     if not runs:
         raise nothing_found("the JSON document has no pair of onert's operator events (`@0 Conv2D`)")
-    return OperatorTrace("onert", tuple(runs), max(1, executions), incomplete=incomplete)
+    return OperatorTrace("onert", tuple(runs), executions, incomplete=incomplete)
 
 
 def _load(data: bytes) -> list[_Event]:
@@ -109,11 +113,15 @@ def _load(data: bytes) -> list[_Event]:
     return events
 
 
-def _spans(events: list[_Event]) -> tuple[list[_Span], int]:
-    """Pair begins and ends of equal track and name; return the pairs, and how many events have no partner."""
+def _spans(events: list[_Event]) -> tuple[list[_Span], dict[int, list[int]], int]:
+    """Pair begins and ends of equal track and name.
+
+    Return the pairs, when the main subgraph began to run (by session), and how many events have no partner.
+    """
     tracks: dict[str, _Track | None] = {}
-    open_begins: dict[tuple[str, str], list[int]] = {}
+    open_begins: dict[tuple[str, str], list[tuple[int, int]]] = {}
     spans: list[_Span] = []
+    inferences: dict[int, list[int]] = {}
     unmatched = 0
     for event in events:
         if event.track not in tracks:
@@ -124,15 +132,18 @@ def _spans(events: list[_Event]) -> tuple[list[_Span], int]:
         begins = open_begins.setdefault((event.track, event.name), [])
         time = _nanoseconds(event.time)
         if event.phase == "B":
-            begins.append(time)
+            begun = inferences.setdefault(track.session, [])
+            if track.backend is None and track.subgraph == 0:
+                begun.append(time)
+            begins.append((time, len(begun)))
         elif not begins:
             unmatched += 1
         else:
-            start = begins.pop()
+            start, before = begins.pop()
             if time < start:
                 raise InvalidInputError(f"{event.name!r} ends at {event.time} us, before it begins")
-            spans.append(_Span(event.name, track, start, time))
-    return spans, unmatched + sum(len(begins) for begins in open_begins.values())
+            spans.append(_Span(event.name, track, start, time, before))
+    return spans, inferences, unmatched + sum(len(begins) for begins in open_begins.values())
 
 
 def _track(text: str) -> _Track | None:
@@ -145,14 +156,3 @@ def _nanoseconds(text: str) -> int:
     if match is None:
         raise InvalidInputError(f"{text[:40]!r} is no time in microseconds")
     return int(match[1]) * 1000 + int((match[2] or "").ljust(3, "0")[:3])
-
-
-def _begins_of_executions(spans: list[_Span]) -> dict[int, list[int]]:
-    """Return by session when the main subgraph began to run, in order of time."""
-    begins: dict[int, list[int]] = {}
-    for span in spans:
-        if span.track.backend is None and span.track.subgraph == 0:
-            begins.setdefault(span.track.session, []).append(span.start_ns)
-    for starts in begins.values():
-        starts.sort()
-    return begins
