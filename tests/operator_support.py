@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,13 +48,14 @@ def onert_traces(model: Path, runs: int, folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def litert_events(model: Path, runs: int, kernels: int = 2) -> list[Event]:
+def litert_events(model: Path, runs: int, kernels: int = 2) -> tuple[Event, ...]:
     """Run a model in LiteRT; return what it recorded. Kernels 2 are the built-in ones, 0 leaves it to XNNPACK."""
     return litert_record(model, runs, kernels)[0]
 
 
-def litert_record(model: Path, runs: int, kernels: int = 2) -> tuple[list[Event], bytes]:
-    """Run a model in LiteRT; return the events, and its own summary of them."""
+@cache
+def litert_record(model: Path, runs: int, kernels: int = 2) -> tuple[tuple[Event, ...], bytes]:
+    """Run a model in LiteRT; return the events, and its own summary of them. Runs once for equal arguments."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.oracles.litert_events", str(model), str(runs), str(kernels)],
         cwd=ROOT,
@@ -62,7 +64,7 @@ def litert_record(model: Path, runs: int, kernels: int = 2) -> tuple[list[Event]
         timeout=60,
     )
     document = json.loads(done.stdout)
-    return [Event(*event) for event in document["events"]], document["summary"].encode()
+    return tuple(Event(*event) for event in document["events"]), document["summary"].encode()
 
 
 def as_atrace(events: Iterable[Event]) -> bytes:

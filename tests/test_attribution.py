@@ -109,8 +109,8 @@ def test_every_operator_that_onert_ran_has_its_origins(model: Path, tmp_path: Pa
 @pytest.mark.parametrize("name", LITERT_MODELS)
 @pytest.mark.parametrize("report", [False, True], ids=["marks", "report"])
 def test_every_operator_that_litert_ran_has_its_origins(name: str, report: bool) -> None:
-    events = litert_events(path_of(f"tflite/{name}"), 2)
-    trace = read_operator_trace(as_report(as_rows(events), 2) if report else as_atrace(events))
+    events = litert_events(path_of(f"tflite/{name}"), 3)
+    trace = read_operator_trace(as_report(as_rows(events), 3) if report else as_atrace(events))
     found = joined(bytes_of(f"tflite/{name}"), trace)
     operators, by_source, by_module, added = totals(found)
     assert operators == by_source == by_module
@@ -135,7 +135,7 @@ def test_summaries_that_tell_no_subgraphs() -> None:
 
 def test_what_a_delegate_ran_is_listed_apart() -> None:
     path = path_of("tflite/cnn_int8")
-    trace = read_operator_trace(as_report(as_rows(litert_events(path, 2, 0)), 2))
+    trace = read_operator_trace(as_report(as_rows(litert_events(path, 3, 0)), 3))
     found = joined(path.read_bytes(), trace)
     with_time = [row.code for row in found.operators if row.time is not None]
     assert with_time == ["SOFTMAX"]  # XNNPACK does not take it where it is quantized
