@@ -10,16 +10,10 @@ import typer
 
 from circletools.errors import UsageError
 
+from .parameters import Format
+
 if TYPE_CHECKING:
     from circletools.report.attribution import Attribution
-
-
-class Format(StrEnum):
-    """How to write the tables."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
 
 
 class By(StrEnum):
