@@ -25,7 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: half the start-up time, and the same in every terminal
     pretty_exceptions_enable=False,
 )
-for module in (origins, outputs, rewriting, inspecting, attribution, traces):
+for module in (origins, outputs, rewriting, inspecting, traces, attribution):
     module.register(app)
 
 
