@@ -133,6 +133,17 @@ def test_summaries_that_tell_no_subgraphs() -> None:
         joined(bytes_of("circle/if_cond"), OperatorTrace("benchmark_model", (same,), 1, averaged=True))
 
 
+def test_what_a_composite_stands_for_is_inserted() -> None:
+    """LiteRT runs the operators of the composite's subgraph in its place, as operators of the main subgraph."""
+    path = path_of("tflite/composite")
+    trace = read_operator_trace(as_atrace(litert_events(path, 3)))
+    found = joined(path.read_bytes(), trace)
+    assert found.operators[0].code == "STABLEHLO_COMPOSITE"
+    assert found.added
+    assert {row.kind for row in found.added} == {"inserted"}
+    assert found.total_ns == sum(run.duration_ns for run in trace.runs)
+
+
 def test_what_a_delegate_ran_is_listed_apart() -> None:
     path = path_of("tflite/cnn_int8")
     trace = read_operator_trace(as_report(as_rows(litert_events(path, 3, 0)), 3))
