@@ -61,7 +61,7 @@ def workload(lines: int, seed: int = 0, per_run: int = 40) -> Iterator[Event]:
 
 def _run(clock: _Clock, number: int, executions: int) -> Iterator[Event]:
     at = clock.at
-    yield at(MAIN, f"[NN_LA_PO]model_{number}")
+    yield at(MAIN, f"[NN_LA_PO]model_{number % 4}")
     yield from _scope(
         clock, MAIN, "[NN_LA_PP]prepare", "[NN_LR_PP]ANeuralNetworksModel_addOperand", "[NN_LU_PU]check"
     )
@@ -161,7 +161,8 @@ def _message(field: int, content: bytes) -> bytes:
 
 
 def encoded(events: Iterable[Event], ending: str) -> bytes:
-    """Return a trace in the encoding of an ending."""
+    """Return a trace in the encoding of an ending, such as `.ftrace.gz`."""
+    ending = f".{ending.lstrip('.')}"
     if ending.endswith(".gz"):
         return gzip.compress(encoded(events, ending.removesuffix(".gz")), 6, mtime=0)
     if ending.endswith(".pftrace"):

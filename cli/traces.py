@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -79,15 +79,18 @@ def trace_stats(
     if json and output_format not in (None, Format.JSON):
         raise UsageError(f"--json and --format {output_format} exclude each other")
     analysis = _analysed(source, per_execution=per_execution, strict=strict)
-    document = trace_json(analysis, per_execution=per_execution)
+    chosen: Literal["bucket", "function"] | None = "function" if by is By.FUNCTION else "bucket"
+    if by is None and output_format is not Format.CSV:
+        chosen = None
+    document = trace_json(analysis, chosen, per_execution=per_execution)
     if json or output_format is Format.JSON:
         show_json(document)
     elif output_format is Format.CSV:
-        show_text(trace_csv(document, (by or By.BUCKET).value, per_execution=per_execution))
+        show_text(trace_csv(document, chosen or "bucket", per_execution=per_execution))
     elif output_format is Format.MARKDOWN:
-        show(trace_markdown(document, None if by is None else by.value))
+        show(trace_markdown(document, chosen))
     else:
-        show(trace_text(document, None if by is None else by.value))
+        show(trace_text(document, chosen))
     if _complain(analysis.diagnostics):
         raise typer.Exit(1)
 

@@ -348,7 +348,7 @@ def test_times_that_cannot_be_true() -> None:
 
 
 def _execution(start: int, end: int) -> Execution:
-    return Execution(1, 1, 1, "asynchronous", start, 0, 0, end_ns=end)
+    return Execution(1, 1, 1, "asynchronous", start, 0, 0, end)
 
 
 def test_summaries() -> None:

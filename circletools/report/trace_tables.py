@@ -5,12 +5,10 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
-from typing import Literal
 
-from circletools.report.traces import WHOLE, Document
+from circletools.report.traces import WHOLE, By, Document
 from circletools.trace.marks import LAYER_NAMES, LAYERS, PHASE_NAMES
 
-By = Literal["bucket", "function"]
 TOP_FUNCTIONS = 15
 
 _COLUMNS = ("PI", "PP", "PC", "PIO", "PTR", "PCO", "PR", "PE", "PT", "PWU", "PBM", "PO")
@@ -26,14 +24,13 @@ def milliseconds(time_ns: int) -> str:
 
 def _blocks(document: Document, by: By | None) -> Iterator[tuple[str, list[_Row]]]:
     """Yield titles and tables; the first row of a table is its head."""
-    if by != "function":
-        for run in document["runs"]:
-            yield from _run_blocks(run)
-        yield from _driver_block(document)
-        yield from _execution_block(document)
-    functions = document["functions"]
+    for run in document.get("runs", ()):
+        yield from _run_blocks(run)
+    yield from _driver_block(document)
+    yield from _execution_block(document)
+    functions = document.get("functions", [])
     shown = functions if by == "function" else functions[:TOP_FUNCTIONS]
-    if by != "bucket" and shown:
+    if shown:
         more = (
             f", the {len(shown)} with the most self time of {len(functions)}" if len(shown) < len(functions) else ""
         )
@@ -100,7 +97,7 @@ def _bucket_rows(part: Document) -> list[_Row]:
 
 
 def _driver_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
-    rows = [[one["by"], *_summary_cells(one)] for one in document["driver_executions"]]
+    rows = [[one["by"], *_summary_cells(one)] for one in document.get("driver_executions", ())]
     if rows:
         yield "executions in the driver, in ms", [["by", "n", "total", "min", "median", "p90", "max"], *rows]
 

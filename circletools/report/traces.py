@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from circletools.report import SCHEMA_VERSION
 from circletools.trace.analysis import Analysis
 from circletools.trace.executions import Execution, Spans
+from circletools.trace.functions import Function
 from circletools.trace.statistics import Table
 from circletools.trace.timeline import APP_PHASES, Run, run_of
 
@@ -16,14 +17,15 @@ WHOLE = "all"
 """The tables of a whole run, beside those of its application phases."""
 
 Document = dict[str, Any]
+By = Literal["bucket", "function"]
 
 
-def trace_json(analysis: Analysis, *, per_execution: bool = False) -> Document:
-    """Return the JSON document of `trace-stats`."""
+def trace_json(analysis: Analysis, by: By | None = None, *, per_execution: bool = False) -> Document:
+    """Return the JSON document of `trace-stats`; `by` leaves out the functions, or all but them."""
     whole = Table()
     for table in analysis.tables.values():
         whole.add(table)
-    return {
+    document: Document = {
         "schema_version": SCHEMA_VERSION,
         "trace": {
             "name": analysis.name,
@@ -31,40 +33,46 @@ def trace_json(analysis: Analysis, *, per_execution: bool = False) -> Document:
             "events": analysis.events,
             "covered_ns": whole.covered_ns,
         },
-        "runs": _runs_json(analysis),
-        "driver_executions": [
-            {"by": by, **summary(spans.ends[at] - spans.starts[at] for at in range(len(spans.starts)))}
-            for by, spans in _driver_spans(analysis)
-        ],
-        "functions": [
-            {
-                "layer": function.layer,
-                "phase": function.phase,
-                "name": function.name,
-                "calls": function.calls,
-                "self_ns": function.own_ns,
-                "inclusive_ns": function.inclusive_ns,
-            }
-            for function in analysis.functions
-        ],
-        "diagnostics": [
-            {
-                "code": diagnostic.code,
-                "severity": diagnostic.severity,
-                "location": diagnostic.location,
-                "message": diagnostic.message,
-                "count": diagnostic.count,
-                "hint": diagnostic.hint,
-            }
-            for diagnostic in analysis.diagnostics
-        ],
-    } | ({"executions": _executions_json(analysis)} if per_execution else {})
+    }
+    if by != "function":
+        document["runs"] = _runs_json(analysis)
+        document["driver_executions"] = [
+            {"by": way, **summary(end - start for start, end in zip(spans.starts, spans.ends, strict=True))}
+            for way, spans in _driver_spans(analysis)
+        ]
+        if per_execution:
+            document["executions"] = _executions_json(analysis)
+    if by != "bucket":
+        document["functions"] = [_function_json(function) for function in analysis.functions]
+    document["diagnostics"] = [
+        {
+            "code": diagnostic.code,
+            "severity": diagnostic.severity,
+            "location": diagnostic.location,
+            "message": diagnostic.message,
+            "count": diagnostic.count,
+            "hint": diagnostic.hint,
+        }
+        for diagnostic in analysis.diagnostics
+    ]
+    return document
+
+
+def _function_json(function: Function) -> Document:
+    return {
+        "layer": function.layer,
+        "phase": function.phase,
+        "name": function.name,
+        "calls": function.calls,
+        "self_ns": function.own_ns,
+        "inclusive_ns": function.inclusive_ns,
+    }
 
 
 def _driver_spans(analysis: Analysis) -> list[tuple[str, Spans]]:
     driver = analysis.driver
     ways = (("server calls", driver.calls), ("marks", driver.marks), ("requests and callbacks", driver.callbacks))
-    return [(by, spans) for by, spans in ways if spans.starts]
+    return [(way, spans) for way, spans in ways if spans.starts]
 
 
 def _runs_json(analysis: Analysis) -> list[Document]:
@@ -73,23 +81,23 @@ def _runs_json(analysis: Analysis) -> list[Document]:
     for segment, table in sorted(analysis.tables.items()):
         index, phase = run_of(segment)
         by_run[index][phase] = table
-    executions: dict[int, list[Execution]] = defaultdict(list)
+    executions: dict[int, dict[str, list[Execution]]] = defaultdict(lambda: defaultdict(list))
     for execution in analysis.executions:
-        executions[run_of(execution.segment)[0]].append(execution)
+        index, phase = run_of(execution.segment)
+        executions[index][phase].append(execution)
+        executions[index][WHOLE].append(execution)
     outside = [None] if -1 in by_run or -1 in executions else []
     return [_run_json(run, by_run, executions) for run in [*outside, *analysis.runs]]
 
 
 def _run_json(
-    run: Run | None, by_run: dict[int, dict[str, Table]], executions: dict[int, list[Execution]]
+    run: Run | None, by_run: dict[int, dict[str, Table]], executions: dict[int, dict[str, list[Execution]]]
 ) -> Document:
     index = -1 if run is None else run.index
     parts = by_run.get(index, {})
     whole = Table()
     for table in parts.values():
         whole.add(table)
-    mine = executions.get(index, [])
-    by_phase = {phase: [one for one in mine if run_of(one.segment)[1] == phase] for phase in APP_PHASES}
     several = len([1 for phase in APP_PHASES if phase in parts]) > 1
     shown = {WHOLE: whole} | (parts if several else {})
     return {
@@ -103,7 +111,7 @@ def _run_json(
                 "app_phase": phase,
                 "covered_ns": table.covered_ns,
                 "buckets": _buckets_json(table),
-                "executions": _some_executions_json(mine if phase == WHOLE else by_phase[phase]),
+                "executions": _some_executions_json(executions[index][phase]),
             }
             for phase, table in shown.items()
         ],

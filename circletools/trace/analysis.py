@@ -64,7 +64,7 @@ class _Known:
     """What only a whole pass over a trace can tell; the next pass knows it from its start."""
 
     drivers: set[int] = field(default_factory=set)
-    ignored: frozenset[tuple[int, int]] = frozenset()
+    ignored: frozenset[int] = frozenset()
     sort: bool = False
 
 
@@ -118,8 +118,7 @@ class _Pass:
             self._take(batch)
             self.events += len(batch)
             self.last_ns = int(batch.times[-1])
-        lost = {(execution.process, execution.ordinal) for execution in self.executions.unpaired()}
-        self.learnt.ignored |= {start for start in lost if start[1] >= 0}
+        self.learnt.ignored |= self.executions.unpaired()
         return not self._late and self.learnt.ignored == self.known.ignored
 
     def finish(self) -> Analysis:
@@ -231,29 +230,28 @@ class _Pass:
 
     def began(self, mark: Mark, t_ns: int, thread: int, where: int) -> None:
         """Take the begin of a mark that is more than time."""
-        process = self._processes[thread]
-        if mark.role in _APPLICATION:
-            self.runs.began(mark, t_ns, thread, process, where)
-        elif mark.role in _EXECUTION:
-            segment = self.runs.segment(process)
-            execution = self.executions.began(mark, t_ns, thread, process, segment, where)
-            if execution is not None:
+        process, role = self._processes[thread], mark.role
+        if role in _EXECUTION:
+            execution = self.executions.began(mark, t_ns, thread, process, self.runs.segment(process), where)
+            if execution is not None and self.per_execution:
                 self.in_flight.add(execution.number)
                 self._open_window(t_ns)
+        elif role in _APPLICATION:
+            self.runs.began(mark, t_ns, thread, process, where)
         else:
             self.driver.began(mark, t_ns, thread, process)
 
     def ended(self, mark: Mark, t_ns: int, thread: int, where: int) -> None:
         """Take the end of such a mark."""
-        process = self._processes[thread]
-        if mark.role in _APPLICATION:
-            self.runs.ended(mark, t_ns, thread, process)
-        elif mark.role in _EXECUTION:
+        process, role = self._processes[thread], mark.role
+        if role in _EXECUTION:
             execution = self.executions.ended(mark, t_ns, thread, process)
-            if execution is not None:
+            if execution is not None and self.per_execution:
                 self.in_flight.discard(execution.number)
                 self._open_window(t_ns)
-        elif mark.role is Role.NONE:
+        elif role in _APPLICATION:
+            self.runs.ended(mark, t_ns, thread, process)
+        elif role is Role.NONE:
             self.driver.ended(mark, t_ns, thread)
 
     def _open_window(self, t_ns: int) -> None:

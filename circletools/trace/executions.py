@@ -22,7 +22,7 @@ KINDS = {
 class Execution:
     """An execution. `segment` says in which run and application phase it began; `end_ns` is -1 while it runs.
 
-    `number` counts executions in the order of their begins, `ordinal` the asynchronous ones of their process.
+    `number` counts executions in the order of their begins.
     """
 
     number: int
@@ -32,7 +32,6 @@ class Execution:
     start_ns: int
     segment: int
     where: int
-    ordinal: int = -1
     end_ns: int = -1
 
     @property
@@ -55,16 +54,15 @@ class Spans:
 
 
 class Executions:
-    """Pairs starts with waits. `ignored` has the ordinals of starts, per process, that no wait will follow."""
+    """Pairs starts with waits. `ignored` has the numbers of starts that no wait will follow."""
 
-    def __init__(self, ignored: frozenset[tuple[int, int]], fly: Callable[[int, bool, int, int], None]) -> None:
+    def __init__(self, ignored: frozenset[int], fly: Callable[[int, bool, int, int], None]) -> None:
         self.all: list[Execution] = []
         self._count = 0
         self.lone_waits: list[int] = []
         self.ignored: list[Execution] = []
         self._ignored, self._fly = ignored, fly
         self._pending: dict[int, deque[Execution]] = {}
-        self._started: dict[int, int] = {}
         self._flying: dict[int, int] = {}
         self._open: dict[int, list[Execution | None]] = {}
 
@@ -81,8 +79,7 @@ class Executions:
         execution = Execution(self._count, process, thread, KINDS[mark.role], t_ns, segment, where)
         self._open.setdefault(thread, []).append(execution)
         if mark.role is Role.START:
-            execution.ordinal = self._started[process] = self._started.get(process, -1) + 1
-            if (process, execution.ordinal) in self._ignored:
+            if execution.number in self._ignored:
                 self.ignored.append(execution)
                 return None
             self._pending.setdefault(process, deque()).append(execution)
@@ -107,12 +104,12 @@ class Executions:
             self.all.append(execution)
         return execution
 
-    def unpaired(self) -> list[Execution]:
-        """Return the starts that have not been waited for."""
+    def unpaired(self) -> set[int]:
+        """Return the numbers of the starts whose waits have not ended."""
         left = [execution for pending in self._pending.values() for execution in pending]
         waiting = [execution for stack in self._open.values() for execution in stack if execution is not None]
-        starts = {id(execution): execution for execution in left + waiting if execution.end_ns < 0}
-        return sorted(starts.values(), key=lambda execution: execution.start_ns)
+        start = KINDS[Role.START]
+        return {one.number for one in left + waiting if one.kind == start and one.end_ns < 0}
 
 
 class DriverExecutions:

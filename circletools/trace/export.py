@@ -62,11 +62,9 @@ def _lanes(executions: list[Execution]) -> Iterator[tuple[_Lane, Execution]]:
         yield _Lane(execution.process, lane), execution
 
 
-def _marks() -> dict[bytes, Mark]:
-    return _Marks()
-
-
 class _Marks(dict[bytes, Mark]):
+    """Marks by their texts."""
+
     def __missing__(self, text: bytes) -> Mark:
         self[text] = mark = classify(text)
         return mark
@@ -78,7 +76,7 @@ def _title(mark: Mark, text: bytes) -> str:
 
 def chrome_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
     """Yield the pieces of a Chrome JSON document; its order is that of the slices on their threads."""
-    marks = _marks()
+    marks = _Marks()
     yield b'{"displayTimeUnit": "ns", "traceEvents": [\n'
     lines = [
         _line(ph="M", pid=trace.processes.get(tid, 0), tid=tid, name="thread_name", args={"name": name})

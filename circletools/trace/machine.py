@@ -41,7 +41,7 @@ class Path:
 
     `outside` is the context around the mark. `home` is the path whose function is charged when the mark is no
     counted one, and the caller of its function when it is. `live` is false for what adds no time, and for a mark
-    that a [SW] has ended.
+    that a [SW] has ended. `watched` marks are told to the watcher.
     """
 
     up: int
@@ -52,6 +52,7 @@ class Path:
     live: bool
     faults: tuple[str, ...] = ()
     children: dict[int, int] = field(default_factory=dict)
+    watched: bool = False
     ended: int = 0
     calls: int = 0
     own_ns: int = 0
@@ -141,7 +142,7 @@ class Machine:
         path = self.paths[number]
         self.states[thread] = path.up << 1 | state & 1
         self.places[thread].pop()
-        if _is_watched(path.mark):
+        if path.watched:
             self._watcher.ended(path.mark, t_ns, thread, where)
 
     def _enter(self, state: int, symbol: int, t_ns: int, thread: int, where: int) -> None:
@@ -154,7 +155,7 @@ class Machine:
             self._report(code, mark, number, thread, where)
         self.states[thread] = inner << 1 | state & 1
         self.places[thread].append(where)
-        if _is_watched(mark):
+        if path.watched:
             self._watcher.began(mark, t_ns, thread, where)
         elif not path.faults:
             self._into[state << 32 | symbol] = inner << 1 | state & 1
@@ -200,8 +201,8 @@ class Machine:
         number = len(self.paths)
         self.paths.append(path)
         self.context_numbers.append(path.context.number)
-        ups = (_SLOW, _SLOW) if _is_watched(path.mark) else (path.up << 1, path.up << 1 | 1)
-        self._up += ups
+        path.watched = _is_watched(path.mark)
+        self._up += (_SLOW, _SLOW) if path.watched else (path.up << 1, path.up << 1 | 1)
         return number
 
 
