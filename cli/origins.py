@@ -12,7 +12,7 @@ import typer
 
 from circletools.errors import InvalidInputError, UsageError
 
-from .parameters import Directory, InPlace, Input, Output
+from .parameters import Directory, Format, InPlace, Input, Output
 from .rewriting import rewrite
 
 if TYPE_CHECKING:
@@ -27,14 +27,6 @@ class Names(StrEnum):
     OUTPUT = "output"
     TENSOR_PREFIX = "tensor-prefix"
     DEBUG_METADATA = "debug-metadata"
-
-
-class Format(StrEnum):
-    """How to write a dump."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
 
 
 def register(app: typer.Typer) -> None:

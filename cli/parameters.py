@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,3 +18,11 @@ Output = Annotated[
 InPlace = Annotated[bool, typer.Option("--in-place", help="Write over IN.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory to write to.", show_default=False)]
+
+
+class Format(StrEnum):
+    """How to write what was found out."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from circletools.affinity.tables import SubgraphAffinity, decode_affinity
 from circletools.model.stamp import decode_stamp, make_stamp, operator_record
 from circletools.origin.read import decode_exact
 from circletools.origin.tables import decode_op_table, decode_source_table
+from circletools.report.attribution_output import CSV_COLUMNS
 from tests.affinity_support import ids
 
 ROOT = Path(__file__).parent.parent
@@ -96,6 +98,15 @@ def test_the_bytes_of_the_formats_are_what_they_are_said_to_be() -> None:
     assert decode_exact(exact, {2}) == {1: {0: {2}}}
     assert decode_stamp(stamp) == make_stamp([[operator_record("ADD", [b"sum"])]])
     assert decode_affinity(affinity) == {0: SubgraphAffinity(ids(1, 0), ids(0, 1))}
+
+
+def test_the_fields_of_attributions_are_explained() -> None:
+    text = (ROOT / "docs" / "trace.md").read_text(encoding="utf-8")
+    model, trace = ROOT / "testdata/tflite/custom_op.tflite", ROOT / "testdata/trace/benchmark_custom_op.csv"
+    document = json.loads(shell(f"circletool attribute {trace} --model {model} --json 2>/dev/null", ROOT))
+    rows = [row for value in document.values() if isinstance(value, list) for row in value]
+    fields = {*document, *(name for row in rows for name in row), *CSV_COLUMNS} - {"schema_version"}
+    assert [name for name in sorted(fields) if f"`{name}`" not in text] == []
 
 
 @pytest.mark.parametrize("language", ["json", "csv"])

@@ -41,7 +41,7 @@ def run(model: Path, seed: int, enter: Callable[[str], None]) -> Outcome:
         session.use_backends("cpu")
         stage = "prepare"
         enter(stage)
-        _fix_open_shapes(session)
+        fix_open_shapes(session)
         session.prepare()
         stage = "run"
         enter(stage)
@@ -55,7 +55,7 @@ def run(model: Path, seed: int, enter: Callable[[str], None]) -> Outcome:
     return outcome
 
 
-def _fix_open_shapes(session: Session) -> None:
+def fix_open_shapes(session: Session) -> None:
     """Give every open dimension the size 1, which is what converters write for LiteRT to start from."""
     for position in range(session.input_count()):
         info = session.input_info(position)
@@ -66,6 +66,13 @@ def _fix_open_shapes(session: Session) -> None:
 
 
 def _run_prepared(session: Session, seed: int) -> tuple[Value, ...]:
+    buffers = bind(session, seed)
+    session.run()
+    return tuple(_value(session, position, buffer) for position, buffer in enumerate(buffers))
+
+
+def bind(session: Session, seed: int) -> list[ctypes.Array[ctypes.c_char]]:
+    """Bind inputs, and outputs that are large enough; return the buffers of these."""
     for position in range(session.input_count()):
         info = session.input_info(position)
         value = make_input(seed, position, np.dtype(_DTYPES[info.dtype]), info.shape())
@@ -79,8 +86,7 @@ def _run_prepared(session: Session, seed: int) -> tuple[Value, ...]:
         size = _OPEN_OUTPUT_BYTES if is_open else max(known, _LEAST_OUTPUT_BYTES)
         buffers.append((ctypes.c_char * size).from_buffer(bytearray(_UNWRITTEN * size)))
         session.set_output(position, info.dtype, buffers[-1])
-    session.run()
-    return tuple(_value(session, position, buffer) for position, buffer in enumerate(buffers))
+    return buffers
 
 
 def _value(session: Session, position: int, buffer: ctypes.Array[ctypes.c_char]) -> Value:

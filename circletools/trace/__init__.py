@@ -1,0 +1,1 @@
+"""Where the time went: marks in traces of the system, by layer and phase."""

@@ -1,0 +1,182 @@
+"""What the text of a begin says: layer, phase, and what it stands for.
+
+    [SW]?[SUB]?[NN_<layer>_<phase>]detail      marks of NNAPI
+    HIDL::<interface>::<method>::<side>        calls of the HAL, from generated code
+    AIDL::<backend>::<interface>::<method>::<side>
+
+Which HAL methods there are is taken from the interfaces in hardware/interfaces/neuralnetworks of Android, versions
+1.0 to 1.3 and aidl.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import Enum
+
+LAYERS = ("LA", "LR", "LI", "LD", "LC")
+"""The layers whose time counts: application, runtime, IPC, driver, CPU."""
+
+UNCOUNTED = ("LU", "LO")
+"""Utility and other code adds no time."""
+
+PHASES = ("PO", "PWU", "PBM", "PI", "PP", "PC", "PE", "PIO", "PTR", "PCO", "PR", "PT")
+"""Overall, warm-up, benchmark; initialisation, preparation, compilation, execution and its parts, termination."""
+
+SUBPHASES = ("PIO", "PTR", "PCO", "PR")
+UNSPECIFIED = "PU"
+
+LAYER_NAMES = dict(zip(LAYERS, ("Application", "Runtime", "IPC", "Driver", "CPU"), strict=True))
+PHASE_NAMES = {
+    "PO": "Overall",
+    "PWU": "Warm-up",
+    "PBM": "Benchmark",
+    "PI": "Initialisation",
+    "PP": "Preparation",
+    "PC": "Compilation",
+    "PE": "Execution",
+    "PIO": "Inputs/outputs",
+    "PTR": "Transformation",
+    "PCO": "Computation",
+    "PR": "Results",
+    "PT": "Termination",
+}
+
+
+class Role(Enum):
+    """What a mark is beyond its time."""
+
+    NONE = 0
+    RUN = 1
+    WARM_UP = 2
+    BENCHMARK = 3
+    START = 4
+    FENCED = 5
+    WAIT = 6
+    COMPUTE = 7
+    CALLBACK = 8
+
+
+class Side(Enum):
+    """Who wrote a mark of the HAL."""
+
+    NONE = 0
+    CLIENT = 1
+    SERVER = 2
+    PASSTHROUGH = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A begin. `layer` is empty for what adds no time; `fault` is the diagnostic code of a tag that is wrong.
+
+    `in_process` is set for driver code that runs outside a driver process, and so counts as CPU.
+    """
+
+    layer: str = ""
+    phase: str = ""
+    name: str = ""
+    switch: bool = False
+    subtract: bool = False
+    role: Role = Role.NONE
+    side: Side = Side.NONE
+    fault: str = ""
+    in_process: bool = False
+
+    def in_driver(self, driver: bool) -> Mark:
+        """Return the mark as it counts in a driver process, or elsewhere."""
+        if driver and self.layer == "LC":
+            return replace(self, layer="LD")
+        if not driver and self.layer == "LD":
+            return replace(self, layer="LC", in_process=True)
+        return self
+
+    @property
+    def text(self) -> str:
+        """The mark as it is written, HAL calls by what they stand for."""
+        return f"[{self.layer}_{self.phase}]{self.name}" if self.layer else self.name
+
+
+FOREIGN = Mark()
+"""Every begin that is none of ours."""
+
+_TAG = re.compile(rb"(\[SW\])?(\[SUB\])?\[NN_(L[A-Z]*)_(P[A-Z]*)\](.*)", re.DOTALL)
+_BEGINNING = re.compile(rb"(?:\[(?:SW|SUB)\]|\s)*+\[NN_")
+_HIDL = re.compile(rb"HIDL::(\w+)::(\w+)::(client|server|passthrough)")
+_AIDL = re.compile(
+    rb"AIDL::\w+::(?:android\.hardware\.neuralnetworks\.)?(\w+)::(\w+)::(client|server|cppClient|cppServer)"
+)
+
+_SIDES = {
+    b"client": Side.CLIENT,
+    b"cppClient": Side.CLIENT,
+    b"server": Side.SERVER,
+    b"cppServer": Side.SERVER,
+    b"passthrough": Side.PASSTHROUGH,
+}
+_VERSION = re.compile(rb"_1_\d$")
+_METHODS = {
+    ("IDevice", "PI"): "getCapabilities getStatus getVersionString getType getSupportedExtensions"
+    " getNumberOfCacheFilesNeeded",
+    ("IDevice", "PC"): "getSupportedOperations prepareModel prepareModelFromCache prepareModelWithConfig allocate",
+    ("IPreparedModel", "PE"): "execute executeSynchronously executeFenced executeSynchronouslyWithConfig"
+    " executeFencedWithConfig configureExecutionBurst createReusableExecution",
+    ("IBurst", "PE"): "executeSynchronously executeSynchronouslyWithConfig releaseMemoryResource",
+    ("IExecution", "PE"): "executeSynchronously executeFenced",
+    ("IFencedExecutionCallback", "PE"): "getExecutionInfo",
+}
+_CALLS = {
+    (interface.encode(), method.encode()): phase
+    for (interface, phase), methods in _METHODS.items()
+    for method in methods.split()
+}
+_ROLES = {
+    ("LA", "PO"): Role.RUN,
+    ("LA", "PWU"): Role.WARM_UP,
+    ("LA", "PBM"): Role.BENCHMARK,
+}
+_EXECUTIONS = {
+    "ANeuralNetworksExecution_startCompute": Role.START,
+    "ANeuralNetworksExecution_startComputeWithDependencies": Role.FENCED,
+    "ANeuralNetworksEvent_wait": Role.WAIT,
+    "ANeuralNetworksExecution_compute": Role.COMPUTE,
+    "ANeuralNetworksExecution_burstCompute": Role.COMPUTE,
+}
+
+
+def classify(text: bytes) -> Mark:
+    """Return what a begin stands for."""
+    start = text[:1]
+    if start in (b"H", b"A"):
+        call = _HIDL.fullmatch(text) or _AIDL.fullmatch(text)
+        return _call(text, *call.groups()) if call else FOREIGN
+    if not _BEGINNING.match(text):
+        return FOREIGN
+    tag = _TAG.fullmatch(text)
+    if tag is None:
+        return Mark(name=_decoded(text), fault="T023")
+    layer, phase, name = tag[3].decode(), tag[4].decode(), _decoded(tag[5])
+    if layer not in LAYERS + UNCOUNTED or (phase not in PHASES and phase != UNSPECIFIED):
+        return Mark(name=_decoded(text), fault="T022")
+    if layer in UNCOUNTED:
+        return FOREIGN
+    role = _ROLES.get((layer, phase), Role.NONE)
+    if (layer, phase) == ("LR", "PE"):
+        role = _EXECUTIONS.get(name, Role.NONE)
+    return Mark(layer, phase, name, tag[1] is not None, tag[2] is not None, role)
+
+
+def _call(text: bytes, interface: bytes, method: bytes, side: bytes) -> Mark:
+    """Return what a call of the HAL stands for; FOREIGN for other interfaces than those of NN devices."""
+    method = _VERSION.sub(b"", method)
+    if interface == b"IExecutionCallback" and method == b"notify":
+        return Mark(name=_decoded(text), role=Role.CALLBACK, side=_SIDES[side])
+    phase = _CALLS.get((interface, method))
+    if phase is None:
+        return FOREIGN
+    layer = "LI" if _SIDES[side] is Side.CLIENT else "LD"
+    return Mark(layer, phase, _decoded(text), side=_SIDES[side])
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "backslashreplace")

@@ -1,0 +1,14 @@
+"""Traces of every encoding as one stream of begins and ends.
+
+    trace = open_trace("trace.html")
+    for event in events(trace):
+        print(event.t_ns, event.tid, event.tgid, event.kind, event.text, trace.place(event.where))
+
+The encodings are told apart by their first bytes: systrace HTML; ftrace text as the kernel, `trace_pipe`, `atrace`
+and `trace-cmd report` write it; Perfetto protobuf; each also in gzip, and text also in the zlib of `atrace -z`.
+"""
+
+from circletools.trace.sources.batch import BEGIN, END, Batch, Event, Fault, FaultKind, Trace
+from circletools.trace.sources.open import events, open_trace
+
+__all__ = ["BEGIN", "END", "Batch", "Event", "Fault", "FaultKind", "Trace", "events", "open_trace"]

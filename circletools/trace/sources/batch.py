@@ -1,0 +1,105 @@
+"""What every encoding is read into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+BEGIN: Literal["B"] = "B"
+END: Literal["E"] = "E"
+NO_PROCESS = -1
+_MOST_FAULTS = 1000
+LATEST_NS = 1 << 62
+TRACK_NAME = b"NN marks"
+"""The name of the tracks in Perfetto exports whose slices are begins and ends of marks."""
+
+
+class Event(NamedTuple):
+    """A begin or an end on a thread.
+
+    `tgid` is the process, -1 when the trace does not tell; `text` is what the begin names, without the process id,
+    and empty for an end; `where` is a line number or a byte offset (see `Trace.place`).
+    """
+
+    t_ns: int
+    tid: int
+    tgid: int
+    kind: Literal["B", "E"]
+    text: bytes
+    where: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events in the order of the trace, as columns of one length.
+
+    `texts` holds an index into `names` for a begin, and -1 for an end. Names are distinct within a batch.
+    """
+
+    times: npt.NDArray[np.int64]
+    threads: npt.NDArray[np.int64]
+    texts: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
+    names: list[bytes]
+
+    def __len__(self) -> int:
+        """Return the number of events."""
+        return len(self.times)
+
+
+class FaultKind(StrEnum):
+    """What can be wrong with a trace before its marks are looked at."""
+
+    LOST = "lost"
+    MALFORMED = "malformed"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault of the trace itself, with the place and the text that shows it."""
+
+    kind: FaultKind
+    where: int
+    text: str
+
+
+@dataclass(slots=True)
+class Trace:
+    """A trace that can be read, more than once.
+
+    `processes` maps threads to their processes and `thread_names` to their names, as far as the trace has been read;
+    `faults` holds the first thousand of each kind, `fault_counts` all.
+    """
+
+    name: str
+    encoding: str
+    place_kind: Literal["line", "byte", "event"]
+    read: Callable[[Trace], Iterator[Batch]]
+    processes: dict[int, int] = field(default_factory=dict)
+    thread_names: dict[int, str] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    fault_counts: dict[FaultKind, int] = field(default_factory=dict)
+
+    def batches(self) -> Iterator[Batch]:
+        """Read the trace from its start, in batches of bounded size. Raises InvalidInputError."""
+        self.faults.clear()
+        self.fault_counts.clear()
+        return self.read(self)
+
+    def place(self, where: int) -> str:
+        """Return `name:line`, or `name: byte offset` and the like; the name alone for the whole trace (-1)."""
+        if where < 0:
+            return self.name
+        return f"{self.name}:{where}" if self.place_kind == "line" else f"{self.name}: {self.place_kind} {where}"
+
+    def fault(self, kind: FaultKind, where: int, text: bytes) -> None:
+        """Note a fault."""
+        count = self.fault_counts.get(kind, 0)
+        self.fault_counts[kind] = count + 1
+        if count < _MOST_FAULTS:
+            self.faults.append(Fault(kind, where, text[:200].decode("utf-8", "backslashreplace")))

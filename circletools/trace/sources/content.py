@@ -1,0 +1,92 @@
+"""The bytes of a trace, unpacked piece by piece, so that a small file cannot ask for much memory."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+
+from circletools.errors import InvalidInputError
+
+EXPECTED = "expected systrace HTML, ftrace text, atrace -z, a Perfetto trace, or an export of this program"
+
+PIECE_BYTES = 1 << 20
+_LONGEST_LINE = 8 << 20
+
+Pieces = Callable[[], Iterator[memoryview | bytes]]
+"""Gives the content from its start, as often as it is called."""
+
+
+def pieces_of(memory: memoryview, start: int = 0) -> Pieces:
+    """Return the content of a file that is mapped or in memory, from `start` on."""
+
+    def read() -> Iterator[memoryview]:
+        for at in range(start, len(memory), PIECE_BYTES):
+            yield memory[at : at + PIECE_BYTES]
+
+    return read
+
+
+def inflated(packed: Pieces, name: str, window_bits: int) -> Pieces:
+    """Return what zlib (15) or gzip (31) content unpacks to; gzip may have several members.
+
+    Content that ends early gives what there is: a trace may be cut. The reader raises InvalidInputError for
+    content that is broken.
+    """
+
+    def read() -> Iterator[bytes]:
+        engine = zlib.decompressobj(window_bits)
+        for piece in packed():
+            rest = bytes(piece)
+            while rest:
+                try:
+                    unpacked = engine.decompress(rest, PIECE_BYTES)
+                except zlib.error as error:
+                    raise InvalidInputError(
+                        f"the compressed content is broken: {error}", location=name, hint="copy the file again"
+                    ) from error
+                if unpacked:
+                    yield unpacked
+                rest = engine.unconsumed_tail
+                if engine.eof:
+                    rest = engine.unused_data
+                    if window_bits != 31 or rest[:1] not in (b"\x1f", b""):
+                        return  # padding, or what a shell wrote behind it
+                    engine = zlib.decompressobj(window_bits)
+                elif not unpacked and not rest:
+                    break
+
+    return read
+
+
+def head(pieces: Pieces, count: int) -> bytes:
+    """Return the first bytes."""
+    found = b""
+    for piece in pieces():
+        found += bytes(piece[:count])
+        if len(found) >= count:
+            break
+    return found[:count]
+
+
+def lines(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
+    """Yield the content in pieces of whole lines, each with the number of lines that were left out before it.
+
+    The last piece may lack the newline at its end. A line of more than eight megabytes is left out.
+    """
+    carry, left_out, skipping = b"", 0, False
+    for piece in pieces():
+        data = b"".join((carry, piece))
+        cut = data.rfind(b"\n") + 1
+        if not cut:
+            skipping = skipping or len(data) > _LONGEST_LINE
+            carry = b"" if skipping else data
+            continue
+        carry = data[cut:]
+        start = 0
+        if skipping:
+            start, left_out, skipping = data.find(b"\n") + 1, left_out + 1, False
+        if cut > start:
+            yield left_out, data[start:cut] if start else data[:cut]
+            left_out = 0
+    if carry and not skipping:
+        yield left_out, carry

@@ -1,0 +1,58 @@
+"""Decimal numbers read from many places of a text at once, eight characters as one 64-bit word each."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Words = npt.NDArray[np.uint64]
+
+_ZEROS = np.uint64(0x3030303030303030)
+_HIGH = np.uint64(0x8080808080808080)
+_LOW = np.uint64(0x7F7F7F7F7F7F7F7F)
+_ABOVE_NINE = np.uint64(0x7676767676767676)
+_ONES = np.uint64(0x0101010101010101)
+_BYTE = np.uint64(0xFF)
+_SHIFTS = tuple(np.uint64(bits) for bits in (8, 16, 32))
+_SEVEN, _EIGHT, _TOP = np.uint64(7), np.uint64(8), np.uint64(56)
+
+
+def words_at(data: bytes) -> Words:
+    """Return a view with the little-endian word that begins at each byte; its length is that of the data - 7."""
+    return np.ndarray((max(0, len(data) - 7),), "<u8", data, strides=(1,))
+
+
+def word(text: bytes) -> np.uint64:
+    """Return up to eight characters as a word."""
+    return np.uint64(int.from_bytes(text, "little"))
+
+
+def spread(words: Words) -> tuple[Words, Words]:
+    """Return the characters as digit values, and a word with the high bit set in each byte that is no digit."""
+    values = words ^ _ZEROS
+    return values, (((values & _LOW) + _ABOVE_NINE) | values) & _HIGH
+
+
+def number(values: Words) -> npt.NDArray[np.int64]:
+    """Return the number that eight digit values write, the first in the lowest byte."""
+    pairs = (values * np.uint64(2561)) >> _EIGHT & np.uint64(0x00FF00FF00FF00FF)
+    fours = (pairs * np.uint64(6553601)) >> _SHIFTS[1] & np.uint64(0x0000FFFF0000FFFF)
+    return ((fours * np.uint64(42949672960001)) >> _SHIFTS[2]).astype(np.int64)
+
+
+def ending(values: Words, others: Words) -> Words:
+    """Keep the digits behind the last character that is none."""
+    marks = others.copy()
+    for shift in _SHIFTS:
+        marks |= marks >> shift
+    return values & ~((marks >> _SEVEN) * _BYTE)
+
+
+def beginning(values: Words, others: Words) -> tuple[Words, Words]:
+    """Move the digits before the first character that is none to the end; return also how many characters go."""
+    marks = others.copy()
+    for shift in _SHIFTS:
+        marks |= marks << shift
+    flags = marks >> _SEVEN
+    dropped = flags * _ONES >> _TOP
+    return (values & ~(flags * _BYTE)) << (dropped * _EIGHT & np.uint64(63)), dropped

@@ -1,0 +1,42 @@
+"""The pages that systrace writes: the trace is the text of scripts of class `trace-data`, among much program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from circletools.trace.sources.batch import Batch, Trace
+from circletools.trace.sources.content import Pieces, lines
+from circletools.trace.sources.text import read_sections
+
+_OPENINGS = (b'<script class="trace-data"', b"var linuxPerfData")
+_CLOSING = b"</script>"
+
+
+def read_html(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
+    """Yield the events of a page. Raises InvalidInputError when no script of it holds ftrace lines."""
+    return read_sections(trace, _sections(lines(pieces)))
+
+
+def _sections(whole: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines between the line that opens a script with a trace and the one that closes it."""
+    inside, left_out = False, 0
+    for before, data in whole:
+        left_out += before
+        at = start = 0  # what lies before `start` is counted
+        while at < len(data):
+            if inside:
+                close = data.find(_CLOSING, at)
+                end = len(data) if close < 0 else data.rfind(b"\n", 0, close) + 1
+                if end > at:
+                    yield left_out + data.count(b"\n", start, at), data[at:end]
+                    left_out, start = 0, end
+                inside = close < 0
+                at = len(data) if close < 0 else close + len(_CLOSING)
+                continue
+            opens = [place for opening in _OPENINGS if (place := data.find(opening, at)) >= 0]
+            if not opens:
+                break
+            line_end = data.find(b"\n", min(opens))
+            at = len(data) if line_end < 0 else line_end + 1
+            inside = True
+        left_out += data.count(b"\n", start)

@@ -1,0 +1,105 @@
+"""Opening a trace: what it is, by its first bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Literal
+
+from circletools.errors import InvalidInputError
+from circletools.model.files import open_source
+from circletools.trace.sources.batch import BEGIN, END, NO_PROCESS, Batch, Event, Trace
+from circletools.trace.sources.chrome import read_chrome
+from circletools.trace.sources.content import EXPECTED, Pieces, head, inflated, pieces_of
+from circletools.trace.sources.html import read_html
+from circletools.trace.sources.merge import merged
+from circletools.trace.sources.perfetto import read_perfetto
+from circletools.trace.sources.text import read_text
+
+_HEAD_BYTES = 4096
+_GZIP, _ZSTD, _ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
+_Read = Callable[[Trace, Pieces], Iterator[Batch]]
+
+
+def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -> Trace:
+    """Open a trace; `-` is standard input. Raises InvalidInputError when it is none, or cannot be read."""
+    file = open_source(source)
+    memory = file.memory
+    file.close()  # the mapping stays for as long as something refers to it
+    pieces, packing = _unpacked(pieces_of(memory), file.name)
+    start = head(pieces, _HEAD_BYTES)
+    shell = start.find(b"TRACE:")
+    if shell >= 0 and not start[:shell].strip(b"\r\n").count(b"\n") and b"|" not in start[:shell]:
+        body = shell + len(b"TRACE:")
+        body += len(start[body:]) - len(start[body:].lstrip(b"\r\n"))
+        if _is_zlib(start[body : body + 2]):
+            pieces, packing = inflated(_after(pieces, body), file.name, 15), "zlib"
+            start = head(pieces, _HEAD_BYTES)
+    if not start:
+        raise InvalidInputError("the trace is empty", location=file.name, hint="did the recording end early?")
+    encoding, place_kind, read = _encoding(start, file.name)
+    said = f"{encoding} in {packing}" if packing else encoding
+    return Trace(file.name, said, place_kind, lambda trace: read(trace, pieces))
+
+
+def _encoding(start: bytes, name: str) -> tuple[str, Literal["line", "byte", "event"], _Read]:
+    opening = start.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if opening[:1] == b"<" and not opening.startswith((b"<idle>", b"<...>")):
+        return "systrace HTML", "line", read_html
+    if _is_perfetto(start):
+        return "Perfetto", "byte", read_perfetto
+    if opening[:1] in (b"{", b"["):
+        return "Chrome JSON", "event", read_chrome
+    if b"\0" in start:
+        raise InvalidInputError("it is no trace of a kind that is known", location=name, hint=EXPECTED)
+    return "ftrace text", "line", read_text
+
+
+def events(trace: Trace, *, ordered: bool = True) -> Iterator[Event]:
+    """Yield the events of a trace one by one; unless it is `ordered`, sort them by time. Raises InvalidInputError."""
+    for batch in trace.batches() if ordered else merged(trace.batches()):
+        columns = (batch.times.tolist(), batch.threads.tolist(), batch.texts.tolist(), batch.places.tolist())
+        for t_ns, tid, text, where in zip(*columns, strict=True):
+            tgid = trace.processes.get(tid, NO_PROCESS)
+            if text < 0:
+                yield Event(t_ns, tid, tgid, END, b"", where)
+            else:
+                yield Event(t_ns, tid, tgid, BEGIN, batch.names[text], where)
+
+
+def _unpacked(pieces: Pieces, name: str) -> tuple[Pieces, str]:
+    start = head(pieces, 4)
+    if start.startswith(_GZIP):
+        pieces = inflated(pieces, name, 31)
+        if head(pieces, 2) == _GZIP:
+            raise InvalidInputError("it is in gzip twice", location=name, hint="unpack it once")
+        return pieces, "gzip"
+    if start.startswith(_ZSTD):
+        raise InvalidInputError(
+            "it is compressed with zstd",
+            location=name,
+            hint="install zstd and pass it on: zstd -dc FILE | circletool ... -",
+        )
+    if start.startswith(_ZIP):
+        raise InvalidInputError("it is a ZIP archive", location=name, hint="unpack the trace that is in it")
+    return pieces, ""
+
+
+def _after(pieces: Pieces, count: int) -> Pieces:
+    def read() -> Iterator[memoryview | bytes]:
+        left = count
+        for piece in pieces():
+            if left < len(piece):
+                yield piece[left:]
+            left = max(0, left - len(piece))
+
+    return read
+
+
+def _is_zlib(start: bytes) -> bool:
+    return len(start) == 2 and start[0] & 0x0F == 8 and int.from_bytes(start, "big") % 31 == 0
+
+
+def _is_perfetto(start: bytes) -> bool:
+    """Say whether it begins as a packet does, and is not text with an empty first line."""
+    return start[0] == 0x0A and len(start) > 1 and any(byte < 32 and byte not in b"\t\n\r" for byte in start[1:])

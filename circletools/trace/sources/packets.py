@@ -1,0 +1,96 @@
+"""The packets of a Perfetto trace, unpacked: `Trace { repeated TracePacket packet = 1; }`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from circletools.errors import InvalidInputError
+from circletools.trace.sources.batch import FaultKind, Trace
+from circletools.trace.sources.content import Pieces, inflated, pieces_of
+from circletools.trace.sources.wire import BrokenMessage, fields, varint
+
+_COMPRESSED, _COMPRESSED_ZSTD = 50, 133
+_HEADER_BYTES = 20
+
+
+class Packet(NamedTuple):
+    """A packet, and where it is in the trace; what a compressed packet held has the place of that one."""
+
+    data: bytes
+    where: int
+    exact: bool
+
+
+class Field(NamedTuple):
+    """A field of a packet."""
+
+    packet: Packet
+    number: int
+    value: int
+    start: int
+    end: int
+
+
+def packet_fields(trace: Trace, pieces: Pieces) -> Iterator[Field]:
+    """Yield the fields of all packets, also of compressed ones. Raises InvalidInputError."""
+    for data, where in _framed(trace, pieces):
+        packet = Packet(data, where, True)
+        for field in _fields(trace, packet):
+            if field.number == _COMPRESSED:
+                content = memoryview(data)[field.start : field.end]
+                for inner, _ in _framed(trace, inflated(pieces_of(content), trace.place(where), 15)):
+                    yield from _fields(trace, Packet(inner, where, False))
+            elif field.number == _COMPRESSED_ZSTD:
+                raise InvalidInputError(
+                    "its packets are compressed with zstd",
+                    location=trace.place(where),
+                    hint="unpack them with `traceconv decompress_packets IN OUT`",
+                )
+            else:
+                yield field
+
+
+def _fields(trace: Trace, packet: Packet) -> Iterator[Field]:
+    try:
+        for number, value, start, end in fields(packet.data, 0, len(packet.data)):
+            yield Field(packet, number, value, start, end)
+    except BrokenMessage:
+        trace.fault(FaultKind.MALFORMED, packet.where, b"a packet that is broken or cut")
+
+
+def _framed(trace: Trace, pieces: Pieces) -> Iterator[tuple[bytes, int]]:
+    """Yield each packet with its offset. What is cut at the end comes out as far as it goes."""
+    held, base, source = bytearray(), 0, pieces()
+    at = 0
+    needed = _HEADER_BYTES
+    ended = False
+    while True:
+        while not ended and len(held) - at < needed:
+            piece = next(source, None)
+            ended = piece is None
+            if piece is not None:
+                del held[:at]
+                base, at = base + at, 0
+                held += piece
+        if at >= len(held):
+            return
+        try:
+            tag, content = varint(held, at, len(held))
+            size, start = varint(held, content, len(held))
+        except BrokenMessage:
+            if ended:
+                trace.fault(FaultKind.MALFORMED, base + at, b"the trace ends within a packet")
+                return
+            tag, size, start = 0, 0, at
+        if tag != 0x0A:
+            raise InvalidInputError(
+                "there is no packet where one should begin", location=trace.place(base + at), hint="copy it again"
+            )
+        needed = start - at + size
+        if not ended and len(held) - at < needed:
+            continue
+        if start + size > len(held):
+            trace.fault(FaultKind.MALFORMED, base + at, b"the trace ends within a packet")
+        yield bytes(held[start : start + size]), base + at
+        at, needed = start + size, _HEADER_BYTES

@@ -1,0 +1,201 @@
+"""Perfetto traces: what `ftrace/print` recorded, in bundles of one CPU each, merged by time.
+
+Fields, from https://android.googlesource.com/platform/external/perfetto/+/refs/heads/main/protos/perfetto/trace/:
+TracePacket { ftrace_events = 1; process_tree = 2; compressed_packets = 50 }; FtraceEventBundle { event = 2;
+lost_events = 3 }; FtraceEvent { timestamp = 1; pid = 2; print = 3 }; PrintFtraceEvent { ip = 1; buf = 2 };
+ProcessTree { processes = 1 { pid = 1; cmdline = 3 }; threads = 2 { tid = 1; name = 2; tgid = 3 } }.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
+from circletools.trace.sources.content import Pieces
+from circletools.trace.sources.merge import merged
+from circletools.trace.sources.names import Numbers, read_names
+from circletools.trace.sources.packets import Field, packet_fields
+from circletools.trace.sources.tracks import TRACK_DESCRIPTOR, TRACK_EVENT, TrackEvents
+from circletools.trace.sources.wire import BrokenMessage, fields, varints
+
+_FTRACE_EVENTS, _PROCESS_TREE = 1, 2
+_BLOCK_BYTES = 2 << 20
+_TIME_TAG, _PID_TAG, _PRINT_TAG, _IP_TAG, _BUF_TAG = 0x08, 0x10, 0x1A, 0x08, 0x12
+_PADDING = 32
+_FIELDS_BEFORE_PRINT = 6
+
+
+def read_perfetto(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
+    """Yield the events in the order of their times. Raises InvalidInputError."""
+    told: dict[int, int] = {}
+    yield from merged(_blocks(trace, pieces, told))
+
+
+def _blocks(trace: Trace, pieces: Pieces, told: dict[int, int]) -> Iterator[Batch]:
+    """Yield the events of many bundles at a time; fill `told` with the processes of threads that marks tell."""
+    block, tracks = _Block(trace), TrackEvents(trace)
+    for field in packet_fields(trace, pieces):
+        if field.number == _FTRACE_EVENTS:
+            block.add_bundle(field)
+            if block.size >= _BLOCK_BYTES:
+                yield block.read(told)
+                block = _Block(trace)
+        elif field.number == _PROCESS_TREE:
+            _note_processes(trace, field)
+        elif field.number in (TRACK_EVENT, TRACK_DESCRIPTOR):
+            tracks.add(field)
+    if block.places:
+        yield block.read(told)
+    yield from tracks.finish()
+    for tid, process in told.items():
+        trace.processes.setdefault(tid, process)
+
+
+def _note_processes(trace: Trace, field: Field) -> None:
+    data = field.packet.data
+    try:
+        for number, _, start, end in fields(data, field.start, field.end):
+            if number not in (1, 2):
+                continue
+            found = {key: (value, data[at:stop]) for key, value, at, stop in fields(data, start, end)}
+            tid, process = found.get(1, (0, b""))[0], found.get(3, (0, b""))
+            trace.processes[tid] = tid if number == 1 else process[0]
+            name = process[1] if number == 1 else found.get(2, (0, b""))[1]
+            trace.thread_names[tid] = name.decode("utf-8", "backslashreplace")
+    except BrokenMessage:
+        trace.fault(FaultKind.MALFORMED, field.packet.where, b"a broken process tree")
+
+
+class _Block:
+    """Events of many bundles."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.parts: list[bytes] = []
+        self.size = 0
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.places: list[tuple[int, int]] = []
+
+    def add_bundle(self, field: Field) -> None:
+        """Find the events of a bundle."""
+        data, at, stop = field.packet.data, field.start, field.end
+        shift, known = self.size - at, len(self.starts)
+        try:
+            while at < stop:
+                if data[at] == 0x12 and at + 1 < stop and data[at + 1] < 0x80:  # an event of less than 128 bytes
+                    number, value, content, end = 2, 0, at + 2, at + 2 + data[at + 1]
+                    if end > stop:
+                        raise BrokenMessage(at)
+                else:
+                    number, value, content, end = next(fields(data, at, stop))
+                if number == 2:
+                    self.starts.append(content + shift)
+                    self.ends.append(end + shift)
+                elif number == 3 and value:
+                    self.trace.fault(FaultKind.LOST, field.packet.where, b"events were lost before this bundle")
+                at = end
+        except BrokenMessage:
+            self.trace.fault(FaultKind.MALFORMED, field.packet.where, b"a bundle of events that is broken or cut")
+        self.places.append((field.packet.where, len(self.starts) - known))
+        self.parts.append(data[field.start : field.end])
+        self.size += field.end - field.start
+
+    def read(self, told: dict[int, int]) -> Batch:
+        """Return the events."""
+        data = b"".join(self.parts) + bytes(_PADDING)
+        starts, ends = np.array(self.starts, np.int64), np.array(self.ends, np.int64)
+        where, counts = (np.array(column, np.int64) for column in zip(*self.places, strict=True))
+        places = np.repeat(where, counts)
+        prints = _find_prints(np.frombuffer(data, np.uint8), starts, ends)
+        for at in np.flatnonzero(prints.odd).tolist():
+            self._one(data, int(starts[at]), int(ends[at]), prints, at)
+        keep = prints.stop > prints.start
+        keep &= (prints.times >= 0) & (prints.times < LATEST_NS)
+        prints, places = prints.only(keep), places[keep]
+        kinds = np.frombuffer(data, np.uint8)[prints.start]
+        following = np.frombuffer(data, np.uint8)[prints.start + 1]
+        alone = (prints.stop == prints.start + 1) | (following == ord(b"\n"))
+        begins = (kinds == ord(b"B")) & (following == ord(b"|")) & ~alone
+        keep = begins | ((kinds == ord(b"E")) & (alone | (following == ord(b"|"))))
+        prints, places, begins = prints.only(keep), places[keep], begins[keep]
+        texts, names = self._texts(data, prints, begins, places, told)
+        return Batch(prints.times, prints.threads, texts, places, names)
+
+    def _texts(
+        self, data: bytes, prints: _Prints, begins: npt.NDArray[np.bool_], places: Numbers, told: dict[int, int]
+    ) -> tuple[Numbers, list[bytes]]:
+        """Return the text of each event as an index into the names, -1 for an end; and the names."""
+        starts, ends = prints.start[begins] + 2, prints.stop[begins]
+        codes, names, pids = read_names(data, starts.tolist(), ends.tolist())
+        texts = np.full(len(begins), -1, np.int64)
+        texts[begins] = codes
+        threads = prints.threads[begins]
+        for at in np.flatnonzero(pids < 0).tolist():
+            text = data[int(starts[at]) - 2 : int(ends[at])]
+            self.trace.fault(FaultKind.MALFORMED, int(places[begins][at]), text)
+        for tid in set(threads.tolist()) - self.trace.processes.keys() - told.keys():
+            known = pids[(threads == tid) & (pids >= 0)]
+            if len(known):
+                told[tid] = int(known[0])
+        return texts, names
+
+    def _one(self, data: bytes, start: int, end: int, prints: _Prints, at: int) -> None:
+        """Read an event whose fields stand in another order."""
+        try:
+            found = {number: (value, first, stop) for number, value, first, stop in fields(data, start, end)}
+            if 3 not in found or 1 not in found or 2 not in found:
+                return
+            parts = {number: (first, stop) for number, _, first, stop in fields(data, *found[3][1:])}
+        except BrokenMessage:
+            return
+        if 2 in parts and found[1][0] < LATEST_NS and found[2][0] < 1 << 32:
+            prints.times[at], prints.threads[at] = found[1][0], found[2][0]
+            prints.start[at], prints.stop[at] = parts[2]
+
+
+@dataclass(slots=True)
+class _Prints:
+    """Where the texts of print events are; `stop` is not behind `start` for an event of another kind."""
+
+    times: Numbers
+    threads: Numbers
+    start: Numbers
+    stop: Numbers
+    odd: npt.NDArray[np.bool_]
+
+    def only(self, keep: npt.NDArray[np.bool_]) -> _Prints:
+        """Return some of them."""
+        return _Prints(self.times[keep], self.threads[keep], self.start[keep], self.stop[keep], self.odd[keep])
+
+
+def _find_prints(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> _Prints:
+    """Read events whose fields stand in order: the time, numbers with the thread among them, the print."""
+    times, at = varints(data, starts + 1)
+    threads = np.full(len(starts), -1, np.int64)
+    for _ in range(_FIELDS_BEFORE_PRINT):
+        tag = data[at]
+        numbers = np.flatnonzero((tag & 7 == 0) & (tag < 0x80) & (at < ends))
+        if not len(numbers):
+            break
+        values, after = varints(data, at[numbers] + 1)
+        is_thread = tag[numbers] == _PID_TAG
+        threads[numbers[is_thread]] = values[is_thread]
+        at[numbers] = after
+    found = (data[starts] == _TIME_TAG) & (at < ends)
+    odd = ~found | (threads < 0) | (threads >= 1 << 32) | (times < 0)
+    is_print = found & (data[at] == _PRINT_TAG)
+    size, inner = varints(data, np.where(is_print, at + 1, 0))
+    stop = np.minimum(inner + size, ends)
+    has_ip = is_print & (data[inner] == _IP_TAG)
+    inner[has_ip] = varints(data, inner[has_ip] + 1)[1]
+    has_text = is_print & (data[inner] == _BUF_TAG) & (inner < stop)
+    size, text = varints(data, np.where(has_text, inner + 1, 0))
+    good = has_text & (text + size <= stop) & (size >= 0)
+    odd |= is_print & ~good
+    good &= ~odd
+    return _Prints(times, threads, np.where(good, text, 0), np.where(good, text + size, 0), odd)

@@ -1,0 +1,211 @@
+"""Lines of ftrace, as the kernel, `trace_pipe`, `atrace` and `trace-cmd report` write them.
+
+    TASK-TID (TGID) [CPU] FLAGS SECONDS.FRACTION: tracing_mark_write: B|PID|TEXT
+
+Lines in the kernel's own columns are read many at a time; a line that differs from them, and only such a line, is
+read on its own by an expression that knows all variants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from circletools.errors import InvalidInputError
+from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
+from circletools.trace.sources.content import EXPECTED, Pieces, lines
+from circletools.trace.sources.digits import beginning, ending, number, spread, word, words_at
+from circletools.trace.sources.names import Numbers, read_names
+
+_HEADER = re.compile(
+    rb"\s*+(?P<task>.*?)-(?P<tid>\d{1,10}+)\s++(?:\(\s*+(?P<tgid>\d{1,10}+|-++)\)\s++)?"
+    rb"\[\d++\]\s++(?:[^\s\d]\S{0,7}+\s++|\S{4,8}+\s++)?(?P<seconds>\d{1,11}+)\.(?P<fraction>\d{1,9}+):\s++",
+    re.DOTALL,
+)
+_MARK = re.compile(
+    rb"(?:(?:tracing_mark_write|0):\s*+|print:\s*+(?:[^\s|:]++:\s++)?)(?P<kind>[BE])(?:\||\s*+$)", re.DOTALL
+)
+_LOST = re.compile(rb"^CPU:\s*\d+ \[(?:LOST \d+ EVENTS|\d+ EVENTS DROPPED)\]|\[LOST \d+ EVENTS\]\s*$", re.MULTILINE)
+_WRITTEN = re.compile(rb"^# entries-in-buffer/entries-written: (\d{1,18})/(\d{1,18})", re.MULTILINE)
+
+# The end of a line's head in the kernel's columns, in the words that are compared.
+_NAME = (word(b"_write: "), word(b"ing_mark"), word(b": trac"))
+_TASK_COLUMNS = 16
+_FIRST_FAST = 64
+_HEAD_BYTES = 4096
+_BAR, _SPACE, _DASH, _B, _E, _NEWLINE, _OPEN, _BRACKET = b"|", b" ", b"-", b"B", b"E", b"\n", b"(", b"["
+
+
+def read_text(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
+    """Yield the events of ftrace text. Raises InvalidInputError when it is none."""
+    return read_sections(trace, lines(pieces))
+
+
+def read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterator[Batch]:
+    """Yield the events of pieces of whole lines, each with the number of lines left out before it."""
+    known, first, line = False, None, 1
+    for left_out, data in sections:
+        line += left_out
+        if first is None:
+            first = data[:_HEAD_BYTES]
+        _note_losses(trace, data, line)
+        reader = _Reader(trace, data, line)
+        batch = reader.read()
+        line += len(reader.ends)
+        known = known or batch is not None
+        if batch is not None and len(batch):
+            yield batch
+    if not known and not re.search(rb"^# tracer:|^\s*\S.*-\d+ .*\[\d+\]", first or b"", re.MULTILINE):
+        raise InvalidInputError(
+            "no line of it is an ftrace line",
+            location=trace.name,
+            hint=EXPECTED,
+        )
+
+
+def _note_losses(trace: Trace, data: bytes, line: int) -> None:
+    if b" EVENTS" in data:
+        for match in _LOST.finditer(data):
+            trace.fault(FaultKind.LOST, line + data.count(b"\n", 0, match.start()), match[0].strip())
+    if data.startswith(b"#"):  # of a section
+        for match in _WRITTEN.finditer(data, 0, _HEAD_BYTES):
+            if int(match[2]) > int(match[1]) > 0:
+                trace.fault(FaultKind.LOST, line + data.count(b"\n", 0, match.start()), match[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """Lines that may hold a mark: where each starts and ends, and where its bar is (or its end, for a bare E)."""
+
+    index: Numbers
+    start: Numbers
+    end: Numbers
+    bar: Numbers
+    begins: npt.NDArray[np.bool_]
+
+    def only(self, keep: npt.NDArray[np.bool_]) -> _Lines:
+        """Return some of them."""
+        return _Lines(self.index[keep], self.start[keep], self.end[keep], self.bar[keep], self.begins[keep])
+
+
+class _Reader:
+    """Reads one piece of whole lines."""
+
+    def __init__(self, trace: Trace, data: bytes, line: int) -> None:
+        self.trace, self.data, self.line = trace, data, line
+        self.bytes = np.frombuffer(data, np.uint8)
+        ends = np.flatnonzero(self.bytes == ord(_NEWLINE))
+        self.ends = ends if len(ends) and ends[-1] == len(data) - 1 else np.append(ends, len(data))
+
+    def read(self) -> Batch | None:
+        """Return the events; None when no line has a mark."""
+        found = self._candidates()
+        count = len(found.index)
+        if not count:
+            return None
+        times, threads = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        quick = self._in_columns(found, times, threads)
+        keep = quick.copy()
+        for at in np.flatnonzero(~quick).tolist():
+            keep[at] = self._one(found, at, times, threads)
+        if not keep.all():
+            found = found.only(keep)
+            times, threads = times[keep], threads[keep]
+        texts, names, pids = self._texts(found)
+        self._note_processes(found, threads, pids)
+        return Batch(times, threads, texts, found.index + self.line, names)
+
+    def _candidates(self) -> _Lines:
+        """Return the lines with a ` B|` or ` E|`, or with ` E` at the end, each once."""
+        data, ends = self.bytes, self.ends
+        bars = np.flatnonzero(data == ord(_BAR))
+        bars = bars[bars > 2]
+        kind = data[bars - 1]
+        bars = bars[((kind == ord(_B)) | (kind == ord(_E))) & (data[bars - 2] == ord(_SPACE))]
+        bare = ends[ends > 3]
+        bare = bare - (data[bare - 1] == ord(b"\r"))
+        bare = bare[(data[bare - 1] == ord(_E)) & (data[bare - 2] == ord(_SPACE)) & (data[bare - 3] == ord(b":"))]
+        if len(bare):
+            bars = np.sort(np.concatenate((bars, bare)))
+        index = np.searchsorted(ends, bars)
+        first = np.ones(len(index), np.bool_)
+        first[1:] = index[1:] != index[:-1]
+        index, bars = index[first], bars[first]
+        starts = np.where(index > 0, ends[index - 1] + 1, 0)
+        return _Lines(index, starts, ends[index], bars, data[bars - 1] == ord(_B))
+
+    def _in_columns(self, found: _Lines, times: Numbers, threads: Numbers) -> npt.NDArray[np.bool_]:
+        """Read the lines in the kernel's columns; return which they are."""
+        data, words = self.bytes, words_at(self.data)
+        quick = (found.bar >= _FIRST_FAST) & (found.bar - found.start >= _FIRST_FAST)
+        if not quick.any():
+            return quick
+        everything = bool(quick.all())
+        bar = found.bar if everything else found.bar[quick]
+        start = found.start if everything else found.start[quick]
+        good = (words[bar - 9] == _NAME[0]) & (words[bar - 17] == _NAME[1])
+        good &= words[bar - 25] >> np.uint64(16) == _NAME[2]
+        fraction, others = spread(words[bar - 31])  # S . d d d d d d :
+        good &= (others >> np.uint64(16) == 0) & ((fraction & np.uint64(0xFF00)) == 0x1E00)
+        seconds, breaks = spread(words[bar - 38])
+        good &= (breaks != 0) & (breaks >> np.uint64(56) == 0)
+        tid, after = spread(words[start + _TASK_COLUMNS + 1])
+        tid, dropped = beginning(tid, after)
+        near, far = data[start + 23], data[start + 25]
+        opens = (near == ord(_OPEN)) | (near == ord(_BRACKET)) | (far == ord(_OPEN)) | (far == ord(_BRACKET))
+        good &= (data[start + _TASK_COLUMNS] == ord(_DASH)) & (dropped > 0) & (dropped < 8) & opens
+        times[quick] = number(ending(seconds, breaks)) * 1_000_000_000 + number(fraction & ~np.uint64(0xFFFF)) * 1000
+        threads[quick] = number(tid)
+        quick[quick] = good
+        return quick
+
+    def _one(self, found: _Lines, at: int, times: Numbers, threads: Numbers) -> bool:
+        """Read a line that has other columns; say whether it is a mark."""
+        start, end = int(found.start[at]), int(found.end[at])
+        header = _HEADER.match(self.data, start, end)
+        mark = header and _MARK.match(self.data, header.end(), end)
+        if header is None or mark is None:
+            if b"tracing_mark_write: B|" in self.data[start:end]:
+                self._malformed(int(found.index[at]), start, end)
+            return False
+        fraction = header["fraction"]
+        t_ns = int(header["seconds"]) * 1_000_000_000 + int(fraction) * 10 ** (9 - len(fraction))
+        if t_ns >= LATEST_NS:
+            self._malformed(int(found.index[at]), start, end)
+            return False
+        times[at], threads[at] = t_ns, int(header["tid"])
+        found.begins[at] = mark["kind"] == _B
+        found.bar[at] = mark.end("kind")
+        return True
+
+    def _malformed(self, index: int, start: int, end: int) -> None:
+        self.trace.fault(FaultKind.MALFORMED, self.line + index, self.data[start:end])
+
+    def _texts(self, found: _Lines) -> tuple[Numbers, list[bytes], Numbers]:
+        """Return the text of each line as an index into names, the names, and the process id that each mark tells."""
+        begins = found.begins
+        starts, ends = found.bar[begins] + 1, found.end[begins]
+        codes, names, pids = read_names(self.data, starts.tolist(), ends.tolist())
+        texts, processes = np.full(len(begins), -1, np.int64), np.full(len(begins), -1, np.int64)
+        texts[begins], processes[begins] = codes, pids
+        for at in np.flatnonzero(begins & (processes < 0)).tolist():
+            self._malformed(int(found.index[at]), int(found.start[at]), int(found.end[at]))
+        return texts, names, processes
+
+    def _note_processes(self, found: _Lines, threads: Numbers, pids: Numbers) -> None:
+        """Learn the process of each thread that is new: from the line's column, or from its first begin."""
+        trace = self.trace
+        for tid in set(threads.tolist()) - trace.processes.keys():
+            of_thread = np.flatnonzero(threads == tid)
+            header = _HEADER.match(self.data, int(found.start[of_thread[0]]), int(found.end[of_thread[0]]))
+            if header is not None:
+                trace.thread_names.setdefault(tid, header["task"].decode("utf-8", "backslashreplace"))
+            told = pids[of_thread]
+            if header is not None and header["tgid"] and header["tgid"].isdigit():
+                trace.processes[tid] = int(header["tgid"])
+            elif (told >= 0).any():
+                trace.processes[tid] = int(told[told >= 0][0])

@@ -1,0 +1,97 @@
+"""Protocol buffers by hand: just what it takes to walk over messages and pick a few fields.
+
+The encoding is that of https://protobuf.dev/programming-guides/encoding/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from circletools.trace.sources.names import Numbers
+
+_MASK = (1 << 64) - 1
+
+
+class BrokenMessage(Exception):  # noqa: N818 - never leaves this package
+    """A message that does not follow the encoding, or that ends early; `at` is where."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(at)
+        self.at = at
+
+
+def varint(data: bytes | bytearray, at: int, end: int) -> tuple[int, int]:
+    """Return the number at `at`, and where it ends. Raises BrokenMessage."""
+    value = shift = 0
+    for place in range(at, min(end, at + 10)):
+        byte = data[place]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & _MASK, place + 1
+        shift += 7
+    raise BrokenMessage(at)
+
+
+def fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield field number, value, and start and end of each field's content.
+
+    The value is that of a varint, else 0. Raises BrokenMessage.
+    """
+    at = start
+    while at < end:
+        tag, content = varint(data, at, end)
+        kind, value = tag & 7, 0
+        if kind == 0:
+            value, stop = varint(data, content, end)
+        elif kind == 2:
+            size, content = varint(data, content, end)
+            stop = content + size
+        elif kind in (1, 5):
+            stop = content + (8 if kind == 1 else 4)
+        else:
+            raise BrokenMessage(at)
+        if stop > end or tag < 8:
+            raise BrokenMessage(at)
+        yield tag >> 3, value, content, stop
+        at = stop
+
+
+def varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the numbers at many places, and where they end; the data must reach ten bytes beyond each place.
+
+    A number of more than ten bytes, or of more than 63 bits, comes out as something else: check what follows.
+    """
+    byte = data[at]
+    value, end = (byte & 0x7F).astype(np.int64), at + 1
+    more = np.flatnonzero(byte >= 0x80)
+    for shift in range(7, 63, 7):
+        if not len(more):
+            break
+        byte = data[end[more]]
+        value[more] |= (byte & 0x7F).astype(np.int64) << shift
+        end[more] += 1
+        more = more[byte >= 0x80]
+    return value, end
+
+
+def number_bytes(value: int) -> bytes:
+    """Return a number as a varint."""
+    found = bytearray()
+    while value >= 0x80:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def field_number(number: int, value: int) -> bytes:
+    """Return a field that holds a number."""
+    return number_bytes(number << 3) + number_bytes(value)
+
+
+def field_bytes(number: int, content: bytes) -> bytes:
+    """Return a field that holds a string or a message."""
+    return number_bytes(number << 3 | 2) + number_bytes(len(content)) + content
