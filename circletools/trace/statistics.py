@@ -72,6 +72,7 @@ class Cutter:
         if span * threads >= _LIMIT:
             raise InvalidInputError(
                 f"its times span {span // 86_400_000_000_000} days",
+                location=self._name,
                 hint="times are broken, or two traces are one file",
             )
 
