@@ -340,7 +340,7 @@ def test_times_that_cannot_be_true() -> None:
     far = [Ev(0, 100001, "[NN_LR_PP]p"), Ev(10**15, 100001, None)]
     many = [Ev(0, 100001 + at, "[NN_LR_PP]p") for at in range(90)]
     assert inclusive(read(far)) == {"LR_PP": 10**15}
-    with pytest.raises(InvalidInputError, match="its times span 11574 days"):
+    with pytest.raises(InvalidInputError, match="<bytes>: its times span 11574 days"):
         read([*many, Ev(10**15, 100001, None)])
 
 
@@ -461,6 +461,7 @@ def test_every_diagnostic(code: str) -> None:
     [
         (b"CPU:3 [LOST 39 EVENTS]\n", "T003"),
         (b"# entries-in-buffer/entries-written: 10/20   #P:8\n", "T003"),
+        (b"CPU:1 [7 EVENTS DROPPED]\n", "T003"),
         (b"            task-1001  ( 1000) [003] ...1 5.000001: tracing_mark_write: B|10\n", "T004"),
         (b"            task-1001  ( 1000) [003] ...1 5.x: tracing_mark_write: B|10|x\n", "T004"),
     ],
@@ -469,6 +470,11 @@ def test_diagnostics_of_the_recording(line: bytes, code: str) -> None:
     found = read(b"#\n" + line + b"".join(lines(table(SIMPLE))))
     (diagnostic,) = [one for one in found.diagnostics if one.code == code]
     assert (diagnostic.location, diagnostic.severity) == ("<bytes>:2", "error")
+
+
+def test_a_loss_that_the_head_of_atrace_tells() -> None:
+    data = b"TRACE:\n# tracer: nop\n# entries-in-buffer/entries-written: 10/20   #P:8\n"
+    assert codes(read(data + b"".join(lines(table(SIMPLE))))) == ["T003"]
 
 
 def test_every_code_has_a_case() -> None:

@@ -90,7 +90,7 @@ class _Pass:
         self.learnt = _Known(set(known.drivers), known.ignored, known.sort)
         self.collector = Collector()
         self.machine = Machine(self)
-        self.cutter = Cutter(self.machine)
+        self.cutter = Cutter(self.machine, trace.name)
         self.runs = Runs(self.collector)
         self.executions = Executions(known.ignored, self.machine.set_flight)
         self.driver = DriverExecutions()

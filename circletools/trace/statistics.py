@@ -41,8 +41,8 @@ class Intervals:
 class Cutter:
     """Turns events and the states they end into intervals."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, machine: Machine, name: str) -> None:
+        self._machine, self._name = machine, name
         self._last = np.zeros(0, np.int64)
         self._first_ns: int | None = None
 
@@ -72,6 +72,7 @@ class Cutter:
         if span * threads >= _LIMIT:
             raise InvalidInputError(
                 f"its times span {span // 86_400_000_000_000} days",
+                location=self._name,
                 hint="times are broken, or two traces are one file",
             )
 

@@ -71,7 +71,7 @@ def _note_losses(trace: Trace, data: bytes, line: int) -> None:
     if b" EVENTS" in data:
         for match in _LOST.finditer(data):
             trace.fault(FaultKind.LOST, line + data.count(b"\n", 0, match.start()), match[0].strip())
-    if data.startswith(b"#"):  # of a section
+    if line == 1 or data.startswith(b"#"):  # the head of the trace, or of a section of a page
         for match in _WRITTEN.finditer(data, 0, _HEAD_BYTES):
             if int(match[2]) > int(match[1]) > 0:
                 trace.fault(FaultKind.LOST, line + data.count(b"\n", 0, match.start()), match[0])
