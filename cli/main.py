@@ -15,7 +15,7 @@ import typer
 
 from circletools.errors import CircleToolsError, EditError, UsageError
 
-from . import inspecting, origins, outputs, rewriting
+from . import affinity_exports, inspecting, origins, outputs, rewriting
 
 app = typer.Typer(
     name="circletool",
@@ -25,7 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: half the start-up time, and the same in every terminal
     pretty_exceptions_enable=False,
 )
-for module in (origins, outputs, rewriting, inspecting):
+for module in (origins, outputs, affinity_exports, rewriting, inspecting):
     module.register(app)
 
 

@@ -27,7 +27,7 @@ from tests.support import bytes_of, edited, noted, packed, path_of, read, unpack
 TOOL = Path(sys.executable).with_name("circletool")
 COMMANDS = (
     *("embed-origins", "dump-origins", "extract-origins"),
-    "fix-outputs",
+    *("fix-outputs", "export-affinity"),
     *("strip-metadata", "compact", "inspect", "verify", "check"),
 )
 MLP, LOOP = path_of("circle/mlp"), path_of("circle/while_loop")
