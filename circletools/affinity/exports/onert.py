@@ -47,6 +47,7 @@ def onert_environment(model: Model, affinity: Affinity) -> dict[str, str]:
                 )
             used.add(device)
         _check_outputs(model, subgraph, devices, read)
+        _check_constants(model, subgraph, devices, read)
     environment = {
         "BACKENDS": ";".join(backend for backend in BACKENDS if backend in used) or BACKENDS[0],
         "OP_BACKEND_MAP": ";".join(f"{index}={chosen[index][0]}" for index in sorted(chosen)),
@@ -80,18 +81,13 @@ def _check_operator(model: Model, operator: Operator, device: str) -> None:
         known = ", ".join(_RUY_CODES)
         raise EditError(f"ruy has no {name} ({_MEASURED})", location=place, hint=f"it has: {known}; {ANNOTATE}")
     tensors = model.subgraphs[operator.subgraph].tensors
-    given = [tensors[index] for index in operator.inputs if index >= 0]
-    for tensor in (*given, *(tensors[index] for index in operator.outputs if index >= 0)):
+    for tensor in (tensors[index] for index in (*operator.inputs, *operator.outputs) if index >= 0):
         if tensor.type != "FLOAT32":
             raise EditError(
                 f"ruy computes in FLOAT32 only; {tensor.name!r} is {tensor.type} ({_MEASURED})",
                 location=place,
                 hint="it fails, or returns wrong numbers; run it on cpu",
             )
-    if name == "CONV_2D" and len({tensor.shape[-1:] for tensor in given[:2]}) > 1:
-        raise EditError(
-            f"ruy returns wrong numbers for grouped convolutions ({_MEASURED})", location=place, hint="run it on cpu"
-        )
 
 
 def _check_outputs(model: Model, subgraph: int, devices: Sequence[str], read: Sequence[Flow]) -> None:
@@ -105,4 +101,25 @@ def _check_outputs(model: Model, subgraph: int, devices: Sequence[str], read: Se
                 f"{devices[flow.reader]}, as zeros where onert allocates the outputs ({_MEASURED})",
                 location=at(subgraph, flow.reader),
                 hint=f"run fix-outputs --detach-taps, then {ANNOTATE} for what it adds",
+            )
+
+
+def _check_constants(model: Model, subgraph: int, devices: Sequence[str], read: Sequence[Flow]) -> None:
+    """Raise EditError where two constants are each read on two backends."""
+    computed = {flow.tensor for flow in read}.union(model.subgraphs[subgraph].inputs.tolist())
+    backends: dict[int, set[str]] = {}
+    shared = []
+    for operator, device in zip(model.subgraphs[subgraph].operators, devices, strict=True):
+        for tensor in operator.inputs:
+            if tensor < 0 or tensor in computed or device in backends.setdefault(tensor, set()):
+                continue
+            backends[tensor].add(device)
+            if len(backends[tensor]) > 1:
+                shared.append(model.subgraphs[subgraph].tensors[tensor].name)
+        if len(shared) > 1:
+            raise EditError(
+                f"the constants {shared[0]!r} and {shared[1]!r} are both read on {' and '.join(BACKENDS)}; onert "
+                f"fails on that, or returns wrong numbers ({_MEASURED})",
+                location=at(subgraph, operator.index),
+                hint="give the operators that share constants one device",
             )
