@@ -11,6 +11,7 @@ from circletools.affinity.store import Affinity, annotate
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.model import open_model
 from circletools.model.graph import operator_graph
+from tests.outputs_support import Build
 from tests.support import edited
 
 
@@ -33,3 +34,21 @@ def codes_of(data: bytes, subgraph: int = 0) -> list[str]:
     """Return the code name of each operator."""
     with open_model(data) as model:
         return model.code_names(subgraph)
+
+
+def alternating(data: bytes, *devices: str) -> bytes:
+    """Return a model whose operators take turns, in all subgraphs."""
+    with open_model(data) as model:
+        counts = [len(subgraph.operators) for subgraph in model.subgraphs]
+    return with_affinity(data, *([devices[index % len(devices)] for index in range(count)] for count in counts))
+
+
+def named(*names: str, kind: str = "circle") -> bytes:
+    """Return a chain of operators whose outputs have these names."""
+    build = Build()
+    graph = build.graph()
+    value = x = graph.tensor("x")
+    for name in names:
+        value = graph.compute("TANH", [value], name)
+    graph.ends([x], [value])
+    return build.to_bytes(kind)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +17,7 @@ import numpy as np
 import pytest
 
 from circletools.affinity.exports import onert
-from circletools.affinity.exports.onert import VARIABLE_BYTES, onert_environment
+from circletools.affinity.exports.onert import BACKENDS, VARIABLE_BYTES, onert_environment
 from circletools.affinity.exports.placement import current_affinity
 from circletools.errors import EditError
 from circletools.model import open_model
@@ -350,6 +352,47 @@ def test_constants_that_both_backends_read(shared: int, tmp_path: Path) -> None:
     else:
         assert "the constants 'w0' and 'b0' are both read on cpu and ruy" in refusal(data, ["cpu", "ruy"])
         assert (outcome.stage, "ShapeValidator failed" in outcome.message) == ("prepare", True)
+
+
+def test_whatever_is_exported_computes_the_same(tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(150):
+        rng = random.Random(seed)  # noqa: S311
+        data, codes = made(rng)
+        devices = [rng.choice(BACKENDS) if code == "FULLY_CONNECTED" else "cpu" for code in codes]
+        try:
+            environment = exported(data, devices)
+        except EditError as error:
+            seen["constants" if "constants" in error.message else "output"] += 1
+            continue
+        seen[environment["BACKENDS"]] += 1
+        right = run_with(data, tmp_path, {"BACKENDS": "cpu"})
+        assert right.stage == "ok"
+        assert run_with(data, tmp_path, environment).outputs == right.outputs, seed
+    assert min(seen["cpu;ruy"] / 4, seen["cpu"], seen["constants"], seen["output"]) >= 10
+
+
+def made(rng: random.Random) -> tuple[bytes, list[str]]:
+    """Return a random model and its operators; some share constants, some outputs are read, all sums are exact."""
+    build = Build()
+    graph = build.graph()
+    values = [graph.tensor("x", (1, 4))]
+    eye = np.eye(4, dtype=np.float32)
+    kernels = [graph.constant(f"w{number}", eye[rng.sample(range(4), 4)]) for number in range(9)]
+    biases = [-1, -1, *(graph.constant(f"b{number}", np.zeros(4, np.float32)) for number in range(3))]
+    codes = rng.choices(["FULLY_CONNECTED", "FULLY_CONNECTED", "ADD", "NEG", "TANH"], k=rng.randint(2, 14))
+    used = set()
+    for index, code in enumerate(codes):
+        inputs = [rng.choice(values[-4:])]
+        if code == "FULLY_CONNECTED":
+            inputs += [rng.choice(kernels), rng.choice(biases)]
+        elif code == "ADD":
+            inputs.append(rng.choice(values[-4:]))
+        used |= set(inputs)
+        values.append(graph.compute(code, inputs, f"t{index}", (1, 4)))
+    read_too = rng.sample(values[1:], rng.choice([0, 0, 1]))
+    graph.ends(values[:1], [value for value in values[1:] if value not in used or value in read_too])
+    return build.to_bytes("circle"), codes
 
 
 def test_a_map_that_no_program_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """The affinity as node data of Model Explorer, which colours operators by device.
 
 Model Explorer looks a key up among the names of all tensors of a graph first, then among the ids of its nodes; the
-ids of operators are their indices. Its adapter for TFLite names a graph after the subgraph, that for Circle shows
-subgraph 0 only, as `main`. (Model Explorer 0.1.34, model-explorer-circle 0.1.4.)
+ids of operators are their indices. Its adapter for TFLite names a graph after the subgraph, the first `main` if that
+has no name; that for Circle shows subgraph 0 only, as `main`. (Model Explorer 0.1.34, model-explorer-circle 0.1.4.)
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ def model_explorer_data(model: Model, affinity: Affinity) -> dict[str, Any]:
     if model.format == "circle":
         return {"main": graphs[0]}
     names = [subgraph.name for subgraph in model.subgraphs]
+    names[0] = names[0] or "main"
     for index, name in enumerate(names):
         if not name or names.count(name) > 1:
             raise EditError(
