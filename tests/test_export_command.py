@@ -73,9 +73,10 @@ def test_stale_affinity(mlp: Path, tmp_path: Path) -> None:
         "(run annotate-affinity again)\n"
     )
     renamed = put(tmp_path / "renamed.circle", mlp.read_bytes().replace(b"::linear_1", b"::linear_2"))
-    assert "operators[1]: the affinity is stale from here on: other operators" in run(
-        "export-affinity", renamed, "--to", "dot"
-    ).err
+    assert (
+        "operators[1]: the affinity is stale from here on: other operators"
+        in run("export-affinity", renamed, "--to", "dot").err
+    )
     unstamped = put(tmp_path / "unstamped.circle", edited(data, lambda edit: edit.remove_metadata(AFFINITY_STAMP)))
     assert run("export-affinity", unstamped, "--to", "part").status == 0
 

@@ -15,7 +15,7 @@ from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.partfile import PartFile, format_part, parse_part
 from circletools.errors import EditError, InvalidInputError
 from circletools.model import open_model
-from tests.exports_support import alternating, codes_of, named, with_affinity
+from tests.exports_support import alternating, named, with_affinity
 from tests.support import own_models, title
 
 

@@ -80,9 +80,7 @@ class Pool:
             while self._workers:
                 self._workers.popitem()[1].join()
 
-    def run(
-        self, runtime: str, model: Path, seed: int = 0, *, environment: dict[str, str] | None = None
-    ) -> Outcome:
+    def run(self, runtime: str, model: Path, seed: int = 0, *, environment: dict[str, str] | None = None) -> Outcome:
         """Run `model` in `runtime`, the name of a module of this package; `environment` is added for this run."""
         request = Request(str(model.resolve(strict=True)), seed, self._seconds, environment or {})
         with self._lock:

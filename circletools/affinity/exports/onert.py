@@ -2,7 +2,7 @@
 
     BACKENDS=cpu;ruy                what to load; what the map leaves out runs on the first
     OP_BACKEND_MAP=0=cpu;1=ruy      operator index = backend, without spaces, for every subgraph that has the index
-    EXECUTOR=Dataflow               where two backends share the work
+    EXECUTOR=Dataflow               where the default, Linear, returns wrong numbers
 
 All that is said here of onert was measured with onert 0.1.0; docs/affinity-exports.md has the measurements, and
 tests/test_export_onert.py repeats them. What onert would ignore, reject or compute wrongly is refused.
@@ -32,7 +32,7 @@ _MEASURED = "measured with onert 0.1.0"
 def onert_environment(model: Model, affinity: Affinity) -> dict[str, str]:
     """Return the environment variables, by name. Raises EditError for what onert cannot do, or gets wrong."""
     chosen: dict[int, tuple[str, str]] = {}  # operator index -> backend, and the first operator to say so
-    used = set()
+    used, reused = set(), False
     for subgraph in range(len(model.subgraphs)):
         devices = every_device_of(model, affinity, subgraph, "onert would choose one")
         read = flows(model, subgraph)
@@ -48,6 +48,7 @@ def onert_environment(model: Model, affinity: Affinity) -> dict[str, str]:
             used.add(device)
         _check_outputs(model, subgraph, devices, read)
         _check_constants(model, subgraph, devices, read)
+        reused = reused or _linear_reuses(devices, read)
     environment = {
         "BACKENDS": ";".join(backend for backend in BACKENDS if backend in used) or BACKENDS[0],
         "OP_BACKEND_MAP": ";".join(f"{index}={chosen[index][0]}" for index in sorted(chosen)),
@@ -55,10 +56,19 @@ def onert_environment(model: Model, affinity: Affinity) -> dict[str, str]:
     size = len("OP_BACKEND_MAP=") + len(environment["OP_BACKEND_MAP"])
     if size > VARIABLE_BYTES:
         raise EditError(f"the map takes {size} bytes; Linux hands no variable above {VARIABLE_BYTES} to a program")
-    if len(used) > 1:
-        # The default, Linear, reuses memory that the other backend has yet to read.
+    if reused:
         environment["EXECUTOR"] = "Dataflow"
     return environment
+
+
+def _linear_reuses(devices: Sequence[str], read: Sequence[Flow]) -> bool:
+    """Say whether a tensor is read on its own backend and on another.
+
+    The executor Linear takes it for done with after its last reader on its own backend, and may reuse its memory
+    before the other backend reads it. Dataflow reuses no memory at all.
+    """
+    at_home = {flow.tensor for flow in read if devices[flow.producer] == devices[flow.reader]}
+    return any(flow.tensor in at_home and devices[flow.producer] != devices[flow.reader] for flow in read)
 
 
 def _check_operator(model: Model, operator: Operator, device: str) -> None:
