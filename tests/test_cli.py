@@ -20,6 +20,7 @@ from circletools.model.compact import compact_parts
 from circletools.model.files import view
 from circletools.origin import NameSource, Origins
 from circletools.report.inspection import inspect_model
+from tests.exports_support import with_affinity
 from tests.oracles import run_litert, run_onert, same_behaviour
 from tests.origin_support import EXACT, OP, SOURCE, STAMP, embedded, origins, rebuilt, value_of
 from tests.support import bytes_of, edited, noted, packed, path_of, read, unpacked
@@ -888,8 +889,9 @@ def test_help_ends_with_an_example_that_runs(command: str, tmp_path: Path) -> No
         put(tmp_path / f"{name}.tflite", bytes_of("tflite/cnn"))
     words = last.split()[2:]
     bare = run(*words, cwd=tmp_path)
-    assert bare.status == (1 if command in ("dump-origins", "extract-origins") else 0)
+    assert bare.status == {"dump-origins": 1, "extract-origins": 1, "export-affinity": 4}.get(command, 0)
     put(tmp_path / "out.circle", embedded(MLP.read_bytes()))
+    put(tmp_path / "in.circle", with_affinity(MLP.read_bytes(), ["cpu"] * 3))
     assert run(*words, cwd=tmp_path).status == 0
 
 
@@ -923,7 +925,7 @@ def test_completion() -> None:
         protocol = {"_CIRCLETOOL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(position)}
         return run(env=protocol).out.decode().split()
 
-    assert complete("e", 1) == ["embed-origins", "extract-origins"]
+    assert complete("e", 1) == ["embed-origins", "extract-origins", "export-affinity"]
     assert complete("embed-origins --na", 2) == ["--names"]
     assert complete("embed-origins --names t", 3) == ["tensor-prefix"]
     script = run(env={"_CIRCLETOOL_COMPLETE": "source_bash"}).out.decode()

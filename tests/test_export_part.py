@@ -124,6 +124,15 @@ def test_any_text_is_a_part_file_or_an_error(text: str) -> None:
             parse_part(whole, "x.part")
 
 
+def test_a_long_line_takes_no_longer() -> None:
+    head = "[partition]\nbackends=a\ndefault=a\ncomply=opname\n[OPNAME]\n"
+    slashes = "\\" * 1_000_000
+    assert set(parse_part(f"{head}{slashes};x=a\n{slashes}=a", "x.part").opnames) == {";x", slashes}
+    with pytest.raises(InvalidInputError) as caught:
+        parse_part(head + slashes, "x.part")
+    assert len(str(caught.value)) < 200
+
+
 def test_names_that_the_partitioner_cannot_tell_apart() -> None:
     with pytest.raises(EditError, match="two operators are named 'a'; this one has device npu, the other cpu"):
         parted(with_affinity(named("a", "a"), ["cpu", "npu"]))

@@ -32,6 +32,8 @@ Rules = Mapping[str, tuple[str, int]]
 _DEFAULT = "_"
 _KEYS = ("backends", "default", "comply")
 _SECTIONS = ("partition", "OPCODE", "OPNAME")
+_ESCAPES = re.compile(r"(?<!\\)\\+;")  # ONE takes escapes away until none is left
+_SHOWN = 60  # characters of a line, in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,25 +87,19 @@ def _sections(text: str, name: str) -> dict[str, dict[str, tuple[str, int]]]:
             section, bracket, _ = line[1:].partition("]")
             if not bracket or section not in _SECTIONS:
                 known = ", ".join(f"[{known}]" for known in _SECTIONS)
-                raise _error(f"the section {line!r} is not known", name, number, f"these are: {known}")
+                raise _error(f"the section {line[:_SHOWN]!r} is not known", name, number, f"these are: {known}")
             current = sections.setdefault(section, {})
         elif line and line[0] not in "#;":
             key, equals, value = line.partition("=")
             if not equals:
-                raise _error(f"{line!r} has no =", name, number, "write key=value")
+                raise _error(f"{line[:_SHOWN]!r} has no =", name, number, "write key=value")
             if current is None:
-                raise _error(f"{line!r} stands in no section", name, number, "begin with [partition]")
-            key = _unescaped(key)
+                raise _error(f"{line[:_SHOWN]!r} stands in no section", name, number, "begin with [partition]")
+            key = _ESCAPES.sub(";", key)
             if key in current:
                 raise _error(f"a second line for {key!r}", name, number, f"the first is line {current[key][1]}")
             current[key] = (value, number)
     return sections
-
-
-def _unescaped(key: str) -> str:
-    while "\\;" in key:  # as ONE does: what an escape leaves may be one again
-        key = key.replace("\\;", ";", 1)
-    return key
 
 
 def _error(message: str, name: str, line: int, hint: str) -> InvalidInputError:
