@@ -40,7 +40,8 @@ def attribute(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     by: Annotated[
-        list[By] | None, typer.Option("--by", help="The table to show, may be given again; all unless given.")
+        list[By] | None,
+        typer.Option("--by", metavar="|".join(By), help="The table to show, may be given again; all unless given."),
     ] = None,
     skip: Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N executions.")] = 0,
     depth: Annotated[

@@ -26,6 +26,7 @@ _CODES = {name: value for name, value in vars(tfl.BuiltinOperator).items() if na
 _TYPES = {name: value for name, value in vars(tfl.TensorType).items() if name.isupper()}
 _NAMES = {code: name for name, code in _CODES.items()}
 _OPTIONS = {"ADD": "Add", "MUL": "Mul", "NEG": "Neg", "LESS": "Less", "SHAPE": "Shape", "WHILE": "While", "IF": "If"}
+_OPTIONS |= {"FULLY_CONNECTED": "FullyConnected", "CONV_2D": "Conv2D"}
 _COPY_OPERATORS = {"TRANSPOSE", "RESHAPE", "CONCATENATION"}
 
 Table = dict[str, Any]

@@ -29,7 +29,7 @@ TOOL = Path(sys.executable).with_name("circletool")
 COMMANDS = (
     *("embed-origins", "dump-origins", "extract-origins"),
     "fix-outputs",
-    *("annotate-affinity", "dump-affinity", "partition"),
+    *("annotate-affinity", "dump-affinity", "partition", "export-affinity"),
     *("strip-metadata", "compact", "inspect", "verify", "check"),
     *("trace-stats", "trace-compare", "trace-export"),
     "attribute",
@@ -900,8 +900,11 @@ def test_help_ends_with_an_example_that_runs(command: str, tmp_path: Path) -> No
     put(tmp_path / "trace.chrome.json", OPERATOR_TRACE)
     words = last.split()[2:]
     bare = run(*words, cwd=tmp_path)
-    assert bare.status == (1 if command in ("dump-origins", "extract-origins", "dump-affinity") else 0)
-    put(tmp_path / "out.circle", with_affinity(embedded(MLP.read_bytes()), ["cpu"], default="cpu"))
+    needing = {"dump-origins": 1, "extract-origins": 1, "dump-affinity": 1, "export-affinity": 4}
+    assert bare.status == needing.get(command, 0)
+    annotated = with_affinity(embedded(MLP.read_bytes()), ["cpu"], default="cpu")
+    for name in ("in", "out") if command == "export-affinity" else ("out",):
+        put(tmp_path / f"{name}.circle", annotated)
     assert run(*words, cwd=tmp_path).status == 0
 
 
@@ -952,7 +955,7 @@ def test_completion() -> None:
         protocol = {"_CIRCLETOOL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(position)}
         return run(env=protocol).out.decode().split()
 
-    assert complete("e", 1) == ["embed-origins", "extract-origins"]
+    assert complete("e", 1) == ["embed-origins", "extract-origins", "export-affinity"]
     assert complete("embed-origins --na", 2) == ["--names"]
     assert complete("embed-origins --names t", 3) == ["tensor-prefix"]
     script = run(env={"_CIRCLETOOL_COMPLETE": "source_bash"}).out.decode()

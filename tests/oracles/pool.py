@@ -75,14 +75,14 @@ class Pool:
         self.close()
 
     def close(self) -> None:
-        """End the workers; a later `run` starts new ones."""
+        """Let the workers end, and with them write what runtimes write last; a later `run` starts new ones."""
         with self._lock:
             while self._workers:
-                self._workers.popitem()[1].stop()
+                self._workers.popitem()[1].join()
 
-    def run(self, runtime: str, model: Path, seed: int = 0) -> Outcome:
-        """Run `model` in `runtime`, the name of a module of this package."""
-        request = Request(str(model.resolve(strict=True)), seed, self._seconds)
+    def run(self, runtime: str, model: Path, seed: int = 0, *, environment: dict[str, str] | None = None) -> Outcome:
+        """Run `model` in `runtime`, the name of a module of this package; `environment` is added for this run."""
+        request = Request(str(model.resolve(strict=True)), seed, self._seconds, environment or {})
         with self._lock:
             worker = self._workers.pop(runtime, None) or _Worker(runtime, self._environment)
             try:
@@ -132,9 +132,9 @@ def run_litert(model: Path, seed: int = 0) -> Outcome:
     return _POOL.run("litert", model, seed)
 
 
-def run_onert(model: Path, seed: int = 0) -> Outcome:
+def run_onert(model: Path, seed: int = 0, environment: dict[str, str] | None = None) -> Outcome:
     """Run the first subgraph of `model` in onert; the ending of the file says the format."""
-    return _POOL.run("onert", model, seed)
+    return _POOL.run("onert", model, seed, environment=environment)
 
 
 def is_deterministic(model: Path, runtime: str, seed: int = 0) -> bool:

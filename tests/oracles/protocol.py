@@ -12,11 +12,12 @@ READY = "ready"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One model to run; `seconds` is when the parent stops waiting."""
+    """One model to run; `seconds` is when the parent stops waiting, `environment` is for this run alone."""
 
     model: str
     seed: int
     seconds: float
+    environment: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,16 @@ def main(runtime: str, handle: int) -> None:
         os.lseek(2, 0, os.SEEK_SET)
         # A killed parent cannot end a worker that hangs in native code; the alarm's default action can.
         signal.alarm(int(request.seconds) + 10)
+        before = dict(os.environ)
+        os.environ.update(request.environment)
         try:
             connection.send(run(Path(request.model), request.seed, connection.send))
         except Exception:
             connection.send(Broken(traceback.format_exc()))
         signal.alarm(0)
+        for name in request.environment:
+            os.environ.pop(name)
+        os.environ.update(before)
 
 
 if __name__ == "__main__":

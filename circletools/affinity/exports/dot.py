@@ -1,0 +1,63 @@
+"""The affinity as a picture for Graphviz: a cluster for each partition, a colour for each device, cuts by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from circletools.affinity.exports.palette import UNASSIGNED, device_colors
+from circletools.affinity.exports.placement import devices_of, flows, partitions_of, tensor_names
+from circletools.affinity.store import Affinity
+from circletools.model import Model
+from circletools.model.views import text
+
+_SHOWN = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+_SHOWN |= {0xDC00 + code: f"\\x{code:02x}" for code in range(128, 256)}  # bytes that are no UTF-8
+
+
+def dot_graph(model: Model, affinity: Affinity) -> str:
+    """Return the graph of all subgraphs in the DOT language. A cut is an edge that leaves its partition."""
+    lines = ["digraph affinity {", "  rankdir=TB;", '  node [shape=box, style="filled", fontname="sans-serif"];']
+    lines += ['  edge [fontname="sans-serif", fontsize=10];']
+    for subgraph in range(len(model.subgraphs)):
+        lines += (f"  {line}" for line in _subgraph(model, affinity, subgraph))
+    return "\n".join((*lines, "}", ""))
+
+
+def _subgraph(model: Model, affinity: Affinity, subgraph: int) -> Iterator[str]:
+    devices, partitions = devices_of(model, affinity, subgraph), partitions_of(model, affinity, subgraph)
+    colors, codes = device_colors(affinity), model.code_names(subgraph)
+    members: dict[int | None, list[int]] = {}
+    for operator, partition in enumerate(partitions):
+        members.setdefault(partition, []).append(operator)
+    yield f"subgraph cluster_{subgraph} {{"
+    yield f"  label={_quoted(f'subgraph {subgraph} {model.subgraphs[subgraph].name}'.rstrip())};"
+    for partition in sorted(members, key=lambda number: (number is None, number)):
+        inner = "  "
+        if partition is not None:
+            names = ", ".join(dict.fromkeys(devices[operator] or "no device" for operator in members[partition]))
+            yield f"  subgraph cluster_{subgraph}_{partition} {{"
+            yield f"    label={_quoted(f'partition {partition}: {names}')};"
+            inner = "    "
+        for operator in members[partition]:
+            device = devices[operator]
+            label, color = f"{operator} {codes[operator]}", UNASSIGNED if device is None else colors[device]
+            yield f'{inner}{_id(subgraph, operator)} [label={_quoted(label)}, fillcolor="{color}"];'
+        if partition is not None:
+            yield "  }"
+    names_of_tensors = tensor_names(model, subgraph)
+    for flow in flows(model, subgraph):
+        edge = f"  {_id(subgraph, flow.producer)} -> {_id(subgraph, flow.reader)}"
+        cut = partitions[flow.producer] != partitions[flow.reader] or devices[flow.producer] != devices[flow.reader]
+        name = _quoted(text(names_of_tensors[flow.tensor]))
+        yield f'{edge} [label={name}, style="bold"];' if cut else f"{edge};"
+    yield "}"
+
+
+def _id(subgraph: int, operator: int) -> str:
+    return f"s{subgraph}_o{operator}"
+
+
+def _quoted(name: str) -> str:
+    """Return a name as a label that shows it as it is; what cannot be shown is spelled out."""
+    shown = name.translate(_SHOWN).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
+    return f'"{shown}"'

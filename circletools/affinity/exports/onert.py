@@ -1,0 +1,135 @@
+"""The environment in which onert runs each operator where the affinity says.
+
+    BACKENDS=cpu;ruy                what to load; what the map leaves out runs on the first
+    OP_BACKEND_MAP=0=cpu;1=ruy      operator index = backend, without spaces, for every subgraph that has the index
+    EXECUTOR=Dataflow               where the default, Linear, returns wrong numbers
+
+All that is said here of onert was measured with onert 0.1.0; docs/affinity-exports.md has the measurements, and
+tests/test_export_onert.py repeats them. What onert would ignore, reject or compute wrongly is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from circletools.affinity.exports.placement import ANNOTATE, Flow, at, every_device_of, flows
+from circletools.affinity.store import Affinity
+from circletools.errors import EditError
+from circletools.model import Model
+from circletools.model.views import Operator
+
+BACKENDS = ("cpu", "ruy")
+"""The backends of the published package that run ordinary operators; the first has to come first in BACKENDS."""
+
+VARIABLE_BYTES = 131_071
+"""The longest NAME=value that Linux hands to a program (MAX_ARG_STRLEN without the final NUL)."""
+
+_RUY_CODES = ("CONV_2D", "FULLY_CONNECTED")
+_BUILTIN_CODES = ("IF", "WHILE")
+_MEASURED = "measured with onert 0.1.0"
+
+
+def onert_environment(model: Model, affinity: Affinity) -> dict[str, str]:
+    """Return the environment variables, by name. Raises EditError for what onert cannot do, or gets wrong."""
+    chosen: dict[int, tuple[str, str]] = {}  # operator index -> backend, and the first operator to say so
+    used, reused = set(), False
+    for subgraph in range(len(model.subgraphs)):
+        devices = every_device_of(model, affinity, subgraph, "onert would choose one")
+        read = flows(model, subgraph)
+        for operator, device in zip(model.subgraphs[subgraph].operators, devices, strict=True):
+            _check_operator(model, operator, device)
+            backend, place = chosen.setdefault(operator.index, (device, at(subgraph, operator.index)))
+            if backend != device:
+                raise EditError(
+                    f"onert has one map for all subgraphs; {place} has device {backend}, this operator {device}",
+                    location=at(subgraph, operator.index),
+                    hint="give both one device",
+                )
+            used.add(device)
+        _check_outputs(model, subgraph, devices, read)
+        _check_constants(model, subgraph, devices, read)
+        reused = reused or _linear_reuses(devices, read)
+    environment = {
+        "BACKENDS": ";".join(backend for backend in BACKENDS if backend in used) or BACKENDS[0],
+        "OP_BACKEND_MAP": ";".join(f"{index}={chosen[index][0]}" for index in sorted(chosen)),
+    }
+    size = len("OP_BACKEND_MAP=") + len(environment["OP_BACKEND_MAP"])
+    if size > VARIABLE_BYTES:
+        raise EditError(f"the map takes {size} bytes; Linux hands no variable above {VARIABLE_BYTES} to a program")
+    if reused:
+        environment["EXECUTOR"] = "Dataflow"
+    return environment
+
+
+def _linear_reuses(devices: Sequence[str], read: Sequence[Flow]) -> bool:
+    """Say whether a tensor is read on its own backend and on another.
+
+    The executor Linear takes it for done with after its last reader on its own backend, and may reuse its memory
+    before the other backend reads it. Dataflow reuses no memory at all.
+    """
+    at_home = {flow.tensor for flow in read if devices[flow.producer] == devices[flow.reader]}
+    return any(flow.tensor in at_home and devices[flow.producer] != devices[flow.reader] for flow in read)
+
+
+def _check_operator(model: Model, operator: Operator, device: str) -> None:
+    """Raise EditError where onert does not run an operator on a backend, or not correctly."""
+    place, name = at(operator.subgraph, operator.index), operator.code.name
+    if device not in BACKENDS:
+        known = ", ".join(BACKENDS)
+        raise EditError(
+            f"onert has no backend {device!r} for it", location=place, hint=f"it has: {known}; {ANNOTATE}"
+        )
+    if name in _BUILTIN_CODES:
+        raise EditError(
+            f"onert runs {name} on a backend of its own, and cannot be told where to run what it calls",
+            location=place,
+            hint="the map would make it fail",
+        )
+    if device != "ruy":
+        return
+    if name not in _RUY_CODES:
+        known = ", ".join(_RUY_CODES)
+        raise EditError(f"ruy has no {name} ({_MEASURED})", location=place, hint=f"it has: {known}; {ANNOTATE}")
+    tensors = model.subgraphs[operator.subgraph].tensors
+    for tensor in (tensors[index] for index in (*operator.inputs, *operator.outputs) if index >= 0):
+        if tensor.type != "FLOAT32":
+            raise EditError(
+                f"ruy computes in FLOAT32 only; {tensor.name!r} is {tensor.type} ({_MEASURED})",
+                location=place,
+                hint="it fails, or returns wrong numbers; run it on cpu",
+            )
+
+
+def _check_outputs(model: Model, subgraph: int, devices: Sequence[str], read: Sequence[Flow]) -> None:
+    """Raise EditError where an output is read on another backend than the one that makes it."""
+    outputs = set(model.subgraphs[subgraph].outputs.tolist())
+    for flow in read:
+        if flow.tensor in outputs and devices[flow.producer] != devices[flow.reader]:
+            name = model.subgraphs[subgraph].tensors[flow.tensor].name
+            raise EditError(
+                f"the output {name!r} of {at(subgraph, flow.producer)} ({devices[flow.producer]}) is read here on "
+                f"{devices[flow.reader]}, as zeros where onert allocates the outputs ({_MEASURED})",
+                location=at(subgraph, flow.reader),
+                hint=f"run fix-outputs --detach-taps, then {ANNOTATE} for what it adds",
+            )
+
+
+def _check_constants(model: Model, subgraph: int, devices: Sequence[str], read: Sequence[Flow]) -> None:
+    """Raise EditError where two constants are each read on two backends."""
+    computed = {flow.tensor for flow in read}.union(model.subgraphs[subgraph].inputs.tolist())
+    backends: dict[int, set[str]] = {}
+    shared = []
+    for operator, device in zip(model.subgraphs[subgraph].operators, devices, strict=True):
+        for tensor in operator.inputs:
+            if tensor < 0 or tensor in computed or device in backends.setdefault(tensor, set()):
+                continue
+            backends[tensor].add(device)
+            if len(backends[tensor]) > 1:
+                shared.append(model.subgraphs[subgraph].tensors[tensor].name)
+        if len(shared) > 1:
+            raise EditError(
+                f"the constants {shared[0]!r} and {shared[1]!r} are both read on {' and '.join(BACKENDS)}; onert "
+                f"fails on that, or returns wrong numbers ({_MEASURED})",
+                location=at(subgraph, operator.index),
+                hint="give the operators that share constants one device",
+            )

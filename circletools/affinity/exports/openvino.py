@@ -1,0 +1,35 @@
+"""The affinity for OpenVINO's HETERO plugin: a device for each friendly name.
+
+OpenVINO 2026.4.1 names an operator of a TFLite model by its index in subgraph 0. Where it reads one operator as
+several, the last has the name; operators on images and quantized ones may lose it. docs/affinity-exports.md has a
+loader that deals with the former and reports the latter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from circletools.affinity.exports.placement import at, every_device_of
+from circletools.affinity.store import Affinity
+from circletools.errors import EditError
+from circletools.model import Model
+
+
+def openvino_affinity(model: Model, affinity: Affinity) -> dict[str, Any]:
+    """Return `{"device": "HETERO:…", "affinity": {friendly name: device}}`.
+
+    Raises EditError for a Circle model and for a device name that HETERO would read as two.
+    """
+    if model.format != "tflite":
+        raise EditError("OpenVINO reads TFLite models, not Circle")
+    devices = every_device_of(model, affinity, 0, "OpenVINO wants one for every operator, or for none")
+    for index, device in enumerate(devices):
+        if not device or set(device) & set(",():"):
+            raise EditError(
+                f"HETERO cannot name a device {device!r}", location=at(0, index), hint="rename the device"
+            )
+    used = [device for _, device in sorted(affinity.devices.items()) if device in set(devices)]
+    return {
+        "device": f"HETERO:{','.join(dict.fromkeys(used))}",
+        "affinity": {str(index): device for index, device in enumerate(devices)},
+    }

@@ -1,0 +1,15 @@
+"""A colour for each device, the same in every picture of a model."""
+
+from __future__ import annotations
+
+from circletools.affinity.store import Affinity
+
+# Light enough for black text, and told apart by most who are colour-blind (after Okabe and Ito, lightened).
+_COLORS = ("#9ecae9", "#ffbf79", "#88d27a", "#f2cf5b", "#ff9d98", "#d6a5c9", "#83bcb6", "#d8b5a5", "#bab0ac")
+UNASSIGNED = "#ffffff"
+
+
+def device_colors(affinity: Affinity) -> dict[str, str]:
+    """Return device -> colour, `#rrggbb`. Devices beyond the ninth share colours."""
+    names = dict.fromkeys(name for _, name in sorted(affinity.devices.items()))
+    return {name: _COLORS[index % len(_COLORS)] for index, name in enumerate(names)}

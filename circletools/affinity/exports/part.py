@@ -1,0 +1,34 @@
+"""The affinity as a `.part` file for circle-partitioner; see circletools.affinity.partfile."""
+
+from __future__ import annotations
+
+from circletools.affinity.exports.placement import at, every_device_of
+from circletools.affinity.partfile import PartFile
+from circletools.affinity.store import Affinity
+from circletools.errors import EditError
+from circletools.model import Model
+from circletools.model.views import text
+
+
+def part_file(model: Model, affinity: Affinity) -> PartFile:
+    """Return a rule for each operator of subgraph 0, by name; the device that most have is the default.
+
+    circle-partitioner names an operator after its first output and partitions only the first subgraph; what an IF or
+    a WHILE calls goes where that goes. Raises EditError where operators with one name have different devices.
+    """
+    devices = every_device_of(model, affinity, 0, "circle-partitioner would take the default")
+    rules: dict[str, tuple[str, int]] = {}
+    for index, (device, outputs) in enumerate(zip(devices, model.output_names(0), strict=True)):
+        name = text(outputs[0]) if outputs else ""
+        if not name:
+            raise EditError("the operator has no name: its output has none", location=at(0, index))
+        if rules.setdefault(name, (device, 0))[0] != device:
+            raise EditError(
+                f"two operators are named {name!r}; this one has device {device}, the other {rules[name][0]}",
+                location=at(0, index),
+            )
+    backends = list(dict.fromkeys(device for _, device in sorted(affinity.devices.items())))
+    if not backends:
+        raise EditError("the affinity names no device")
+    default = max(backends, key=devices.count)
+    return PartFile(tuple(backends), default, "opname", {}, rules)

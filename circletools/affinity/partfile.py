@@ -1,0 +1,130 @@
+r"""`.part` files, which tell circle-partitioner of the ONE compiler where operators go.
+
+    [partition]
+    backends=cpu,npu            all that there are
+    default=cpu                 for what no rule names
+    comply=opname               which rules count: opname or opcode
+
+    [OPNAME]
+    conv1=npu                   name of an operator's first output tensor = backend
+
+    [OPCODE]
+    _=cpu                       another default, where comply=opcode
+    CONV_2D=npu
+
+The grammar is that of ONE's compiler/crew/src/PConfigIni.cpp: a line is `key=value` up to the first `=`, nothing is
+trimmed or unquoted, lines that start with `#` or `;` are comments, and `\;` in a key stands for `;`. What ONE ignores
+(a line without `=`, an unknown section or key, a second rule for one name) is an error here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from circletools.errors import EditError, InvalidInputError
+
+Rules = Mapping[str, tuple[str, int]]
+"""Operator code or name -> backend, and the line of the rule (from 1; 0 where it has none)."""
+
+_DEFAULT = "_"
+_KEYS = ("backends", "default", "comply")
+_SECTIONS = ("partition", "OPCODE", "OPNAME")
+_ESCAPES = re.compile(r"(?<!\\)\\+;")  # ONE takes escapes away until none is left
+_SHOWN = 60  # characters of a line, in a message
+
+
+@dataclass(frozen=True, slots=True)
+class PartFile:
+    """What a `.part` file says. Only the rules that `comply` names count."""
+
+    backends: tuple[str, ...]
+    default: str
+    comply: Literal["opcode", "opname"]
+    opcodes: Rules = field(default_factory=dict)
+    opnames: Rules = field(default_factory=dict)
+
+
+def parse_part(text: str, name: str) -> PartFile:
+    """Read a `.part` file. Raises InvalidInputError with `name` and the line."""
+    sections = _sections(text, name)
+    if "partition" not in sections:
+        raise InvalidInputError("there is no section [partition]", location=name)
+    main = sections["partition"]
+    for key in main.keys() - set(_KEYS):
+        raise _error(f"[partition] has no key {key!r}", name, main[key][1], f"it has: {', '.join(_KEYS)}")
+    for key in _KEYS:
+        if key not in main:
+            raise InvalidInputError(f"[partition] lacks {key}", location=name)
+    backends, comply = tuple(main["backends"][0].split(",")), main["comply"][0]
+    if comply not in ("opcode", "opname"):
+        raise _error(f"comply={comply!r}", name, main["comply"][1], "it is opcode or opname")
+    if "" in backends:
+        raise _error("a backend without a name", name, main["backends"][1], "write them as in cpu,npu")
+    rules = {section: dict(sections.get(section, {})) for section in ("OPCODE", "OPNAME")}
+    defaults = {section: named.pop(_DEFAULT, None) for section, named in rules.items()}
+    default = defaults[comply.upper()] or main["default"]
+    for backend, line in (default, *(rule for named in rules.values() for rule in named.values())):
+        if backend not in backends:
+            raise _error(
+                f"{backend!r} is none of the backends", name, line, f"they are: {', '.join(map(repr, backends))}"
+            )
+    return PartFile(
+        backends, default[0], "opcode" if comply == "opcode" else "opname", rules["OPCODE"], rules["OPNAME"]
+    )
+
+
+def _sections(text: str, name: str) -> dict[str, dict[str, tuple[str, int]]]:
+    """Return section -> key -> value and line."""
+    sections: dict[str, dict[str, tuple[str, int]]] = {}
+    current = None
+    for number, line in enumerate(re.split("\r\n|\r|\n", text), 1):
+        if "\0" in line:
+            raise _error("a NUL character", name, number, "ONE reads no further than to it")
+        if line.startswith("["):
+            section, bracket, _ = line[1:].partition("]")
+            if not bracket or section not in _SECTIONS:
+                known = ", ".join(f"[{known}]" for known in _SECTIONS)
+                raise _error(f"the section {line[:_SHOWN]!r} is not known", name, number, f"these are: {known}")
+            current = sections.setdefault(section, {})
+        elif line and line[0] not in "#;":
+            key, equals, value = line.partition("=")
+            if not equals:
+                raise _error(f"{line[:_SHOWN]!r} has no =", name, number, "write key=value")
+            if current is None:
+                raise _error(f"{line[:_SHOWN]!r} stands in no section", name, number, "begin with [partition]")
+            key = _ESCAPES.sub(";", key)
+            if key in current:
+                raise _error(f"a second line for {key!r}", name, number, f"the first is line {current[key][1]}")
+            current[key] = (value, number)
+    return sections
+
+
+def _error(message: str, name: str, line: int, hint: str) -> InvalidInputError:
+    return InvalidInputError(message, location=f"{name}:{line}", hint=hint)
+
+
+def format_part(part: PartFile) -> str:
+    """Return the text of a `.part` file. Raises EditError for a name that the grammar cannot carry."""
+    for backend in part.backends:
+        if not backend or re.search("[,/\r\n\0]", backend):
+            raise EditError(f"a .part file has no room for a backend named {backend!r}", hint="rename the device")
+    lines = [
+        "[partition]",
+        f"backends={','.join(part.backends)}",
+        f"default={part.default}",
+        f"comply={part.comply}",
+    ]
+    for section, rules in (("OPCODE", part.opcodes), ("OPNAME", part.opnames)):
+        if rules:
+            lines += ["", f"[{section}]", *(f"{_escaped(key)}={backend}" for key, (backend, _) in rules.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(key: str) -> str:
+    """Return a key as it has to be written. Raises EditError."""
+    if key in ("", _DEFAULT) or key[0] in "[#" or re.search("[=\r\n\0]", key) or "\\;" in key:
+        raise EditError(f"a .part file has no room for an operator named {key!r}", hint="rename its output tensor")
+    return f"\\{key}" if key[0] == ";" else key
