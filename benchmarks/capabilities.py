@@ -1,0 +1,129 @@
+"""Measure which operators each device takes, and keep the tables of it.
+
+    python -m benchmarks.capabilities                  measure, and write circletools/affinity/capabilities/*.json
+    python -m benchmarks.capabilities --check          measure, and exit with 1 when a file would change
+    python -m benchmarks.capabilities --only xnnpack   one device
+
+Each question is a model of one operator: loaded, compiled and run where that is cheap, in a process of its own that
+the runtime may kill. docs/capabilities.md tells what is asked and what the tables say.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from benchmarks.capability import company, forms, templates, templates_structured
+from benchmarks.capability.runtimes import DEVICES, TAKEN, Device, Question
+from benchmarks.capability.single import Probe
+from benchmarks.capability.template import Template
+from benchmarks.isolation import answers
+from benchmarks.process import ROOT
+
+TABLES = ROOT / "circletools" / "affinity" / "capabilities"
+_FAMILIES: tuple[Callable[[], Iterator[Template]], ...] = (
+    templates.elementwise,
+    templates.conversions,
+    templates.reductions,
+    templates.movements,
+    templates_structured.matrices,
+    templates_structured.pools,
+    templates_structured.joints,
+    templates_structured.choices,
+    templates_structured.recurrences,
+)
+
+
+def all_templates() -> list[Template]:
+    """Return all templates."""
+    return [template for family in _FAMILIES for template in family()]
+
+
+def ask(device: Device, questions: Sequence[Question], parts: int = 2) -> list[str]:
+    """Return the answers, asked in several processes."""
+    size = -(-len(questions) // parts) or 1
+    pieces = [questions[start : start + size] for start in range(0, len(questions), size)]
+    work = partial(answers, ask=device.ask, prepare=device.prepare, cpu_seconds=device.cpu_seconds)
+    with ThreadPoolExecutor(parts) as threads:
+        return list(chain.from_iterable(threads.map(work, pieces)))
+
+
+def measure(device: Device, found: Sequence[Template]) -> list[tuple[Probe, str]]:
+    """Return what became of each probe: first one or two of each signature, then all of those that were taken."""
+    owned = [(template, bases) for template in found for bases in template.bases_of()]
+    first = [probe for _, bases in owned for probe in bases]
+    outcomes = dict(zip(map(id, first), ask(device, first), strict=True))
+    result = [(probe, outcomes[id(probe)]) for probe in first]
+    rest = [
+        probe
+        for template, bases in owned
+        for base, rank in _taken(template, bases, outcomes)
+        for probe in template.rest_of(base, rank)
+        if device.asks(probe, base)
+    ]
+    result += zip(rest, ask(device, rest), strict=True)
+    others = list(company.variables())
+    result += zip((other.probe for other in others), ask(device, others), strict=True)
+    return result
+
+
+def _taken(template: Template, bases: Sequence[Probe], outcomes: dict[int, str]) -> Iterator[tuple[Probe, int]]:
+    ranks = [rank for rank in template.bases if rank in template.ranks] or [template.ranks[0]]
+    for probe, rank in zip(bases, ranks, strict=True):
+        if outcomes[id(probe)].startswith(TAKEN):
+            yield probe, rank
+            return
+
+
+def table(device: Device, result: Sequence[tuple[Probe, str]]) -> dict[str, Any]:
+    """Return what the file holds."""
+    found = forms.operators([(probe, outcome.startswith(TAKEN)) for probe, outcome in result])
+    return {
+        "schema_version": "1",
+        "device": device.name,
+        "runtime": f"{device.package} {importlib.metadata.version(device.package)}",
+        "method": device.method,
+        "operators": found,
+    }
+
+
+def dump(document: dict[str, Any]) -> str:
+    """Return JSON with one form on a line."""
+    lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in document.items() if key != "operators"]
+    of_code = (
+        f"    {json.dumps(code)}: [\n" + ",\n".join(f"      {json.dumps(form)}" for form in found) + "\n    ]"
+        for code, found in document["operators"].items()
+    )
+    return "{\n" + ",\n".join([*lines, '  "operators": {\n' + ",\n".join(of_code) + "\n  }"]) + "\n}\n"
+
+
+def main() -> None:
+    """Measure; write the tables, or compare them with the files."""
+    parser = argparse.ArgumentParser(prog="benchmarks.capabilities", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a file would change")
+    parser.add_argument("--only", metavar="DEVICE", choices=[device.name for device in DEVICES])
+    options = parser.parse_args()
+    same = True
+    for device in DEVICES:
+        if options.only in {None, device.name}:
+            same &= _report(TABLES / f"{device.name}.json", dump(table(device, measure(device, all_templates()))), options)
+    if options.check:
+        sys.exit(not same)
+
+
+def _report(path: Path, text: str, options: argparse.Namespace) -> bool:
+    same = path.exists() and path.read_text() == text
+    print(f"{path.relative_to(ROOT)}: {'as measured' if same else 'differs' if options.check else 'written'}")
+    if not same and not options.check:
+        path.write_text(text)
+    return same
+
+
+if __name__ == "__main__":
+    main()
