@@ -19,11 +19,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from benchmarks.capability import company, forms, templates, templates_structured
+from benchmarks.capability import company, forms, templates, templates_structured, witness
 from benchmarks.capability.runtimes import DEVICES, TAKEN, Device, Question
 from benchmarks.capability.single import Probe
 from benchmarks.capability.template import Template
-from benchmarks.isolation import answers
+from benchmarks.isolation import CRASH, answers
 from benchmarks.process import ROOT
 
 TABLES = ROOT / "circletools" / "affinity" / "capabilities"
@@ -51,7 +51,13 @@ def ask(device: Device, questions: Sequence[Question], parts: int = 2) -> list[s
     pieces = [questions[start : start + size] for start in range(0, len(questions), size)]
     work = partial(answers, ask=device.ask, prepare=device.prepare, cpu_seconds=device.cpu_seconds)
     with ThreadPoolExecutor(parts) as threads:
-        return list(chain.from_iterable(threads.map(work, pieces)))
+        outcomes = list(chain.from_iterable(threads.map(work, pieces)))
+        # The one before it may have spoiled the memory: only who dies alone is to blame.
+        crashed = [index for index, outcome in enumerate(outcomes) if outcome == CRASH]
+        again = threads.map(work, [[questions[index]] for index in crashed])
+        for index, (outcome,) in zip(crashed, again, strict=True):
+            outcomes[index] = outcome
+    return outcomes
 
 
 def measure(device: Device, found: Sequence[Template]) -> list[tuple[Probe, str]]:
@@ -68,9 +74,30 @@ def measure(device: Device, found: Sequence[Template]) -> list[tuple[Probe, str]
         if device.asks(probe, base)
     ]
     result += zip(rest, ask(device, rest), strict=True)
-    others = list(company.variables())
+    others = [*company.variables(), *company.sparse()]
     result += zip((other.probe for other in others), ask(device, others), strict=True)
     return result
+
+
+def unpacking(device: Device) -> set[tuple[str, str, str]]:
+    """Return code, input and output of the operators that unpack constants on a device."""
+    found = list(company.unpackings())
+    fed, feeding, lonely = (ask(device, [getattr(one, name) for one in found]) for name in ("fed", "feeding", "lonely"))
+    return {
+        (one.probe.code, *one.probe.signature[0], *one.probe.signature[1])
+        for one, *outcomes in zip(found, fed, feeding, lonely, strict=True)
+        if [outcome.startswith(TAKEN) for outcome in outcomes] == [True, True, False]
+    }
+
+
+def witnessed(device: Device, known: set[str]) -> list[tuple[witness.Witness, bool]]:
+    """Return the operators in the project's models that run as a whole, but for the codes that are known."""
+    if device.name == "xnnpack":
+        return []  # it takes parts of models, and the tests compare the table with these parts
+    paths = witness.models(device)
+    outcomes = ask(device, [witness.Whole(path.read_bytes()) for path in paths])
+    running = [path for path, outcome in zip(paths, outcomes, strict=True) if outcome == TAKEN]
+    return [(one, True) for one in witness.witnesses(running) if one.code not in known]
 
 
 def _taken(template: Template, bases: Sequence[Probe], outcomes: dict[int, str]) -> Iterator[tuple[Probe, int]]:
@@ -81,9 +108,15 @@ def _taken(template: Template, bases: Sequence[Probe], outcomes: dict[int, str])
             return
 
 
-def table(device: Device, result: Sequence[tuple[Probe, str]]) -> dict[str, Any]:
+def table(
+    device: Device, result: Sequence[tuple[Probe, str]], unpacked: set[tuple[str, str, str]]
+) -> dict[str, Any]:
     """Return what the file holds."""
-    found = forms.operators([(probe, outcome.startswith(TAKEN)) for probe, outcome in result])
+    known = {probe.code for probe, _ in result}
+    answered = [(probe, outcome.startswith(TAKEN)) for probe, outcome in result]
+    found = forms.operators([*answered, *witnessed(device, known)])
+    for code in {code for code, _, _ in unpacked} & found.keys():
+        found[code] = forms.mark_unpacking(found[code], {(one, other) for of, one, other in unpacked if of == code})
     return {
         "schema_version": "1",
         "device": device.name,
@@ -112,7 +145,8 @@ def main() -> None:
     same = True
     for device in DEVICES:
         if options.only in {None, device.name}:
-            same &= _report(TABLES / f"{device.name}.json", dump(table(device, measure(device, all_templates()))), options)
+            document = table(device, measure(device, all_templates()), unpacking(device))
+            same &= _report(TABLES / f"{device.name}.json", dump(document), options)
     if options.check:
         sys.exit(not same)
 

@@ -7,12 +7,14 @@ from typing import Any
 
 from benchmarks.capability.single import Probe, enum_names
 from benchmarks.capability.template import LAST_VERSION
+from benchmarks.capability.witness import Witness
 
-Answers = Sequence[tuple[Probe, bool]]
+Answers = Sequence[tuple[Probe | Witness, bool]]
 Signature = tuple[tuple[str, ...], tuple[str, ...]]
 Form = dict[str, Any]
 Box = tuple[frozenset[str], ...]
 
+_COUNTED = ("inputs", "outputs")
 _ENUMS = {
     "fused_activation_function": "ActivationFunctionType",
     "padding": "Padding",
@@ -23,7 +25,7 @@ _ENUMS = {
 
 def operators(answers: Answers) -> dict[str, list[Form]]:
     """Return the forms of each operator that is taken in some form, by name."""
-    by_code: dict[str, list[tuple[Probe, bool]]] = defaultdict(list)
+    by_code: dict[str, list[tuple[Probe | Witness, bool]]] = defaultdict(list)
     for probe, taken in answers:
         by_code[probe.code].append((probe, taken))
     found = {code: forms(by_code[code]) for code in sorted(by_code)}
@@ -32,19 +34,21 @@ def operators(answers: Answers) -> dict[str, list[Form]]:
 
 def forms(answers: Answers) -> list[Form]:
     """Return the forms of one operator."""
-    by_signature: dict[Signature, list[tuple[Probe, bool]]] = defaultdict(list)
+    by_signature: dict[Signature, list[tuple[Probe | Witness, bool]]] = defaultdict(list)
     for probe, taken in answers:
         by_signature[signature(probe)].append((probe, taken))
     alike: dict[str, tuple[Form, list[Signature]]] = {}
     for key, of_signature in by_signature.items():
-        for conditions in _conditions(of_signature):
+        # That there are constants among them takes two; it says nothing of one.
+        mixed = {"min_inputs": 2} if key[0][-1:] == ("...",) and len(key[0]) > 2 else {}
+        for conditions in ({**mixed, **found} for found in _conditions(of_signature)):
             alike.setdefault(repr(conditions), (conditions, []))[1].append(key)
     return [
         {**types, **conditions} for conditions, signatures in alike.values() for types in _boxes(signatures)
     ]
 
 
-def signature(probe: Probe) -> Signature:
+def signature(probe: Probe | Witness) -> Signature:
     """Return what a table says of the types; of any number of inputs or outputs, which there are."""
     inputs, outputs = probe.signature
     if not probe.variadic:
@@ -60,15 +64,18 @@ def signature(probe: Probe) -> Signature:
 
 def _conditions(answers: Answers) -> Iterator[Form]:
     """Yield what must hold beside the types, for one signature."""
-    for options in _options([(dict(probe.options), taken) for probe, taken in answers if probe.version == 1]):
-        mine = [(probe, taken) for probe, taken in answers if _fits(dict(probe.options), options)]
-        shown = {"options": {key: [_named(key, value) for value in values] for key, values in options.items()}}
+    for options in _options([(probe.settings, taken) for probe, taken in answers if probe.version == 1]):
+        mine = [(probe, taken) for probe, taken in answers if _fits(probe.settings, options)]
+        asked: dict[str, set[Any]] = {key: {probe.settings.get(key, 0) for probe, _ in answers} for key in options}
+        counts = _counts(options, asked)
+        written = {key: _shown(key, values, asked[key]) for key, values in options.items() if key not in _COUNTED}
+        shown = {"options": {key: value for key, value in written.items() if value is not None}}
         static = [(probe, taken) for probe, taken in mine if probe.version == 1 and not probe.dynamic]
         taken_at = {probe.ranks for probe, taken in static if taken}
         moving = [taken for probe, taken in mine if probe.dynamic and probe.ranks in taken_at]
         for ranks in _ranks(static):
             for versions in _versions(mine):
-                yield {**ranks, **versions, **({} if all(moving) else {"static": True}), **(shown if options else {})}
+                yield {**counts, **ranks, **versions, **({} if all(moving) else {"static": True}), **(shown if shown["options"] else {})}
 
 
 def _scalars(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,19 +203,40 @@ def _written(side: frozenset[str]) -> str | list[str]:
     return ordered[0] if len(ordered) == 1 else ordered
 
 
-def _named(option: str, value: Any) -> Any:
+def _counts(options: Mapping[str, Sequence[int]], asked: Mapping[str, set[int]]) -> Form:
+    """Return how many inputs or outputs there may be, where that depends on the number."""
+    found: Form = {}
+    for what in _COUNTED:
+        if what in options and min(options[what]) > min(asked[what]):
+            found[f"min_{what}"] = min(options[what])
+        if what in options and max(options[what]) < max(asked[what]):
+            found[f"max_{what}"] = max(options[what])
+    return found
+
+
+def _shown(option: str, values: Sequence[Any], asked: set[Any]) -> Any:
+    """Return the values as a table has them, None for all; sizes from some size on are a range."""
+    if set(values) == asked:
+        return None
     if option in _ENUMS:
-        return next(name for name, number in enum_names(_ENUMS[option]) if number == value)
-    return value
+        return [next(name for name, number in enum_names(_ENUMS[option]) if number == value) for value in values]
+    if len(asked) > 2 and set(values) == {value for value in asked if value >= min(values)}:
+        return {"min": min(values)}
+    return list(values)
 
 
-def unpacks(found: dict[str, list[Form]], texts: Sequence[str]) -> None:
-    """Mark that a device unpacks these constants: DEQUANTIZE of them is a form of its own."""
-    kept = []
-    for form in found.get("DEQUANTIZE", []):
-        (inputs,) = form["inputs"]
-        kept.append({**form, "inputs": [inputs]})
-    for text in texts:
-        kept.insert(0, {"inputs": [text], "outputs": ["FLOAT32"], "unpacks": True})
-    if kept:
-        found["DEQUANTIZE"] = kept
+def mark_unpacking(of_code: Sequence[Form], proven: set[tuple[str, str]]) -> list[Form]:
+    """Return forms that say of these inputs and outputs, that the output counts as a constant."""
+    marked: list[Form] = []
+    for form in of_code:
+        (side,) = form["inputs"]
+        texts = [other for text in ([side] if isinstance(side, str) else side) for other in _spelled_out(text)]
+        for unpacks in (True, False):
+            mine = frozenset(text for text in texts if ((text, *form["outputs"]) in proven) == unpacks)
+            if mine:
+                marked.append({**form, "inputs": [_written(mine)], **({"unpacks": True} if unpacks else {})})
+    return marked
+
+
+def _spelled_out(text: str) -> list[str]:
+    return [text] if text.endswith(("computed", "constant")) else [f"{text} computed", f"{text} constant"]

@@ -33,6 +33,7 @@ class Operand:
     scale: float = 0.5
     zero_point: int = 0
     channel: int = 0
+    sparse: bool = False
 
     @property
     def element(self) -> str:
@@ -96,6 +97,12 @@ class Probe:
         return tuple(operand.text() for operand in self.inputs), outputs
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """The options, and of an operator on any number of tensors, how many there are."""
+        counts = {"inputs": len(self.inputs), "outputs": len(self.outputs)} if self.variadic else {}
+        return dict(self.options) | counts
+
+    @property
     def ranks(self) -> tuple[int, int]:
         """The least and the largest rank of computed inputs and outputs."""
         kinds = ("computed", "variable")
@@ -125,6 +132,8 @@ class Writer:
         tensor.isVariable = operand.kind == "variable"
         if dynamic and operand.kind == "computed" and operand.shape:
             tensor.shapeSignature = [-1, *operand.shape[1:]]
+        if operand.sparse:
+            tensor.sparsity = _sparsity(operand.shape)
         if operand.quantization != "n":
             tensor.quantization = _quantization(operand)
         if operand.kind == "constant":
@@ -183,6 +192,25 @@ def _quantization(operand: Operand) -> Any:
     quantization.zeroPoint = [operand.zero_point] * operand.scales
     quantization.quantizedDimension = operand.channel if operand.quantization == "c" else 0
     return quantization
+
+
+def _sparsity(shape: Sequence[int]) -> Any:
+    """Return that the last dimension is compressed, though it has all its elements."""
+    sparsity = fb.SparsityParametersT()
+    sparsity.traversalOrder = [*range(len(shape))]
+    sparsity.dimMetadata = []
+    for size in shape[:-1]:
+        dense = fb.DimensionMetadataT()
+        dense.format, dense.denseSize = fb.DimensionType.DENSE, size
+        sparsity.dimMetadata.append(dense)
+    lines, last = math.prod(shape[:-1]), fb.DimensionMetadataT()
+    last.format = fb.DimensionType.SPARSE_CSR
+    last.arraySegmentsType = last.arrayIndicesType = fb.SparseIndexVector.Int32Vector
+    last.arraySegments, last.arrayIndices = fb.Int32VectorT(), fb.Int32VectorT()
+    last.arraySegments.values = [shape[-1] * line for line in range(lines + 1)]
+    last.arrayIndices.values = [*range(shape[-1])] * lines
+    sparsity.dimMetadata.append(last)
+    return sparsity
 
 
 def packed(operand: Operand) -> bytes:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import product
 
-from benchmarks.capability.template import EVERY, Arg, Template, d, each, rows
+from benchmarks.capability.template import Arg, Template, d, each, rows
 from benchmarks.capability.templates import ACTIVATION, fixed, vector, with_index
 
 _MATRIX = rows(
@@ -66,12 +66,12 @@ def matrices() -> Iterator[Template]:
     vary = (*ACTIVATION, ("weights_format", (0, 1)), ("asymmetric_quantize_inputs", (False, True)))
     for keep in (False, True):
         given = tuple((name, keep if name == "keep_num_dims" else value) for name, value in options)
-        source = Arg(shape=lambda rank: (*d(rank)[:-1], 4))
-        kept = Arg(shape=lambda rank: (*d(rank)[:-1], 3))
-        flat = Arg(shape=lambda rank: (_product(d(rank)[:-1]), 3))
+        source = Arg(shape=lambda rank: (*d(rank)[:-1], 4)[:rank])
+        kept = Arg(shape=lambda rank: (*d(rank)[:-1], 3)[:rank])
+        flat = Arg(shape=lambda rank: (_product(d(rank)[:-1]), 3)[: rank and 2])
         yield Template(
             "FULLY_CONNECTED", (source, weights, bias), (kept if keep else flat,), _MATRIX, "FullyConnectedOptions",
-            given, vary, ranks=tuple(range(1, 9)), bases=(2,),
+            given, vary, bases=(2,),
         )  # fmt: skip
     yield from _batch_matmul()
     yield from _convolutions()
@@ -214,8 +214,7 @@ def joints() -> Iterator[Template]:
         axis = (("axis", 0), ("fused_activation_function", 0))
         packed = (("values_count", count), ("axis", 0))
         ranked = tuple(range(1, 9))
-        some = [name for name in EVERY if count in {1, 2} or name in {"FLOAT32", "INT8/t", "UINT8/t", "INT32"}]
-        types = each(types=some)
+        types = each()
         for inputs in cases:
             vary = ACTIVATION if count == 2 else ()
             yield Template(
@@ -305,9 +304,26 @@ def recurrences() -> Iterator[Template]:
     inputs = (Arg(shape=fixed(2, 3)), features, rank, Arg("B", fixed(4), "kn"), hidden)
     options = (("rank", 1), ("fused_activation_function", 0))
     yield Template("SVDF", inputs, (Arg(shape=fixed(2, 4)),), types, "SVDFOptions", options, ranks=(2,))
+    yield _lstm()
     inputs = (
         Arg(shape=fixed(2, 3)), Arg("W", fixed(4, 3), "k"), Arg("W", fixed(4, 4), "k"), Arg("B", fixed(4), "k"),
         Arg(shape=fixed(2, 4), kinds="v"),
     )  # fmt: skip
     given = (("fused_activation_function", 4),)
     yield Template("RNN", inputs, (Arg(shape=fixed(2, 4)),), types, "RNNOptions", given, ranks=(2,))
+
+
+def _lstm() -> Template:
+    """Return UNIDIRECTIONAL_SEQUENCE_LSTM without peepholes, projection and normalization."""
+    left_out = Arg("FLOAT32", fixed(4), "n")
+    inner, outer, bias = Arg("W", fixed(4, 3), "k"), Arg("W", fixed(4, 4), "k"), Arg("FLOAT32", fixed(4), "k")
+    state = Arg("FLOAT32", fixed(2, 4), "v")
+    inputs = (
+        Arg("FLOAT32", fixed(5, 2, 3)), *(inner,) * 4, *(outer,) * 4, *(left_out,) * 3, *(bias,) * 4,
+        *(left_out,) * 2, state, state, *(left_out,) * 4,
+    )  # fmt: skip
+    names = (("fused_activation_function", 4), ("cell_clip", 0.0), ("proj_clip", 0.0), ("time_major", True))
+    output = Arg("FLOAT32", fixed(5, 2, 4))
+    types = each("W", types=["FLOAT32", "INT8/t", "UINT8/t"])
+    table = "UnidirectionalSequenceLSTMOptions"
+    return Template("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, (output,), types, table, names, ranks=(3,))

@@ -1,0 +1,1 @@
+"""Which device runs an operator, and the subgraphs that follow from it."""
