@@ -26,6 +26,8 @@ from benchmarks.capability.template import Template
 from benchmarks.isolation import CRASH, answers
 from benchmarks.process import ROOT
 
+DOCUMENT = ROOT / "docs" / "capabilities.md"
+_MARKS = ("<!-- overview -->", "<!-- end of the overview -->")
 TABLES = ROOT / "circletools" / "affinity" / "capabilities"
 _FAMILIES: tuple[Callable[[], Iterator[Template]], ...] = (
     templates.elementwise,
@@ -62,7 +64,7 @@ def ask(device: Device, questions: Sequence[Question], parts: int = 2) -> list[s
 
 def measure(device: Device, found: Sequence[Template]) -> list[tuple[Probe, str]]:
     """Return what became of each probe: first one or two of each signature, then all of those that were taken."""
-    owned = [(template, bases) for template in found for bases in template.bases_of()]
+    owned = [(template, bases) for template in found for bases in template.bases_of() if device.asks_first(bases[0])]
     first = [probe for _, bases in owned for probe in bases]
     outcomes = dict(zip(map(id, first), ask(device, first), strict=True))
     result = [(probe, outcomes[id(probe)]) for probe in first]
@@ -74,7 +76,7 @@ def measure(device: Device, found: Sequence[Template]) -> list[tuple[Probe, str]
         if device.asks(probe, base)
     ]
     result += zip(rest, ask(device, rest), strict=True)
-    others = [*company.variables(), *company.sparse()]
+    others = [one for one in (*company.variables(), *company.sparse()) if device.asks_first(one.probe)]
     result += zip((other.probe for other in others), ask(device, others), strict=True)
     return result
 
@@ -82,9 +84,11 @@ def measure(device: Device, found: Sequence[Template]) -> list[tuple[Probe, str]
 def unpacking(device: Device) -> set[tuple[str, str, str]]:
     """Return code, input and output of the operators that unpack constants on a device."""
     found = list(company.unpackings())
-    fed, feeding, lonely = (ask(device, [getattr(one, name) for one in found]) for name in ("fed", "feeding", "lonely"))
+    fed, feeding, lonely = (
+        ask(device, [getattr(one, name) for one in found]) for name in ("fed", "feeding", "lonely")
+    )
     return {
-        (one.probe.code, *one.probe.signature[0], *one.probe.signature[1])
+        (one.probe.code, one.probe.signature[0][0], one.probe.signature[1][0])
         for one, *outcomes in zip(found, fed, feeding, lonely, strict=True)
         if [outcome.startswith(TAKEN) for outcome in outcomes] == [True, True, False]
     }
@@ -108,9 +112,7 @@ def _taken(template: Template, bases: Sequence[Probe], outcomes: dict[int, str])
             return
 
 
-def table(
-    device: Device, result: Sequence[tuple[Probe, str]], unpacked: set[tuple[str, str, str]]
-) -> dict[str, Any]:
+def table(device: Device, result: Sequence[tuple[Probe, str]], unpacked: set[tuple[str, str, str]]) -> dict[str, Any]:
     """Return what the file holds."""
     known = {probe.code for probe, _ in result}
     answered = [(probe, outcome.startswith(TAKEN)) for probe, outcome in result]
@@ -136,6 +138,38 @@ def dump(document: dict[str, Any]) -> str:
     return "{\n" + ",\n".join([*lines, '  "operators": {\n' + ",\n".join(of_code) + "\n  }"]) + "\n}\n"
 
 
+_SHORT = {"FLOAT": "F", "BFLOAT": "BF", "UINT": "U", "INT": "I", "COMPLEX": "C"}
+
+
+def overview(documents: Sequence[dict[str, Any]]) -> str:
+    """Return a table of operators and devices: the types of the first computed input, and the largest rank."""
+    codes = sorted({code for document in documents for code in document["operators"]})
+    names = [document["device"] for document in documents]
+    lines = ["| operator | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for code in codes:
+        cells = [_cell(document["operators"].get(code, [])) for document in documents]
+        lines.append(f"| {code} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(found: Sequence[dict[str, Any]]) -> str:
+    types: list[str] = []
+    for form in found:
+        places = [place if isinstance(place, list) else [place] for place in (*form["inputs"], *form["outputs"])]
+        computed = [[text for text in place if not text.endswith((" constant", "none", "..."))] for place in places]
+        types += [_short(text) for text in next(filter(None, computed), [])]
+    unique = list(dict.fromkeys(types))
+    ranks = {form["max_rank"] for form in found if "max_rank" in form}
+    return f"{' '.join(unique)} ≤{max(ranks)}" if unique and ranks else " ".join(unique)
+
+
+def _short(text: str) -> str:
+    element, *words = text.split()
+    stem = element.rstrip("0123456789")
+    name = _SHORT.get(stem, stem) + element.removeprefix(stem)
+    return name + ("q" if "per_tensor" in words else "c" if "per_channel" in words else "")
+
+
 def main() -> None:
     """Measure; write the tables, or compare them with the files."""
     parser = argparse.ArgumentParser(prog="benchmarks.capabilities", description=__doc__.split("\n", 1)[0])
@@ -147,6 +181,10 @@ def main() -> None:
         if options.only in {None, device.name}:
             document = table(device, measure(device, all_templates()), unpacking(device))
             same &= _report(TABLES / f"{device.name}.json", dump(document), options)
+    documents = [json.loads((TABLES / f"{device.name}.json").read_text()) for device in DEVICES]
+    before, _, rest = DOCUMENT.read_text().partition(_MARKS[0])
+    text = f"{before}{_MARKS[0]}\n{overview(documents)}\n{_MARKS[1]}{rest.partition(_MARKS[1])[2]}"
+    same &= _report(DOCUMENT, text, options)
     if options.check:
         sys.exit(not same)
 

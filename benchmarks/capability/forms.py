@@ -43,9 +43,7 @@ def forms(answers: Answers) -> list[Form]:
         mixed = {"min_inputs": 2} if key[0][-1:] == ("...",) and len(key[0]) > 2 else {}
         for conditions in ({**mixed, **found} for found in _conditions(of_signature)):
             alike.setdefault(repr(conditions), (conditions, []))[1].append(key)
-    return [
-        {**types, **conditions} for conditions, signatures in alike.values() for types in _boxes(signatures)
-    ]
+    return [{**types, **conditions} for conditions, signatures in alike.values() for types in _boxes(signatures)]
 
 
 def signature(probe: Probe | Witness) -> Signature:
@@ -75,7 +73,13 @@ def _conditions(answers: Answers) -> Iterator[Form]:
         moving = [taken for probe, taken in mine if probe.dynamic and probe.ranks in taken_at]
         for ranks in _ranks(static):
             for versions in _versions(mine):
-                yield {**counts, **ranks, **versions, **({} if all(moving) else {"static": True}), **(shown if shown["options"] else {})}
+                yield {
+                    **counts,
+                    **ranks,
+                    **versions,
+                    **({} if all(moving) else {"static": True}),
+                    **(shown if shown["options"] else {}),
+                }
 
 
 def _scalars(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,7 +197,7 @@ def _repeated(boxes: list[Box]) -> list[Box]:
 
 def _written(side: frozenset[str]) -> str | list[str]:
     """Return the tensors of one place; one that may be computed or constant needs neither word."""
-    words = {text for text in side}
+    words = set(side)
     for text in sorted(side):
         stem, _, kind = text.rpartition(" ")
         if kind == "computed" and f"{stem} constant" in words:

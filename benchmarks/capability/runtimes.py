@@ -134,7 +134,8 @@ def ask_openvino(question: Question) -> str:
 class Device:
     """A device; `prepare` imports what `ask` needs.
 
-    A slow one is asked about fewer things: versions 2 and the last one, and unknown dimensions of one rank only.
+    A slow one is asked about fewer things: common types, some ranks, versions 2 and the last one, and unknown
+    dimensions of one rank.
     """
 
     name: str
@@ -145,14 +146,24 @@ class Device:
     cpu_seconds: float = 0.5
     slow: bool = False
 
+    def asks_first(self, probe: Probe) -> bool:
+        """Say whether to ask about a signature at all."""
+        return not self.slow or {operand.element for operand in (*probe.inputs, *probe.outputs)} <= _COMMON
+
     def asks(self, probe: Probe, base: Probe) -> bool:
         """Say whether to ask this, once the base of its signature was taken."""
         if not self.slow:
             return True
         if probe.feature == "version":
             return probe.version in {2, LAST_VERSION}
-        return probe.feature != "dynamic" or probe.ranks == base.ranks
+        same = [len(operand.shape) for operand in probe.outputs] == [len(operand.shape) for operand in base.outputs]
+        if probe.feature == "dynamic":
+            return same
+        return same or len(probe.outputs[0].shape) in _SOME_RANKS
 
+
+_COMMON = {"FLOAT32", "FLOAT16", "INT8", "UINT8", "INT32", "INT64", "BOOL"}
+_SOME_RANKS = {0, 1, 3, 5, 8}
 
 DEVICES = (
     Device("litert-cpu", "ai-edge-litert", "loads, allocates and runs without delegates", ask_litert, _litert),

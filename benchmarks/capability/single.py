@@ -12,7 +12,9 @@ from ai_edge_litert import schema_py_generated as fb
 
 TYPES = [name for name in vars(fb.TensorType) if name.isupper()]
 _NUMPY = {
-    **{name: f"<{name[0].lower()}{int(name.lstrip('UINTFLOA')) // 8}" for name in ("INT8", "INT16", "INT32", "INT64")},
+    **{
+        name: f"<{name[0].lower()}{int(name.lstrip('UINTFLOA')) // 8}" for name in ("INT8", "INT16", "INT32", "INT64")
+    },
     **{name: f"<u{int(name[4:]) // 8}" for name in ("UINT8", "UINT16", "UINT32", "UINT64")},
     **{"FLOAT16": "<f2", "FLOAT32": "<f4", "FLOAT64": "<f8", "COMPLEX64": "<c8", "COMPLEX128": "<c16", "BOOL": "?"},
     # Of these, as many bytes as they take; the value does not matter.

@@ -24,8 +24,8 @@ def d(rank: int) -> tuple[int, ...]:
 class Arg:
     """An operand: `type` is a type or a variable that bindings give one; `shape` depends on the rank.
 
-    `kinds` are those that it can be: x computed, k constant, v variable, n left out, and - not there at all, as nothing
-    behind it.
+    `kinds` are those that it can be: x computed, k constant, v variable, n left out, and - not there at all, as
+    nothing behind it.
     """
 
     type: str = "T"

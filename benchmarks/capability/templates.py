@@ -12,7 +12,23 @@ _SIGNED = {"INT8": (1 / 128, 0), "UINT8": (1 / 128, 128), "INT16": (1 / 32768, 0
 _LOGARITHM = {"INT8": (16 / 256, 127), "UINT8": (16 / 256, 255)}
 
 _UNARY: dict[str, tuple[str, dict[str, Any], dict[str, tuple[float, int]]]] = {
-    **dict.fromkeys("CEIL ELU FLOOR LOG RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 ROUND RSQRT SIN SQRT".split(), ("", {}, {})),
+    **dict.fromkeys(
+        [
+            "CEIL",
+            "ELU",
+            "FLOOR",
+            "LOG",
+            "RELU",
+            "RELU6",
+            "RELU_N1_TO_1",
+            "RELU_0_TO_1",
+            "ROUND",
+            "RSQRT",
+            "SIN",
+            "SQRT",
+        ],
+        ("", {}, {}),
+    ),
     "ABS": ("AbsOptions", {}, {}),
     "COS": ("CosOptions", {}, {}),
     "EXP": ("ExpOptions", {}, {}),
@@ -32,8 +48,20 @@ _UNARY: dict[str, tuple[str, dict[str, Any], dict[str, tuple[float, int]]]] = {
     "MATRIX_DIAG": ("MatrixDiagOptions", {}, {}),
     "CUMSUM": ("CumsumOptions", {"exclusive": (False, True), "reverse": (False, True)}, {}),
 }
-_STABLEHLO_UNARY = "ABS CBRT COSINE EXPONENTIAL FLOOR LOG LOGISTIC NEGATE RSQRT TANH".split()
-_STABLEHLO_BINARY = "ADD AND DIVIDE MAXIMUM MINIMUM MULTIPLY OR POWER REMAINDER SHIFT_LEFT SUBTRACT".split()
+_STABLEHLO_UNARY = ["ABS", "CBRT", "COSINE", "EXPONENTIAL", "FLOOR", "LOG", "LOGISTIC", "NEGATE", "RSQRT", "TANH"]
+_STABLEHLO_BINARY = [
+    "ADD",
+    "AND",
+    "DIVIDE",
+    "MAXIMUM",
+    "MINIMUM",
+    "MULTIPLY",
+    "OR",
+    "POWER",
+    "REMAINDER",
+    "SHIFT_LEFT",
+    "SUBTRACT",
+]
 _BINARY = {
     "ADD": "AddOptions",
     "SUB": "SubOptions",
@@ -96,8 +124,9 @@ def elementwise() -> Iterator[Template]:
         fused = code in _FUSED
         for kinds in (("x", "xk"), ("k", "x")):
             inputs = tuple(Arg(kinds=kind) for kind in kinds)
-            options, vary = (NO_ACTIVATION, ACTIVATION) if fused else ((), ())
-            yield Template(code, inputs, (Arg(),), each(), table, options, vary)
+            none: tuple[tuple[str, Any], ...] = ()
+            given, vary = (NO_ACTIVATION, ACTIVATION) if fused else (none, none)
+            yield Template(code, inputs, (Arg(),), each(), table, given, vary)
     for code, table in _COMPARE.items():
         for kinds in (("x", "xk"), ("k", "x")):
             yield Template(code, tuple(Arg(kinds=kind) for kind in kinds), (Arg("BOOL"),), each(), table)
@@ -144,7 +173,7 @@ def reductions() -> Iterator[Template]:
     codes = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL")
     for code in codes:
         for output, kept in ((drop, False), (keep, True)):
-            options = (("keep_dims", kept),)
+            options: tuple[tuple[str, Any], ...] = (("keep_dims", kept),)
             yield Template(
                 code, (Arg(), axis), (output,), with_index(each()), "ReducerOptions", options, ranks=positive
             )
@@ -171,10 +200,14 @@ def movements() -> Iterator[Template]:
     permutation = Arg("I", vector(lambda rank: rank), "kx", data=lambda rank: range(rank)[::-1])
     backwards = Arg(shape=lambda rank: d(rank)[::-1])
     ranked = tuple(range(1, 9))
-    yield Template("TRANSPOSE", (Arg(), permutation), (backwards,), with_index(each()), "TransposeOptions", ranks=ranked)
+    yield Template(
+        "TRANSPOSE", (Arg(), permutation), (backwards,), with_index(each()), "TransposeOptions", ranks=ranked
+    )
     unit = Arg(shape=lambda rank: (1, *d(rank)))
     first = Arg("I", fixed(), "kx", data=lambda _: (0,))
-    yield Template("EXPAND_DIMS", (Arg(), first), (unit,), with_index(each()), "ExpandDimsOptions", ranks=tuple(range(8)))
+    yield Template(
+        "EXPAND_DIMS", (Arg(), first), (unit,), with_index(each()), "ExpandDimsOptions", ranks=tuple(range(8))
+    )
     squeeze = (("squeeze_dims", [0]),)
     yield Template("SQUEEZE", (unit,), (Arg(),), each(), "SqueezeOptions", squeeze, ranks=tuple(range(8)))
     amounts = Arg("I", lambda rank: (rank, 2), "kx", data=lambda rank: (1, 0) * rank)

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
-from benchmarks.capability.template import Arg, Template, d, each, rows
+from benchmarks.capability.template import Arg, Binding, Shape, Template, d, each, rows
 from benchmarks.capability.templates import ACTIVATION, fixed, vector, with_index
 
 _MATRIX = rows(
@@ -52,6 +53,23 @@ _MATRIX = rows(
 )
 _PADDING = ("padding", (0, 1))
 _STRIDES = (("stride_w", (1, 2, 3)), ("stride_h", (1, 2, 3)))
+
+
+Options = tuple[tuple[str, Any], ...]
+
+
+def _at(
+    code: str,
+    inputs: tuple[Arg, ...],
+    outputs: tuple[Arg, ...],
+    bindings: tuple[Binding, ...],
+    table: str,
+    options: Options = (),
+    vary: tuple[tuple[str, tuple[Any, ...]], ...] = (),
+    rank: int = 4,
+) -> Template:
+    """Return a template of an operator that has one rank."""
+    return Template(code, inputs, outputs, bindings, table, options, vary, ranks=(rank,), bases=(rank,))
 
 
 def matrices() -> Iterator[Template]:
@@ -107,13 +125,18 @@ def _batch_matmul() -> Iterator[Template]:
     names = ("adj_x", "adj_y", "asymmetric_quantize_inputs")
     for adj_x, adj_y, asymmetric in product((False, True), repeat=3):
         options = tuple(zip(names, (adj_x, adj_y, asymmetric), strict=True))
-        one = Arg(shape=lambda rank, turned=adj_x: (*d(rank)[:-2], *((4, 2) if turned else (2, 4))), kinds="xk")  # type: ignore[misc]
-        other = Arg("W", shape=lambda rank, turned=adj_y: (*d(rank)[:-2], *((3, 4) if turned else (4, 3))), kinds="xk")  # type: ignore[misc]
+        one = Arg(shape=_pair(4, 2) if adj_x else _pair(2, 4), kinds="xk")
+        other = Arg("W", shape=_pair(3, 4) if adj_y else _pair(4, 3), kinds="xk")
         output = Arg("U", shape=lambda rank: (*d(rank)[:-2], 2, 3))
         yield Template(
             "BATCH_MATMUL", (one, other), (output,), pairs, "BatchMatMulOptions", options,
             ranks=tuple(range(2, 9)), bases=(3, 2),
         )  # fmt: skip
+
+
+def _pair(high: int, wide: int) -> Shape:
+    """Return the shapes of many matrices."""
+    return lambda rank: (*d(rank)[:-2], high, wide)
 
 
 def _convolutions() -> Iterator[Template]:
@@ -123,52 +146,50 @@ def _convolutions() -> Iterator[Template]:
     dilation = (("dilation_w_factor", 1), ("dilation_h_factor", 1))
     activation = (("fused_activation_function", 0),)
     vary = (*ACTIVATION, ("dilation_w_factor", (1, 2)), ("dilation_h_factor", (1, 2)))
-    four = {"ranks": (4,), "bases": (4,)}
     weights = Arg("W", fixed(8, 3, 3, 4), "kx")
-    given = (*common, *activation, *dilation)
-    yield Template("CONV_2D", (source, weights, bias), (target,), _MATRIX, "Conv2DOptions", given, vary, **four)  # type: ignore[arg-type]
+    given: Options = (*common, *activation, *dilation)
+    yield _at("CONV_2D", (source, weights, bias), (target,), _MATRIX, "Conv2DOptions", given, vary)
     grouped = Arg("W", fixed(8, 3, 3, 2), "k")
-    yield Template("CONV_2D", (source, grouped, bias), (target,), _MATRIX, "Conv2DOptions", given, vary, **four)  # type: ignore[arg-type]
+    yield _at("CONV_2D", (source, grouped, bias), (target,), _MATRIX, "Conv2DOptions", given, vary)
     yield from _strided("CONV_2D", "Conv2DOptions", (source, weights, bias), given)
     weights = Arg("W", fixed(1, 3, 3, 8), "kx", channel=3)
     given = (*common, ("depth_multiplier", 2), *activation, *dilation)
     table = "DepthwiseConv2DOptions"
-    yield Template("DEPTHWISE_CONV_2D", (source, weights, bias), (target,), _MATRIX, table, given, vary, **four)  # type: ignore[arg-type]
+    yield _at("DEPTHWISE_CONV_2D", (source, weights, bias), (target,), _MATRIX, table, given, vary)
     yield from _strided("DEPTHWISE_CONV_2D", table, (source, weights, bias), given)
     size = Arg("INT32", fixed(4), "kx", data=lambda _: (1, 6, 6, 8))
     weights = Arg("W", fixed(8, 3, 3, 4), "kx")
     given = (*common, *activation)
     inputs = (size, weights, source, bias)
-    yield Template("TRANSPOSE_CONV", inputs, (target,), _MATRIX, "TransposeConvOptions", given, ACTIVATION, **four)  # type: ignore[arg-type]
+    yield _at("TRANSPOSE_CONV", inputs, (target,), _MATRIX, "TransposeConvOptions", given, ACTIVATION)
     cube, kernel = Arg(shape=fixed(1, 4, 4, 4, 2)), Arg("W", fixed(3, 3, 3, 2, 4), "kx", channel=4)
     out, small = Arg(shape=fixed(1, 4, 4, 4, 4)), Arg("B", fixed(4), "kx-", scale=0.25)
     names = ("stride_d", "stride_w", "stride_h", "dilation_d_factor", "dilation_w_factor", "dilation_h_factor")
     given = (("padding", 0), *activation, *((name, 1) for name in names))
-    five = {"ranks": (5,), "bases": (5,)}
-    yield Template("CONV_3D", (cube, kernel, small), (out,), _MATRIX, "Conv3DOptions", given, ACTIVATION, **five)  # type: ignore[arg-type]
+    yield _at("CONV_3D", (cube, kernel, small), (out,), _MATRIX, "Conv3DOptions", given, ACTIVATION, rank=5)
     size = Arg("INT32", fixed(5), "kx", data=lambda _: (1, 4, 4, 4, 4))
     kernel = Arg("W", fixed(3, 3, 3, 4, 2), "kx")
     inputs = (size, kernel, cube, small)
-    yield Template("CONV_3D_TRANSPOSE", inputs, (out,), _MATRIX, "Conv3DOptions", given, ACTIVATION, **five)  # type: ignore[arg-type]
+    yield _at("CONV_3D_TRANSPOSE", inputs, (out,), _MATRIX, "Conv3DOptions", given, ACTIVATION, rank=5)
 
 
-def _strided(code: str, table: str, inputs: tuple[Arg, ...], options: tuple[tuple[str, object], ...]) -> Iterator[Template]:
+def _strided(code: str, table: str, inputs: tuple[Arg, ...], options: Options) -> Iterator[Template]:
     """Yield a convolution with other paddings and strides, whose outputs have other sizes."""
     for padding, stride in ((1, 1), (0, 2), (1, 2), (0, 3)):
         side = (6 if padding == 0 else 4) // stride + (6 if padding == 0 else 4) % stride
         changed = {"padding": padding, "stride_w": stride, "stride_h": stride}
         given = tuple((name, changed.get(name, value)) for name, value in options)
         output = Arg(shape=fixed(1, side, side, 8))
-        yield Template(code, inputs, (output,), _MATRIX, table, given, ranks=(4,), bases=(4,))
+        yield _at(code, inputs, (output,), _MATRIX, table, given)
 
 
 def pools() -> Iterator[Template]:
     """Yield the operators on images."""
     names = ("padding", "stride_w", "stride_h", "filter_width", "filter_height", "fused_activation_function")
     for code in ("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"):
-        for padding, stride, size in product((0, 1), (1, 2, 3), (1, 2, 3, 5, 8)):
-            side = -(-(9 if padding == 0 else 10 - size) // stride)
-            options = tuple(zip(names, (padding, stride, stride, size, size, 0), strict=True))
+        for padding, stride, window in product((0, 1), (1, 2, 3), (1, 2, 3, 5, 8)):
+            side = -(-(9 if padding == 0 else 10 - window) // stride)
+            options = tuple(zip(names, (padding, stride, stride, window, window, 0), strict=True))
             output = Arg(shape=fixed(1, side, side, 4))
             yield Template(
                 code, (Arg(shape=fixed(1, 9, 9, 4)),), (output,), each(), "Pool2DOptions", options, ACTIVATION,
@@ -182,20 +203,19 @@ def pools() -> Iterator[Template]:
     ):
         for align, half in ((False, False), (True, False), (False, True)):
             options = (("align_corners", align), ("half_pixel_centers", half))
-            yield Template(code, (small, size), (large,), each(), table, options, ranks=(4,), bases=(4,))
-    four = {"ranks": (4,), "bases": (4,)}
+            yield _at(code, (small, size), (large,), each(), table, options)
     block = (("block_size", 2),)
     deep, wide = Arg(shape=fixed(1, 2, 2, 8)), Arg(shape=fixed(1, 4, 4, 2))
-    yield Template("DEPTH_TO_SPACE", (deep,), (wide,), each(), "DepthToSpaceOptions", block, **four)  # type: ignore[arg-type]
-    yield Template("SPACE_TO_DEPTH", (wide,), (deep,), each(), "SpaceToDepthOptions", block, **four)  # type: ignore[arg-type]
+    yield _at("DEPTH_TO_SPACE", (deep,), (wide,), each(), "DepthToSpaceOptions", block)
+    yield _at("SPACE_TO_DEPTH", (wide,), (deep,), each(), "SpaceToDepthOptions", block)
     blocks = Arg("INT32", fixed(2), "kx", data=lambda _: (2, 2))
     pads = Arg("INT32", fixed(2, 2), "kx", data=lambda _: (0, 0, 0, 0))
     many = Arg(shape=fixed(4, 2, 2, 2))
-    yield Template("SPACE_TO_BATCH_ND", (wide, blocks, pads), (many,), each(), "SpaceToBatchNDOptions", **four)  # type: ignore[arg-type]
-    yield Template("BATCH_TO_SPACE_ND", (many, blocks, pads), (wide,), each(), "BatchToSpaceNDOptions", **four)  # type: ignore[arg-type]
-    options = (("radius", 2), ("bias", 1.0), ("alpha", 1.0), ("beta", 0.5))
+    yield _at("SPACE_TO_BATCH_ND", (wide, blocks, pads), (many,), each(), "SpaceToBatchNDOptions")
+    yield _at("BATCH_TO_SPACE_ND", (many, blocks, pads), (wide,), each(), "BatchToSpaceNDOptions")
+    norm = (("radius", 2), ("bias", 1.0), ("alpha", 1.0), ("beta", 0.5))
     table = "LocalResponseNormalizationOptions"
-    yield Template("LOCAL_RESPONSE_NORMALIZATION", (Arg(),), (Arg(),), each(), table, options)
+    yield Template("LOCAL_RESPONSE_NORMALIZATION", (Arg(),), (Arg(),), each(), table, norm)
     length = Arg("INT32", fixed(2), "kx", data=lambda _: (4, 4))
     waves = Arg("U", fixed(4, 3))
     yield Template(
@@ -218,17 +238,31 @@ def joints() -> Iterator[Template]:
         for inputs in cases:
             vary = ACTIVATION if count == 2 else ()
             yield Template(
-                "CONCATENATION", inputs, (joined,), types, "ConcatenationOptions", axis, vary, ranks=ranked, variadic=True
+                "CONCATENATION",
+                inputs,
+                (joined,),
+                types,
+                "ConcatenationOptions",
+                axis,
+                vary,
+                ranks=ranked,
+                variadic=True,
             )
-            yield Template("PACK", inputs, (stacked,), types, "PackOptions", packed, ranks=tuple(range(8)), variadic=True)
+            yield Template(
+                "PACK", inputs, (stacked,), types, "PackOptions", packed, ranks=tuple(range(8)), variadic=True
+            )
             yield Template("ADD_N", inputs, (Arg(),), types, "AddNOptions", variadic=True)
         parts = (("num", count), ("axis", 0))
-        yield Template("UNPACK", (stacked,), same, types, "UnpackOptions", parts, ranks=tuple(range(8)), variadic=True)
+        yield Template(
+            "UNPACK", (stacked,), same, types, "UnpackOptions", parts, ranks=tuple(range(8)), variadic=True
+        )
         zero = Arg("INT32", fixed(), "kx", data=lambda _: (0,))
         splits = (("num_splits", count),)
         yield Template("SPLIT", (zero, joined), same, types, "SplitOptions", splits, ranks=ranked, variadic=True)
         sizes = Arg("INT32", fixed(count), "kx", data=lambda rank, n=count: (d(rank)[0],) * n)  # type: ignore[misc]
-        yield Template("SPLIT_V", (joined, sizes, zero), same, types, "SplitVOptions", splits, ranks=ranked, variadic=True)
+        yield Template(
+            "SPLIT_V", (joined, sizes, zero), same, types, "SplitVOptions", splits, ranks=ranked, variadic=True
+        )
 
 
 def choices() -> Iterator[Template]:
@@ -242,7 +276,9 @@ def choices() -> Iterator[Template]:
     depth, scalar = Arg("INT32", fixed(), "kx", data=lambda _: (3,)), Arg(shape=fixed(), kinds="kx")
     hot = Arg(shape=lambda rank: (*d(rank), 3))
     inputs = (Arg("I", d), depth, scalar, scalar)
-    yield Template("ONE_HOT", inputs, (hot,), with_index(each()), "OneHotOptions", (("axis", -1),), ranks=tuple(range(8)))
+    yield Template(
+        "ONE_HOT", inputs, (hot,), with_index(each()), "OneHotOptions", (("axis", -1),), ranks=tuple(range(8))
+    )
     sides = Arg("I", vector(lambda rank: rank), "xk", data=d)
     yield Template("FILL", (sides, scalar), (Arg(),), with_index(each()), "FillOptions", ranks=tuple(range(1, 9)))
     ends = tuple(Arg(shape=fixed(), kinds="x", data=lambda _, v=v: (v,)) for v in (0, 4, 1))  # type: ignore[misc]
@@ -250,7 +286,9 @@ def choices() -> Iterator[Template]:
     points, updates = Arg("I", fixed(2, 1), "xk", data=lambda _: (0, 1)), Arg(shape=lambda rank: (2, *d(rank)[1:]))
     ranked = tuple(range(1, 9))
     sizes = Arg("I", vector(lambda rank: rank), "kx", data=d)
-    yield Template("SCATTER_ND", (points, updates, sizes), (Arg(),), with_index(each()), "ScatterNdOptions", ranks=ranked)
+    yield Template(
+        "SCATTER_ND", (points, updates, sizes), (Arg(),), with_index(each()), "ScatterNdOptions", ranks=ranked
+    )
     names = with_index(each())
     groups = Arg("I", fixed(2), "xk", data=lambda _: (0, 1))
     yield Template("SEGMENT_SUM", (Arg(), groups), (Arg(),), names, "SegmentSumOptions", ranks=ranked)
@@ -267,7 +305,9 @@ def choices() -> Iterator[Template]:
         (("idx_out_type", 2),), ranks=(1,),
     )  # fmt: skip
     list_ = Arg("I", fixed(2), "xk", data=lambda _: (1, 1))
-    yield Template("BROADCAST_ARGS", (list_, list_), (Arg("I", fixed(2)),), each("I", types=["INT32", "INT64"]), ranks=(1,))
+    yield Template(
+        "BROADCAST_ARGS", (list_, list_), (Arg("I", fixed(2)),), each("I", types=["INT32", "INT64"]), ranks=(1,)
+    )
     bounds = (("boundaries", [0.0, 1.0]),)
     yield Template("BUCKETIZE", (Arg(),), (Arg("INT32"),), each(), "BucketizeOptions", bounds)
     yield from _random()
@@ -282,17 +322,26 @@ def _random() -> Iterator[Template]:
     count = Arg("INT32", fixed(), "kx", data=lambda _: (2,))
     chances, drawn = Arg(shape=fixed(2, 3)), Arg("I", fixed(2, 2))
     yield Template(
-        "MULTINOMIAL", (chances, count), (drawn,), with_index(each(types=["FLOAT32"])), "RandomOptions", seeds, ranks=(2,)
+        "MULTINOMIAL",
+        (chances, count),
+        (drawn,),
+        with_index(each(types=["FLOAT32"])),
+        "RandomOptions",
+        seeds,
+        ranks=(2,),
     )
     boxes, scores = Arg("FLOAT32", fixed(5, 4)), Arg("FLOAT32", fixed(5))
-    most, limit = Arg("INT32", fixed(), "kx", data=lambda _: (3,)), Arg("FLOAT32", fixed(), "kx", data=lambda _: (0.5,))
+    most, limit = (
+        Arg("INT32", fixed(), "kx", data=lambda _: (3,)),
+        Arg("FLOAT32", fixed(), "kx", data=lambda _: (0.5,)),
+    )
     found, good, valid = Arg("INT32", fixed(3)), Arg("FLOAT32", fixed(3)), Arg("INT32", fixed())
     four, five = (boxes, scores, most, limit, limit), (boxes, scores, most, limit, limit, limit)
-    binding = ({},)
+    nothing: tuple[Binding, ...] = ({},)
     table = "NonMaxSuppressionV4Options"
-    yield Template("NON_MAX_SUPPRESSION_V4", four, (found, valid), binding, table, ranks=(2,))
+    yield Template("NON_MAX_SUPPRESSION_V4", four, (found, valid), nothing, table, ranks=(2,))
     table = "NonMaxSuppressionV5Options"
-    yield Template("NON_MAX_SUPPRESSION_V5", five, (found, good, valid), binding, table, ranks=(2,))
+    yield Template("NON_MAX_SUPPRESSION_V5", five, (found, good, valid), nothing, table, ranks=(2,))
 
 
 def recurrences() -> Iterator[Template]:

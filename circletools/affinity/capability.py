@@ -80,7 +80,8 @@ def shipped_devices() -> tuple[str, ...]:
 def load_capability(name: str) -> Capability:
     """Return a table by the name of a shipped device, or from a file whose name ends in `.json`.
 
-    Raises UsageError for a device that is not there, InvalidInputError for a file that cannot be read or is malformed.
+    Raises UsageError for a device that is not there, InvalidInputError for a file that cannot be read or is
+    malformed.
     """
     from circletools.affinity.capability_file import parse_capability, suggestion  # noqa: PLC0415 - only for reading
 

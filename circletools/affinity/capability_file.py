@@ -18,12 +18,25 @@ from circletools.flatbuf.schema import load_schema
 SCHEMA_VERSION = "1"
 _KEYS = ("schema_version", "device", "runtime", "method", "operators")
 _FORM_KEYS = (
-    *("types", "inputs", "min_inputs", "max_inputs", "outputs", "min_outputs", "max_outputs", "min_rank", "max_rank", "min_version", "max_version"),
+    *(
+        "types",
+        "inputs",
+        "min_inputs",
+        "max_inputs",
+        "outputs",
+        "min_outputs",
+        "max_outputs",
+        "min_rank",
+        "max_rank",
+        "min_version",
+        "max_version",
+    ),
     *("static", "options", "unpacks"),
 )
 _QUANTIZATIONS = ("unquantized", "per_tensor", "per_channel", "blockwise", "custom")
 _KINDS: tuple[Kind, ...] = ("computed", "constant")
 _MORE = "..."
+_LARGEST = 1 << 64
 _OPTION_ENUMS = {
     "fused_activation_function": "ActivationFunctionType",
     "padding": "Padding",
@@ -75,9 +88,7 @@ def _codes() -> frozenset[str]:
 
 @cache
 def _types() -> frozenset[str]:
-    return frozenset(
-        name for form in ("tflite", "circle") for name in load_schema(form).enums["TensorType"].values()
-    )
+    return frozenset(name for form in ("tflite", "circle") for name in load_schema(form).enums["TensorType"].values())
 
 
 @cache
@@ -248,16 +259,15 @@ class _Reader:
     def _value(self, value: Any, names: Mapping[int, str], place: str) -> float:
         if not names:
             return self._number(value, place)
-        for number, known in names.items():
-            if value == known:
-                return number
-        hint = suggestion(value, names.values()) if isinstance(value, str) else ""
-        self._fail(place, f"there is no value {value!r}", hint or f"there are {', '.join(names.values())}")
+        number = next((number for number, known in names.items() if value == known), None)
+        if number is None:
+            hint = suggestion(value, names.values()) if isinstance(value, str) else ""
+            self._fail(place, f"there is no value {value!r}", hint or f"there are {', '.join(names.values())}")
+        return number
 
     def _number(self, value: Any, place: str) -> float:
         if not isinstance(value, int | float):
             self._fail(place, "must be a number, true or false")
-        try:
-            return float(value)
-        except OverflowError:
+        if abs(value) > _LARGEST:
             self._fail(place, "is too large")
+        return float(value)

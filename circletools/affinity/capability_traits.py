@@ -1,10 +1,9 @@
-"""What a capability table can tell operators apart by, read in columns: 100,000 operators have few different traits."""
+"""What a capability table tells operators apart by, read in columns: of many operators few are different."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -42,7 +41,7 @@ class TensorTraits:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTraits:
-    """An operator, as far as tables tell; an input that is left out is None. Options that are not in `options` are 0."""
+    """An operator, as far as tables tell; an input that is left out is None. Options not in `options` are 0."""
 
     code: str
     version: int
@@ -250,4 +249,5 @@ def _constants(model: Model, tensors: slice, place: str) -> NDArray[np.bool_]:
         raise ModelFormatError(f"buffer {indices.max()} does not exist", location=place)
     external = (buffers.offsets > 1) & (buffers.sizes > 0)
     filled: NDArray[np.bool_] = (buffers.data.count > 0) | external
-    return filled[indices] & (columns.variable[tensors] == 0)
+    constant: NDArray[np.bool_] = filled[indices] & (columns.variable[tensors] == 0)
+    return constant

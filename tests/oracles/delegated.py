@@ -122,11 +122,11 @@ def delegated(interpreter: Interpreter) -> list[Delegated]:
     """
     seen: list[Delegated] = []
 
-    @CFUNCTYPE(c_int, c_void_p, c_void_p)
-    def prepare(context: int, _delegate: int) -> int:
+    def look(context: int, _delegate: int) -> int:
         seen.append(_read(context))
         return 0
 
+    prepare = CFUNCTYPE(c_int, c_void_p, c_void_p)(look)
     delegate = _Delegate(prepare=ctypes.cast(prepare, c_void_p), flags=_ALLOW_DYNAMIC_TENSORS)
     # The interpreter looks at the delegate again when it dies.
     interpreter._spy = (delegate, prepare)
