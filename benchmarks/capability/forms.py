@@ -69,8 +69,11 @@ def _conditions(answers: Answers) -> Iterator[Form]:
         written = {key: _shown(key, values, asked[key]) for key, values in options.items() if key not in _COUNTED}
         shown = {"options": {key: value for key, value in written.items() if value is not None}}
         static = [(probe, taken) for probe, taken in mine if probe.version == 1 and not probe.dynamic]
-        taken_at = {probe.ranks for probe, taken in static if taken}
-        moving = [taken for probe, taken in mine if probe.dynamic and probe.ranks in taken_at]
+        # Only a shape that is taken while it is known tells what its being unknown does.
+        taken_at = {(probe.ranks, repr(probe.settings)) for probe, taken in static if taken}
+        moving = [
+            taken for probe, taken in mine if probe.dynamic and (probe.ranks, repr(probe.settings)) in taken_at
+        ]
         for ranks in _ranks(static):
             for versions in _versions(mine):
                 yield {

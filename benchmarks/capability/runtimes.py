@@ -132,7 +132,7 @@ def ask_openvino(question: Question) -> str:
 
 @dataclass(frozen=True)
 class Device:
-    """A device; `prepare` imports what `ask` needs.
+    """A device; `prepare` imports what `ask` needs. Nothing is asked about ranks above `max_rank`.
 
     A slow one is asked about fewer things: common types, some ranks, versions 2 and the last one, and unknown
     dimensions of one rank.
@@ -145,13 +145,18 @@ class Device:
     prepare: Callable[[], object]
     cpu_seconds: float = 0.5
     slow: bool = False
+    max_rank: int = 8
 
     def asks_first(self, probe: Probe) -> bool:
         """Say whether to ask about a signature at all."""
+        if probe.ranks[1] > self.max_rank:
+            return False
         return not self.slow or {operand.element for operand in (*probe.inputs, *probe.outputs)} <= _COMMON
 
     def asks(self, probe: Probe, base: Probe) -> bool:
         """Say whether to ask this, once the base of its signature was taken."""
+        if probe.ranks[1] > self.max_rank:
+            return False
         if not self.slow:
             return True
         if probe.feature == "version":
@@ -165,10 +170,12 @@ class Device:
 _COMMON = {"FLOAT32", "FLOAT16", "INT8", "UINT8", "INT32", "INT64", "BOOL"}
 _SOME_RANKS = {0, 1, 3, 5, 8}
 
+# The interface of onert has place for six dimensions; the runtime writes past the end of more.
+_ONERT = "loads, compiles and runs with BACKENDS="
 DEVICES = (
     Device("litert-cpu", "ai-edge-litert", "loads, allocates and runs without delegates", ask_litert, _litert),
     Device("xnnpack", "ai-edge-litert", "is in a DELEGATE of the default delegate", ask_xnnpack, _litert),
-    Device("onert-cpu", "onert", "loads, compiles and runs with BACKENDS=cpu", partial(ask_onert, "cpu"), _onert),
-    Device("onert-ruy", "onert", "loads, compiles and runs with BACKENDS=ruy", partial(ask_onert, "ruy"), _onert),
+    Device("onert-cpu", "onert", f"{_ONERT}cpu", partial(ask_onert, "cpu"), _onert, max_rank=6),
+    Device("onert-ruy", "onert", f"{_ONERT}ruy", partial(ask_onert, "ruy"), _onert, max_rank=6),
     Device("openvino-cpu", "openvino", "is converted and compiled", ask_openvino, _openvino, 5.0, True),
 )

@@ -248,8 +248,8 @@ class _Reader:
             limits = self._object(allowed, place, ("min", "max"))
             if not limits:
                 self._fail(place, "must have min or max")
-            low, high = (self._number(limits.get(end, missing), f"{place}.{end}")
-                         for end, missing in (("min", -math.inf), ("max", math.inf)))  # fmt: skip
+            low = self._number(limits["min"], f"{place}.min") if "min" in limits else -math.inf
+            high = self._number(limits["max"], f"{place}.max") if "max" in limits else math.inf
             text = " to ".join(f"{limits[end]}" if end in limits else "any" for end in ("min", "max"))
             return OptionValues(frozenset(), low, high, text, names)
         entries = self._list(allowed, place)
