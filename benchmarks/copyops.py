@@ -36,10 +36,6 @@ import importlib
 import importlib.metadata
 import json
 import math
-import multiprocessing
-import os
-import resource
-import signal
 import sys
 import tempfile
 import zlib
@@ -48,7 +44,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import groupby
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +52,12 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as fb
 from numpy.typing import NDArray
 
+from benchmarks.isolation import answers
 from benchmarks.process import ROOT
 
 TABLE = ROOT / "circletools" / "outputs" / "copyops.json"
 RANKS = range(9)
 LAST_VERSION = 12
-# A case takes a few hundredths of a second.
-CPU_SECONDS = 0.5
-WALL_SECONDS = 60.0
 
 RUNTIMES = {"litert": "ai-edge-litert", "onert": "onert"}
 VARIANTS = {"litert": ("default", "builtin"), "onert": ("tflite", "circle")}
@@ -648,57 +641,19 @@ def _attempt(runtime: str, unit: Unit, trial: Trial) -> str:
     return "exact"
 
 
-def _serve(runtime: str, units: Sequence[Unit], connection: Connection) -> None:
-    """In a process of its own: answer every unit, for as long as it lives."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    null = os.open(os.devnull, os.O_RDWR)
-    for handle in range(3):
-        os.dup2(null, handle)
-    PACKAGES[runtime]()
-    for unit in units:
-        # Of the time that this process works, unlike that on the wall, a busy machine takes nothing. The signal
-        # that says it is over ends the process.
-        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
-        try:
-            connection.send((outcome(runtime, unit),))
-        except Exception as error:
-            connection.send(f"{unit}: {error!r}")
-
-
 def measure(runtime: str, units: Sequence[Unit]) -> list[str]:
     """Return what happened to each unit; a process that dies is replaced."""
     outcomes: list[str] = []
     while len(outcomes) < len(units):
         rest = units[len(outcomes) :]
         company = next((n for n, unit in enumerate(rest) if _is_scalar_transpose(unit[0])), len(rest))
-        outcomes += _live(runtime, rest[: company or 1])
+        outcomes += answers(rest[: company or 1], partial(outcome, runtime), PACKAGES[runtime])
     return outcomes
 
 
 def _is_scalar_transpose(case: Case) -> bool:
     """Return whether LiteRT works with numbers that nobody wrote, and may spoil what its process runs afterwards."""
     return case.rank == 0 and case.form == "TRANSPOSE"
-
-
-def _live(runtime: str, units: Sequence[Unit]) -> list[str]:
-    outcomes: list[str] = []
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(runtime, units, theirs))
-    process.start()
-    theirs.close()
-    try:
-        while len(outcomes) < len(units):
-            answer = ours.recv() if ours.poll(WALL_SECONDS) else f"no answer to {units[len(outcomes)]}"
-            if isinstance(answer, str):
-                raise SystemExit(answer)  # a fault of this script, or of the machine
-            outcomes += answer
-    except EOFError:
-        return [*outcomes, "crash"]
-    finally:
-        process.kill()
-        process.join()
-    return outcomes
 
 
 Results = dict[str, dict[Unit, str]]

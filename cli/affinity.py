@@ -213,10 +213,10 @@ class _Wanted:
     ) -> None:
         from circletools.affinity.rules import RuleSet, make_default, parse_rules, parse_setting  # noqa: PLC0415
 
-        self.devices = None if devices is None else _names(devices)
         given = tuple(map(parse_setting, settings or ()))
         chosen = RuleSet(given, None if default is None else make_default(default, "--default"))
         self.rules: RuleSet = chosen if rules is None else parse_rules(_read(rules), str(rules)).and_then(chosen)
+        self.devices = (None if devices is None else _names(devices)) or self.rules.devices or None
         self.capabilities, self.reproject = capabilities or [], reproject
         self.min_size, self.mode = min_size, mode
 

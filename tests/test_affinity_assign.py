@@ -173,6 +173,17 @@ def test_the_command_line_counts_before_the_file() -> None:
         assert assign(Chooser(model), TWO, rules).numbers[0] == [1, 1, 1, 1, 1, 0]
 
 
+def test_a_part_file() -> None:
+    """Names are names there, not globs; it lists the devices too."""
+    words = "[partition]\nbackends=npu,cpu\ndefault=cpu\ncomply=opname\n[OPNAME]\n*=npu\n[OPCODE]\nMUL=npu\n"
+    with open_model(DIAMOND) as model, pytest.raises(UsageError, match=r"rules.part:6: name:\* matches no operator"):
+        assign(Chooser(model), TWO, parse_rules(words, "rules.part"))
+    rules = parse_rules(words.replace("opname", "opcode"), "rules.part")
+    assert rules.devices == TWO
+    with open_model(DIAMOND) as model:
+        assert assign(Chooser(model), rules.devices, rules).numbers[0] == [1, 1, 1, 0, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("change", "place"),
     [

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from circletools.errors import CircleToolsError, InvalidInputError, UsageError
+from circletools.affinity.partfile import parse_part
+from circletools.errors import InvalidInputError, UsageError
 from circletools.model.selectors import Selector, parse_selector
 
 SCHEMA_VERSION = 1
@@ -45,14 +46,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Rules, in the order they are written, and a default."""
+    """Rules, in the order they are written, a default, and the devices where the document lists them."""
 
     rules: tuple[Rule, ...] = ()
     default: Decision | None = None
+    devices: tuple[str, ...] = ()
 
     def and_then(self, other: RuleSet) -> RuleSet:
         """Return both; the other's default counts where it has one."""
-        return RuleSet(self.rules + other.rules, other.default or self.default)
+        return RuleSet(self.rules + other.rules, other.default or self.default, other.devices or self.devices)
 
 
 def make_default(device: str, place: str) -> Decision:
@@ -143,4 +145,10 @@ class _Numbering(json.JSONDecoder):
 
 
 def _parse_part(words: str, name: str) -> RuleSet:
-    raise CircleToolsError("later")
+    part = parse_part(words, name)
+    by_code = part.comply == "opcode"
+    rules = (
+        Rule(Selector("op" if by_code else "name", key, literal=True), backend, f"{name}:{line}")
+        for key, (backend, line) in (part.opcodes if by_code else part.opnames).items()
+    )
+    return RuleSet(tuple(rules), make_default(part.default, name), part.backends)

@@ -32,12 +32,16 @@ _SELECTOR = re.compile(r"(?:(\d{1,6})/)?(index|name|origin|op):(.+)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A choice of operators: `pattern` is a glob, or the text of `ranges` (both ends included) for an index."""
+    """A choice of operators: `pattern` is a glob, or the text of `ranges` (both ends included) for an index.
+
+    A `literal` pattern is a name, whatever is in it.
+    """
 
     kind: Kind
     pattern: str
     subgraph: int | None = None
     ranges: Ranges = ()
+    literal: bool = False
 
     def __str__(self) -> str:
         """Return the selector as it is written."""
@@ -47,7 +51,7 @@ class Selector:
     @property
     def is_exact(self) -> bool:
         """Whether it names what it chooses, without a wildcard."""
-        return not re.search(r"[*?\[]", self.pattern)
+        return self.literal or not re.search(r"[*?\[]", self.pattern)
 
 
 def parse_selector(words: str) -> Selector:
@@ -113,7 +117,8 @@ class Chooser:
         return sorted(chosen)
 
     def _by_name(self, selector: Selector, subgraph: int) -> list[int]:
-        matches = re.compile(translate(selector.pattern)).match
+        glob = re.escape(selector.pattern) if selector.literal else translate(selector.pattern)
+        matches = re.compile(glob).fullmatch
         known: dict[str, bool] = {}
         chosen = []
         for operator, names in enumerate(self._names_of(selector.kind, subgraph)):

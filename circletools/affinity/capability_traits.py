@@ -1,0 +1,253 @@
+"""What a capability table tells operators apart by, read in columns: of many operators few are different."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import ModelFormatError
+from circletools.flatbuf.columns import Tables, Vectors
+from circletools.model import Model
+
+_QUANTIZATIONS = ("", "unquantized", "per_tensor", "per_channel", "blockwise", "custom")
+QUANTIZABLE = frozenset(("INT2", "INT4", "INT8", "INT16", "INT32", "INT64", "UINT4", "UINT8"))
+"""The types whose quantization counts; a scale that some other tensor has does not change what it is."""
+
+Key = tuple[int, int, bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorTraits:
+    """A tensor, as far as tables tell. `quantization` is empty for types that have none.
+
+    A constant has data in the file, or is unpacked from one. `dynamic`: a dimension is unknown.
+    """
+
+    type: str
+    quantization: str
+    rank: int
+    dynamic: bool
+    constant: bool
+
+    def __str__(self) -> str:
+        """Return the words of a table for it."""
+        return " ".join(filter(None, (self.type, self.quantization, "constant" if self.constant else "computed")))
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTraits:
+    """An operator, as far as tables tell; an input that is left out is None. Options not in `options` are 0."""
+
+    code: str
+    version: int
+    inputs: tuple[TensorTraits | None, ...]
+    outputs: tuple[TensorTraits | None, ...]
+    options: Mapping[str, float]
+
+
+class SubgraphTraits:
+    """The operators of one subgraph; `options` has the names of the options to read, by operator code name or `*`."""
+
+    def __init__(self, model: Model, subgraph: int, options: Mapping[str, tuple[str, ...]]) -> None:
+        """Read the columns. Raises ModelFormatError where an operator refers to what does not exist."""
+        self._model, self._place = model, f"subgraphs[{subgraph}]"
+        self._names = model.code_names(subgraph)
+        operators, tensors = model.operator_columns, model.tensor_columns
+        self._rows = slice(*operators.splits[subgraph : subgraph + 2].tolist())
+        self._tensors = slice(*tensors.splits[subgraph : subgraph + 2].tolist())
+        self._codes: list[int] = operators.code_indices[self._rows].tolist()
+        self._classes, self._kinds = _tensor_classes(model, self._tensors)
+        # One more for the index -1, which is the last: no tensor.
+        self._constant = np.append(_constants(model, self._tensors, self._place), False)
+        self._classes = np.append(self._classes, -1)
+        self._inputs = self._indices(operators.inputs)
+        self._outputs = self._indices(operators.outputs)
+        self._settings: list[dict[str, float]] = [{}]
+        self._setting_of = self._read_options(options)
+
+    def __len__(self) -> int:
+        """Return the number of operators."""
+        return len(self._names)
+
+    def _indices(self, vectors: Vectors) -> tuple[NDArray[np.int64], list[int]]:
+        rows = Vectors(vectors.wire, vectors.dtype, vectors.start[self._rows], vectors.count[self._rows])
+        flat = rows.flat().astype(np.int64)
+        if flat.size and (flat.min() < -1 or flat.max() >= len(self._classes) - 1):
+            raise ModelFormatError("an operator's tensor does not exist", location=self._place)
+        return flat, rows.splits().tolist()
+
+    def with_codes(self, codes: Set[str]) -> list[int]:
+        """Return the operators that have one of these code names."""
+        wanted = {code.index for code in self._model.operator_codes if code.name in codes}
+        return [index for index, code in enumerate(self._codes) if code in wanted] if wanted else []
+
+    def keys(self) -> Iterator[Key]:
+        """Yield for each operator what is equal only for operators that no table can tell apart."""
+        words = [(self._words(flat).tobytes(), splits) for flat, splits in (self._inputs, self._outputs)]
+        inputs, outputs = ([data[4 * a : 4 * b] for a, b in pairwise(splits)] for data, splits in words)
+        return zip(self._codes, self._setting_of, inputs, outputs, strict=True)
+
+    def key(self, index: int) -> Key:
+        """Return the key of one operator, as things are now."""
+        inputs, outputs = (
+            self._words(flat[splits[index] : splits[index + 1]]).tobytes()
+            for flat, splits in (self._inputs, self._outputs)
+        )
+        return self._codes[index], self._setting_of[index], inputs, outputs
+
+    def _words(self, tensors: NDArray[np.int64]) -> NDArray[np.int32]:
+        words: NDArray[np.int32] = (self._classes[tensors] * 2 + self._constant[tensors]).astype(np.int32)
+        return words
+
+    def operator(self, index: int) -> OperatorTraits:
+        """Return the traits of one operator."""
+        code = self._model.operator_codes[self._codes[index]]
+        inputs, outputs = (
+            tuple(self._tensor(tensor) for tensor in flat[splits[index] : splits[index + 1]].tolist())
+            for flat, splits in (self._inputs, self._outputs)
+        )
+        return OperatorTraits(code.name, code.version, inputs, outputs, self._settings[self._setting_of[index]])
+
+    def _tensor(self, tensor: int) -> TensorTraits | None:
+        if tensor < 0:
+            return None
+        kind, quantization, rank, dynamic = self._kinds[int(self._classes[tensor])]
+        name = self._model.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}")
+        word = _QUANTIZATIONS[quantization] if name in QUANTIZABLE else ""
+        return TensorTraits(name, word, rank, bool(dynamic), bool(self._constant[tensor]))
+
+    def outputs_of(self, index: int) -> list[int]:
+        """Return the output tensors of an operator; -1 is none."""
+        flat, splits = self._outputs
+        return list(flat[splits[index] : splits[index + 1]].tolist())
+
+    def make_constant(self, index: int) -> None:
+        """Let the outputs of an operator count as constants from now on."""
+        self._constant[[tensor for tensor in self.outputs_of(index) if tensor >= 0]] = True
+
+    def last_reader_among(self, operators: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return for each tensor the last of these operators that reads it, -1 where none does."""
+        flat, splits = self._inputs
+        reader = np.repeat(np.arange(len(self)), np.diff(splits))
+        chosen = operators[reader]
+        last = np.full(len(self._classes), -1, np.int64)
+        np.maximum.at(last, flat[chosen], reader[chosen])
+        return last
+
+    def _read_options(self, options: Mapping[str, tuple[str, ...]]) -> list[int]:
+        """Number the different values of the options that count, operator by operator; 0 is none."""
+        found = np.zeros(len(self), np.int64)
+        tables = self._model.operator_columns.tables.take(self._rows)
+        codes = np.array(self._codes, np.int64)
+        for code in self._model.operator_codes:
+            names = options.get(code.name, options.get("*", ()))
+            rows = np.flatnonzero(codes == code.index) if names else np.array([], np.int64)
+            if not rows.size:
+                continue
+            values = np.column_stack([_option(tables.take(rows), name, self._model) for name in names])
+            first, which = _distinct(values)
+            found[rows] = len(self._settings) + which
+            self._settings += [dict(zip(names, row, strict=True)) for row in values[first].tolist()]
+        return list(found.tolist())
+
+
+def _option(operators: Tables, name: str, model: Model) -> NDArray[np.float64]:
+    """Return an option of each operator, 0 where its options table has none of that name."""
+    values = np.zeros(len(operators))
+    for field in ("builtin_options", "builtin_options_2"):
+        if field not in operators.type.by_name:
+            continue  # Circle has one union only
+        members = operators.union_codes(operators.field(field))
+        targets = operators.targets(field)
+        for member in np.unique(members[targets != 0]).tolist():
+            table_name = model.schema.unions[str(operators.field(field).target)].get(member)
+            table = model.schema.tables.get(table_name or "")
+            option = table.by_name.get(name) if table else None
+            if table is not None and option is not None and option.kind == "scalar":
+                rows = np.flatnonzero((members == member) & (targets != 0))
+                values[rows] = Tables(operators.wire, table, targets[rows]).scalars(name)
+    return values
+
+
+def _tensor_classes(model: Model, tensors: slice) -> tuple[NDArray[np.int64], list[list[int]]]:
+    """Return for each tensor the number of its class, and of each class type, quantization, rank and dynamic."""
+    columns = model.tensor_columns
+    shapes, signatures = columns.shapes, columns.shape_signatures
+    dynamic = _has_negative(shapes, tensors) | _has_negative(signatures, tensors)
+    rows = np.column_stack(
+        [columns.types[tensors], _quantizations(model, tensors), shapes.count[tensors], dynamic]
+    ).astype(np.int64)
+    if not len(rows):
+        return np.zeros(0, np.int64), []
+    first, which = _distinct(rows)
+    return which, rows[first].tolist()
+
+
+def _distinct(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where each different row is, and for each row the number of the one that it equals."""
+    number = np.zeros(len(rows), np.int64)
+    for column in rows.T:
+        least = column.min()
+        if least == column.max():
+            continue
+        if column.dtype.kind == "f":
+            _, column = np.unique(column, return_inverse=True)  # noqa: PLW2901 - the same column, numbered
+            least = 0
+        # Small again after each column, the product cannot overflow.
+        number = _numbered(number * (int(column.max()) - int(least) + 1) + (column.reshape(-1) - least))
+    number = _numbered(number)
+    somewhere = np.zeros(int(number.max()) + 1, np.int64)
+    somewhere[number] = np.arange(len(number))
+    return somewhere, number
+
+
+def _numbered(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return numbers from 0 that are equal where the values, none negative, are."""
+    bound = int(values.max()) + 1
+    if bound > 4 * len(values) + 1024:
+        return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    seen = np.zeros(bound, np.bool_)
+    seen[values] = True
+    numbers: NDArray[np.int64] = np.cumsum(seen) - 1
+    return numbers[values]
+
+
+def _has_negative(vectors: Vectors, rows: slice) -> NDArray[np.bool_]:
+    part = Vectors(vectors.wire, vectors.dtype, vectors.start[rows], vectors.count[rows])
+    flat = part.flat()
+    found = np.zeros(len(part.count), np.bool_)
+    if flat.size:
+        found[np.repeat(np.arange(len(part.count)), part.count)[flat < 0]] = True
+    return found
+
+
+def _quantizations(model: Model, tensors: slice) -> NDArray[np.int64]:
+    tables, rows = model.tensor_columns.tables.take(tensors).child("quantization", model.schema)
+    found = np.ones(tensors.stop - tensors.start, np.int64)
+    if len(rows):
+        details = tables.union_codes(tables.field("details"))
+        blockwise = [code for code, name in model.schema.unions["QuantizationDetails"].items() if "Block" in name]
+        scales = tables.vectors("scale").count
+        kinds = np.where(scales > 1, 3, np.where(scales == 1, 2, 1))
+        kinds = np.where(details != 0, np.where(np.isin(details, blockwise), 4, 5), kinds)
+        found[rows] = kinds
+    return found
+
+
+def _constants(model: Model, tensors: slice, place: str) -> NDArray[np.bool_]:
+    """Say for each tensor whether it has data in the file: then LiteRT takes it for a constant."""
+    columns, buffers = model.tensor_columns, model.buffers
+    indices: NDArray[Any] = columns.buffers[tensors]
+    if not len(buffers) and not indices.any():
+        return np.zeros(indices.shape, np.bool_)  # buffer 0 is the empty one, whether it is there or not
+    if indices.size and int(indices.max()) >= len(buffers):
+        raise ModelFormatError(f"buffer {indices.max()} does not exist", location=place)
+    external = (buffers.offsets > 1) & (buffers.sizes > 0)
+    filled: NDArray[np.bool_] = (buffers.data.count > 0) | external
+    constant: NDArray[np.bool_] = filled[indices] & (columns.variable[tensors] == 0)
+    return constant
