@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as tfl
-from circle_schema.v0_10 import circle
 
 from circletools.affinity import chains
 from circletools.affinity.chains import NOWHERE, Chains
@@ -21,6 +20,7 @@ from circletools.model import open_model
 from circletools.model.graph import OperatorGraph, graph_from_edges, operator_graph
 from tests.outputs_support import Build, Graph
 from tests.partition_support import descendants, graph_of, random_case, seeded
+from tests.support import unpacked
 
 
 def in_order(seed: int, most: int) -> OperatorGraph:
@@ -177,7 +177,7 @@ def slots(tensors: Any) -> list[int]:
 
 def test_a_graph_is_that_of_the_operators_in_the_file(any_model: Path) -> None:
     data = any_model.read_bytes()
-    peer = (tfl if data[4:8] == b"TFL3" else circle).ModelT.InitFromPackedBuf(data, 0)
+    peer = unpacked(data)
     with open_model(data) as model:
         for index, subgraph in enumerate(peer.subgraphs):
             graph = operator_graph(model, index)

@@ -148,12 +148,12 @@ def test_turns_are_the_groups_of_litert() -> None:
     assert several > 20
 
 
-LOADS_NOT = {"flex_op"}  # needs TensorFlow's own operators
+# `flex_op` needs TensorFlow's own operators. In `variable` some write to a variable only, so that what lies between
+# the ends of a group does not tell where they are.
+REAL = [path for path in own_models() if path.suffix == ".tflite" and path.stem not in {"flex_op", "variable"}]
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in own_models() if p.suffix == ".tflite" and p.stem not in LOADS_NOT], ids=title
-)
+@pytest.mark.parametrize("path", REAL, ids=title)
 def test_turns_are_the_groups_of_litert_in_real_models(path: Path) -> None:
     data = bytes_of(title(path))
     groups = delegated(data)

@@ -17,7 +17,6 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
 
 from circletools.affinity.chains import Chains, Row
 from circletools.model.graph import OperatorGraph
@@ -86,6 +85,10 @@ class Region:
         return Candidate(root, tuple(back[at] for at in growth.members), tuple(back[at] for at in growth.touched))
 
 
+_Bounds = tuple[Row, Row, int, int]
+"""What lies between members: the bounds on each chain, and the lowest and highest position of a member."""
+
+
 class _Growth:
     """One candidate as it grows; operators go by position.
 
@@ -99,7 +102,7 @@ class _Growth:
         self.members = [root]
         self.touched = [root]
         self._seen = {root}
-        self._bounds = [_Bounds(region.chains.reached[root], region.chains.reaching[root], root, root)]
+        self._bounds: list[_Bounds] = [(region.chains.reached[root], region.chains.reaching[root], root, root)]
         self._rejected = _Places(region.chains)
         self._log: list[int] = []  # the rejected, for the steps
         self._untakeable = _Places(region.chains)  # the neighbours of members that no subgraph can take
@@ -129,8 +132,8 @@ class _Growth:
             self._roll_back()
 
     def _accept(self, position: int, after: bool) -> None:
-        region, before = self.region, self._bounds[-1]
-        first, last, low, high = before
+        region = self.region
+        first, last, low, high = self._bounds[-1]
         # What a successor of a member reaches, a member reached before; a predecessor the other way round.
         if after:
             last = region.chains.lasts(last, region.chains.reaching[position])
@@ -138,15 +141,19 @@ class _Growth:
             first = region.chains.firsts(first, region.chains.reached[position])
         self.members.append(position)
         self.touched.append(position)
-        self._bounds.append(_Bounds(first, last, min(low, position), max(high, position)))
+        is_outside = not low < position < high
+        self._bounds.append(
+            (first, last, min(low, position), max(high, position)) if is_outside else (first, last, low, high)
+        )
         successors, predecessors = region.successors[position], region.predecessors[position]
-        if region.is_neck[position] and not low < position < high and self._is_doomed():
+        if is_outside and region.is_neck[position] and self._is_doomed():
             if position > high:
                 successors = []
             else:
                 predecessors = []
         self._agenda.append((len(self.members) - 1, iter(successors + predecessors)))
-        self._tell("merge", position)
+        if self.on_step is not None:
+            self._tell("merge", position)
 
     def _is_doomed(self) -> bool:
         """Say whether the member accepted last is sure to be taken back.
@@ -190,15 +197,6 @@ class _Growth:
             self.on_step(Step(action, back[position], members, rejected))
 
 
-class _Bounds(NamedTuple):
-    """What lies between members: the bounds on each chain, and the lowest and highest position of a member."""
-
-    first: Row
-    last: Row
-    low: int
-    high: int
-
-
 class _Places:
     """Operators as places on their chains, to ask whether one lies within bounds; each as often as it was added."""
 
@@ -215,11 +213,12 @@ class _Places:
 
     def is_within(self, position: int, bounds: _Bounds) -> bool:
         chain = self._chain[position]
-        return bool(bounds.first[chain] <= self._place[position] <= bounds.last[chain])
+        return bool(bounds[0][chain] <= self._place[position] <= bounds[1][chain])
 
     def any_within(self, bounds: _Bounds) -> bool:
+        first, last, _, _ = bounds
         for chain, places in self._places.items():
-            at = bisect_left(places, bounds.first[chain])
-            if at < len(places) and places[at] <= bounds.last[chain]:
+            at = bisect_left(places, first[chain])
+            if at < len(places) and places[at] <= last[chain]:
                 return True
         return False

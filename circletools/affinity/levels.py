@@ -17,6 +17,8 @@ from circletools.model.graph import OperatorGraph
 
 def fewest(graph: OperatorGraph, devices: Sequence[int], safe: Parts) -> Parts:
     """Return the fewest of: `safe`, merged; pieces by level from the start, merged; the same from the end."""
+    if len(safe) == max(connected(graph, devices), default=-1) + 1:
+        return safe  # whatever is connected is whole: there are no fewer
     candidates = [merged(graph, devices, safe)]
     forward = _levels(graph.predecessors, devices, graph.order)
     backward = _levels(graph.successors, devices, graph.order[::-1])

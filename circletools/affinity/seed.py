@@ -24,7 +24,8 @@ def seed_parts(
     """Return the subgraphs, in the order they are selected.
 
     `devices` has the device number of each operator; devices take turns by ascending number. With `on_step` every
-    step of every candidate is told, nothing is left out, and members come in the order they were accepted. Raises EditError for a graph that is too wide.
+    step of every candidate is told, nothing is left out, and members come in the order they were accepted. Raises
+    EditError for a graph that is too wide.
     """
     grower = _Grower(graph, devices, on_step)
     parts: list[tuple[int, ...]] = []
