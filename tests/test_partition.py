@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from itertools import chain, combinations, permutations, product
 
@@ -16,7 +17,9 @@ from circletools.errors import EditError
 from circletools.model.graph import OperatorGraph
 from tests.partition_reference import Reference
 from tests.partition_support import CYCLIC, CYCLIC_DEVICES, check_partition, graph_of, random_case
+from tests.support import ROOT
 
+DOCUMENT = (ROOT / "docs" / "affinity.md").read_text(encoding="utf-8")
 SEEDS = 4000
 BLOCK = 500
 
@@ -67,6 +70,14 @@ def test_the_example_goes_as_it_is_printed() -> None:
         (1, (4,)),
         (0, (3, 5, 6, 7)),
     ]
+
+
+def test_the_document_shows_these_steps() -> None:
+    rows = re.findall(r"^\| (root|merge|reject|rollback) \| (\d) \| ([\d ]*)\| ([\d ]*)\|$", DOCUMENT, re.MULTILINE)
+    shown = [
+        (action, int(operator), *(set(map(int, some.split())) for some in sets)) for action, operator, *sets in rows
+    ]
+    assert shown == FROM_1 + FROM_5
 
 
 def test_the_largest_is_selected_first() -> None:
