@@ -111,12 +111,13 @@ def test_merging_is_refused_exactly_where_it_closes_a_cycle() -> None:
     assert refused > 100
 
 
-def test_neighbours_are_merged_until_none_can_be() -> None:
+@pytest.mark.parametrize("backward", [False, True])
+def test_neighbours_are_merged_until_none_can_be(backward: bool) -> None:
     for seed in range(300):
         count, edges, devices = random_case(seed, most=16)
         graph = graph_of(count, edges)
         contraction = Contraction(graph.successors, graph.order)
-        merge_neighbours(contraction, devices)
+        merge_neighbours(contraction, devices, backward=backward)
         home = {member: group for group, members in contraction.members.items() for member in members}
         left = merged_graph(graph.successors, [home[member] for member in range(count)])
         for group, members in contraction.members.items():

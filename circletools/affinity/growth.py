@@ -55,6 +55,7 @@ class Region:
         inside = self.position
         self.successors = [[inside[o] for o in graph.successors[v] if o in inside] for v in operators]
         self.predecessors = [[inside[o] for o in graph.predecessors[v] if o in inside] for v in operators]
+        self.neighbours = [after + before for after, before in zip(self.successors, self.predecessors, strict=True)]
         self.chains = Chains(self.successors, self.predecessors)
         self.is_neck = self._necks()
 
@@ -107,7 +108,7 @@ class _Growth:
         self._log: list[int] = []  # the rejected, for the steps
         self._untakeable = _Places(region.chains)  # the neighbours of members that no subgraph can take
         self._noted = 0  # how many members that goes for; the rest follows when it is asked for
-        self._agenda = [(0, iter(region.successors[root] + region.predecessors[root]))]
+        self._agenda = [(0, iter(region.neighbours[root]))]
 
     def run(self) -> None:
         self._tell("root", self.members[0])
@@ -141,17 +142,12 @@ class _Growth:
             first = region.chains.firsts(first, region.chains.reached[position])
         self.members.append(position)
         self.touched.append(position)
-        is_outside = not low < position < high
-        self._bounds.append(
-            (first, last, min(low, position), max(high, position)) if is_outside else (first, last, low, high)
-        )
-        successors, predecessors = region.successors[position], region.predecessors[position]
-        if is_outside and region.is_neck[position] and self._is_doomed():
-            if position > high:
-                successors = []
-            else:
-                predecessors = []
-        self._agenda.append((len(self.members) - 1, iter(successors + predecessors)))
+        # No `min` and `max`: this is where the time goes.
+        self._bounds.append((first, last, position if position < low else low, position if position > high else high))
+        neighbours = region.neighbours[position]
+        if region.is_neck[position] and not low < position < high and self._is_doomed():
+            neighbours = (region.predecessors if position > high else region.successors)[position]
+        self._agenda.append((len(self.members) - 1, iter(neighbours)))
         if self.on_step is not None:
             self._tell("merge", position)
 
@@ -169,8 +165,8 @@ class _Growth:
         return self._untakeable.any_within(self._bounds[-1])
 
     def _untakeable_beside(self, position: int) -> list[int]:
-        beside = self.region.successors[position] + self.region.predecessors[position]
-        return [neighbour for neighbour in beside if self.region.devices[neighbour] != self.device]
+        devices = self.region.devices
+        return [other for other in self.region.neighbours[position] if devices[other] != self.device]
 
     def _reject(self, action: str, position: int) -> None:
         self._rejected.add(position)
