@@ -170,8 +170,9 @@ class _Growth:
 
     def _reject(self, action: str, position: int) -> None:
         self._rejected.add(position)
-        self._log.append(position)
-        self._tell(action, position)
+        if self.on_step is not None:
+            self._log.append(position)
+            self._tell(action, position)
 
     def _roll_back(self) -> None:
         """Take members back until no rejected operator lies between two."""
@@ -187,7 +188,7 @@ class _Growth:
             self._agenda.pop()
 
     def _tell(self, action: str, position: int) -> None:
-        if self.on_step is not None:
+        if self.on_step is not None:  # asked before too, where it happens often
             back = self.region.operators
             members, rejected = (tuple(sorted(back[at] for at in some)) for some in (self.members, self._log))
             self.on_step(Step(action, back[position], members, rejected))
