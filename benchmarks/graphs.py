@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -103,31 +104,41 @@ SHAPES: dict[str, Callable[[int], Shape]] = {
     "inception": inception,
     "unet": unet,
 }
+
+
+class Kinds(Protocol):
+    """What is shared out: anything that tells the kind of each operator."""
+
+    @property
+    def kinds(self) -> list[str]:
+        """Return the kinds."""
+
+
 _SECOND = {"ADD", "SOFTMAX", "AVERAGE_POOL_2D", "RESIZE_BILINEAR", "MAX_POOL_2D"}
 
 
-def by_kind(shape: Shape) -> list[int]:
+def by_kind(shape: Kinds) -> list[int]:
     """Return device 1 for what small accelerators often lack."""
     return [int(kind in _SECOND) for kind in shape.kinds]
 
 
-def by_chance(shape: Shape, share: float = 0.1, seed: int = 0) -> list[int]:
+def by_chance(shape: Kinds, share: float = 0.1, seed: int = 0) -> list[int]:
     """Return device 1 for a share of the operators."""
     generator = random.Random(seed)  # noqa: S311 - made input, no secret
     return [int(generator.random() < share) for _ in shape.kinds]
 
 
-def by_half(shape: Shape) -> list[int]:
+def by_half(shape: Kinds) -> list[int]:
     """Return device 1 for the second half."""
     return [int(2 * operator >= len(shape.kinds)) for operator in range(len(shape.kinds))]
 
 
-def by_stretch(shape: Shape, length: int = 37) -> list[int]:
+def by_stretch(shape: Kinds, length: int = 37) -> list[int]:
     """Return devices that change every `length` operators, whatever these are."""
     return [operator // length % 2 for operator in range(len(shape.kinds))]
 
 
-ASSIGNMENTS: dict[str, Callable[[Shape], list[int]]] = {
+ASSIGNMENTS: dict[str, Callable[[Kinds], list[int]]] = {
     "kind": by_kind,
     "10 % by chance": by_chance,
     "half": by_half,

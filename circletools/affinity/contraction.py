@@ -87,21 +87,27 @@ class Contraction:
         return keep
 
 
-def merge_neighbours(contraction: Contraction, devices: Sequence[int]) -> None:
-    """Merge groups of one device that feed each other, as long as any can be merged. `devices` goes by group."""
+def merge_neighbours(contraction: Contraction, devices: Sequence[int], *, backward: bool = False) -> None:
+    """Merge groups of one device that feed each other, as long as any can be merged. `devices` goes by group.
+
+    Each group is merged with those that it feeds, from the first to the last; `backward` with those that feed it,
+    from the last to the first. Neither is better: it depends on the graph.
+    """
+    neighbours = contraction.predecessors if backward else contraction.successors
     changed = True
     while changed:
         changed = False
-        for group in contraction.in_order():
+        for group in contraction.in_order()[:: -1 if backward else 1]:
             current = group
             while (
-                current in contraction.members and (merged := _merge_one(contraction, devices, current)) is not None
+                current in contraction.members
+                and (merged := _merge_one(contraction, devices, current, neighbours[current])) is not None
             ):
                 changed, current = True, merged
 
 
-def _merge_one(contraction: Contraction, devices: Sequence[int], group: int) -> int | None:
-    for neighbour in sorted(contraction.successors[group]):
+def _merge_one(contraction: Contraction, devices: Sequence[int], group: int, neighbours: Iterable[int]) -> int | None:
+    for neighbour in sorted(neighbours):
         if devices[neighbour] == devices[group]:
             merged = contraction.merge((group, neighbour))
             if merged is not None:

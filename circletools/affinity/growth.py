@@ -17,7 +17,6 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
 
 from circletools.affinity.chains import Chains, Row
 from circletools.model.graph import OperatorGraph
@@ -56,6 +55,7 @@ class Region:
         inside = self.position
         self.successors = [[inside[o] for o in graph.successors[v] if o in inside] for v in operators]
         self.predecessors = [[inside[o] for o in graph.predecessors[v] if o in inside] for v in operators]
+        self.neighbours = [after + before for after, before in zip(self.successors, self.predecessors, strict=True)]
         self.chains = Chains(self.successors, self.predecessors)
         self.is_neck = self._necks()
 
@@ -86,6 +86,10 @@ class Region:
         return Candidate(root, tuple(back[at] for at in growth.members), tuple(back[at] for at in growth.touched))
 
 
+_Bounds = tuple[Row, Row, int, int]
+"""What lies between members: the bounds on each chain, and the lowest and highest position of a member."""
+
+
 class _Growth:
     """One candidate as it grows; operators go by position.
 
@@ -99,12 +103,12 @@ class _Growth:
         self.members = [root]
         self.touched = [root]
         self._seen = {root}
-        self._bounds = [_Bounds(region.chains.reached[root], region.chains.reaching[root], root, root)]
+        self._bounds: list[_Bounds] = [(region.chains.reached[root], region.chains.reaching[root], root, root)]
         self._rejected = _Places(region.chains)
         self._log: list[int] = []  # the rejected, for the steps
         self._untakeable = _Places(region.chains)  # the neighbours of members that no subgraph can take
         self._noted = 0  # how many members that goes for; the rest follows when it is asked for
-        self._agenda = [(0, iter(region.successors[root] + region.predecessors[root]))]
+        self._agenda = [(0, iter(region.neighbours[root]))]
 
     def run(self) -> None:
         self._tell("root", self.members[0])
@@ -129,8 +133,8 @@ class _Growth:
             self._roll_back()
 
     def _accept(self, position: int, after: bool) -> None:
-        region, before = self.region, self._bounds[-1]
-        first, last, low, high = before
+        region = self.region
+        first, last, low, high = self._bounds[-1]
         # What a successor of a member reaches, a member reached before; a predecessor the other way round.
         if after:
             last = region.chains.lasts(last, region.chains.reaching[position])
@@ -138,15 +142,14 @@ class _Growth:
             first = region.chains.firsts(first, region.chains.reached[position])
         self.members.append(position)
         self.touched.append(position)
-        self._bounds.append(_Bounds(first, last, min(low, position), max(high, position)))
-        successors, predecessors = region.successors[position], region.predecessors[position]
+        # No `min` and `max`: this is where the time goes.
+        self._bounds.append((first, last, position if position < low else low, position if position > high else high))
+        neighbours = region.neighbours[position]
         if region.is_neck[position] and not low < position < high and self._is_doomed():
-            if position > high:
-                successors = []
-            else:
-                predecessors = []
-        self._agenda.append((len(self.members) - 1, iter(successors + predecessors)))
-        self._tell("merge", position)
+            neighbours = (region.predecessors if position > high else region.successors)[position]
+        self._agenda.append((len(self.members) - 1, iter(neighbours)))
+        if self.on_step is not None:
+            self._tell("merge", position)
 
     def _is_doomed(self) -> bool:
         """Say whether the member accepted last is sure to be taken back.
@@ -162,13 +165,14 @@ class _Growth:
         return self._untakeable.any_within(self._bounds[-1])
 
     def _untakeable_beside(self, position: int) -> list[int]:
-        beside = self.region.successors[position] + self.region.predecessors[position]
-        return [neighbour for neighbour in beside if self.region.devices[neighbour] != self.device]
+        devices = self.region.devices
+        return [other for other in self.region.neighbours[position] if devices[other] != self.device]
 
     def _reject(self, action: str, position: int) -> None:
         self._rejected.add(position)
-        self._log.append(position)
-        self._tell(action, position)
+        if self.on_step is not None:
+            self._log.append(position)
+            self._tell(action, position)
 
     def _roll_back(self) -> None:
         """Take members back until no rejected operator lies between two."""
@@ -184,19 +188,10 @@ class _Growth:
             self._agenda.pop()
 
     def _tell(self, action: str, position: int) -> None:
-        if self.on_step is not None:
+        if self.on_step is not None:  # asked before too, where it happens often
             back = self.region.operators
             members, rejected = (tuple(sorted(back[at] for at in some)) for some in (self.members, self._log))
             self.on_step(Step(action, back[position], members, rejected))
-
-
-class _Bounds(NamedTuple):
-    """What lies between members: the bounds on each chain, and the lowest and highest position of a member."""
-
-    first: Row
-    last: Row
-    low: int
-    high: int
 
 
 class _Places:
@@ -215,11 +210,12 @@ class _Places:
 
     def is_within(self, position: int, bounds: _Bounds) -> bool:
         chain = self._chain[position]
-        return bool(bounds.first[chain] <= self._place[position] <= bounds.last[chain])
+        return bool(bounds[0][chain] <= self._place[position] <= bounds[1][chain])
 
     def any_within(self, bounds: _Bounds) -> bool:
+        first, last, _, _ = bounds
         for chain, places in self._places.items():
-            at = bisect_left(places, bounds.first[chain])
-            if at < len(places) and places[at] <= bounds.last[chain]:
+            at = bisect_left(places, first[chain])
+            if at < len(places) and places[at] <= last[chain]:
                 return True
         return False

@@ -1,7 +1,7 @@
 """Breaking up subgraphs that wait for each other, and no more than those.
 
-Smallest case: x feeds a1 and a2, y feeds b1 and b2, a1 feeds b1, b2 feeds a2. Each of {x, a1, a2} and {y, b1, b2} is
-connected, and no path leaves and re-enters it. But each waits for the other.
+Smallest case: w and x both feed y and z. Each of {w, z} and {x, y} is connected, and no path leaves and re-enters it.
+But y waits for w, and z for x: each waits for the other.
 """
 
 from __future__ import annotations

@@ -21,10 +21,11 @@ from circletools.model.graph import OperatorGraph
 def seed_parts(
     graph: OperatorGraph, devices: Sequence[int], on_step: Callable[[Step], None] | None = None
 ) -> list[tuple[int, ...]]:
-    """Return the subgraphs, in the order they are selected; members in the order they were accepted.
+    """Return the subgraphs, in the order they are selected.
 
     `devices` has the device number of each operator; devices take turns by ascending number. With `on_step` every
-    step of every candidate is told, and nothing is left out. Raises EditError for a graph that is too wide.
+    step of every candidate is told, nothing is left out, and members come in the order they were accepted. Raises
+    EditError for a graph that is too wide.
     """
     grower = _Grower(graph, devices, on_step)
     parts: list[tuple[int, ...]] = []

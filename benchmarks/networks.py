@@ -1,0 +1,263 @@
+"""Models as OpenVINO has them, beside the operator graph of each: made ones, and what it reads from files.
+
+Its hetero plugin also counts what is no operator: a constant or an input that two operators read keeps both in one
+subgraph, and cuts where they are on different devices. So that like is compared with like every reader gets a copy of
+its own (`_separate`), and an output that no operator computes is left out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+from numpy.typing import NDArray
+from openvino import opset13 as ops
+
+from benchmarks.graphs import Shape
+from circletools.model.graph import OperatorGraph, graph_from_edges
+
+Value = NDArray[Any]
+DEVICES = ("CPU", "CPUB", "CPUC")
+_OUTSIDE = ("Parameter", "Constant", "Result")
+_WIDTH = 8  # numbers in a row of a made tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A model whose operators are named "0", "1" and so on, and its graph; `kinds` are OpenVINO's or of a shape."""
+
+    name: str
+    model: Any
+    graph: OperatorGraph
+    kinds: list[str]
+
+
+def start_core() -> Any:
+    """Return OpenVINO with the processor as three devices, all of which compute in float32."""
+    core = openvino.Core()
+    # The second keeps it from computing with integers where neighbours that are quantized are in one subgraph.
+    exact = {"INFERENCE_PRECISION_HINT": "f32", "EXECUTION_MODE_HINT": "ACCURACY", "INFERENCE_NUM_THREADS": 1}
+    for device in DEVICES:
+        if device != "CPU":  # the name must begin with it
+            core.register_plugin("openvino_intel_cpu_plugin", device)
+        core.set_property(device, exact)
+    return core
+
+
+# --- made models --------------------------------------------------------------------------------------------
+
+
+def make(name: str, shape: Shape) -> Network:
+    """Return a model with one OpenVINO operator for each operator of a shape."""
+    feeders: list[list[int]] = [[] for _ in shape.kinds]
+    for source, target in shape.edges:
+        feeders[target].append(source)
+    maker = _Maker()
+    for row in feeders:
+        maker.add(row)
+    read = {source for source, _ in shape.edges}
+    results = [maker.made[operator] for operator in range(len(feeders)) if operator not in read]
+    return _network(name, openvino.Model(results, maker.parameters, "made"), maker.made, shape.kinds)
+
+
+class _Maker:
+    """Adds operators that neither run away nor lose what they are fed: a wrong wire changes the results."""
+
+    def __init__(self) -> None:
+        self.made: list[Any] = []
+        self.parameters: list[Any] = []
+        self._bound: list[float] = []  # of the numbers' sizes
+        self._random = random.Random(1)  # noqa: S311 - made input, no secret
+
+    def add(self, feeders: Sequence[int]) -> None:
+        inputs = [self.made[feeder] for feeder in feeders]
+        bound = sum(self._bound[feeder] for feeder in feeders)
+        if not inputs:
+            self.parameters.append(ops.parameter([1, _WIDTH], np.float32))
+            made, bound = ops.tanh(self.parameters[-1]), 1.0
+        elif len(inputs) == 1:
+            made, bound = self._unary(inputs[0], bound)
+        elif len(inputs) > 2 or inputs[0].shape != inputs[1].shape:
+            made, bound = ops.concat(inputs, 0), max(self._bound[feeder] for feeder in feeders)
+        elif bound > 8:
+            made = self._random.choice((ops.maximum, ops.minimum))(*inputs)
+        else:
+            made = self._random.choice((ops.add, ops.subtract))(*inputs)
+        self.made.append(made)
+        self._bound.append(bound)
+
+    def _unary(self, fed: Any, bound: float) -> tuple[Any, float]:
+        if fed.shape[0] > 1:
+            axis = ops.constant(np.array([0], np.int64))
+            return ops.reduce_mean(fed, axis, keep_dims=True), bound
+        if bound > 4:
+            return ops.tanh(fed), 1.0
+        return self._random.choice((ops.negative, ops.abs, ops.sin, ops.tanh))(fed), bound
+
+
+def random_shape(count: int, reach: int, seed: int) -> Shape:
+    """Return a random graph, every operator fed by up to three of the `reach` before it."""
+    generator = random.Random(seed)  # noqa: S311 - made input, no secret
+    shape = Shape()
+    for operator in range(count):
+        near = range(max(0, operator - reach), operator)
+        (wanted,) = generator.choices(range(4), (5, 50, 30, 15))
+        shape.add(generator.choice("ABCD"), *generator.sample(near, min(wanted, len(near))))
+    return shape
+
+
+# --- models of files ----------------------------------------------------------------------------------------
+
+
+def load(core: Any, path: Path) -> Network | None:
+    """Return the model in a file, None where OpenVINO does not read it or keeps a state beside it."""
+    try:
+        model = core.read_model(path)
+    except Exception:
+        return None
+    operators = [op for op in model.get_ordered_ops() if op.get_type_name() not in _OUTSIDE]
+    results = [output for output in map(_fed_by, model.get_results()) if not _is_outside(output)]
+    if not operators or not results or model.get_sinks():
+        return None
+    whole = openvino.Model(results, _separate(operators), path.stem)
+    return _network(path.stem, whole, operators, [op.get_type_name() for op in operators])
+
+
+def _fed_by(result: Any) -> Any:
+    return result.input_value(0)
+
+
+def _is_outside(output: Any) -> bool:
+    return output.get_node().get_type_name() in _OUTSIDE
+
+
+def _separate(operators: Sequence[Any]) -> list[Any]:
+    """Give every reader of a constant or an input a copy of its own, and return the inputs."""
+    parameters = []
+    for op in operators:
+        for slot in op.inputs():
+            source = slot.get_source_output().get_node()
+            if source.get_type_name() == "Constant":
+                slot.replace_source_output(openvino.op.Constant(source.tensor_view, shared_memory=False).output(0))
+            elif source.get_type_name() == "Parameter":
+                copy = ops.parameter(source.get_output_partial_shape(0), source.get_output_element_type(0))
+                slot.replace_source_output(copy.output(0))
+                parameters.append(copy)
+    return parameters
+
+
+def _network(name: str, model: Any, operators: Sequence[Any], kinds: list[str]) -> Network:
+    for number, op in enumerate(operators):
+        op.set_friendly_name(str(number))
+    outside = [op for op in model.get_ordered_ops() if op.get_type_name() in _OUTSIDE]
+    for number, op in enumerate(outside):
+        op.set_friendly_name(f"outside {number}")
+    edges = [
+        (int(source.get_node().get_friendly_name()), number)
+        for number, op in enumerate(operators)
+        for source in op.input_values()
+        if not _is_outside(source)
+    ]
+    table = np.array(edges, np.int64).reshape(-1, 2)
+    return Network(name, model, graph_from_edges(len(operators), table[:, 0], table[:, 1]), kinds)
+
+
+# --- what OpenVINO makes of them ----------------------------------------------------------------------------
+
+
+def submodels(core: Any, network: Network, devices: Sequence[int]) -> int:
+    """Return the number of subgraphs that the hetero plugin cuts a model into."""
+    for op in network.model.get_ordered_ops():
+        kind = op.get_type_name()
+        if kind == "Result":
+            op_or_neighbour = op.input_value(0).get_node()
+        elif kind in _OUTSIDE:
+            op_or_neighbour = next(iter(op.output(0).get_target_inputs())).get_node()
+        else:
+            op_or_neighbour = op
+        op.get_rt_info()["affinity"] = DEVICES[devices[int(op_or_neighbour.get_friendly_name())]]
+    compiled = core.compile_model(network.model, f"HETERO:{','.join(DEVICES)}")
+    return int(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
+
+
+Slot = tuple[str, int]
+"""An operator's output: its name, and which one it is."""
+Values = dict[Slot, Value]
+
+
+def feed(network: Network, seed: int = 0) -> Values:
+    """Return random values for the inputs; 2 wherever a size is open, 0 and 1 where numbers are whole."""
+    generator = np.random.default_rng(seed)
+    values = {}
+    for parameter in network.model.get_parameters():
+        shape = [size.get_length() if size.is_static else 2 for size in parameter.get_partial_shape()]
+        dtype = parameter.get_element_type().to_dtype()
+        is_whole = not np.issubdtype(dtype, np.floating)
+        numbers = generator.integers(0, 2, shape) if is_whole else generator.standard_normal(shape)
+        values[parameter.get_friendly_name(), 0] = np.asarray(numbers, dtype)
+    return values
+
+
+def run_whole(core: Any, network: Network, fed: Values) -> Values:
+    """Return the results of a model that runs in one piece on one device."""
+    return _run(core, network.model, [_slot(result.input_value(0)) for result in network.model.get_results()], fed)
+
+
+def run_parts(core: Any, network: Network, parts: Sequence[Sequence[int]], fed: Values) -> Values:
+    """Return the results of a model of which every part runs as a model of its own, in this order.
+
+    Raises KeyError for a part that needs what only a later one makes.
+    """
+    model = network.model.clone()
+    results = [_slot(result.input_value(0)) for result in model.get_results()]
+    known = dict(fed)
+    for part, made in _cut(model, parts, results):
+        known |= _run(core, part, made, known)
+    return {slot: known[slot] for slot in results}
+
+
+def _run(core: Any, model: Any, made: Sequence[Slot], known: Values) -> Values:
+    request = core.compile_model(model, "CPU").create_infer_request()
+    request.infer([known[_origin(parameter)] for parameter in model.get_parameters()])
+    return {slot: request.get_output_tensor(index).data.copy() for index, slot in enumerate(made)}
+
+
+def _cut(model: Any, parts: Sequence[Sequence[int]], results: Sequence[Slot]) -> list[tuple[Any, list[Slot]]]:
+    """Cut a model to pieces: for each part a model, and what it makes for others or as a result."""
+    operators = {op.get_friendly_name(): op for op in model.get_ordered_ops()}
+    home = {str(operator): index for index, part in enumerate(parts) for operator in part}
+    inputs: list[dict[Slot, Any]] = [{} for _ in parts]
+    wanted = dict.fromkeys(results)
+    for name, index in home.items():
+        for reader in operators[name].inputs():
+            source = reader.get_source_output()
+            kind, slot = source.get_node().get_type_name(), _slot(source)
+            if kind == "Parameter":
+                inputs[index][slot] = source.get_node()
+            elif kind != "Constant" and home[slot[0]] != index:
+                wanted[slot] = None
+                if slot not in inputs[index]:
+                    parameter = ops.parameter(source.get_partial_shape(), source.get_element_type())
+                    parameter.set_friendly_name(f"{slot[0]}:{slot[1]}")
+                    inputs[index][slot] = parameter
+                reader.replace_source_output(inputs[index][slot].output(0))
+    pieces = []
+    for index in range(len(parts)):
+        made = [slot for slot in wanted if home[slot[0]] == index]
+        outputs = [operators[name].output(port) for name, port in made]
+        pieces.append((openvino.Model(outputs, list(inputs[index].values())), made))
+    return pieces
+
+
+def _slot(output: Any) -> Slot:
+    return output.get_node().get_friendly_name(), output.get_index()
+
+
+def _origin(parameter: Any) -> Slot:
+    name, _, port = parameter.get_friendly_name().partition(":")
+    return name, int(port or 0)
