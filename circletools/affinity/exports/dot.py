@@ -16,7 +16,8 @@ _SHOWN |= {0xDC00 + code: f"\\x{code:02x}" for code in range(128, 256)}  # bytes
 
 def dot_graph(model: Model, affinity: Affinity) -> str:
     """Return the graph of all subgraphs in the DOT language. A cut is an edge that leaves its partition."""
-    lines = ["digraph affinity {", "  rankdir=TB;", '  node [shape=box, style="filled", fontname="sans-serif"];']
+    # Without newrank, Graphviz 2.43 fails on hundreds of clusters ("trouble in init_rank").
+    lines = ["digraph affinity {", "  newrank=true;", '  node [shape=box, style="filled", fontname="sans-serif"];']
     lines += ['  edge [fontname="sans-serif", fontsize=10];']
     for subgraph in range(len(model.subgraphs)):
         lines += (f"  {line}" for line in _subgraph(model, affinity, subgraph))

@@ -18,7 +18,7 @@ from circletools.model import Model
 def openvino_affinity(model: Model, affinity: Affinity) -> dict[str, Any]:
     """Return `{"device": "HETERO:…", "affinity": {friendly name: device}}`.
 
-    Raises EditError for a Circle model and for a device name that HETERO would read as two.
+    Raises EditError for a Circle model, one without operators, and a device name that HETERO would read as two.
     """
     if model.format != "tflite":
         raise EditError("OpenVINO reads TFLite models, not Circle")
@@ -28,6 +28,8 @@ def openvino_affinity(model: Model, affinity: Affinity) -> dict[str, Any]:
             raise EditError(
                 f"HETERO cannot name a device {device!r}", location=at(0, index), hint="rename the device"
             )
+    if not devices:
+        raise EditError("there is no operator to run")
     used = [device for _, device in sorted(affinity.devices.items()) if device in set(devices)]
     return {
         "device": f"HETERO:{','.join(dict.fromkeys(used))}",
