@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.capabilities import TABLES, overview
+from benchmarks.capability.runtimes import DEVICES as MEASURED
 from circletools.affinity.capability import Capability, load_capability, shipped_devices, why_not
-from circletools.affinity.capability_file import parse_capability
+from circletools.affinity.capability_file import FORM_KEYS, parse_capability
 from circletools.affinity.capability_traits import QUANTIZABLE, OperatorTraits, TensorTraits
 from circletools.errors import InvalidInputError, ModelFormatError, UsageError
 from circletools.model import Model, open_model
 from tests.outputs_support import Build
-from tests.support import bytes_of, read
+from tests.support import ROOT, bytes_of, read
 
 DEVICES = ("litert-cpu", "onert-cpu", "onert-ruy", "openvino-cpu", "xnnpack")
 
@@ -383,3 +386,26 @@ def test_a_tensor_that_is_not_there_is_an_error(tensor: int) -> None:
     graph.operator("ADD", [graph.tensor("a"), tensor], [graph.tensor("b")])
     with open_model(build.to_bytes()) as model, pytest.raises(ModelFormatError, match="does not exist"):
         why_not(parsed({"*": [{}]}), model, 0)
+
+
+# --- the document -------------------------------------------------------------------------------------------
+
+DOCUMENT = (ROOT / "docs" / "capabilities.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_the_document_is_accepted() -> None:
+    (block,) = re.findall(r"^    (\{\n.*?^    \})$", DOCUMENT, re.MULTILINE | re.DOTALL)
+    table = parse_capability(block.encode(), "npu.json")
+    assert {*table.operators} == {"ADD", "CONV_2D", "CUSTOM:AudioSpectrogram"}
+
+
+def test_the_document_lists_the_keys_and_the_devices() -> None:
+    named = {
+        word for row in re.findall(r"^\| (`.*?) \|", DOCUMENT, re.MULTILINE) for word in re.findall(r"`(\S+)`", row)
+    }
+    assert named >= {*FORM_KEYS, *DEVICES}
+
+
+def test_the_overview_is_that_of_the_tables() -> None:
+    documents = [json.loads((TABLES / f"{device.name}.json").read_text(encoding="utf-8")) for device in MEASURED]
+    assert overview(documents) in DOCUMENT

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.capabilities import all_templates, ask
 from benchmarks.capability.runtimes import DEVICES, TAKEN, Device
-from benchmarks.capability.single import Operand, Writer
+from benchmarks.capability.single import Operand, Probe, Writer
 from benchmarks.isolation import CRASH, answers
 from circletools.affinity.capability import Capability, load_capability, why_not
 from circletools.model import open_model
@@ -23,6 +23,10 @@ from tests.support import TESTDATA
 
 load = cache(load_capability)
 BY_NAME = {device.name: device for device in DEVICES}
+
+# LiteRT does these with memory that is not theirs: how it ends is not the same twice.
+UNSETTLED_CODES = {"FAKE_QUANT", "MATRIX_DIAG", "MATRIX_SET_DIAG"}
+UNSETTLED_TYPES = {"INT4", "UINT4", "INT2"}
 
 # What a table cannot say: a composite is known by a name and attributes.
 INEXPRESSIBLE = {"STABLEHLO_COMPOSITE"}
@@ -100,17 +104,22 @@ def available(device: Device) -> bool:
     return importlib.util.find_spec(device.package.replace("-", "_")) is not None
 
 
+def is_settled(probe: Probe) -> bool:
+    types = {operand.element for operand in (*probe.inputs, *probe.outputs)}
+    return probe.code not in UNSETTLED_CODES and not types & UNSETTLED_TYPES
+
+
 @pytest.mark.parametrize(
     ("name", "step"),
-    [("litert-cpu", 40), ("xnnpack", 20), ("onert-cpu", 160), ("onert-ruy", 160), ("openvino-cpu", 600)],
+    [("litert-cpu", 40), ("xnnpack", 20), ("onert-cpu", 160), ("onert-ruy", 160), ("openvino-cpu", 200)],
 )
 def test_a_sample_of_the_probes_ends_as_its_table_says(name: str, step: int) -> None:
     device = BY_NAME[name]
     if not available(device):
         pytest.skip(f"{device.package} is not installed")
     table = load(name)
-    sample = [probes[0] for template in all_templates() for probes in template.bases_of()][::step]
-    # What a runtime dies of, or does with memory that it spoiled, need not be the same twice.
+    asked = (probes[0] for template in all_templates() for probes in template.bases_of())
+    sample = [probe for probe in asked if device.asks_first(probe) and is_settled(probe)][::step]
     outcomes = [(probe, outcome) for probe, outcome in zip(sample, ask(device, sample), strict=True)]
     settled = [(probe, outcome) for probe, outcome in outcomes if outcome != CRASH]
     assert len(settled) > 0.9 * len(sample)

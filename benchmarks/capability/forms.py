@@ -71,9 +71,7 @@ def _conditions(answers: Answers) -> Iterator[Form]:
         static = [(probe, taken) for probe, taken in mine if probe.version == 1 and not probe.dynamic]
         # Only a shape that is taken while it is known tells what its being unknown does.
         taken_at = {(probe.ranks, repr(probe.settings)) for probe, taken in static if taken}
-        moving = [
-            taken for probe, taken in mine if probe.dynamic and (probe.ranks, repr(probe.settings)) in taken_at
-        ]
+        moving = [taken for probe, taken in mine if probe.dynamic and (probe.ranks, repr(probe.settings)) in taken_at]
         for ranks in _ranks(static):
             for versions in _versions(mine):
                 yield {

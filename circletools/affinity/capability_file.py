@@ -17,7 +17,7 @@ from circletools.flatbuf.schema import load_schema
 
 SCHEMA_VERSION = "1"
 _KEYS = ("schema_version", "device", "runtime", "method", "operators")
-_FORM_KEYS = (
+FORM_KEYS = (
     *(
         "types",
         "inputs",
@@ -167,7 +167,7 @@ class _Reader:
         return tuple(self._form(form, f"{place}[{index}]") for index, form in enumerate(value))
 
     def _form(self, value: Any, place: str) -> Form:
-        form = self._object(value, place, _FORM_KEYS)
+        form = self._object(value, place, FORM_KEYS)
         types = None
         if "types" in form:
             entries = self._list(form["types"], f"{place}.types")
