@@ -9,10 +9,12 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 _COLORS = {"error": "31", "warning": "33"}
 _PATIENCE_SECONDS = 1.0
+_LINES_AT_ONCE = 4096
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
@@ -37,8 +39,10 @@ def _message(text: str) -> None:
 
 
 def show(lines: Iterable[str]) -> None:
-    """Write lines for people to standard output."""
-    show_text("".join(f"{_plain(line)}\n" for line in lines))
+    """Write lines for people to standard output, as they come."""
+    rest = iter(lines)
+    while some := list(islice(rest, _LINES_AT_ONCE)):
+        show_text("".join(f"{_plain(line)}\n" for line in some))
 
 
 def show_text(text: str) -> None:

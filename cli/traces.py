@@ -82,8 +82,9 @@ def trace_stats(
     chosen: Literal["bucket", "function"] | None = "function" if by is By.FUNCTION else "bucket"
     if by is None and output_format is not Format.CSV:
         chosen = None
-    document = trace_json(analysis, chosen, per_execution=per_execution)
-    if json or output_format is Format.JSON:
+    as_json = json or output_format is Format.JSON
+    document = trace_json(analysis, chosen, per_execution=per_execution, stream=not as_json)
+    if as_json:
         show_json(document)
     elif output_format is Format.CSV:
         show_text(trace_csv(document, chosen or "bucket", per_execution=per_execution))

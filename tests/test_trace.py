@@ -403,7 +403,8 @@ def test_driver_executions_by_request_and_callback() -> None:
            45 D2 E
            50 D2 E"""
     )
-    spans = [(spans.starts, spans.ends) for spans in (found.driver.calls, found.driver.marks, found.driver.callbacks)]
+    calls, marks, callbacks = (found.driver.calls, found.driver.marks, found.driver.callbacks)
+    spans = [(list(some.starts), list(some.ends)) for some in (calls, marks, callbacks)]
     assert spans == [([10 * US], [15 * US]), ([20 * US], [50 * US]), ([10 * US], [40 * US])]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, Literal
 
 from circletools.report import SCHEMA_VERSION
@@ -20,8 +21,13 @@ Document = dict[str, Any]
 By = Literal["bucket", "function"]
 
 
-def trace_json(analysis: Analysis, by: By | None = None, *, per_execution: bool = False) -> Document:
-    """Return the JSON document of `trace-stats`; `by` leaves out the functions, or all but them."""
+def trace_json(
+    analysis: Analysis, by: By | None = None, *, per_execution: bool = False, stream: bool = False
+) -> Document:
+    """Return the JSON document of `trace-stats`; `by` leaves out the functions, or all but them.
+
+    With `stream` the runs are made as they are read, which can be done once: a long trace has thousands.
+    """
     whole = Table()
     for table in analysis.tables.values():
         whole.add(table)
@@ -35,7 +41,8 @@ def trace_json(analysis: Analysis, by: By | None = None, *, per_execution: bool 
         },
     }
     if by != "function":
-        document["runs"] = _runs_json(analysis)
+        runs = _runs_json(analysis)
+        document["runs"] = runs if stream else list(runs)
         document["driver_executions"] = [
             {"by": way, **summary(end - start for start, end in zip(spans.starts, spans.ends, strict=True))}
             for way, spans in _driver_spans(analysis)
@@ -75,8 +82,8 @@ def _driver_spans(analysis: Analysis) -> list[tuple[str, Spans]]:
     return [(way, spans) for way, spans in ways if spans.starts]
 
 
-def _runs_json(analysis: Analysis) -> list[Document]:
-    """Return all runs; time outside any run, if there is some, comes first with the index -1."""
+def _runs_json(analysis: Analysis) -> Iterator[Document]:
+    """Yield all runs; time outside any run, if there is some, comes first with the index -1."""
     by_run: dict[int, dict[str, Table]] = defaultdict(dict)
     for segment, table in sorted(analysis.tables.items()):
         index, phase = run_of(segment)
@@ -85,9 +92,8 @@ def _runs_json(analysis: Analysis) -> list[Document]:
     for execution in analysis.executions:
         index, phase = run_of(execution.segment)
         executions[index][phase].append(execution)
-        executions[index][WHOLE].append(execution)
     outside = [None] if -1 in by_run or -1 in executions else []
-    return [_run_json(run, by_run, executions) for run in [*outside, *analysis.runs]]
+    return (_run_json(run, by_run, executions) for run in [*outside, *analysis.runs])
 
 
 def _run_json(
@@ -98,6 +104,8 @@ def _run_json(
     whole = Table()
     for table in parts.values():
         whole.add(table)
+    ran = executions.get(index, {})
+    all_of_them = sorted(chain.from_iterable(ran.values()), key=lambda execution: execution.number)
     several = len([1 for phase in APP_PHASES if phase in parts]) > 1
     shown = {WHOLE: whole} | (parts if several else {})
     return {
@@ -111,7 +119,7 @@ def _run_json(
                 "app_phase": phase,
                 "covered_ns": table.covered_ns,
                 "buckets": _buckets_json(table),
-                "executions": _some_executions_json(executions[index][phase]),
+                "executions": _some_executions_json(all_of_them if phase == WHOLE else ran.get(phase, [])),
             }
             for phase, table in shown.items()
         ],

@@ -124,6 +124,7 @@ class _Pass:
     def finish(self) -> Analysis:
         """Return what was read."""
         contexts = self.machine.contexts
+        self.executions.all.sort(key=lambda execution: execution.number)
         judge(self.collector, self.trace, self.seen, self.runs, self.executions, self.machine, self._tids)
         return Analysis(
             self.trace.name,
@@ -131,7 +132,7 @@ class _Pass:
             self.events,
             self.runs.all,
             tables(contexts, self.totals, self.waiting),
-            sorted(self.executions.all, key=lambda execution: execution.number),
+            self.executions.all,
             tables(contexts, self.window_totals, {}),
             self.driver,
             functions(self.machine.paths),

@@ -5,6 +5,7 @@ Starts and waits are paired per process, first come first served: a mark does no
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -44,8 +45,8 @@ class Execution:
 class Spans:
     """Starts and ends, in nanoseconds."""
 
-    starts: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
+    starts: array[int] = field(default_factory=lambda: array("q"))
+    ends: array[int] = field(default_factory=lambda: array("q"))
 
     def add(self, start: int, end: int) -> None:
         """Add one."""

@@ -104,8 +104,10 @@ class Cutter:
             self._machine.paths[path].calls += count
 
 
-Totals = dict[tuple[int, int], int]
-"""Nanoseconds by segment and context code."""
+Totals = dict[int, int]
+"""Nanoseconds by segment and context code, as one number: a long trace has very many."""
+_CODE_BITS = 32
+_CODE_MASK = (1 << _CODE_BITS) - 1
 
 
 def pieces(intervals: Intervals, timeline: Timeline) -> Iterable[tuple[Intervals, Numbers]]:
@@ -138,7 +140,7 @@ def add_up(totals: Totals, intervals: Intervals, segments: Numbers) -> None:
         return
     low, width = int(segments.min()), int(intervals.codes.max()) + 1
     for key, total in sums((segments - low) * width + intervals.codes, intervals.ends - intervals.starts):
-        totals[low + key // width, key % width] += total
+        totals[(low + key // width) << _CODE_BITS | key % width] += total
 
 
 class Busy:
@@ -201,9 +203,11 @@ class Table:
 
 
 def tables(contexts: Contexts, totals: Totals, waiting: Totals) -> dict[int, Table]:
-    """Return the table of each segment."""
+    """Return the table of each segment; takes the totals apart, so that not both are in memory."""
     found: dict[int, Table] = defaultdict(Table)
-    for (segment, code), value in totals.items():
+    while totals:
+        key, value = totals.popitem()
+        segment, code = key >> _CODE_BITS, key & _CODE_MASK
         table = found[segment]
         table.own[BUCKETS[contexts.owners[code]]] += value
         mask = contexts.running[code]
@@ -211,7 +215,9 @@ def tables(contexts: Contexts, totals: Totals, waiting: Totals) -> dict[int, Tab
             low = mask & -mask
             table.inclusive[BUCKETS[low.bit_length() - 1]] += value
             mask ^= low
-    for (segment, code), value in waiting.items():
+    while waiting:
+        key, value = waiting.popitem()
         if value:
+            segment, code = key >> _CODE_BITS, key & _CODE_MASK
             found[segment].waiting[BUCKETS[contexts.owners[code]]] += value
     return found
