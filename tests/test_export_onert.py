@@ -107,9 +107,11 @@ CALLING = ("circle/if_cond", "circle/while_loop", "tflite/if_cond", "tflite/whil
 def test_every_operator_runs_where_it_was_said(assignment: str, tmp_path: Path) -> None:
     runs, refused = [], {}
     for path in own_models():
-        if run_onert(path).stage != "ok":
-            continue  # whatever the environment
         data = fixed(path.read_bytes(), "all", detach_taps=True)
+        plain = tmp_path / f"fixed{path.suffix}"
+        plain.write_bytes(data)
+        if run_onert(plain).stage != "ok":
+            continue  # whatever the environment
         devices = placed(data, ASSIGNMENTS[assignment])
         file = tmp_path / title(path).replace("/", ".")
         file = file.with_name(f"{file.name}{path.suffix}")

@@ -98,10 +98,10 @@ def ask_onert(backend: str, question: Question) -> str:
             session.load(Path(file.name))
             session.use_backends(backend)
             stages.append("prepare")
-            onert._fix_open_shapes(session)
+            onert.fix_open_shapes(session)
             session.prepare()
             stages.append("run")
-            onert._run_prepared(session, 0)
+            onert.run_prepared(session, 0)
             session.close()
         except (interface.StatusError, KeyError):  # a type that the interface does not have
             return stages[-1]

@@ -46,7 +46,7 @@ def run(model: Path, seed: int, enter: Callable[[str], None]) -> Outcome:
         session.prepare()
         stage = "run"
         enter(stage)
-        outcome = Outcome("onert", "ok", "", _run_prepared(session, seed))
+        outcome = Outcome("onert", "ok", "", run_prepared(session, seed))
     except StatusError as error:
         if error.too_small:
             raise  # a limit of this module must not pass for the behaviour of the model
@@ -66,7 +66,8 @@ def fix_open_shapes(session: Session) -> None:
             session.set_input_info(position, info)
 
 
-def _run_prepared(session: Session, seed: int) -> tuple[Value, ...]:
+def run_prepared(session: Session, seed: int) -> tuple[Value, ...]:
+    """Run a session that is prepared, once; return its outputs."""
     buffers = bind(session, seed)
     session.run()
     return tuple(_value(session, position, buffer) for position, buffer in enumerate(buffers))
