@@ -46,11 +46,15 @@ class Chains:
 
     def firsts(self, left: Row, right: Row) -> Row:
         """Return the lower place on each chain."""
-        return list(map(min, left, right)) if self._is_narrow else np.minimum(left, right)
+        if self._is_narrow:
+            return [a if a < b else b for a, b in zip(left, right)]  # noqa: B905 - of one length; this is where the time goes
+        return np.minimum(left, right)
 
     def lasts(self, left: Row, right: Row) -> Row:
         """Return the higher place on each chain."""
-        return list(map(max, left, right)) if self._is_narrow else np.maximum(left, right)
+        if self._is_narrow:
+            return [a if a > b else b for a, b in zip(left, right)]  # noqa: B905 - as above
+        return np.maximum(left, right)
 
     def _look_ahead(self, successors: Sequence[Sequence[int]], width: int) -> Matrix:
         reached = np.full((len(successors), width), NOWHERE, np.int32)

@@ -34,11 +34,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What grew from a root. `touched` are the operators that were members at some time."""
+    """What grew from a root; `taken_back` are those that were members for a time."""
 
     root: int
     members: tuple[int, ...]
-    touched: tuple[int, ...]
+    taken_back: tuple[int, ...] = ()
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """The operators that were members at some time."""
+        return self.members + self.taken_back
 
 
 class Region:
@@ -83,7 +88,9 @@ class Region:
         growth = _Growth(self, self.position[root], on_step)
         growth.run()
         back = self.operators
-        return Candidate(root, tuple(back[at] for at in growth.members), tuple(back[at] for at in growth.touched))
+        return Candidate(
+            root, tuple([back[at] for at in growth.members]), tuple([back[at] for at in growth.taken_back])
+        )
 
 
 _Bounds = tuple[Row, Row, int, int]
@@ -101,7 +108,7 @@ class _Growth:
         self.region, self.on_step = region, on_step
         self.device = region.devices[root]
         self.members = [root]
-        self.touched = [root]
+        self.taken_back: list[int] = []
         self._seen = {root}
         self._bounds: list[_Bounds] = [(region.chains.reached[root], region.chains.reaching[root], root, root)]
         self._rejected = _Places(region.chains)
@@ -141,7 +148,6 @@ class _Growth:
         else:
             first = region.chains.firsts(first, region.chains.reached[position])
         self.members.append(position)
-        self.touched.append(position)
         # No `min` and `max`: this is where the time goes.
         self._bounds.append((first, last, position if position < low else low, position if position > high else high))
         neighbours = region.neighbours[position]
@@ -178,6 +184,7 @@ class _Growth:
         """Take members back until no rejected operator lies between two."""
         while self._rejected.any_within(self._bounds[-1]):
             position = self.members.pop()
+            self.taken_back.append(position)
             self._bounds.pop()
             if self._noted > len(self.members):
                 self._noted = len(self.members)

@@ -63,7 +63,7 @@ class _Grower:
         if region is not None:
             return region.grow(root, self._on_step)
         members = tuple(self._members[self._group[root]])
-        return Candidate(root, members, members)
+        return Candidate(root, members)
 
     def take(self, members: Sequence[int]) -> None:
         region = self._region.get(members[0])
