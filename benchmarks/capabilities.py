@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.capability import company, forms, templates, templates_structured, witness
-from benchmarks.capability.runtimes import DEVICES, TAKEN, Device, Question
+from benchmarks.capability.runtimes import DEVICES, LEFT, TAKEN, Device, Question
 from benchmarks.capability.single import Probe
 from benchmarks.capability.template import Template
 from benchmarks.isolation import CRASH, answers
@@ -89,8 +89,8 @@ def unpacking(device: Device) -> set[tuple[str, str, str]]:
     )
     return {
         (one.probe.code, one.probe.signature[0][0], one.probe.signature[1][0])
-        for one, *outcomes in zip(found, fed, feeding, lonely, strict=True)
-        if [outcome.startswith(TAKEN) for outcome in outcomes] == [True, True, False]
+        for one, weights, operator, alone in zip(found, fed, feeding, lonely, strict=True)
+        if weights.startswith(TAKEN) and operator.startswith(TAKEN) and alone == LEFT
     }
 
 

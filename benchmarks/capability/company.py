@@ -51,7 +51,7 @@ class Unpacking:
     """An operator that unpacks a constant, in three models.
 
     A device counts its output as a constant when it takes `fed` and `feeding`, a matrix product that needs constant
-    weights and the operator that makes them, but not `lonely`, where the reader is one that no device but a CPU has.
+    weights and the operator that makes them, but leaves `lonely`, where the reader is one that only CPUs have.
     """
 
     probe: Probe

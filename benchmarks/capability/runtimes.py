@@ -12,6 +12,7 @@ from benchmarks.capability.single import Probe, array
 from benchmarks.capability.template import LAST_VERSION
 
 TAKEN = "taken"
+LEFT = "left"  # to others, while the rest of the model is fine
 
 
 class Question(Protocol):
@@ -76,7 +77,7 @@ def ask_xnnpack(question: Question) -> str:
     except (RuntimeError, ValueError, MemoryError):
         return "prepare"
     if question.focus not in taken:
-        return "left"
+        return LEFT
     return TAKEN if outcome == TAKEN else "taken, but does not prepare"
 
 
