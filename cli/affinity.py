@@ -16,11 +16,13 @@ from .rewriting import rewrite
 
 if TYPE_CHECKING:
     from circletools.affinity.assign import Assignment
+    from circletools.affinity.capability import Capability
     from circletools.affinity.growth import Step
     from circletools.affinity.plan import Plan
     from circletools.affinity.rules import RuleSet
     from circletools.model import Model
     from circletools.model.edit import ModelEdit, RewriteResult
+    from circletools.report.reproject import Earlier
 
 
 class Mode(StrEnum):
@@ -217,7 +219,8 @@ class _Wanted:
         chosen = RuleSet(given, None if default is None else make_default(default, "--default"))
         self.rules: RuleSet = chosen if rules is None else parse_rules(_read(rules), str(rules)).and_then(chosen)
         self.devices = (None if devices is None else _names(devices)) or self.rules.devices or None
-        self.capabilities, self.reproject = capabilities or [], reproject
+        self.tables = _tables(capabilities or ())
+        self.earlier = None if reproject is None else _earlier(reproject)
         self.min_size, self.mode = min_size, mode
 
     def plan(self, model: Model, explain: bool) -> tuple[Plan, Assignment, list[tuple[int, Step]]]:
@@ -227,23 +230,22 @@ class _Wanted:
         from circletools.model.selectors import Chooser  # noqa: PLC0415
         from circletools.report.reproject import kept, reproject, source_names  # noqa: PLC0415
 
-        from .reading import reading  # noqa: PLC0415
         from .terminal import complain  # noqa: PLC0415
 
         before = None
-        if self.reproject is not None:
-            with reading(self.reproject) as annotated:
-                before = reproject(model, annotated)
+        if self.earlier is not None:
+            before = reproject(model, self.earlier)
         elif self.devices is None:
             before = kept(model)
         for conflict in () if before is None else before.conflicts:
             complain("warning", conflict)
         devices = self.devices or (before.devices if before else ())
+        by_origin = any(rule.selector.kind == "origin" for rule in self.rules.rules)
         assignment = assign(
-            Chooser(model, source_names(model)),
+            Chooser(model, source_names(model) if by_origin else ()),
             devices,
             self.rules,
-            self._refusals(model, devices),
+            self._refusals(model),
             before.before if before else (),
         )
         against = assignment.against_capability()
@@ -251,7 +253,7 @@ class _Wanted:
             subgraph, operator = against[0]
             complain(
                 "warning",
-                f"{len(against)} operators are on a device by rule that does not take them, the first "
+                f"{len(against)} operators are on a device that does not take them, the first "
                 f"subgraphs[{subgraph}].operators[{operator}]: {assignment.why(subgraph, operator)}",
             )
         steps: list[tuple[int, Step]] = []
@@ -260,18 +262,38 @@ class _Wanted:
         plan = make_plan(model, assignment, self.mode.value, min_size=self.min_size, fallback=fallback, on_step=tell)
         return plan, assignment, steps
 
-    def _refusals(self, model: Model, devices: Sequence[str]) -> dict[str, list[list[str | None]]]:
-        if not self.capabilities:
-            return {}
-        from circletools.affinity.capability import load_capability, why_not  # noqa: PLC0415
+    def _refusals(self, model: Model) -> dict[str, list[list[str | None]]]:
+        from circletools.affinity.capability import why_not  # noqa: PLC0415
 
-        refusals: dict[str, list[list[str | None]]] = {}
-        for words in self.capabilities:
-            device, equals, name = words.partition("=")
-            table = load_capability(name if equals else words)
-            named = device if equals else table.device
-            refusals[named] = [why_not(table, model, subgraph) for subgraph in range(len(model.subgraphs))]
-        return refusals
+        return {
+            device: [why_not(table, model, subgraph) for subgraph in range(len(model.subgraphs))]
+            for device, table in self.tables.items()
+        }
+
+
+def _tables(wanted: Sequence[str]) -> dict[str, Capability]:
+    if not wanted:
+        return {}
+    from circletools.affinity.capability import load_capability  # noqa: PLC0415
+
+    tables: dict[str, Capability] = {}
+    for words in wanted:
+        device, equals, name = words.partition("=")
+        table = load_capability(name if equals else words)
+        named = device if equals else table.device
+        if named in tables:
+            raise UsageError(f"a second capability table for {named!r}", location=f"--capabilities {words}")
+        tables[named] = table
+    return tables
+
+
+def _earlier(name: str) -> Earlier:
+    from circletools.report.reproject import devices_of_sources  # noqa: PLC0415
+
+    from .reading import reading  # noqa: PLC0415
+
+    with reading(name) as annotated:
+        return devices_of_sources(annotated)
 
 
 def _names(devices: str) -> tuple[str, ...]:

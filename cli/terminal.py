@@ -63,8 +63,11 @@ def show_json(document: Any) -> None:
 
 
 def _write(stream: Any, text: str) -> None:
-    # Names are bytes: what could not be decoded leaves as it came.
-    stream.write(text.encode("utf-8", "surrogateescape"))
+    try:  # names are bytes: what could not be decoded leaves as it came
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a surrogate that stands for no byte, as JSON can spell one
+        data = text.encode("utf-8", "backslashreplace")
+    stream.write(data)
     stream.flush()
 
 

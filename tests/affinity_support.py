@@ -17,7 +17,6 @@ from circletools.affinity.store import Affinity, annotate, read_affinity
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.model import Model, open_model
 from circletools.model.selectors import Chooser
-from circletools.report.reproject import source_names
 from tests.support import edited
 
 TOOL = Path(sys.executable).with_name("circletool")
@@ -65,7 +64,7 @@ def assigned(
 ) -> Assignment:
     """Assign by rules as the command line has them."""
     rules = RuleSet(tuple(map(parse_setting, settings)), None if default is None else make_default(default, "here"))
-    return assign(Chooser(model, source_names(model)), devices, rules, refusals)
+    return assign(Chooser(model), devices, rules, refusals)
 
 
 def planned(

@@ -17,7 +17,7 @@ from circletools.affinity.rules import RuleSet, parse_rules, parse_setting
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, UsageError
 from circletools.model import open_model
 from circletools.model.selectors import KINDS, Chooser, parse_selector
-from circletools.report.reproject import reproject, source_names
+from circletools.report.reproject import devices_of_sources, reproject, source_names
 from tests.affinity_support import assigned, with_affinity
 from tests.origin_support import embedded, origins, rebuilt
 from tests.support import bytes_of
@@ -28,7 +28,8 @@ TWO = ("npu", "cpu")
 
 def chosen(words: str, data: bytes = DIAMOND) -> dict[int, list[int]]:
     with open_model(data) as model:
-        return Chooser(model, source_names(model)).choose(parse_selector(words))
+        selector = parse_selector(words)
+        return Chooser(model, source_names(model) if selector.kind == "origin" else ()).choose(selector)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,6 @@ def test_selectors_choose_in_every_subgraph_or_in_one() -> None:
         ("index:6", "operator 6 does not exist"),
         ("index:3-2", "index or range"),
         ("1/op:*", "subgraph 1 does not exist"),
-        ("origin:*", "embed-origins"),
         ("operator:3", "chooses no operators"),
         ("op:", "chooses no operators"),
         ("", "chooses no operators"),
@@ -87,6 +87,41 @@ def test_selectors_that_choose_nothing(words: str, message: str) -> None:
 def test_any_words_are_a_selector_or_refused(words: str, kind: str) -> None:
     with suppress(CircleToolsError):
         chosen(f"{kind}:{words}")
+
+
+def test_origins_that_are_not_there_or_stale_choose_nothing() -> None:
+    with pytest.raises(EditError, match="no origins"):
+        chosen("origin:*")
+
+    def rename(model: Any) -> None:
+        graph = model.subgraphs[0]
+        graph.tensors[graph.operators[4].outputs[0]].name = b"another"
+
+    with pytest.raises(EditError, match="stale"):
+        chosen("origin:*", rebuilt(embedded(DIAMOND), rename))
+
+
+def test_a_source_counts_once_however_many_operators_it_has() -> None:
+    sources = {0: "a", 1: "b", 2: "c"}
+    earlier = embedded(DIAMOND, origins(sources, {0: {0}, 1: {0}, 2: {0}, 3: {1}, 4: {2}, 5: {2}}))
+    before = with_affinity(earlier, TWO, "index:0-2=npu", default="cpu")
+    after = embedded(DIAMOND, origins(sources, {0: {0, 1, 2}}))
+    with open_model(after) as model, open_model(before) as annotated_model:
+        found = reproject(model, devices_of_sources(annotated_model))
+    assert found.before[0][0].device == "cpu"
+
+
+def test_one_table_for_all_subgraphs_tells_of_the_main_one_only() -> None:
+    loop = bytes_of("circle/while_loop")
+    before = with_affinity(embedded(loop), TWO, "0/op:*=npu", default="cpu")
+    compiled = embedded(loop, stamp=False)  # the ONE compiler drops the stamp
+    with open_model(compiled) as model, open_model(before) as annotated_model:
+        found = reproject(model, devices_of_sources(annotated_model))
+    assert {decision.device for decision in found.before[0].values()} == {"npu"}
+    assert not any(found.before[1:])
+    assert [words.split(":")[0] for words in found.conflicts] == [
+        f"subgraphs[{index}]" for index in range(1, len(found.before))
+    ]
 
 
 def test_a_name_with_brackets_is_found_as_it_is() -> None:
@@ -246,7 +281,7 @@ def test_affinity_comes_back_through_origins() -> None:
     )
     after = embedded(DIAMOND, origins(sources, {0: {0, 1}, 1: {2}, 2: {1, 2, 3}, 5: {3, 0}}))
     with open_model(after) as model, open_model(before) as annotated_model:
-        found = reproject(model, annotated_model)
+        found = reproject(model, devices_of_sources(annotated_model))
     assert found.devices == TWO
     assert {operator: decision.device for operator, decision in found.before[0].items()} == {
         0: "npu",
@@ -266,4 +301,4 @@ def test_what_reprojecting_takes(broken: str) -> None:
     model = DIAMOND if broken == "no origins" else with_origins
     earlier = with_origins if broken == "no affinity" else with_affinity(with_origins, ["cpu"], default="cpu")
     with open_model(model) as new, open_model(earlier) as old, pytest.raises(EditError, match=broken):
-        reproject(new, old)
+        reproject(new, devices_of_sources(old))

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from circletools.affinity.store import AFFINITY_ENTRIES, check_freshness
+from circletools.affinity.transfers import size_bytes
 from circletools.model import open_model
+from circletools.model.views import Tensor
 from tests.affinity_support import affinity, affinity_of, annotated, run
 from tests.oracles import run_litert, run_onert, same_behaviour
 from tests.origin_support import embedded
@@ -128,6 +130,23 @@ def test_a_bad_rule_names_its_line(tmp_path: Path, target: Path) -> None:
     rules.write_text('{\n "default": "cpu",\n "rules": [\n  {"select": "index:9", "device": "npu"}]}')
     ran = run("annotate-affinity", DIAMOND, target, "--devices", "npu,cpu", "--rules", rules)
     assert (ran.returncode, f"{rules}:4: index:9: operator 9 does not exist" in ran.stderr) == (2, True), ran.stderr
+
+
+def test_words_that_are_no_text(tmp_path: Path, target: Path) -> None:
+    rules = tmp_path / "rules.json"
+    for words in (r'{"rules": [{"select": "op:\ud800", "device": "npu"}]}', r'{"\ud800": 1}'):
+        rules.write_text(words)
+        ran = run("annotate-affinity", DIAMOND, target, "--devices", "npu,cpu", "--rules", rules)
+        assert ran.returncode in (2, 3)
+        assert ran.stderr.startswith("error: ")
+
+
+def test_sizes_that_are_not_known_are_not_counted() -> None:
+    sizes = {"FLOAT32": 24, "INT4": 3, "BOOL": 6, "GGML_Q4_0": None, "STRING": None, "UNKNOWN:200": None}
+    for kind, size in sizes.items():
+        assert size_bytes(Tensor(0, 0, "t", kind, (2, 3), None, 0, False)) == size
+    assert size_bytes(Tensor(0, 0, "t", "FLOAT32", (1, 3), (-1, 3), 0, False)) is None
+    assert size_bytes(Tensor(0, 0, "t", "FLOAT32", (-5, 3), None, 0, False)) is None
 
 
 # x (0) feeds a1 (2) and a2 (3), y (1) feeds b1 (4) and b2 (5), a1 feeds b1 and b2 feeds a2.

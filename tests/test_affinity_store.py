@@ -124,6 +124,14 @@ def test_staleness_is_told_from_the_operator_on() -> None:
     assert (freshness.state, freshness.place) == ("stale", "subgraphs[0].operators[2]")
 
 
+@pytest.mark.parametrize("index", [1, 2**32 - 1])
+def test_a_subgraph_that_does_not_exist_is_stale(index: int) -> None:
+    table = encode_affinity({index: SubgraphAffinity(ids(), ids())})
+    data = edited(bytes_of("circle/diamond"), lambda edit: edit.set_metadata(AFFINITY_TABLE, table))
+    with open_model(data) as model:
+        assert check_freshness(model, affinity_of(data)).state == "stale"
+
+
 def test_without_a_stamp_the_count_of_operators_tells() -> None:
     data = annotated(bytes_of("circle/diamond"), affinity(["cpu"], ([0] * 5, [0] * 5)))
     data = edited(data, lambda edit: edit.remove_metadata(AFFINITY_STAMP))
@@ -132,8 +140,9 @@ def test_without_a_stamp_the_count_of_operators_tells() -> None:
     assert (freshness.state, freshness.place) == ("stale", "subgraphs[0].operators[5]")
 
 
-@pytest.mark.parametrize(("name", "copies"), [("output_twice", {1: 0}), ("input_as_output", {0: None, 2: None})])
-def test_copies_go_where_the_tensor_is_made(name: str, copies: dict[int, int | None], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "copies"), [("output_twice", [0]), ("input_as_output", [1, 2])])
+def test_copies_go_where_the_tensor_is_made(name: str, copies: list[int], tmp_path: Path) -> None:
+    """Those of an input by themselves, where most operators are."""
     source = path_of(f"circle/{name}")
     with open_model(source) as model:
         count = len(model.subgraphs[0].operators)
@@ -142,8 +151,7 @@ def test_copies_go_where_the_tensor_is_made(name: str, copies: dict[int, int | N
     path.write_bytes(data)
     assert run("fix-outputs", path, "--in-place").returncode == 0
     after = affinity_of(path.read_bytes()).subgraphs[0]
-    expected = [0] * count + list(copies.values())
-    assert after == SubgraphAffinity(ids(*expected), ids(*expected))
+    assert after == SubgraphAffinity(ids(*[0] * (count + len(copies))), ids(*[0] * count, *copies))
     with open_model(path.read_bytes()) as model:
         assert value_of(model, AFFINITY_STAMP) is not None
         assert check_freshness(model, affinity_of(path.read_bytes())).state == "fresh"

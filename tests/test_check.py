@@ -98,6 +98,16 @@ def stale_devices() -> bytes:
     return rebuilt(with_devices([1] * 6, [0] * 6), change)
 
 
+def produced_twice() -> bytes:
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x"), graph.tensor("y")
+    for _ in range(2):
+        graph.operator("NEG", [x], [y])
+    graph.ends([x], [y])
+    return with_devices([0, 0], [0, 0], build.to_bytes("circle"))
+
+
 # code -> a model that has it, the severity there, and the place
 EXAMPLES: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "INDEX_OUT_OF_RANGE": (index_out_of_range, "error", "subgraphs[0].tensors[1].buffer"),
@@ -146,6 +156,8 @@ EXAMPLES: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "MIXED_PARTITION": (lambda: with_devices([0, 1, 1, 1, 1, 1], [0] * 6), "error", "subgraphs[0]"),
     # FULLY_CONNECTED feeds TANH and LOGISTIC, both MUL, and MUL feeds ADD: one partition cannot leave out LOGISTIC.
     "CYCLIC_PARTITION": (lambda: with_devices([1, 1, 0, 1, 1, 1], [0, 0, 1, 0, 0, 0]), "error", "subgraphs[0]"),
+    "MISNUMBERED_PARTITION": (lambda: with_devices([1] * 6, [1, 0, 0, 0, 1, 0]), "warning", "subgraphs[0]"),
+    "UNSCHEDULABLE_OPERATORS": (produced_twice, "error", "subgraphs[0].tensors[1]"),
     "CROSS_DEVICE_TAP": (
         lambda: with_devices([0, 1], [0, 1], with_outputs(lambda graph: [1, graph.compute("NEG", [1], "again")])),
         "warning",

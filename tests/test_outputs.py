@@ -54,12 +54,12 @@ KINDS = ("tflite", "circle")
 both_formats = pytest.mark.parametrize("kind", KINDS)
 
 
-# --- the cases of the design --------------------------------------------------------------------------------
+# --- odd outputs of every kind --------------------------------------------------------------------------------
 
 
 @both_formats
 @pytest.mark.parametrize("case", CASES)
-def test_case_of_the_design(case: str, kind: str, tmp_path: Path) -> None:
+def test_odd_outputs_of_every_kind(case: str, kind: str, tmp_path: Path) -> None:
     build, copies = CASES[case]
     data = build().to_bytes(kind)
     subgraph = "all" if case.startswith("while") else "entry"

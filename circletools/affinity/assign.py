@@ -55,12 +55,12 @@ class Assignment:
         return self.refusals[device][subgraph][operator] if device in self.refusals else None
 
     def against_capability(self) -> list[tuple[int, int]]:
-        """Return the operators (subgraph, index) that a rule put on a device that does not take them."""
+        """Return the operators (subgraph, index) on a device that does not take them, by rule or by default."""
         return [
             (subgraph, operator)
             for subgraph, decisions in enumerate(self.decided_by)
             for operator, decision in enumerate(decisions)
-            if isinstance(decision, Rule) and self.refusal(self.numbers[subgraph][operator], subgraph, operator)
+            if decision is not None and self.refusal(self.numbers[subgraph][operator], subgraph, operator)
         ]
 
 

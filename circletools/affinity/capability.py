@@ -125,7 +125,7 @@ def _unpack(capability: Capability, traits: SubgraphTraits) -> list[int]:
         return []
     found = []
     matches: dict[object, bool] = {}
-    for index in traits.with_codes(capability.unpacking):
+    for index in traits.with_codes(None if ANY in capability.unpacking else capability.unpacking):
         key = traits.key(index)
         if key not in matches:
             operator = traits.operator(index)

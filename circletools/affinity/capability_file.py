@@ -143,7 +143,7 @@ class _Reader:
     def capability(self, document: Any) -> Capability:
         """Read the document."""
         top = self._object(document, "", _KEYS)
-        if top.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
+        if top.get("schema_version", SCHEMA_VERSION) not in (SCHEMA_VERSION, int(SCHEMA_VERSION)):
             version = f"schema_version {top['schema_version']!r} is not known"
             self._fail("schema_version", version, f'this is "{SCHEMA_VERSION}"')
         if "operators" not in top:

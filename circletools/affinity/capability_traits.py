@@ -81,8 +81,10 @@ class SubgraphTraits:
             raise ModelFormatError("an operator's tensor does not exist", location=self._place)
         return flat, rows.splits().tolist()
 
-    def with_codes(self, codes: Set[str]) -> list[int]:
-        """Return the operators that have one of these code names."""
+    def with_codes(self, codes: Set[str] | None) -> list[int]:
+        """Return the operators that have one of these code names; all for None."""
+        if codes is None:
+            return list(range(len(self._codes)))
         wanted = {code.index for code in self._model.operator_codes if code.name in codes}
         return [index for index, code in enumerate(self._codes) if code in wanted] if wanted else []
 

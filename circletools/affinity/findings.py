@@ -9,7 +9,7 @@ import numpy as np
 from circletools.affinity.groups import group_successors, strong_components
 from circletools.affinity.store import Affinity, check_freshness, read_affinity
 from circletools.affinity.tables import NONE, Ids, SubgraphAffinity
-from circletools.errors import TableFormatError
+from circletools.errors import ModelFormatError, TableFormatError
 from circletools.findings import Finding
 from circletools.model import Model
 from circletools.model.graph import operator_graph, operator_tensors
@@ -59,8 +59,15 @@ def _partitions(model: Model, index: int, subgraph: SubgraphAffinity) -> list[Fi
     group[inside] = partition
     group[~inside] = len(numbers) + np.arange(int((~inside).sum()))
     count = len(numbers) + int((~inside).sum())
-    successors = group_successors(operator_graph(model, index), group.tolist(), count)
+    try:
+        graph = operator_graph(model, index)
+    except ModelFormatError as error:
+        place = error.location or f"subgraphs[{index}]"
+        return [Finding("UNSCHEDULABLE_OPERATORS", "error", place, error.message)]
+    successors = group_successors(graph, group.tolist(), count)
     cycles = [component for component in strong_components(successors) if len(component) > 1]
+    if not cycles:
+        return _order(index, numbers, successors)
     return [
         Finding(
             "CYCLIC_PARTITION",
@@ -70,6 +77,20 @@ def _partitions(model: Model, index: int, subgraph: SubgraphAffinity) -> list[Fi
         )
         for cycle in cycles
     ]
+
+
+def _order(index: int, numbers: Ids, successors: Sequence[Sequence[int]]) -> list[Finding]:
+    """Return whether partitions are not numbered from 0 in an order in which they can run."""
+    backward = next(
+        ((group, after) for group in range(len(numbers)) for after in successors[group] if after < group), None
+    )
+    if backward is not None:
+        message = f"partition {numbers[backward[1]]} reads what partition {numbers[backward[0]]} makes"
+    elif numbers.size and int(numbers[-1]) != len(numbers) - 1:
+        message = f"there are {len(numbers)} partitions, but one has the number {numbers[-1]}"
+    else:
+        return []
+    return [Finding("MISNUMBERED_PARTITION", "warning", f"subgraphs[{index}]", message)]
 
 
 def _names(cycle: Sequence[int], numbers: Ids) -> list[str]:

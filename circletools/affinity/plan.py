@@ -46,14 +46,16 @@ def make_plan(
     """Partition every subgraph by its assignment.
 
     Partitions of fewer than `min_size` operators go to `fallback` (the last device unless given), where that takes
-    them. `on_step` is told each step of growing, with its subgraph. Raises EditError where the mode cannot do it,
+    all of them. `on_step` is told each step of growing, with its subgraph. Raises EditError where the mode cannot do it,
     ModelFormatError for a graph with cycles.
     """
     plans = []
     refuge = assignment.devices.index(fallback) if fallback else len(assignment.devices) - 1
     for subgraph, assigned in enumerate(assignment.numbers):
         graph = operator_graph(model, subgraph)
-        demoted = _demote(graph, assignment, subgraph, mode, min_size, refuge)
+        # Whether partitions wait for each other is asked of those that are there in the end.
+        tame: Mode = "safe" if mode == "seed" else mode
+        demoted = _demote(graph, assignment, subgraph, tame, min_size, refuge)
         numbers = [refuge if operator in demoted else number for operator, number in enumerate(assigned)]
         tell = None if on_step is None else _with_subgraph(on_step, subgraph)
         try:
@@ -77,9 +79,10 @@ def _demote(
         small = {
             operator
             for part in partition(graph, numbers, mode)
-            if part.device != refuge and len(part.operators) < min_size
+            if part.device != refuge
+            and len(part.operators) < min_size
+            and all(assignment.refusal(refuge, subgraph, operator) is None for operator in part.operators)
             for operator in part.operators
-            if assignment.refusal(refuge, subgraph, operator) is None
         }
         if not small:
             break

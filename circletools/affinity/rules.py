@@ -19,7 +19,7 @@ from circletools.errors import InvalidInputError, UsageError
 from circletools.model.selectors import Selector, parse_selector
 
 SCHEMA_VERSION = 1
-_LINE = "\0line"
+_LINE, _TWICE = "\0line", "\0twice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,9 @@ def _rule(entry: Any, name: str, index: int) -> Rule:
 
 
 def _check_keys(entry: dict[str, Any], known: set[str], place: str) -> None:
-    for key in entry.keys() - known - {_LINE}:
+    if _TWICE in entry:
+        raise InvalidInputError(f"`{entry[_TWICE]}` stands there twice", location=place)
+    for key in sorted(entry.keys() - known - {_LINE}):
         raise InvalidInputError(f"`{key}` is not known; there are {', '.join(sorted(known))}", location=place)
 
 
@@ -128,11 +130,19 @@ def _text(entry: dict[str, Any], key: str, place: str) -> str:
     return value
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        found[_TWICE] = next(name for name in names if names.count(name) > 1)
+    return found
+
+
 class _Numbering(json.JSONDecoder):
     """A decoder that gives each object the number of the line it begins in."""
 
     def __init__(self, words: str) -> None:
-        super().__init__()
+        super().__init__(object_pairs_hook=_object)
         read: Callable[..., tuple[Any, int]] = json.decoder.JSONObject  # type: ignore[attr-defined]
 
         def parse(text_and_end: tuple[str, int], *others: Any) -> tuple[Any, int]:

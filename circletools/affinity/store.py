@@ -62,7 +62,9 @@ def check_freshness(model: Model, affinity: Affinity) -> Freshness:
     if freshness.state == "stale":
         return freshness
     for index, subgraph in affinity.subgraphs.items():
-        count = len(model.subgraphs[index].operators) if index < len(model.subgraphs) else 0
+        if index >= len(model.subgraphs):
+            return Freshness("stale", index, None, "the model has no such subgraph")
+        count = len(model.subgraphs[index].operators)
         if len(subgraph.devices) != count:
             reason = f"the table has {len(subgraph.devices)} operators, the model {count}"
             return Freshness("stale", index, min(len(subgraph.devices), count), reason)
@@ -88,7 +90,8 @@ def annotate(edit: ModelEdit, affinity: Affinity) -> RewriteResult:
 def follow(edit: ModelEdit) -> None:
     """Have the model's affinity, if it has any, brought up to date when `edit` is saved.
 
-    An added operator goes where the first operator goes whose work it continues. A stamp that was fresh stays fresh.
+    An added operator goes where the first operator goes whose work it continues, one that continues nobody's where
+    most operators are. A stamp that was fresh stays fresh.
     """
     edit.before_save(_update)
 
@@ -101,13 +104,24 @@ def remap(affinity: Affinity, index_map: IndexMap) -> Affinity:
         if added:
             count = max(operator.index for operator in added) + 1
             devices, partitions = (_longer(ids, count) for ids in (subgraph.devices, subgraph.partitions))
+            most = _most_used(subgraph.devices)
             for operator in added:
                 # Nothing reads on from a copy into another partition: joining its source's closes no cycle.
-                parent = operator.inherits[0] if operator.inherits else None
-                devices[operator.index] = NONE if parent is None else devices[parent]
-                partitions[operator.index] = NONE if parent is None else partitions[parent]
+                if operator.inherits:
+                    devices[operator.index] = devices[operator.inherits[0]]
+                    partitions[operator.index] = partitions[operator.inherits[0]]
+                elif most != NONE:  # of an input or a constant: by itself, at the end
+                    devices[operator.index] = most
+                    last = partitions[partitions != NONE]
+                    partitions[operator.index] = last.max() + 1 if last.size else 0
             subgraphs[index] = SubgraphAffinity(devices, partitions)
     return Affinity(affinity.devices, subgraphs)
+
+
+def _most_used(devices: Ids) -> int:
+    """Return the device of most operators, NONE where none has one."""
+    found, counts = np.unique(devices[devices != NONE], return_counts=True)
+    return int(found[counts.argmax()]) if found.size else NONE
 
 
 def _longer(ids: Ids, count: int) -> Ids:

@@ -72,8 +72,8 @@ def _cut(tensor: Tensor, producer: int, readers: set[int], partitions: Sequence[
 
 def size_bytes(tensor: Tensor) -> int | None:
     """Return the bytes of a tensor's value, None where the shape or the size of an element is not known."""
-    width = re.search(r"\d+$", tensor.type)
-    bits = 8 if tensor.type == "BOOL" else int(width[0]) if width else None
-    if bits is None or -1 in (tensor.shape_signature or tensor.shape):
+    width = re.fullmatch(r"(?:U?INT|B?FLOAT|COMPLEX)(\d+)", tensor.type)
+    bits = 8 if tensor.type == "BOOL" else int(width[1]) if width else None
+    if bits is None or min((*tensor.shape, *(tensor.shape_signature or ())), default=0) < 0:
         return None
     return -(-prod(tensor.shape) * bits // 8)

@@ -34,7 +34,7 @@ _SELECTOR = re.compile(r"(?:(\d{1,6})/)?(index|name|origin|op):(.+)", re.DOTALL)
 class Selector:
     """A choice of operators: `pattern` is a glob, or the text of `ranges` (both ends included) for an index.
 
-    A `literal` pattern is a name, whatever is in it.
+    A `literal` pattern is a name, whatever is in it; of operators with several outputs, that of the first.
     """
 
     kind: Kind
@@ -50,8 +50,8 @@ class Selector:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it names what it chooses, without a wildcard."""
-        return self.literal or not re.search(r"[*?\[]", self.pattern)
+        """Whether it names what it chooses: a bracket may stand in a name as well as for a set of characters."""
+        return self.literal or not re.search(r"[*?]", self.pattern)
 
 
 def parse_selector(words: str) -> Selector:
@@ -122,7 +122,7 @@ class Chooser:
         known: dict[str, bool] = {}
         chosen = []
         for operator, names in enumerate(self._names_of(selector.kind, subgraph)):
-            for name in names:
+            for name in names[:1] if selector.literal else names:
                 if name not in known:  # a name may itself look like a pattern
                     known[name] = name == selector.pattern or matches(name) is not None
                 if known[name]:

@@ -27,40 +27,63 @@ class Reprojection:
     conflicts: tuple[str, ...]
 
 
-def reproject(model: Model, annotated: Model) -> Reprojection:
-    """Return the devices that the sources of each operator had in the model that was annotated.
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What an annotated model says: device names by id, and the device id of each source, by name."""
 
-    Where they disagree, the device of most of them is taken, of equally many the first. Raises EditError where one of
-    the models has not what it takes, or has it stale.
+    affinity: Affinity
+    of_source: dict[str, int]
+
+
+def devices_of_sources(annotated: Model) -> Earlier:
+    """Return the device of each source: that of most of its operators, of equally many the first.
+
+    Raises EditError where the model has no origins or no affinity, or has them stale.
     """
-    origins, earlier = _origins(model, "the model"), _origins(annotated, "the annotated model")
-    affinity = read_affinity(annotated)
+    origins, affinity = _origins(annotated), read_affinity(annotated)
     if affinity is None:
-        raise EditError("the annotated model has no affinity", hint="annotate-affinity adds it")
+        raise EditError("the model has no affinity", hint="annotate-affinity adds it")
     if check_affinity(annotated, affinity).state == "stale":
-        raise EditError("the affinity of the annotated model is stale")
-    devices: dict[str, Counter[int]] = {}  # source name -> device ids
+        raise EditError("the affinity of the model is stale")
+    votes: dict[str, Counter[int]] = {}
     for index, subgraph in affinity.subgraphs.items():
         for operator, device in enumerate(subgraph.devices.tolist()):
             if device != NONE:
-                for source in earlier.of(index, operator):
-                    devices.setdefault(earlier.sources[source], Counter())[device] += 1
+                for source in origins.of(index, operator):
+                    votes.setdefault(origins.sources[source], Counter())[device] += 1
+    return Earlier(affinity, {name: _most(counts) for name, counts in votes.items()})
+
+
+def reproject(model: Model, earlier: Earlier) -> Reprojection:
+    """Return the devices that the sources of each operator had in the model that was annotated.
+
+    Where they disagree, the device of most of them is taken, of equally many the first. One op table that stands for
+    all subgraphs, as the ONE compiler writes it, is only taken for the main one. Raises EditError where the model has no
+    origins, or stale ones.
+    """
+    origins, names = _origins(model), earlier.affinity.devices
     before: list[dict[int, Decision]] = []
     conflicts = []
-    for index, known in enumerate(origins.operators):
+    for index, subgraph in enumerate(model.subgraphs):
+        known = origins.operators[index] if index == 0 or origins.scope != "shared" else {}
         row: dict[int, Decision] = {}
         for operator, origin in sorted(known.items()):
-            names = sorted(origins.sources[source] for source in origin)
-            votes = sum((devices[name] for name in names if name in devices), Counter())
+            sources = sorted(origins.sources[source] for source in origin)
+            votes = Counter(earlier.of_source[name] for name in sources if name in earlier.of_source)
             if votes:
-                chosen = min(votes, key=lambda device: (-votes[device], device))
-                row[operator] = Decision(affinity.devices[chosen], f"as before: {', '.join(names)}")
+                row[operator] = Decision(names[_most(votes)], f"as before: {', '.join(sources)}")
             if len(votes) > 1:
-                wanted = ", ".join(affinity.devices[device] for device in sorted(votes))
+                wanted = ", ".join(names[device] for device in sorted(votes))
                 place = f"subgraphs[{index}].operators[{operator}]"
                 conflicts.append(f"{place}: its sources were on {wanted}; {row[operator].device} it is")
+        if len(subgraph.operators) and not row:
+            conflicts.append(f"subgraphs[{index}]: no origin of its own tells where its operators were")
         before.append(row)
-    return Reprojection(_in_order(affinity), tuple(before), tuple(conflicts))
+    return Reprojection(_in_order(earlier.affinity), tuple(before), tuple(conflicts))
+
+
+def _most(votes: Counter[int]) -> int:
+    return min(votes, key=lambda device: (-votes[device], device))
 
 
 def kept(model: Model) -> Reprojection:
@@ -82,10 +105,11 @@ def kept(model: Model) -> Reprojection:
 
 
 def source_names(model: Model) -> list[dict[int, list[str]]]:
-    """Return the names of the sources of each operator, by subgraph; nothing for a model without origins."""
-    origins = read_origins(model)
-    if origins is None:
-        return []
+    """Return the names of the sources of each operator, by subgraph.
+
+    Raises EditError for a model without origins, or with stale ones.
+    """
+    origins = _origins(model)
     return [
         {operator: [origins.sources[source] for source in origin] for operator, origin in known.items()}
         for known in origins.operators
@@ -96,10 +120,10 @@ def _in_order(affinity: Affinity) -> tuple[str, ...]:
     return tuple(affinity.devices[device] for device in sorted(affinity.devices))
 
 
-def _origins(model: Model, what: str) -> Origins:
+def _origins(model: Model) -> Origins:
     origins = read_origins(model)
     if origins is None:
-        raise EditError(f"{what} has no origins", hint="embed-origins adds them, before the compiler runs")
+        raise EditError("the model has no origins", hint="embed-origins adds them, before the compiler runs")
     if check_freshness(model, origins).state == "stale":
-        raise EditError(f"the origins of {what} are stale")
+        raise EditError("the origins of the model are stale", hint="embed-origins --replace writes new ones")
     return origins
