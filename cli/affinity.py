@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from circletools.errors import InvalidInputError, UsageError
+from circletools.errors import UsageError
 
-from .parameters import InPlace, Input, Json, Output
+from .parameters import Format, InPlace, Input, Json, Output
+from .reading import read_text
 from .rewriting import rewrite
 
 if TYPE_CHECKING:
@@ -32,14 +33,6 @@ class Mode(StrEnum):
     SAFE = "safe"
     MIN = "min"
     EPOCHS = "epochs"
-
-
-class Format(StrEnum):
-    """How to write a dump."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
 
 
 class By(StrEnum):
@@ -170,7 +163,6 @@ def dump_affinity(
     Exit status 1 when the model has no affinity, or one that no longer describes its operators.
     """
     from circletools.affinity.store import Affinity, check_freshness, read_affinity  # noqa: PLC0415
-    from circletools.model.stamp import Freshness  # noqa: PLC0415
     from circletools.report.affinity import affinity_csv, affinity_json, affinity_text  # noqa: PLC0415
 
     from .reading import reading  # noqa: PLC0415
@@ -181,9 +173,10 @@ def dump_affinity(
     by_partition = by is By.PARTITION
     with reading(source) as model:
         affinity = read_affinity(model)
-        freshness = Freshness("unstamped") if affinity is None else check_freshness(model, affinity)
+        freshness = None if affinity is None else check_freshness(model, affinity)
+        stale = freshness is not None and freshness.state == "stale"
         found = affinity or Affinity({}, {})
-        if freshness.state == "stale":
+        if stale:
             found = Affinity(found.devices, {})
         if json or output_format is Format.JSON:
             show_json(affinity_json(model, found, freshness))
@@ -191,11 +184,11 @@ def dump_affinity(
             show_text(affinity_csv(model, found, by_partition=by_partition))
         else:
             show(affinity_text(model, found, by_partition=by_partition))
-    if affinity is None:
+    if freshness is None:
         complain("warning", f"{source}: the model has no affinity (annotate-affinity adds it)")
-    elif freshness.state == "stale":
+    elif stale:
         complain("warning", f"{source}: the affinity is stale from {freshness.place} on: {freshness.reason}")
-    if affinity is None or freshness.state == "stale":
+    if freshness is None or stale:
         raise typer.Exit(1)
 
 
@@ -217,7 +210,7 @@ class _Wanted:
 
         given = tuple(map(parse_setting, settings or ()))
         chosen = RuleSet(given, None if default is None else make_default(default, "--default"))
-        self.rules: RuleSet = chosen if rules is None else parse_rules(_read(rules), str(rules)).and_then(chosen)
+        self.rules: RuleSet = chosen if rules is None else parse_rules(read_text(rules), str(rules)).and_then(chosen)
         self.devices = (None if devices is None else _names(devices)) or self.rules.devices or None
         self.tables = _tables(capabilities or ())
         self.earlier = None if reproject is None else _earlier(reproject)
@@ -301,15 +294,6 @@ def _names(devices: str) -> tuple[str, ...]:
     if not all(names) or len(set(names)) < len(names):
         raise UsageError(f"--devices {devices!r}: each device is named once", hint="write --devices npu,gpu,cpu")
     return names
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InvalidInputError(f"cannot read it: {error.strerror}", location=str(path)) from error
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(f"not UTF-8 at byte {error.start}", location=str(path)) from error
 
 
 def _show_plan(

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from circletools.errors import InvalidInputError, UsageError
+from circletools.errors import UsageError
 
 from .parameters import Directory, Format, InPlace, Input, Output
+from .reading import read_text
 from .rewriting import rewrite
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def embed_origins(
 
     if origins is not None and names is not None:
         raise UsageError("--origins and --names exclude each other: the file has the names")
-    given = None if origins is None else parse_origins(_read_text(origins), str(origins))
+    given = None if origins is None else parse_origins(read_text(origins), str(origins))
 
     def change(edit: ModelEdit) -> RewriteResult:
         if given is None:
@@ -73,13 +74,6 @@ def embed_origins(
             raise UsageError(error.message, location=place, hint=error.hint) from error
 
     rewrite(source, output, in_place, change)
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig", "surrogateescape")
-    except OSError as error:
-        raise InvalidInputError(f"cannot read it: {error.strerror}", location=str(path)) from error
 
 
 def dump_origins(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from circletools.errors import CircleToolsError, OutputError, UsageError
+from circletools.errors import CircleToolsError, InvalidInputError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from circletools.model import Model
@@ -27,3 +28,11 @@ def reading(source: str) -> Iterator[Model]:
         if error.location != name and not isinstance(error, OutputError):
             error.location = name if error.location is None else f"{name}: {error.location}"
         raise
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file; names in it may be bytes that are no UTF-8. Raises InvalidInputError."""
+    try:
+        return path.read_bytes().decode("utf-8-sig", "surrogateescape")
+    except OSError as error:
+        raise InvalidInputError(f"cannot read it: {error.strerror}", location=str(path)) from error

@@ -17,7 +17,9 @@ from benchmarks.capability.runtimes import DEVICES, TAKEN, Device
 from benchmarks.capability.single import Operand, Probe, Writer
 from benchmarks.isolation import CRASH, answers
 from circletools.affinity.capability import Capability, load_capability, why_not
+from circletools.affinity.partition import partition
 from circletools.model import open_model
+from circletools.model.graph import operator_graph
 from tests.oracles import public_models
 from tests.support import TESTDATA
 
@@ -161,6 +163,21 @@ def test_the_plan_is_one_of_epochs() -> None:
             for subgraph, plan in enumerate(of_model):
                 operators = [(operator.inputs, operator.outputs) for operator in model.subgraphs[subgraph].operators]
                 assert epochs(operators, members(plan)) == plan, path
+
+
+def test_the_table_and_the_mode_epochs_predict_the_partitions() -> None:
+    """From the file alone, without asking the runtime."""
+    table, seen = load("xnnpack"), 0
+    paths = sorted((TESTDATA / "tflite").glob("*.tflite"))
+    for path, of_model in zip(paths, read_plans([*paths]), strict=True):
+        with open_model(path) as model:
+            for subgraph, plan in enumerate(of_model):
+                devices = [int(reason is not None) for reason in why_not(table, model, subgraph)]
+                parts = partition(operator_graph(model, subgraph), devices, "epochs")
+                predicted = [part.operators for part in parts if part.device == 0]
+                assert predicted == [tuple(sorted(step)) for step in plan if isinstance(step, tuple)], path
+                seen += len(predicted)
+    assert seen >= 20
 
 
 def chain(*codes: str, fork: bool = False) -> bytes:

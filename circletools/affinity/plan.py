@@ -46,8 +46,8 @@ def make_plan(
     """Partition every subgraph by its assignment.
 
     Partitions of fewer than `min_size` operators go to `fallback` (the last device unless given), where that takes
-    all of them. `on_step` is told each step of growing, with its subgraph. Raises EditError where the mode cannot do it,
-    ModelFormatError for a graph with cycles.
+    all of them. `on_step` is told each step of growing, with its subgraph. Raises EditError where the mode cannot do
+    it, ModelFormatError for a graph with cycles.
     """
     plans = []
     refuge = assignment.devices.index(fallback) if fallback else len(assignment.devices) - 1

@@ -36,12 +36,12 @@ def ranges(numbers: Iterable[int]) -> str:
 # --- what stands in a model ---------------------------------------------------------------------------------
 
 
-def affinity_json(model: Model, affinity: Affinity, freshness: Freshness) -> dict[str, Any]:
+def affinity_json(model: Model, affinity: Affinity, freshness: Freshness | None) -> dict[str, Any]:
     """Return the JSON document of dump-affinity."""
     return {
         "schema_version": SCHEMA_VERSION,
         "format": model.format,
-        "freshness": freshness.state,
+        "freshness": "absent" if freshness is None else freshness.state,
         "devices": [affinity.devices[device] for device in sorted(affinity.devices)],
         "subgraphs": [
             {

@@ -58,8 +58,8 @@ def reproject(model: Model, earlier: Earlier) -> Reprojection:
     """Return the devices that the sources of each operator had in the model that was annotated.
 
     Where they disagree, the device of most of them is taken, of equally many the first. One op table that stands for
-    all subgraphs, as the ONE compiler writes it, is only taken for the main one. Raises EditError where the model has no
-    origins, or stale ones.
+    all subgraphs, as the ONE compiler writes it, is only taken for the main one. Raises EditError where the model has
+    no origins, or stale ones.
     """
     origins, names = _origins(model), earlier.affinity.devices
     before: list[dict[int, Decision]] = []
