@@ -9,7 +9,7 @@ from circletools.errors import InvalidInputError
 
 EXPECTED = "expected systrace HTML, ftrace text, atrace -z, a Perfetto trace, or an export of this program"
 
-PIECE_BYTES = 1 << 18
+PIECE_BYTES = 1 << 19
 _LONGEST_LINE = 8 << 20
 
 Pieces = Callable[[], Iterator[memoryview | bytes]]
