@@ -413,6 +413,18 @@ def test_a_slower_operator(factor: float, threshold: float, regressed: bool) -> 
     assert (second["delta_ns"], third["delta_ns"]) == (0, 0)
 
 
+def test_no_time_in_many_executions_is_within_bounds() -> None:
+    before, after = (
+        traced(*({0: time, 1: 10_000} for time in times)) for times in ((1000, 0, 0, 0, 0), (1000, 1000, 0, 0, 0))
+    )
+    document = compare_operators(before, after, 10)
+    assert not document["regressed"]
+    row = document["rows"][1]
+    assert (row["ratio"], row["high"]) == (2.0, None)
+    assert 0 <= row["low"] <= 1
+    json.dumps(document, allow_nan=False)
+
+
 def test_few_executions_and_averages_have_no_bounds() -> None:
     few = traced({0: 100}, {0: 300})
     rows = compare_operators(few, few, 0)["rows"]
