@@ -125,7 +125,8 @@ class _Pass:
         """Return what was read."""
         contexts = self.machine.contexts
         self.executions.all.sort(key=lambda execution: execution.number)
-        judge(self.collector, self.trace, self.seen, self.runs, self.executions, self.machine, self._tids)
+        threads = list(zip(self._tids, self._processes, strict=True))
+        judge(self.collector, self.trace, self.seen, self.runs, self.executions, self.machine, threads)
         return Analysis(
             self.trace.name,
             self.trace.encoding,
