@@ -461,7 +461,12 @@ def test_trace_compare_operators(tmp_path: Path) -> None:
     compared = (before, after, "--operators")
     status, out, err = run(*compared, command="trace-compare")
     assert (status, err) == (1, "")
-    assert out.splitlines()[-1].split() == ["0", "Softmax", "0.010", "0.030", "0.020", "3.000", "-", "-", "slower"]
+    assert out.splitlines()[-1].split() == ["0", "Softmax", "10.000", "30.000", "20.000", "3.000", "-", "-", "slower"]
+    assert out.startswith("before: onert, 1 execution\n")
+    status, out, _ = run(after, before, "--operators", command="trace-compare")
+    assert (status, out.splitlines()[-1].split()[2:5]) == (0, ["30.000", "10.000", "-20.000"])
+    status, _, err = run(before, after, command="trace-compare")
+    assert (status, "trace-compare --operators" in err) == (1, True)
     status, out, _ = run(*compared, "--json", "--threshold", "300", command="trace-compare")
     document = json.loads(out)
     assert (status, document["regressed"], document["schema_version"]) == (0, False, 1)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from benchmarks.traces import encoded, workload
 from circletools.errors import CircleToolsError, InvalidInputError
 from circletools.report.trace_comparison import compare_traces
-from circletools.report.trace_tables import trace_csv, trace_markdown, trace_text
+from circletools.report.trace_tables import counted, microseconds, milliseconds, trace_csv, trace_markdown, trace_text
 from circletools.report.traces import most_at_once, summary, trace_json
 from circletools.trace import sources
 from circletools.trace.analysis import analyse
@@ -468,6 +468,22 @@ def test_the_run_that_is_cut_short(thread: str, partial: list[str]) -> None:
     assert [run.name for run in found.runs if run.partial] == partial
 
 
+def test_a_switch_from_warm_up_to_benchmark() -> None:
+    found = read(
+        """10 T1 B [NN_LA_PO]m
+           20 T1 B [NN_LA_PWU]w
+           30 T1 B [SW][NN_LA_PBM]b
+           60 T1 E
+           70 T1 E
+           80 T1 E"""
+    )
+    (run,) = found.runs
+    assert (codes(found), run.seen) == (["T002"], {1, 2})
+    phases = {segment - run.first_segment: part.own for segment, part in found.tables.items()}
+    assert phases[1] == {("LA", "PWU"): 10 * US}
+    assert phases[2] == {("LA", "PBM"): 30 * US}
+
+
 # --- diagnostics ----------------------------------------------------------------------------------------------------
 
 CASES = {
@@ -561,6 +577,15 @@ def test_what_a_chrome_export_holds() -> None:
     begin = next(one for one in found if one.get("name") == "ANeuralNetworksCompilation_finish")
     assert begin["args"] == {"layer": "LR", "phase": "PC", "mark": "[NN_LR_PC]ANeuralNetworksCompilation_finish"}
     assert sum(one.get("ph") == "b" for one in found) == sum(one.get("ph") == "e" for one in found) == 7
+
+
+def test_numbers_in_text() -> None:
+    found = trace_json(read("10 T1 B [NN_LA_PE]e\n10 T1 B [NN_LR_PE]r\n30 T1 E\n30 T1 E"))
+    rows = [line.split() for line in trace_text(found)]
+    assert ["Application", "self", "-", "-"] in rows
+    assert ["inclusive", "0.020"] in rows
+    assert (milliseconds(-400), microseconds(-400), microseconds(1_234_567)) == ("0.000", "-0.400", "1234.567")
+    assert (counted(1, "run"), counted(2000, "run")) == ("1 run", "2,000 runs")
 
 
 def test_a_trace_compared_with_itself_is_the_same() -> None:

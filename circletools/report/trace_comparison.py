@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.report import SCHEMA_VERSION
-from circletools.report.trace_tables import csv_text, milliseconds, table_text
+from circletools.report.trace_tables import counted, csv_text, milliseconds, table_text
 from circletools.report.traces import Document
 from circletools.trace.analysis import Analysis
 from circletools.trace.marks import LAYER_NAMES, PHASE_NAMES, SUBPHASES
@@ -159,7 +159,7 @@ def comparison_text(document: Document) -> Iterator[str]:
     """Yield the lines of the text form."""
     for which in ("before", "after"):
         one = document[which]
-        yield f"{which}: {one['name']}, {one['runs']} runs, {one['executions']} executions"
+        yield f"{which}: {one['name']}, {counted(one['runs'], 'run')}, {counted(one['executions'], 'execution')}"
     yield ""
     yield "self time in ms; low and high bound the ratio (95 %)"
     yield from table_text([_HEAD, *map(_cells, document["rows"])])

@@ -239,6 +239,8 @@ class _Pass:
                 self.in_flight.add(execution.number)
                 self._open_window(t_ns)
         elif role in _APPLICATION:
+            for ended, _ in self.machine.open_marks(thread)[1:2] if mark.switch else ():
+                self.runs.ended(ended, t_ns, thread, process)
             self.runs.began(mark, t_ns, thread, process, where)
         else:
             self.driver.began(mark, t_ns, thread, process)
