@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from benchmarks.traces import encoded, workload
 from circletools.errors import CircleToolsError, InvalidInputError
+from circletools.report.numbers import counted, microseconds, milliseconds
 from circletools.report.trace_comparison import compare_traces
-from circletools.report.trace_tables import counted, microseconds, milliseconds, trace_csv, trace_markdown, trace_text
+from circletools.report.trace_tables import trace_csv, trace_markdown, trace_text
 from circletools.report.traces import most_at_once, summary, trace_json
 from circletools.trace import sources
 from circletools.trace.analysis import analyse

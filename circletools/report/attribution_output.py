@@ -10,7 +10,7 @@ from typing import Any, Literal
 from circletools.report import SCHEMA_VERSION
 from circletools.report.attribution import AddedTime, Attribution, GroupTime, OperatorTime
 from circletools.report.joining import Time
-from circletools.report.trace_tables import counted, microseconds
+from circletools.report.numbers import counted, microseconds
 
 By = Literal["operator", "source", "module"]
 EVERY: tuple[By, ...] = ("operator", "source", "module")

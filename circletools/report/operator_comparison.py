@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.report import SCHEMA_VERSION
+from circletools.report.numbers import counted, microseconds
 from circletools.report.trace_comparison import FEWEST, has_regressed, ratio_bounds
-from circletools.report.trace_tables import counted, csv_text, microseconds, table_text
+from circletools.report.trace_tables import csv_text, table_text
 from circletools.report.traces import Document
 from circletools.trace.operators import OperatorTrace, self_times
 

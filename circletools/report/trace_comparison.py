@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.report import SCHEMA_VERSION
-from circletools.report.trace_tables import counted, csv_text, milliseconds, table_text
+from circletools.report.numbers import counted, milliseconds
+from circletools.report.trace_tables import csv_text, table_text
 from circletools.report.traces import Document
 from circletools.trace.analysis import Analysis
 from circletools.trace.marks import LAYER_NAMES, PHASE_NAMES, SUBPHASES

@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 
+from circletools.report.numbers import counted, milliseconds
 from circletools.report.traces import WHOLE, By, Document
 from circletools.trace.marks import LAYER_NAMES, LAYERS, PHASE_NAMES
 
@@ -15,22 +16,6 @@ _COLUMNS = ("PI", "PP", "PC", "PIO", "PTR", "PCO", "PR", "PE", "PT", "PWU", "PBM
 _FUNCTION_HEAD = ["layer", "phase", "calls", "self ms", "inclusive ms", "name"]
 _NO_SIGNS = str.maketrans("", "", ",.-")
 _Row = list[str]
-
-
-def milliseconds(time_ns: int) -> str:
-    """Write a time in milliseconds, to the microsecond."""
-    return f"{time_ns / 1e6:z,.3f}"
-
-
-def microseconds(time_ns: int) -> str:
-    """Write a time in microseconds, to the nanosecond."""
-    whole, rest = divmod(abs(time_ns), 1000)
-    return f"{'-' * (time_ns < 0)}{whole}.{rest:03}"
-
-
-def counted(count: int, what: str) -> str:
-    """Write how many there are of something, as in `1 run` and `2,000 runs`."""
-    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def _time(time_ns: int) -> str:
