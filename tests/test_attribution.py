@@ -413,6 +413,18 @@ def test_a_slower_operator(factor: float, threshold: float, regressed: bool) -> 
     assert (second["delta_ns"], third["delta_ns"]) == (0, 0)
 
 
+def test_no_time_in_many_executions_is_within_bounds() -> None:
+    before, after = (
+        traced(*({0: time, 1: 10_000} for time in times)) for times in ((1000, 0, 0, 0, 0), (1000, 1000, 0, 0, 0))
+    )
+    document = compare_operators(before, after, 10)
+    assert not document["regressed"]
+    row = document["rows"][1]
+    assert (row["ratio"], row["high"]) == (2.0, None)
+    assert 0 <= row["low"] <= 1
+    json.dumps(document, allow_nan=False)
+
+
 def test_few_executions_and_averages_have_no_bounds() -> None:
     few = traced({0: 100}, {0: 300})
     rows = compare_operators(few, few, 0)["rows"]
@@ -449,7 +461,12 @@ def test_trace_compare_operators(tmp_path: Path) -> None:
     compared = (before, after, "--operators")
     status, out, err = run(*compared, command="trace-compare")
     assert (status, err) == (1, "")
-    assert out.splitlines()[-1].split() == ["0", "Softmax", "0.010", "0.030", "0.020", "3.000", "-", "-", "slower"]
+    assert out.splitlines()[-1].split() == ["0", "Softmax", "10.000", "30.000", "20.000", "3.000", "-", "-", "slower"]
+    assert out.startswith("before: onert, 1 execution\n")
+    status, out, _ = run(after, before, "--operators", command="trace-compare")
+    assert (status, out.splitlines()[-1].split()[2:5]) == (0, ["30.000", "10.000", "-20.000"])
+    status, _, err = run(before, after, command="trace-compare")
+    assert (status, "trace-compare --operators" in err) == (1, True)
     status, out, _ = run(*compared, "--json", "--threshold", "300", command="trace-compare")
     document = json.loads(out)
     assert (status, document["regressed"], document["schema_version"]) == (0, False, 1)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from benchmarks.traces import encoded, workload
 from circletools.errors import CircleToolsError, InvalidInputError
+from circletools.report.numbers import counted, microseconds, milliseconds
 from circletools.report.trace_comparison import compare_traces
 from circletools.report.trace_tables import trace_csv, trace_markdown, trace_text
 from circletools.report.traces import most_at_once, summary, trace_json
@@ -143,6 +144,16 @@ def test_a_page_with_several_scripts() -> None:
     page += script + ftrace(first) + b"</script>\n<p>B|1|\n" + script + ftrace(second) + b"</script>\n</html>\n"
     assert read_events(page) == SIMPLE_EVENTS
     assert [event.where for event in events(open_trace(page))] == [9, 10, 16, 17]
+
+
+def test_a_page_whose_scripts_end_within_a_line() -> None:
+    first, second = table(SIMPLE)[:2], table(SIMPLE)[2:]
+    page = b"<html>\n<script class='trace-data' type='application/text'>\n" + ftrace(first)[:-1] + b"</script><p>\n"
+    page += b'<script class="trace-data">\n' + ftrace(second)[:-1] + b"</script>"
+    found = list(events(open_trace(page)))
+    assert [event[:5] for event in found] == SIMPLE_EVENTS
+    texts = page.split(b"\n")
+    assert all(b"0.0000%d0:" % (number + 1) in texts[event.where - 1] for number, event in enumerate(found))
 
 
 def test_atrace_that_says_what_it_does_first() -> None:
@@ -428,6 +439,52 @@ def test_runs_of_two_processes_are_told_apart() -> None:
     assert codes(found) == ["T041"]
 
 
+def test_time_of_the_driver_belongs_to_the_run_begun_last() -> None:
+    found = read(
+        """10 T1 B [NN_LA_PO]one
+           20 A1 B [NN_LA_PO]two
+           30 T1 B [NN_LA_PBM]b
+           40 D1 B HIDL::IPreparedModel::execute::server
+           60 D1 E
+           70 T1 E
+           80 T1 E
+           90 A1 E"""
+    )
+    driver = {segment: part.own["LD", "PE"] for segment, part in found.tables.items() if ("LD", "PE") in part.own}
+    assert driver == {found.runs[1].first_segment: 20 * US}
+
+
+@pytest.mark.parametrize(("thread", "partial"), [("T1", ["one"]), ("A1", ["two"]), ("D1", ["two"])])
+def test_the_run_that_is_cut_short(thread: str, partial: list[str]) -> None:
+    found = read(
+        f"""10 T1 B [NN_LA_PO]one
+            20 A1 B [NN_LA_PO]two
+            30 T1 E
+            40 A1 E
+            45 D1 B HIDL::IPreparedModel::execute::server
+            50 {thread} B [NN_LC_PE]open
+            55 D2 B foreign"""
+        + "\n60 D1 E" * (thread != "D1")
+    )
+    assert [run.name for run in found.runs if run.partial] == partial
+
+
+def test_a_switch_from_warm_up_to_benchmark() -> None:
+    found = read(
+        """10 T1 B [NN_LA_PO]m
+           20 T1 B [NN_LA_PWU]w
+           30 T1 B [SW][NN_LA_PBM]b
+           60 T1 E
+           70 T1 E
+           80 T1 E"""
+    )
+    (run,) = found.runs
+    assert (codes(found), run.seen) == (["T002"], {1, 2})
+    phases = {segment - run.first_segment: part.own for segment, part in found.tables.items()}
+    assert phases[1] == {("LA", "PWU"): 10 * US}
+    assert phases[2] == {("LA", "PBM"): 30 * US}
+
+
 # --- diagnostics ----------------------------------------------------------------------------------------------------
 
 CASES = {
@@ -523,6 +580,15 @@ def test_what_a_chrome_export_holds() -> None:
     assert sum(one.get("ph") == "b" for one in found) == sum(one.get("ph") == "e" for one in found) == 7
 
 
+def test_numbers_in_text() -> None:
+    found = trace_json(read("10 T1 B [NN_LA_PE]e\n10 T1 B [NN_LR_PE]r\n30 T1 E\n30 T1 E"))
+    rows = [line.split() for line in trace_text(found)]
+    assert ["Application", "self", "-", "-"] in rows
+    assert ["inclusive", "0.020"] in rows
+    assert (milliseconds(-400), microseconds(-400), microseconds(1_234_567)) == ("0.000", "-0.400", "1234.567")
+    assert (counted(1, "run"), counted(2000, "run")) == ("1 run", "2,000 runs")
+
+
 def test_a_trace_compared_with_itself_is_the_same() -> None:
     analysis = read(EXAMPLE.read_bytes())
     found = compare_traces(analysis, analysis, 0)
@@ -553,6 +619,26 @@ def test_what_became_slower_is_found(count: int, bounded: bool) -> None:
     assert not bounded or 1 < row["low"] < row["ratio"] < row["high"]
     assert not compare_traces(after, before, 10)["regressed"]
     assert not compare_traces(before, after, 500)["regressed"]
+
+
+def _preparing(*executions: int) -> str:
+    """Return executions that spend time on inputs in those that have a 1."""
+    found = []
+    for at, prepares in enumerate(executions):
+        found.append(f"{at * 100} T1 B [NN_LR_PE]ANeuralNetworksExecution_compute")
+        found += [f"{at * 100 + 1} T1 B [NN_LR_PIO]inputs", f"{at * 100 + 11} T1 E"] * prepares
+        found.append(f"{at * 100 + 90} T1 E")
+    return "\n".join(found)
+
+
+def test_a_phase_that_few_executions_have_is_within_bounds() -> None:
+    document_ = compare_traces(read(_preparing(1, 0, 0, 0, 0)), read(_preparing(1, 1, 0, 0, 0)), 10)
+    (row,) = [row for row in document_["rows"] if row["phase"] == "PIO"]
+    assert (row["ratio"], row["high"], row["regressed"]) == (2.0, None, False)
+    assert 0 <= row["low"] <= 1
+    every = compare_traces(read(_preparing(1, 0, 0, 0, 0, 0, 0, 0)), read(_preparing(*[1] * 8)), 10)
+    (row,) = [row for row in every["rows"] if row["phase"] == "PIO"]
+    assert (row["low"] > 1, row["high"], row["regressed"]) == (True, None, True)
 
 
 # --- documents and public traces ------------------------------------------------------------------------------------

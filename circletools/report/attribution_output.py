@@ -10,6 +10,7 @@ from typing import Any, Literal
 from circletools.report import SCHEMA_VERSION
 from circletools.report.attribution import AddedTime, Attribution, GroupTime, OperatorTime
 from circletools.report.joining import Time
+from circletools.report.numbers import counted, microseconds
 
 By = Literal["operator", "source", "module"]
 EVERY: tuple[By, ...] = ("operator", "source", "module")
@@ -144,9 +145,9 @@ def attribution_text(attribution: Attribution, by: Sequence[By] = EVERY) -> Iter
 
 
 def _headline(attribution: Attribution) -> str:
-    executions = f"{attribution.executions} execution{'s' * (attribution.executions != 1)}"
+    executions = counted(attribution.executions, "execution")
     averages = ", averages only" if attribution.averaged else ""
-    return f"{attribution.runtime}: {executions}{averages}, {_microseconds(attribution.total_ns)} us in all"
+    return f"{attribution.runtime}: {executions}{averages}, {microseconds(attribution.total_ns)} us in all"
 
 
 def _operators_text(attribution: Attribution, rows: list[OperatorTime]) -> Iterator[str]:
@@ -200,15 +201,11 @@ def _table(
 
 def _numbers(time: Time, attribution: Attribution) -> tuple[str, str, str, str]:
     return (
-        _microseconds(time.total_ns),
-        _microseconds(time.total_ns // attribution.executions),
-        "-" if time.median_ns is None else _microseconds(time.median_ns),
+        microseconds(time.total_ns),
+        microseconds(time.total_ns // attribution.executions),
+        "-" if time.median_ns is None else microseconds(time.median_ns),
         f"{share(time, attribution):.1f}%",
     )
-
-
-def _microseconds(time_ns: int) -> str:
-    return f"{time_ns // 1000}.{time_ns % 1000:03}"
 
 
 def _places(attribution: Attribution) -> Callable[[OperatorTime], str]:

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.report import SCHEMA_VERSION
+from circletools.report.numbers import counted, microseconds
 from circletools.report.trace_comparison import FEWEST, has_regressed, ratio_bounds
-from circletools.report.trace_tables import csv_text, milliseconds, table_text
+from circletools.report.trace_tables import csv_text, table_text
 from circletools.report.traces import Document
 from circletools.trace.operators import OperatorTrace, self_times
 
@@ -92,9 +93,10 @@ def operators_text(document: Document) -> Iterator[str]:
     """Yield the lines of the text form."""
     for which in ("before", "after"):
         averages = ", averages only" if document[which]["averaged"] else ""
-        yield f"{which}: {document[which]['runtime']}, {document[which]['executions']} executions{averages}"
+        executions = counted(document[which]["executions"], "execution")
+        yield f"{which}: {document[which]['runtime']}, {executions}{averages}"
     yield ""
-    yield "own time per execution in ms; low and high bound the ratio (95 %)"
+    yield "own time per execution in us; low and high bound the ratio (95 %)"
     several = any(row["subgraph"] for row in document["rows"])
     yield from table_text([_HEAD, *(_cells(row, several) for row in document["rows"])])
 
@@ -104,7 +106,7 @@ def _cells(row: Document, several: bool) -> list[str]:
     return [
         place,
         row["name"],
-        *(milliseconds(row[key]) for key in ("before_ns", "after_ns", "delta_ns")),
+        *(microseconds(row[key]) for key in ("before_ns", "after_ns", "delta_ns")),
         *("-" if row[key] is None else f"{row[key]:.3f}" for key in ("ratio", "low", "high")),
         "slower" if row["regressed"] else "",
     ]

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.report import SCHEMA_VERSION
-from circletools.report.trace_tables import csv_text, milliseconds, table_text
+from circletools.report.numbers import counted, milliseconds
+from circletools.report.trace_tables import csv_text, table_text
 from circletools.report.traces import Document
 from circletools.trace.analysis import Analysis
 from circletools.trace.marks import LAYER_NAMES, PHASE_NAMES, SUBPHASES
@@ -29,9 +30,9 @@ def compare_traces(before: Analysis, after: Analysis, threshold_percent: float) 
 
     Times are self times: of the phases of execution per execution where both traces have some, else per run. With
     five executions or more in both, `low` and `high` bound the ratio: the middle 95 % of what resampling the
-    executions gives (bootstrap; the same draws each time). A row has regressed when it is slower by more than the
-    threshold, and the interval, if there is one, lies above 1. What is new has regressed when it takes more than
-    the threshold of all time before.
+    executions gives (bootstrap; the same draws each time); `high` alone is absent when nothing bounds it. A row has
+    regressed when it is slower by more than the threshold, and the interval, if there is one, lies above 1. What is
+    new has regressed when it takes more than the threshold of all time before.
     """
     rows = _execution_rows(before, after) + _run_rows(before, after, bool(before.executions and after.executions))
     limit = threshold_percent / 100
@@ -63,7 +64,7 @@ def has_regressed(row: Document, limit: float, total: float) -> bool:
 
 
 def _row(
-    bucket: tuple[str, str], unit: str, before: float, after: float, bounds: tuple[float, float] | None = None
+    bucket: tuple[str, str], unit: str, before: float, after: float, bounds: tuple[float, float | None] | None = None
 ) -> Document:
     return {
         "layer": bucket[0],
@@ -114,8 +115,16 @@ def _samples(analysis: Analysis) -> _Samples:
     return found
 
 
-def ratio_bounds(before: npt.NDArray[np.float64], after: npt.NDArray[np.float64]) -> tuple[float, float] | None:
-    """Return the middle 95 % of the ratios of resampled means."""
+def ratio_bounds(
+    before: npt.NDArray[np.float64], after: npt.NDArray[np.float64]
+) -> tuple[float, float | None] | None:
+    """Return the middle 95 % of the ratios of resampled means; None when there is no time before.
+
+    The upper bound is None where nothing bounds it: too many draws have no time before. Two draws of no time are
+    equal.
+    """
+    if not before.any():
+        return None
     draw = np.random.default_rng(0)
     means: list[Any] = []
     for values in (before, after):
@@ -123,10 +132,11 @@ def ratio_bounds(before: npt.NDArray[np.float64], after: npt.NDArray[np.float64]
         means.append([values[draw.integers(0, len(values), len(values))].mean() for _ in range(count)])
     length = min(map(len, means))
     first, second = np.array(means[0][:length]), np.array(means[1][:length])
-    if not (first > 0).all():
-        return None
-    low, high = np.percentile(second / first, (2.5, 97.5))
-    return float(low), float(high)
+    ratios = np.where(second > 0, np.inf, 1.0)
+    np.divide(second, first, out=ratios, where=first > 0)
+    ratios.sort()  # percentiles between finite and infinite ones have no value
+    low, high = float(ratios[length // 40]), float(ratios[-1 - length // 40])
+    return low, high if np.isfinite(high) else None
 
 
 def _cells(row: Document) -> list[str]:
@@ -150,7 +160,7 @@ def comparison_text(document: Document) -> Iterator[str]:
     """Yield the lines of the text form."""
     for which in ("before", "after"):
         one = document[which]
-        yield f"{which}: {one['name']}, {one['runs']} runs, {one['executions']} executions"
+        yield f"{which}: {one['name']}, {counted(one['runs'], 'run')}, {counted(one['executions'], 'execution')}"
     yield ""
     yield "self time in ms; low and high bound the ratio (95 %)"
     yield from table_text([_HEAD, *map(_cells, document["rows"])])

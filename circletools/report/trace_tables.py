@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 
+from circletools.report.numbers import counted, milliseconds
 from circletools.report.traces import WHOLE, By, Document
 from circletools.trace.marks import LAYER_NAMES, LAYERS, PHASE_NAMES
 
@@ -17,9 +18,8 @@ _NO_SIGNS = str.maketrans("", "", ",.-")
 _Row = list[str]
 
 
-def milliseconds(time_ns: int) -> str:
-    """Write a time in milliseconds, to the microsecond."""
-    return f"{time_ns / 1e6:,.3f}"
+def _time(time_ns: int) -> str:
+    return milliseconds(time_ns) if time_ns else "-"
 
 
 def _blocks(document: Document, by: By | None) -> Iterator[tuple[str, list[_Row]]]:
@@ -89,11 +89,11 @@ def _bucket_rows(part: Document) -> list[_Row]:
             continue
         kinds = [("self", "self_ns"), ("inclusive", "inclusive_ns"), ("driver busy", "driver_busy_ns")]
         for kind, key in kinds if any(one["driver_busy_ns"] for one in mine.values()) else kinds[:2]:
-            cells = [milliseconds(mine[phase][key]) if phase in mine else "-" for phase in columns]
-            total = "" if key == "inclusive_ns" else milliseconds(sum(one[key] for one in mine.values()))
+            cells = [_time(mine[phase][key]) if phase in mine else "-" for phase in columns]
+            total = "" if key == "inclusive_ns" else _time(sum(one[key] for one in mine.values()))
             rows.append([LAYER_NAMES[layer] if key == "self_ns" else "", kind, *cells, total])
     totals = [sum(one["self_ns"] for one in part["buckets"] if one["phase"] == phase) for phase in columns]
-    return [*rows, ["Sum", "self", *map(milliseconds, totals), milliseconds(part["covered_ns"])]]
+    return [*rows, ["Sum", "self", *map(_time, totals), milliseconds(part["covered_ns"])]]
 
 
 def _driver_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
@@ -110,7 +110,7 @@ def _execution_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
     rows = []
     for one in executions:
         own = {layer: sum(cell["self_ns"] for cell in one["buckets"] if cell["layer"] == layer) for layer in LAYERS}
-        cells = [milliseconds(own[layer]) for layer in LAYERS]
+        cells = [_time(own[layer]) for layer in LAYERS]
         times = [milliseconds(one["start_ns"] - start), milliseconds(one["elapsed_ns"])]
         rows.append([str(one["run"]), one["app_phase"], str(one["process"]), one["kind"], *times, *cells])
     head = ["run", "app phase", "process", "kind", "start", "elapsed", *(LAYER_NAMES[layer] for layer in LAYERS)]
@@ -120,7 +120,7 @@ def _execution_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
 def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
     """Yield the lines of the text form."""
     trace = document["trace"]
-    yield f"{trace['name']}: {trace['encoding']}, {trace['events']:,} events"
+    yield f"{trace['name']}: {trace['encoding']}, {counted(trace['events'], 'event')}"
     for title, rows in _blocks(document, by):
         yield ""
         yield title
@@ -148,7 +148,7 @@ def trace_markdown(document: Document, by: By | None = None) -> Iterator[str]:
     trace = document["trace"]
     yield f"# {_escaped(trace['name'])}"
     yield ""
-    yield f"{trace['encoding']}, {trace['events']:,} events"
+    yield f"{trace['encoding']}, {counted(trace['events'], 'event')}"
     for title, rows in _blocks(document, by):
         yield from ("", f"## {_escaped(title)}", "")
         rule = ["---:" if _is_number(rows, at) else "---" for at in range(len(rows[0]))]

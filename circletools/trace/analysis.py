@@ -125,7 +125,8 @@ class _Pass:
         """Return what was read."""
         contexts = self.machine.contexts
         self.executions.all.sort(key=lambda execution: execution.number)
-        judge(self.collector, self.trace, self.seen, self.runs, self.executions, self.machine, self._tids)
+        threads = list(zip(self._tids, self._processes, strict=True))
+        judge(self.collector, self.trace, self.seen, self.runs, self.executions, self.machine, threads)
         return Analysis(
             self.trace.name,
             self.trace.encoding,
@@ -238,6 +239,8 @@ class _Pass:
                 self.in_flight.add(execution.number)
                 self._open_window(t_ns)
         elif role in _APPLICATION:
+            for ended, _ in self.machine.open_marks(thread)[1:2] if mark.switch else ():
+                self.runs.ended(ended, t_ns, thread, process)
             self.runs.began(mark, t_ns, thread, process, where)
         else:
             self.driver.began(mark, t_ns, thread, process)

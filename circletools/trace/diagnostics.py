@@ -18,7 +18,12 @@ class Kind:
 
 
 KINDS = {
-    "T001": Kind("error", "no NN marks", "was the trace recorded while a model ran, with the nnapi and hal tags on?"),
+    "T001": Kind(
+        "error",
+        "no NN marks",
+        "was the trace recorded while a model ran, with the nnapi and hal tags on?"
+        " times of operators are for `attribute` and `trace-compare --operators`",
+    ),
     "T002": Kind("warning", "application marks but no runtime marks", "was the nnapi tag on?"),
     "T003": Kind("error", "events were lost", "record with a larger buffer; times around the gap are wrong"),
     "T004": Kind("error", "a mark that does not parse", "the event was cut or overwritten; its name is unknown"),

@@ -88,6 +88,10 @@ class Runs:
         """Return the segment that a process is in."""
         return self.of_process.get(process, self.common).current
 
+    def latest(self, process: int) -> Run | None:
+        """Return the run that a process is in; that which began last for a process without runs."""
+        return self._latest.get(process, self.all[-1] if self.all else None)
+
     def began(self, mark: Mark, t_ns: int, thread: int, process: int, where: int) -> None:
         """Take the begin of an application mark."""
         if mark.role is Role.RUN:
@@ -123,6 +127,7 @@ class Runs:
         self._switch(t_ns, process, 0)
 
     def _switch(self, t_ns: int, process: int, phase: int) -> None:
-        segment = self._latest[process].first_segment + phase
-        self.of_process[process].add(t_ns, segment)
-        self.common.add(t_ns, segment)
+        run = self._latest[process]
+        self.of_process[process].add(t_ns, run.first_segment + phase)
+        if run is self.all[-1]:
+            self.common.add(t_ns, run.first_segment + phase)

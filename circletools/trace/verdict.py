@@ -44,16 +44,16 @@ def judge(
     runs: Runs,
     executions: Executions,
     machine: Machine,
-    tids: list[int],
+    threads: list[tuple[int, int]],
 ) -> None:
-    """Add the diagnostics that need the whole trace."""
+    """Add the diagnostics that need the whole trace; `threads` holds the number and the process of each."""
     for fault, code in ((FaultKind.LOST, "T003"), (FaultKind.MALFORMED, "T004")):
         shown = [one for one in trace.faults if one.kind is fault]
         if shown:
             message = f"{KINDS[code].meaning}: {shown[0].text.strip()}"
             collector.add(code, shown[0].where, message, count=trace.fault_counts[fault])
     _judge_processes(collector, seen)
-    _judge_scopes(collector, seen, runs, machine, tids)
+    _judge_scopes(collector, seen, runs, machine, threads)
     for run in runs.all:
         if len(run.seen) == 1:
             present, absent = (1, 2) if 1 in run.seen else (2, 1)
@@ -81,15 +81,19 @@ def _judge_processes(collector: Collector, seen: Seen) -> None:
         collector.add("T050", WHOLE_TRACE, KINDS["T050"].meaning)
 
 
-def _judge_scopes(collector: Collector, seen: Seen, runs: Runs, machine: Machine, tids: list[int]) -> None:
+def _judge_scopes(
+    collector: Collector, seen: Seen, runs: Runs, machine: Machine, threads: list[tuple[int, int]]
+) -> None:
     for thread, (where, count) in seen.lonely.items():
         if thread in seen.counted:
-            collector.add("T010", where, f"an end without a begin on thread {tids[thread]}", str(thread), count=count)
+            message = f"an end without a begin on thread {threads[thread][0]}"
+            collector.add("T010", where, message, str(thread), count=count)
     for thread in sorted(seen.counted):
         marks = [(mark, where) for mark, where in machine.open_marks(thread) if mark.layer]
         if marks:
             mark, where = marks[-1]
-            message = f"{mark.text} on thread {tids[thread]} has no end"
+            message = f"{mark.text} on thread {threads[thread][0]} has no end"
             collector.add("T011", where, message, str(thread), count=len(marks))
-            if runs.all:
-                runs.all[-1].partial = True
+            run = runs.latest(threads[thread][1])
+            if run is not None:
+                run.partial = True

@@ -8,7 +8,7 @@ from circletools.trace.sources.batch import Batch, Trace
 from circletools.trace.sources.content import Pieces, lines
 from circletools.trace.sources.text import read_sections
 
-_OPENINGS = (b'<script class="trace-data"', b"var linuxPerfData")
+_OPENINGS = (b'<script class="trace-data"', b"<script class='trace-data'", b"var linuxPerfData")
 _CLOSING = b"</script>"
 
 
@@ -26,17 +26,20 @@ def _sections(whole: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]
         while at < len(data):
             if inside:
                 close = data.find(_CLOSING, at)
-                end = len(data) if close < 0 else data.rfind(b"\n", 0, close) + 1
+                end = len(data) if close < 0 else close
                 if end > at:
                     yield left_out + data.count(b"\n", start, at), data[at:end]
-                    left_out, start = 0, end
+                    left_out, start = 0, end if data[end - 1 : end] == b"\n" else _next_line(data, end)
                 inside = close < 0
                 at = len(data) if close < 0 else close + len(_CLOSING)
                 continue
             opens = [place for opening in _OPENINGS if (place := data.find(opening, at)) >= 0]
             if not opens:
                 break
-            line_end = data.find(b"\n", min(opens))
-            at = len(data) if line_end < 0 else line_end + 1
-            inside = True
+            at, inside = _next_line(data, min(opens)), True
         left_out += data.count(b"\n", start)
+
+
+def _next_line(data: bytes, at: int) -> int:
+    end = data.find(b"\n", at)
+    return len(data) if end < 0 else end + 1
