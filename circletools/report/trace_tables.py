@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from types import SimpleNamespace
 
 from circletools.report.numbers import counted, milliseconds
@@ -81,7 +82,8 @@ def _first_cells(summary: Document) -> _Row:
 def _bucket_rows(part: Document) -> list[_Row]:
     """Return two lines for each layer, self and inclusive; a third where IPC waited for a busy driver."""
     buckets = {(one["layer"], one["phase"]): one for one in part["buckets"]}
-    columns = [phase for phase in _COLUMNS if any(phase == bucket[1] for bucket in buckets)]
+    there = {phase for _, phase in buckets}
+    columns = [phase for phase in _COLUMNS if phase in there]
     rows = [["layer", "", *(PHASE_NAMES[phase] for phase in columns), "Sum"]]
     for layer in LAYERS:
         mine = {phase: buckets[layer, phase] for phase in columns if (layer, phase) in buckets}
@@ -92,7 +94,10 @@ def _bucket_rows(part: Document) -> list[_Row]:
             cells = [_time(mine[phase][key]) if phase in mine else "-" for phase in columns]
             total = "" if key == "inclusive_ns" else _time(sum(one[key] for one in mine.values()))
             rows.append([LAYER_NAMES[layer] if key == "self_ns" else "", kind, *cells, total])
-    totals = [sum(one["self_ns"] for one in part["buckets"] if one["phase"] == phase) for phase in columns]
+    own = Counter[str]()
+    for one in part["buckets"]:
+        own[one["phase"]] += one["self_ns"]
+    totals = [own[phase] for phase in columns]
     return [*rows, ["Sum", "self", *map(_time, totals), milliseconds(part["covered_ns"])]]
 
 
@@ -129,18 +134,19 @@ def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
 
 def table_text(rows: list[_Row]) -> Iterator[str]:
     """Yield the lines of a table; columns of numbers are flush right."""
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    columns = [(wide, _is_number(rows, at)) for at, wide in enumerate(widths)]
-    for row in rows:
-        cells = [
-            cell.rjust(wide) if right else cell.ljust(wide) for cell, (wide, right) in zip(row, columns, strict=True)
-        ]
-        yield "  " + "  ".join(cells).rstrip()
+    columns = [
+        [cell.rjust(wide) if right else cell.ljust(wide) for cell in column]
+        for column in zip(*rows, strict=True)
+        for wide, right in [(max(map(len, column)), _is_number(column))]
+    ]
+    for cells in zip(*columns, strict=True):
+        yield ("  " + "  ".join(cells)).rstrip()
 
 
-def _is_number(rows: list[_Row], at: int) -> bool:
-    cells = [row[at].translate(_NO_SIGNS) for row in rows[1:]]
-    return all(not cell or cell.isdigit() for cell in cells)
+def _is_number(column: Sequence[str]) -> bool:
+    """Say whether all cells below the head of a column are numbers, or nothing."""
+    digits = "".join(column[1:]).translate(_NO_SIGNS)
+    return not digits or digits.isdigit()
 
 
 def trace_markdown(document: Document, by: By | None = None) -> Iterator[str]:
@@ -151,7 +157,7 @@ def trace_markdown(document: Document, by: By | None = None) -> Iterator[str]:
     yield f"{trace['encoding']}, {counted(trace['events'], 'event')}"
     for title, rows in _blocks(document, by):
         yield from ("", f"## {_escaped(title)}", "")
-        rule = ["---:" if _is_number(rows, at) else "---" for at in range(len(rows[0]))]
+        rule = ["---:" if _is_number(column) else "---" for column in zip(*rows, strict=True)]
         for row in (rows[0], rule, *rows[1:]):
             yield f"| {' | '.join(map(_escaped, row))} |"
 
