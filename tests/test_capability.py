@@ -43,7 +43,7 @@ MALFORMED: list[tuple[Any, str, str]] = [
     ([], "t.json", "must be an object"),
     ({}, "t.json", "has no operators"),
     ({"operators": {}, "schema_version": "2"}, "schema_version", "'2' is not known"),
-    ({"operators": {}, "schema_version": 1}, "schema_version", "1 is not known"),
+    ({"operators": {}, "schema_version": 2}, "schema_version", "2 is not known"),
     ({"operators": {}, "devise": "x"}, "t.json", "did you mean device?"),
     ({"operators": {}, "device": 3}, "device", "must be a text"),
     ({"operators": []}, "operators", "must be an object"),
