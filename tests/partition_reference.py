@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 Edges = Sequence[tuple[int, int]]
+
+
+def all_reached(step: Sequence[Iterable[int]]) -> list[set[int]]:
+    """Return all that each operator gets to by these steps: in a cycle, itself too."""
+    found: list[set[int]] = []
+    for start in range(len(step)):
+        seen: set[int] = set()
+        pending = list(step[start])
+        while pending:
+            operator = pending.pop()
+            if operator not in seen:
+                seen.add(operator)
+                pending += step[operator]
+        found.append(seen)
+    return found
 
 
 class Reference:
@@ -14,19 +29,7 @@ class Reference:
         self.count = count
         self.successors: list[list[int]] = [sorted({b for a, b in edges if a == v}) for v in range(count)]
         self.predecessors: list[list[int]] = [sorted({a for a, b in edges if b == v}) for v in range(count)]
-        self.descendants = [self._all(v, self.successors) for v in range(count)]
-        self.ancestors = [self._all(v, self.predecessors) for v in range(count)]
-
-    @staticmethod
-    def _all(start: int, step: list[list[int]]) -> set[int]:
-        found: set[int] = set()
-        pending = list(step[start])
-        while pending:
-            operator = pending.pop()
-            if operator not in found:
-                found.add(operator)
-                pending += step[operator]
-        return found
+        self.descendants, self.ancestors = all_reached(self.successors), all_reached(self.predecessors)
 
     def is_broken(self, members: list[int], rejected: set[int]) -> bool:
         below = set().union(*(self.descendants[m] for m in members))

@@ -66,18 +66,3 @@ def is_connected(graph: OperatorGraph, operators: Sequence[int]) -> bool:
         left -= beside
         pending += beside
     return not left
-
-
-def descendants(successors: Sequence[Iterable[int]]) -> list[set[int]]:
-    """Return all that each can reach, by trying: in a cycle, itself too."""
-    found: list[set[int]] = []
-    for start in range(len(successors)):
-        seen: set[int] = set()
-        pending = list(successors[start])
-        while pending:
-            operator = pending.pop()
-            if operator not in seen:
-                seen.add(operator)
-                pending += successors[operator]
-        found.append(seen)
-    return found

@@ -19,7 +19,8 @@ from circletools.errors import EditError, ModelFormatError
 from circletools.model import open_model
 from circletools.model.graph import OperatorGraph, graph_from_edges, operator_graph
 from tests.outputs_support import Build, Graph
-from tests.partition_support import descendants, graph_of, random_case, seeded
+from tests.partition_reference import all_reached
+from tests.partition_support import graph_of, random_case, seeded
 from tests.support import unpacked
 
 
@@ -38,7 +39,7 @@ def test_chains_tell_who_reaches_whom() -> None:
     widest = 0
     for seed in range(200):
         graph = in_order(seed, most=60)
-        wanted = descendants(graph.successors)
+        wanted = all_reached(graph.successors)
         laid = Chains(graph.successors, graph.predecessors)
         widest = max(widest, len(laid.reached[0]))
         for a in range(len(graph)):
@@ -71,7 +72,7 @@ def test_a_graph_that_is_too_wide_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 def has_cycle(successors: Sequence[Iterable[int]]) -> bool:
     """Say whether somebody reaches itself."""
-    return any(group in reached for group, reached in enumerate(descendants(successors)))
+    return any(group in reached for group, reached in enumerate(all_reached(successors)))
 
 
 def merged_graph(successors: Sequence[Iterable[int]], groups: Sequence[int]) -> list[set[int]]:
@@ -137,7 +138,7 @@ def test_strong_components_are_those_who_reach_each_other() -> None:
         count = generator.randint(0, 12)
         sizes = [generator.randint(0, min(3, count)) for _ in range(count)]
         successors = [sorted(generator.sample(range(count), size)) for size in sizes]
-        reached = descendants(successors)
+        reached = all_reached(successors)
         wanted = {frozenset({a} | {b for b in reached[a] if a in reached[b]}) for a in range(count)}
         components = strong_components(successors)
         assert sorted(map(sorted, components)) == sorted(map(sorted, wanted))

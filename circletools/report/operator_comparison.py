@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from circletools.report import SCHEMA_VERSION
 from circletools.report.numbers import counted, microseconds
-from circletools.report.trace_comparison import FEWEST, has_regressed, ratio_bounds
+from circletools.report.trace_comparison import FEWEST, comparison_json, has_regressed, ratio_bounds
 from circletools.report.trace_tables import csv_text, table_text
 from circletools.report.traces import Document
 from circletools.trace.operators import OperatorTrace, self_times
@@ -35,14 +34,7 @@ def compare_operators(before: OperatorTrace, after: OperatorTrace, threshold_per
         rows.append(_row(key, first, second, bounded))
     for row in rows:
         row["regressed"] = has_regressed(row, threshold_percent / 100, rows[0]["before_ns"])
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "before": _said(before),
-        "after": _said(after),
-        "threshold_percent": threshold_percent,
-        "regressed": any(row["regressed"] for row in rows),
-        "rows": rows,
-    }
+    return comparison_json(_said(before), _said(after), threshold_percent, rows)
 
 
 def _said(trace: OperatorTrace) -> Document:

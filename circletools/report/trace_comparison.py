@@ -42,10 +42,15 @@ def compare_traces(before: Analysis, after: Analysis, threshold_percent: float) 
             totals[row["unit"]] = totals.get(row["unit"], 0) + row["before_ns"]
     for row in rows:
         row["regressed"] = has_regressed(row, limit, totals.get(row["unit"], 0))
+    return comparison_json(_said(before), _said(after), threshold_percent, rows)
+
+
+def comparison_json(before: Document, after: Document, threshold_percent: float, rows: list[Document]) -> Document:
+    """Return the document around the rows, which know whether they have regressed."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "before": _said(before),
-        "after": _said(after),
+        "before": before,
+        "after": after,
         "threshold_percent": threshold_percent,
         "regressed": any(row["regressed"] for row in rows),
         "rows": rows,

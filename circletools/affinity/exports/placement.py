@@ -30,12 +30,8 @@ def current_affinity(model: Model) -> Affinity:
         raise EditError("the model has no subgraph")
     freshness = check_freshness(model, affinity)
     if freshness.state == "stale":
-        place = f"subgraphs[{freshness.subgraph}]"
-        if freshness.operator is not None:
-            place = f"{place}.operators[{freshness.operator}]"
-        raise EditError(
-            f"the affinity is stale from here on: {freshness.reason}", location=place, hint=f"run {ANNOTATE} again"
-        )
+        message = f"the affinity is stale from here on: {freshness.reason}"
+        raise EditError(message, location=freshness.place, hint=f"run {ANNOTATE} again")
     return affinity
 
 
