@@ -29,7 +29,7 @@ def compact(
     if path is not None and not in_place and same_file(path, target):
         raise UsageError("input and output are the same file", location=os.fspath(target), hint="use --in-place")
     parts = compact_parts(model)
-    write(target, parts, like=path, progress=progress)
+    write(target, parts, source=model.source, progress=progress)
     return sum(len(part) for part in parts)
 
 

@@ -351,7 +351,7 @@ class ModelEdit:
         be written.
         """
         self.check_target(target, in_place=in_place)
-        write(target, self.parts(), like=self.model.source.path, progress=progress)
+        write(target, self.parts(), source=self.model.source, progress=progress)
 
     def check_target(self, target: str | os.PathLike[str], *, in_place: bool = False) -> None:
         """Raise what `save` would, as far as it shows without writing."""
