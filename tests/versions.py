@@ -38,7 +38,6 @@ _ABOUT_SOURCES = (
     "--deselect=tests/test_check.py::test_the_document_has_every_code_of_the_program",
 )
 _OF_DEVELOPERS = ("mypy", "ruff")
-_WITH_FLOORS = ("click<8.2",)  # the oldest typer allows newer ones, and does not work with them
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def try_version(python: str, wheel: Path, folder: Path, *, floors: bool, argumen
     inner = str(environment / "bin" / "python")
     needs, for_tests = requirements()
     if floors:
-        needs = [need.replace(">=", "==") for need in needs] + [*_WITH_FLOORS]
+        needs = [need.replace(">=", "==") for need in needs]
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(needs) + "\n", encoding="utf-8")
     install = [inner, "-m", "pip", "install", "-q", "-c", str(constraints)]
