@@ -46,4 +46,5 @@ def large(tmp_path: Path) -> Path:
     path = tmp_path / "large" / "in.circle"
     path.parent.mkdir()
     path.write_bytes(bytes_of("circle/mlp") + bytes(range(256)) * (16 << 10))
+    os.utime(path, (0, 10**9))  # so that a change shows also where the clock of the file system is coarse
     return path

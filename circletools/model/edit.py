@@ -347,8 +347,8 @@ class ModelEdit:
     ) -> None:
         """Write the result to `target` whole or not at all (`-`: standard output).
 
-        Raises UsageError when the target is the file being read and `in_place` is not set, EditError when it cannot
-        be written.
+        Raises UsageError when the target is the file being read and `in_place` is not set, or when the model is
+        closed; EditError when it cannot be written; InvalidInputError when the file changed since it was opened.
         """
         self.check_target(target, in_place=in_place)
         write(target, self.parts(), source=self.model.source, progress=progress)
