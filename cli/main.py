@@ -1,6 +1,7 @@
 """The entry point: commands, and what an error becomes.
 
-Exit statuses: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made.
+Exit statuses: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made. SIGINT,
+SIGTERM and SIGHUP end it as they end any program: 130, 143 and 129 in a shell.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import typer
 
 from circletools.errors import CircleToolsError, EditError, UsageError
 
-from . import affinity, affinity_exports, attribution, inspecting, origins, outputs, rewriting, traces
+from . import affinity, affinity_exports, attribution, inspecting, origins, outputs, rewriting, signals, traces
 from .usage import Command
 
 app = typer.Typer(
@@ -57,6 +58,14 @@ def main() -> None:
     gc.disable()  # a short run that builds large plain values: looking for cycles costs a third of its time
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when the reader of a pipe goes away
+    signals.listen()
+    try:
+        _run()
+    except signals.Stopped as stopped:
+        signals.end(stopped.number)
+
+
+def _run() -> None:
     try:
         app()
     except CircleToolsError as error:

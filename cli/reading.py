@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 @contextmanager
 def reading(source: str) -> Iterator[Model]:
-    """Open a model; an error about its contents gets the file's name in front of its location."""
+    """Open a model; an error about its contents gets the file's name in front of its location.
+
+    Raises InvalidInputError at the end when the file was written to meanwhile: what was read may be half of each.
+    """
     from circletools.model import open_model  # noqa: PLC0415
 
     try:
         with open_model(source) as model:
             yield model
+            model.source.check_unchanged()
     except UsageError:
         raise
     except CircleToolsError as error:

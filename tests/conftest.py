@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.oracles import public_models
 from tests.oracles.models import SHARED
-from tests.support import own_models, title
+from tests.support import bytes_of, own_models, title
 
 # The same examples everywhere; HYPOTHESIS_PROFILE=explore looks for new ones. The tests set their own limits.
 _quiet = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
@@ -38,3 +38,13 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(NO_PUBLIC_MODELS)
     return SHARED
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """Return a model of 4 MB, which takes some time to save; it is alone in its folder."""
+    path = tmp_path / "large" / "in.circle"
+    path.parent.mkdir()
+    path.write_bytes(bytes_of("circle/mlp") + bytes(range(256)) * (16 << 10))
+    os.utime(path, (0, 10**9))  # so that a change shows also where the clock of the file system is coarse
+    return path

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.oracles.litert_events import DELEGATE_PROFILED_OPERATOR, OPERATOR
+from tests.oracles.presence import need
 from tests.support import ROOT
 
 TRACES = ROOT / "testdata" / "trace"
@@ -36,6 +37,7 @@ class Event(NamedTuple):
 
 def onert_traces(model: Path, runs: int, folder: Path) -> dict[str, bytes]:
     """Run a model in onert with its tracing on; return the three files that it writes, by name."""
+    need("onert")
     done = subprocess.run(
         [sys.executable, "-m", "tests.oracles.onert_runs", str(model), str(runs)],
         cwd=folder,

@@ -20,6 +20,7 @@ from circletools.model.edit import ModelEdit
 from circletools.outputs import CopyChoice, choose_subgraphs, fix_outputs
 from circletools.report.check import check
 from tests.oracles import Outcome, is_deterministic, run_litert, run_onert, same_behaviour
+from tests.oracles.presence import have, need
 from tests.support import ROOT, packed, read
 
 _CODES = {name: value for name, value in vars(tfl.BuiltinOperator).items() if name.isupper()}
@@ -434,6 +435,7 @@ def run_onert_allocating(model: Path) -> tuple[bytes, ...] | int:
 
     The inputs are those of `run_onert`. A process that dies gives its status.
     """
+    need("onert")
     command = [sys.executable, "-c", _ALLOCATING, str(model)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
@@ -461,7 +463,7 @@ RUNTIME_OF = {"tflite": "litert", "circle": "onert"}
 
 def runtimes_of(kind: str) -> dict[str, Callable[[Path], Outcome]]:
     """LiteRT knows one of the formats, onert knows both."""
-    both: dict[str, Callable[[Path], Outcome]] = {"onert": run_onert}
+    both: dict[str, Callable[[Path], Outcome]] = {"onert": run_onert} if have("onert") else {}
     return both | ({"litert": run_litert} if kind == "tflite" else {})
 
 

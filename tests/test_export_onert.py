@@ -23,6 +23,7 @@ from circletools.errors import EditError
 from circletools.model import open_model
 from tests.exports_support import codes_of, with_affinity
 from tests.oracles import Outcome, Pool, run_onert
+from tests.oracles.presence import need
 from tests.outputs_support import Build, Graph, fixed
 from tests.support import own_models, read, title
 
@@ -271,6 +272,7 @@ for output in session.infer([np.array([[0.5, -0.25, 0.75, 1]], np.float32)]):
 
 def in_a_session(data: bytes, folder: Path, environment: dict[str, str]) -> list[list[float]]:
     """Run a model in onert's own Python session, which lets the runtime allocate the outputs."""
+    need("onert")
     path = folder / "model.circle"
     path.write_bytes(data)
     command = [sys.executable, "-c", SESSION, str(path), environment["BACKENDS"]]

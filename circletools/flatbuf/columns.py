@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.errors import ModelFormatError
+from circletools.errors import EditError, ModelFormatError
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 
 Positions = NDArray[np.int64]
@@ -28,6 +28,14 @@ MAX_FLATBUFFER_BYTES = 2**31 - 1  # the format's own limit: offsets are below 2 
 _OVERLAP, _OVERLAP_BYTES = 16, 1 << 20  # sharing is legal; more than so many times the file is an attack
 _U2 = np.dtype("<u2")
 _I4 = np.dtype("<i4")
+
+
+def too_large() -> EditError:
+    """Return the error of an edit whose flatbuffer would pass the limit."""
+    return EditError(
+        "the flatbuffer would grow past 2 GiB, the most that the format can address",
+        hint="keep the data of large buffers outside the flatbuffer (external buffers)",
+    )
 
 
 class Wire:

@@ -21,7 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import EditError
-from circletools.flatbuf.columns import Positions, Tables, Wire, unknown_slots, vectors_at
+from circletools.flatbuf.columns import (
+    MAX_FLATBUFFER_BYTES,
+    Positions,
+    Tables,
+    Wire,
+    too_large,
+    unknown_slots,
+    vectors_at,
+)
 from circletools.flatbuf.overlay import FileOffsets
 from circletools.flatbuf.schema import OFFSET, Field, Schema
 from circletools.flatbuf.verify import Reachable
@@ -40,7 +48,8 @@ def compact(
 ) -> Iterator[Chunk]:
     """Yield the flatbuffer, minimal. Positions in the file (see `Overlay`) are moved by `moved` bytes.
 
-    Raises EditError when a table has a field that the schema does not know: it could not be carried.
+    Raises EditError when a table has a field that the schema does not know: it could not be carried; and when the
+    result would pass 2 GiB.
     """
     return _Compaction(wire, schema, reachable, file_offsets, moved).chunks()
 
@@ -105,6 +114,8 @@ class _Compaction:
                 self.arrange(self.tables[name], _first_met(np.concatenate(self.met[name])))
         end = self.place_structure()
         order = self.place_leaves(end)
+        if order and self.leaf_at[order[-1]] + self.leaf_list[order[-1]].size > MAX_FLATBUFFER_BYTES:
+            raise too_large()  # it has what was misaligned aligned now
         out = np.zeros(end, np.uint8)
         self.write_structure(out)
         yield out.tobytes()

@@ -22,14 +22,14 @@ def compact(
 ) -> int:
     """Write the model to `target` as a minimal file; return its size in bytes.
 
-    Raises EditError when it has fields that the schema does not know, UsageError when the target is the file being
-    read and `in_place` is not set.
+    Raises EditError when it has fields that the schema does not know or cannot be written, UsageError when the target
+    is the file being read and `in_place` is not set, InvalidInputError when the file changed since it was opened.
     """
     path = model.source.path
     if path is not None and not in_place and same_file(path, target):
         raise UsageError("input and output are the same file", location=os.fspath(target), hint="use --in-place")
     parts = compact_parts(model)
-    write(target, parts, like=path, progress=progress)
+    write(target, parts, source=model.source, progress=progress)
     return sum(len(part) for part in parts)
 
 

@@ -347,11 +347,11 @@ class ModelEdit:
     ) -> None:
         """Write the result to `target` whole or not at all (`-`: standard output).
 
-        Raises UsageError when the target is the file being read and `in_place` is not set, EditError when it cannot
-        be written.
+        Raises UsageError when the target is the file being read and `in_place` is not set, or when the model is
+        closed; EditError when it cannot be written; InvalidInputError when the file changed since it was opened.
         """
         self.check_target(target, in_place=in_place)
-        write(target, self.parts(), like=self.model.source.path, progress=progress)
+        write(target, self.parts(), source=self.model.source, progress=progress)
 
     def check_target(self, target: str | os.PathLike[str], *, in_place: bool = False) -> None:
         """Raise what `save` would, as far as it shows without writing."""

@@ -8,27 +8,33 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from circletools.errors import InvalidInputError, OutputError, UsageError
+from circletools.model.copying import copy_range, start_writing
+from circletools.model.replacing import replace
 
 Progress = Callable[[int, int], None]
 """Called with (bytes written so far, bytes in all)."""
 
 _CHUNK_BYTES = 8 << 20
-_CUT_SHORT = "the input became shorter while it was being copied"
+_LINKS = 40  # how many symbolic links Linux follows
 
 
 @dataclass(slots=True)
 class Source:
-    """The bytes of a file, and where they came from. `file` is open for reading where there is one."""
+    """The bytes of a file, and where they came from. `file` is open for reading where there is one.
+
+    `status` is what the system said of the file when it was opened.
+    """
 
     memory: memoryview
     name: str
     file: BinaryIO | None = None
+    status: os.stat_result | None = None
+    closed: bool = False
 
     @property
     def path(self) -> Path | None:
@@ -40,6 +46,24 @@ class Source:
         if self.file is not None:
             self.file.close()
         self.memory = memoryview(b"")
+        self.closed = True
+
+    def check_unchanged(self, target: Path | None = None) -> None:
+        """Raise InvalidInputError when the file was written to since it was opened.
+
+        That shows in its size and its time of modification. When `target` is the file itself, which is about to be
+        replaced, another file that took its name counts too: it would be lost.
+        """
+        if self.file is None or self.status is None:
+            return
+        now = os.fstat(self.file.fileno())
+        if (now.st_size, now.st_mtime_ns) != (self.status.st_size, self.status.st_mtime_ns):
+            message = "the input was changed while it was read"
+        elif target is not None and same_file(self.name, target) and not os.path.samestat(os.stat(target), now):
+            message = "another file took the place of the input while it was read"
+        else:
+            return
+        raise InvalidInputError(message, location=self.name, hint="run it again when nothing else writes to it")
 
 
 def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Source:
@@ -56,7 +80,7 @@ def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview 
                 raise InvalidInputError("standard input is closed")
             return Source(memoryview(sys.stdin.buffer.read()), "<standard input>")
         try:
-            return _map(open(name, "rb"), name)
+            return _map(name)
         except OSError as error:
             raise InvalidInputError(f"cannot read it: {error.strerror}", location=name) from error
         except ValueError as error:
@@ -64,14 +88,21 @@ def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview 
     return Source(memoryview(source.read()), str(getattr(source, "name", "<stream>")))
 
 
-def _map(file: BinaryIO, name: str) -> Source:
+def _map(name: str) -> Source:
+    file = open(name, "rb")  # noqa: SIM115 - it stays open as long as the source
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
         with file:
             return Source(memoryview(file.read()), name)
-    if status.st_size == 0:
-        return Source(memoryview(b""), name, file)
-    return Source(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)), name, file)
+    try:
+        memory = mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ) if status.st_size else b""
+    except OSError:
+        file.close()
+        raise
+    except ValueError as error:
+        file.close()
+        raise InvalidInputError("it became shorter while it was opened", location=name) from error
+    return Source(memoryview(memory), name, file, status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +112,11 @@ class Range:
     source: Source
     start: int
     end: int
+
+    def __post_init__(self) -> None:
+        """Raise UsageError when the source is closed: its bytes are gone."""
+        if self.source.closed:
+            raise UsageError("the model is closed", location=self.source.name, hint="save it before it is closed")
 
     def __len__(self) -> int:
         """Return the number of bytes."""
@@ -99,29 +135,48 @@ def write(
     target: str | os.PathLike[str],
     parts: Sequence[Part],
     *,
-    like: Path | None = None,
+    source: Source | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Write `parts` to `target`, whole or not at all.
+    """Write `parts` to `target`, whole or not at all; see `replacing` for how.
 
-    A temporary file beside the target is written and renamed to it. A file that was there gives way only when the
-    new one is on the disk (fsync), and passes its mode bits on; else they are those of `like`. A symbolic link is
-    followed; `-`, pipes and devices are written straight through. Raises OutputError when it cannot be written.
+    `source` is what the parts were made from: a new file gets its mode bits, and nothing is written when it changed
+    since it was opened (InvalidInputError). A symbolic link is followed; `-`, pipes, devices and the like of
+    /dev/stdout are written straight through. Raises OutputError when it cannot be written.
     """
     name = os.fspath(target)
     check_target(name)
     try:
+        path = Path(os.path.realpath(name))
+        descriptor = _descriptor(name)
         if name == "-":
             _stream(standard_output(), parts)
-            return
-        path = Path(os.path.realpath(name))
-        if path.exists() and not path.is_file():
+        elif descriptor is not None:
+            with os.fdopen(os.dup(descriptor), "wb") as stream:
+                _stream(stream, parts)
+        elif path.exists() and not path.is_file():
             with path.open("wb") as stream:
                 _stream(stream, parts)
+        else:
+            _replace(path, parts, source, progress)
             return
-        _replace(path, parts, like, progress)
     except OSError as error:
+        if source is not None and error.errno == errno.EFAULT:  # a mapped file that was cut short
+            source.check_unchanged()
         raise OutputError(f"cannot write it: {error.strerror}", location=name) from error
+    if source is not None:
+        source.check_unchanged()
+
+
+def _replace(path: Path, parts: Sequence[Part], source: Source | None, progress: Progress | None) -> None:
+    def fill(file: BinaryIO, early: bool) -> None:
+        _fill(file, parts, progress, early=early)
+
+    def check() -> None:
+        if source is not None:
+            source.check_unchanged(path)
+
+    replace(path, fill, check, like=None if source is None else source.status)
 
 
 def check_target(target: str | os.PathLike[str]) -> None:
@@ -129,7 +184,7 @@ def check_target(target: str | os.PathLike[str]) -> None:
     name = os.fspath(target)
     if "\0" in name:
         raise OutputError("this is no file name: it holds a NUL character", location=repr(name))
-    if name == "-":
+    if name == "-" or _descriptor(name) is not None:
         return
     path = Path(os.path.realpath(name))
     try:
@@ -140,6 +195,19 @@ def check_target(target: str | os.PathLike[str]) -> None:
         path.parent.stat()
     except OSError as error:
         raise OutputError(f"cannot write it: {error.strerror}", location=name) from error
+
+
+def _descriptor(name: str) -> int | None:
+    """Return the number of the open file that a name stands for, as those of /dev/stdout and /dev/fd/63 do."""
+    for _ in range(_LINKS):
+        folder, last = os.path.split(name)
+        folder = os.path.realpath(folder)
+        if folder == f"/proc/{os.getpid()}/fd":
+            return int(last) if last.isdecimal() else None
+        if not os.path.islink(name):
+            return None
+        name = os.path.join(folder, os.readlink(name))
+    return None
 
 
 def standard_output() -> BinaryIO:
@@ -171,114 +239,31 @@ def _stream(stream: BinaryIO, parts: Sequence[Part]) -> None:
     stream.flush()
 
 
-def _replace(path: Path, parts: Sequence[Part], like: Path | None, progress: Progress | None) -> None:
-    temporary = path.with_name(f".circletool-{os.urandom(6).hex()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb", buffering=0) as file:
-            replaces = path.exists()
-            _fill(file, parts, progress, early=replaces)
-            kept = path if replaces else like
-            if kept is not None:
-                os.fchmod(descriptor, stat.S_IMODE(kept.stat().st_mode))
-            if replaces:
-                os.fsync(descriptor)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    if replaces:
-        _sync_directory(path.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    # The rename itself has happened; some file systems cannot do more, and some directories may not be opened.
-    with suppress(OSError):
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 def _fill(file: BinaryIO, parts: Sequence[Part], progress: Progress | None, *, early: bool) -> None:
     """Write the parts one after the other; `early` has the disk start while the copy goes on."""
     total, done = sum(len(part) for part in parts), 0
     for part in parts:
-        for written in _copy(part, file, done):
+        for written in _copy(part, file.fileno(), done):
             if early:
-                _start_writing(file.fileno(), done, written - done)
+                start_writing(file.fileno(), done, written - done)
             done = written
             if progress is not None:
                 progress(done, total)
     os.ftruncate(file.fileno(), total)
 
 
-def _copy(part: Part, file: BinaryIO, at: int) -> Iterator[int]:
+def _copy(part: Part, target: int, at: int) -> Iterator[int]:
     """Write one part at offset `at`; yield the offset reached after each step."""
-    end = at + len(part)
     if isinstance(part, Range) and part.source.file is not None:
-        source = part.source.file.fileno()
-        for start, stop in _data_ranges(source, part.start, part.end):
-            position = start
-            while position < stop:
-                moved = position - part.start + at
-                position += _kernel_copy(source, position, file.fileno(), moved, min(_CHUNK_BYTES, stop - position))
-                yield position - part.start + at
-        if os.fstat(source).st_size < part.end:  # what is missing looks like a hole
-            raise InvalidInputError(_CUT_SHORT, location=part.source.name)
+        try:
+            yield from copy_range(part.source.file.fileno(), part.start, part.end, target, at)
+        except EOFError as error:
+            message = "the input became shorter while it was being copied"
+            raise InvalidInputError(message, location=part.source.name) from error
     else:
         memory = view(part)
         position = 0
         while position < len(memory):
-            position += os.pwrite(file.fileno(), memory[position : position + _CHUNK_BYTES], at + position)
+            position += os.pwrite(target, memory[position : position + _CHUNK_BYTES], at + position)
             yield at + position
-    yield end
-
-
-def _data_ranges(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges that hold data, so that the holes of a sparse file stay holes."""
-    while start < end:
-        try:
-            data = os.lseek(descriptor, start, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # only a hole follows
-                return
-            yield start, end  # the file system cannot tell
-            return
-        hole = min(os.lseek(descriptor, data, os.SEEK_HOLE), end)
-        if data < end:
-            yield data, hole
-        start = hole if data < end else end
-
-
-def _kernel_copy(source: int, at: int, target: int, to: int, count: int) -> int:
-    """Copy up to `count` bytes between files without passing them through this process; return how many."""
-    if hasattr(os, "copy_file_range"):
-        try:
-            return _advance(os.copy_file_range(source, target, count, at, to))
-        except OSError as error:
-            if error.errno not in (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM):
-                raise
-    os.lseek(target, to, os.SEEK_SET)
-    try:
-        return _advance(os.sendfile(target, source, at, count))
-    except OSError as error:
-        if error.errno not in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
-            raise
-    return _advance(os.pwrite(target, os.pread(source, min(count, 1 << 20), at), to))
-
-
-def _start_writing(descriptor: int, at: int, count: int) -> None:
-    """Leave the final fsync little to do.
-
-    The advice not to keep these pages makes Linux start writing the dirty ones; it drops only clean ones.
-    """
-    if count and hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(descriptor, at, count, os.POSIX_FADV_DONTNEED)
-
-
-def _advance(copied: int) -> int:
-    if copied == 0:
-        raise InvalidInputError(_CUT_SHORT)
-    return copied
+    yield at + len(part)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circletools.errors import EditError
-from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES
+from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, too_large
 from circletools.flatbuf.overlay import NewTable, Overlay
 from circletools.model.model import Model
 
@@ -56,7 +55,7 @@ class BufferPool:
 
     def _table(self, data: bytes | None) -> NewTable:
         if data is not None and len(data) > MAX_FLATBUFFER_BYTES:
-            raise EditError(f"{len(data)} bytes do not fit into a flatbuffer, which ends at 2 GiB")
+            raise too_large()
         table = NewTable(self._overlay.schema.tables["Buffer"])
         table.set("data", data)
         return table

@@ -15,10 +15,12 @@ from types import TracebackType
 from typing import Self
 
 from tests.oracles.outcome import Outcome, same_behaviour
+from tests.oracles.presence import need
 from tests.oracles.protocol import READY, Broken, Request
 
 _ROOT = Path(__file__).parents[2]
 _START_SECONDS = 60.0
+_MODULES = {"litert": "ai_edge_litert", "onert": "onert"}  # what the runtimes' users import
 
 
 class OracleError(Exception):
@@ -81,7 +83,12 @@ class Pool:
                 self._workers.popitem()[1].join()
 
     def run(self, runtime: str, model: Path, seed: int = 0, *, environment: dict[str, str] | None = None) -> Outcome:
-        """Run `model` in `runtime`, the name of a module of this package; `environment` is added for this run."""
+        """Run `model` in `runtime`, the name of a module of this package; `environment` is added for this run.
+
+        The test is skipped where the runtime is not installed.
+        """
+        if runtime in _MODULES:
+            need(_MODULES[runtime])
         request = Request(str(model.resolve(strict=True)), seed, self._seconds, environment or {})
         with self._lock:
             worker = self._workers.pop(runtime, None) or _Worker(runtime, self._environment)

@@ -1,0 +1,75 @@
+"""Copying between files: by the kernel where it can, and without filling holes."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+_CHUNK_BYTES = 8 << 20
+
+
+def copy_range(source: int, start: int, end: int, target: int, at: int) -> Iterator[int]:
+    """Copy the bytes from `start` to `end` of one open file to offset `at` of another.
+
+    Yields the offset reached in `target` after each step. Raises EOFError when the source ends before `end`.
+    """
+    for first, stop in _data_ranges(source, start, end):
+        position = first
+        while position < stop:
+            position += _kernel_copy(
+                source, position, target, position - start + at, min(_CHUNK_BYTES, stop - position)
+            )
+            yield position - start + at
+    if os.fstat(source).st_size < end:  # what is missing looks like a hole
+        raise EOFError
+
+
+def _data_ranges(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges that hold data, so that the holes of a sparse file stay holes."""
+    while start < end:
+        try:
+            data = os.lseek(descriptor, start, os.SEEK_DATA)
+            hole = os.lseek(descriptor, data, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # only a hole follows
+                return
+            yield start, end  # the file system cannot tell
+            return
+        if data < end:
+            yield data, min(hole, end)
+        start = hole
+
+
+def _kernel_copy(source: int, at: int, target: int, to: int, count: int) -> int:
+    """Copy up to `count` bytes between files without passing them through this process; return how many."""
+    if hasattr(os, "copy_file_range"):
+        try:
+            return _advance(os.copy_file_range(source, target, count, at, to))
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM):
+                raise
+    os.lseek(target, to, os.SEEK_SET)
+    try:
+        return _advance(os.sendfile(target, source, at, count))
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
+            raise
+    return _advance(os.pwrite(target, os.pread(source, min(count, 1 << 20), at), to))
+
+
+def start_writing(descriptor: int, at: int, count: int) -> None:
+    """Leave the final fsync little to do.
+
+    The advice not to keep these pages makes Linux start writing the dirty ones; it drops only clean ones.
+    """
+    if count and hasattr(os, "posix_fadvise"):
+        with suppress(OSError):  # it is only advice
+            os.posix_fadvise(descriptor, at, count, os.POSIX_FADV_DONTNEED)
+
+
+def _advance(copied: int) -> int:
+    if copied == 0:
+        raise EOFError
+    return copied
