@@ -49,7 +49,9 @@ def operator_calls(model: Model) -> dict[int, list[Call]]:
             rows = np.flatnonzero((codes == code) & (targets != 0)) if fields else np.zeros(0, np.int64)
             for row in rows.tolist():
                 table = Tables(model.wire, model.schema.tables[str(name)], targets[row : row + 1])
-                call = Call(union, table.type, int(targets[row]), {item.name: _values(table, item) for item in fields})
+                call = Call(
+                    union, table.type, int(targets[row]), {item.name: _values(table, item) for item in fields}
+                )
                 found.setdefault(row, []).append(call)
     return found
 

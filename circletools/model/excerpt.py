@@ -62,9 +62,7 @@ class Excerpts:
         self.code_at: list[int] = model.root.children("operator_codes", model.schema)[0].at.tolist()
         self.metadata_at: list[int] = model.root.children("metadata", model.schema)[0].at.tolist()
         self.further: list[int] = model.root.vectors("metadata_buffer").row(0).tolist()  # an old way to name metadata
-        self.slots = {
-            name: _rows(operators.tables.vectors(name)) for name in ("inputs", "outputs", "intermediates")
-        }
+        self.slots = {name: _rows(operators.tables.vectors(name)) for name in ("inputs", "outputs", "intermediates")}
         self.external = _External(model)
 
     def called(self, subgraph: int, operators: Iterable[int]) -> list[int]:
@@ -251,9 +249,7 @@ class _External:
         self.known = {
             (data.kind, row): (offset, offset + size)
             for data in external_data(model)
-            for row, offset, size in zip(
-                data.rows.tolist(), data.offsets.tolist(), data.sizes.tolist(), strict=True
-            )
+            for row, offset, size in zip(data.rows.tolist(), data.offsets.tolist(), data.sizes.tolist(), strict=True)
         }
 
     def place(

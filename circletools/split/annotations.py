@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.affinity.store import Affinity
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, SubgraphAffinity, encode_affinity
 from circletools.model import Model
 from circletools.model.stamp import STAMP, encode_stamp, make_stamp, operator_record, operator_records

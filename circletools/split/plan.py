@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -109,9 +110,9 @@ def _flow(
     makers, made = operator_tensors(model, subgraph, "outputs")
     readers, read = operator_tensors(model, subgraph, "inputs")
     maker = dict(zip(made.tolist(), number_of[makers].tolist(), strict=True))
-    count = int(number_of.max()) + 1
-    taken: list[set[int]] = [set() for _ in range(count)]
-    given: list[set[int]] = [set() for _ in range(count)]
+    last = int(number_of.max())
+    taken: list[set[int]] = [set() for _ in range(last + 1)]
+    given: list[set[int]] = [set() for _ in range(last + 1)]
     fed, first_reader = set(inputs).difference(maker), dict[int, int]()
     for number, tensor in sorted(set(zip(number_of[readers].tolist(), read.tolist(), strict=True))):
         first_reader.setdefault(tensor, number)
@@ -123,7 +124,7 @@ def _flow(
     for tensor in fed - first_reader.keys():
         taken[0].add(tensor)  # nobody reads it, but whoever runs the parts gives it
     for tensor in outputs:  # one that no operator makes comes out of the first part that has it, or of the last
-        number = maker.get(tensor, first_reader.get(tensor, 0 if tensor in fed else count - 1))
+        number = maker.get(tensor, first_reader.get(tensor, 0 if tensor in fed else last))
         given[number].add(tensor)
     for tensor, number in maker.items():
         if not given[number] and tensor not in first_reader:
@@ -139,12 +140,15 @@ def _ordered(rows: Iterable[set[int]], first: Sequence[int]) -> list[list[int]]:
 def _unique_names(names: Mapping[int, bytes], taken: Iterable[bytes]) -> dict[int, bytes]:
     """Return names that differ: of equal ones the first stays, the others and empty ones get the tensor's index."""
     used, seen, result = set(taken), set[bytes](), dict[int, bytes]()
-    for tensor, name in names.items():
+    for tensor, given in names.items():
+        name = given
         if not name or name in seen:
-            name = b"%b#%d" % (name, tensor)
-            while name in used:
-                name += b"_"
+            name = _free(b"%b#%d" % (name, tensor), used)
             used.add(name)
         seen.add(name)
         result[tensor] = name
     return result
+
+
+def _free(name: bytes, used: set[bytes]) -> bytes:
+    return next(other for other in (name + b"_" * more for more in count()) if other not in used)

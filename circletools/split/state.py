@@ -1,7 +1,7 @@
 """What a runtime keeps between operators other than by tensors that it hands on, and so must stay in one part.
 
 Resources (variables, hash tables) live in the interpreter that made them, and operators find them by name; a
-variable tensor keeps its value from run to run; an operator that calls a subgraph that does such things does them too.
+variable tensor keeps its value from run to run; an operator does what the subgraphs that it calls do.
 """
 
 from __future__ import annotations
