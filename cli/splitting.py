@@ -124,9 +124,11 @@ def verify_split(
 def _findings(files: SplitFiles, runtime: Runtime, subgraph: int, seed: int, seconds: float) -> list[Finding]:
     from circletools.split.execute import compare_runs  # noqa: PLC0415
     from circletools.split.verify import verify_split  # noqa: PLC0415
+    from circletools.split.worker import Worker  # noqa: PLC0415
 
     findings = verify_split(files, subgraph)
     # What a runtime takes for the whole model is subgraph 0.
     if not findings and runtime is not Runtime.NONE and subgraph == 0:
-        findings = compare_runs(files, "onert" if runtime is Runtime.ONERT else "litert", seed=seed, seconds=seconds)
+        with Worker("onert" if runtime is Runtime.ONERT else "litert", seconds) as worker:
+            findings = compare_runs(files, worker, seed=seed)
     return findings

@@ -73,7 +73,8 @@ class _Writer:
         self.chunks: list[Chunk] = []  # the last of the file comes first
         self.size = 0  # of the chunks
         self.data_bytes = 0
-        self.known: dict[tuple[str, int], int] = {}  # (type or kind, old position) -> place
+        self.known: dict[tuple[str, int], int] = {}  # (type of a table, old position) -> place
+        self.vectors: dict[tuple[str, int, int], int] = {}  # (type or kind, width, old position) -> place
         self.small: dict[tuple[int, bytes], int] = {}  # (alignment, vector) -> place
         self.vtables: dict[bytes, int] = {}
         self.forms: dict[tuple[str, bytes], _Form] = {}
@@ -133,7 +134,10 @@ class _Writer:
         """Write a table in its old form; the changes are to fields that it has."""
         form = self.form(table_type, at)
         places = [
-            (offset, self.value(item, changes[item.slot]) if item.slot in changes else self.old(table_type, at, item))
+            (
+                offset,
+                self.value(item, changes[item.slot]) if item.slot in changes else self.old(form, at, offset, item),
+            )
             for offset, item in form.references
         ]
         inline = bytearray(self.memory[at : at + form.size])
@@ -158,7 +162,7 @@ class _Writer:
             elif item.kind == "union" and isinstance(value, int):
                 code = fields[item.type_slot]
                 assert isinstance(code, bytes)
-                places.append((offset, self.table(self.member(table_type, item, code[0]), value)))
+                places.append((offset, self.table(self.member(item, code[0]), value)))
             else:
                 places.append((offset, self.value(item, value)))
         return self.inline(form, inline, places, 0)
@@ -196,22 +200,20 @@ class _Writer:
             fields[slot] = raw if item.kind == "scalar" else position + int.from_bytes(raw, "little")
         return fields
 
-    def member(self, table_type: TableType, item: Field, code: int) -> TableType:
+    def member(self, item: Field, code: int) -> TableType:
         member = self.schema.unions[str(item.target)].get(code)
         if member is None:
-            raise EditError(f"{table_type.name}.{item.name} has the unknown union code {code}")
+            raise EditError(f"{item.name} has the unknown union code {code}")
         return self.schema.tables[member]
 
     # ------------------------------------------------------------------ what tables refer to
 
-    def old(self, table_type: TableType, at: int, item: Field) -> int:
-        """Copy what a reference field of a table of the old file leads to."""
-        form = self.form(table_type, at)
-        position = at + form.offsets[item.slot]
-        target = position + _U4.unpack_from(self.memory, position)[0]
+    def old(self, form: _Form, at: int, offset: int, item: Field) -> int:
+        """Copy what the reference field at this offset of a table of the old file leads to."""
+        target: int = at + offset + _U4.unpack_from(self.memory, at + offset)[0]
         if item.kind == "union":
             code = self.memory[at + form.offsets[item.type_slot]] if item.type_slot in form.offsets else 0
-            return self.table(self.member(table_type, item, code), target)
+            return self.table(self.member(item, code), target)
         return self.value(item, target)
 
     def value(self, item: Field, value: Value) -> int:
@@ -225,10 +227,10 @@ class _Writer:
         assert value is not None
         if item.kind == "table":
             return self.table(self.schema.tables[str(item.target)], value)
-        key = (item.target or item.kind + str(item.dtype), value)
-        known = self.known.get((f"[{key[0]}]", value))
+        key = (item.target or item.kind, item.dtype.itemsize, value)
+        known = self.vectors.get(key)
         if known is None:
-            known = self.known[f"[{key[0]}]", value] = (
+            known = self.vectors[key] = (
                 self.old_data(item, value) if item.target is None else self.references(item, self.elements(value))
             )
         return known

@@ -8,26 +8,23 @@ from pathlib import Path
 
 from circletools.findings import Finding
 from circletools.split.verify import SplitFiles
-from circletools.split.worker import Array, Runtime, Worker, same
+from circletools.split.worker import Array, Worker, same
 from circletools.split.write import MANIFEST
 
 
-def compare_runs(files: SplitFiles, runtime: Runtime, *, seed: int = 0, seconds: float = 600.0) -> list[Finding]:
-    """Run the source, then the parts one after the other, and with onert the package too.
+def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Finding]:
+    """Run the source, then the parts one after the other, and in onert the package too.
 
-    `files` must have passed `verify_split`; `seconds` is how long one model may take. Raises UsageError where the
-    runtime is not installed.
+    `files` must have passed `verify_split`. Raises UsageError where the runtime does not start.
     """
-    connections = files.connections
-    with Worker(runtime, seconds) as worker:
-        whole = worker.run(files.source, seed=seed)
-        if whole.failure:
-            message = f"{runtime} does not run the model as a whole: {whole.failure}"
-            return [Finding("SOURCE_NOT_RUN", "warning", str(files.source), message)]
-        findings = list(_by_parts(files, worker, dict(zip(connections.source.inputs, whole.inputs, strict=True)),
-                                  whole.outputs))  # fmt: skip
-        if runtime == "onert" and (files.directory / MANIFEST).exists():
-            findings += _as_package(files, worker, whole.inputs, whole.outputs)
+    whole = worker.run(files.source, seed=seed)
+    if whole.failure:
+        message = f"{worker.runtime} does not run the model as a whole: {whole.failure}"
+        return [Finding("SOURCE_NOT_RUN", "warning", str(files.source), message)]
+    known = dict(zip(files.connections.source.inputs, whole.inputs, strict=True))
+    findings = list(_by_parts(files, worker, known, whole.outputs))
+    if worker.runtime == "onert" and (files.directory / MANIFEST).exists():
+        findings += _as_package(files, worker, whole.inputs, whole.outputs)
     return findings
 
 
