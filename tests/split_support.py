@@ -17,7 +17,7 @@ from circletools.model.views import text
 from circletools.split.write import Split, split
 from tests.support import edited, read
 
-DEVICES = ("npu", "cpu")
+DEVICES = ("npu", "cpu", "dsp")
 Assign = Callable[[int, int], int]
 """From subgraph and operator index to a device number."""
 
@@ -53,6 +53,16 @@ def split_to(data: bytes, folder: Path, kind: str, *, subgraph: int = 0) -> Spli
     source.write_bytes(data)
     with open_model(source) as model:
         return split(model, folder, subgraph=subgraph)
+
+
+def in_threes(_subgraph: int, operator: int) -> int:
+    """Give every other three operators to the second device."""
+    return operator // 3 % 2
+
+
+def by_list(devices: Sequence[int]) -> Assign:
+    """Return an assignment of the operators of the main subgraph."""
+    return lambda _subgraph, operator: devices[operator]
 
 
 def kind_of(data: bytes) -> str:

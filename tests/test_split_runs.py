@@ -17,7 +17,7 @@ from circletools.split.verify import open_split, verify_split
 from circletools.split.worker import Worker, same
 from circletools.split.write import MANIFEST
 from tests.outputs_support import Build, Graph, fixed
-from tests.split_support import Assign, alternating, files_of, kind_of, split_to, with_devices
+from tests.split_support import Assign, alternating, files_of, in_threes, kind_of, split_to, with_devices
 from tests.support import bytes_of, put
 
 MODES: tuple[Mode, ...] = ("seed", "safe", "min", "epochs")
@@ -38,10 +38,6 @@ NOT_WHOLE = {
 def workers() -> Iterator[dict[str, Worker]]:
     with Worker("litert", 60) as litert, Worker("onert", 60) as onert:
         yield {"tflite": litert, "circle": onert}
-
-
-def in_threes(_subgraph: int, operator: int) -> int:
-    return operator // 3 % 2
 
 
 def name_of(path: Path) -> str:
@@ -183,6 +179,9 @@ def test_public_models(public_model: Path, tmp_path: Path, workers: dict[str, Wo
     if "conv3d_huge_im2col" in public_model.name:
         pytest.skip("takes 3.4 GB of memory")
     data = public_model.read_bytes()
+    with open_model(data) as model:
+        if model.format == "circle" and "SPLIT_V" in model.code_names(0):
+            pytest.skip("onert 0.1.0 writes no results for SPLIT_V")
     try:
         codes = verify(data, tmp_path / "parts", workers[kind_of(data)], "safe", alternating)
     except EditError as error:

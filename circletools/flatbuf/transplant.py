@@ -308,7 +308,7 @@ def _form(table_type: TableType, vtable: bytes, schema_format: str) -> _Form:
         offset = _U2.unpack_from(vtable, 4 + 2 * slot)[0]
         if offset and slot not in table_type.by_slot:
             raise EditError(
-                f"a {table_type.name} has a field that the {schema_format} schema does not know",
+                f"a table {table_type.name} has a field that the {schema_format} schema does not know",
                 hint="the file was written with a newer schema; copying the table would lose the field",
             )
         if offset:

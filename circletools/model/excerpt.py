@@ -135,7 +135,7 @@ class _Build:
 
     # ------------------------------------------------------------------ tables
 
-    def altered(self, name: str, at: int, **fields: Value) -> Altered:
+    def altered(self, name: str, at: int, /, **fields: Value) -> Altered:
         table_type = self.schema.tables[name]
         return Altered(table_type, at, {table_type.by_name[field].slot: value for field, value in fields.items()})
 
@@ -191,7 +191,7 @@ class _Build:
         at = int(self.source.model.subgraph_tables.at[subgraph])
         return self.altered("SubGraph", at, tensors=tensors, operators=operators)
 
-    def tensor(self, row: int, **fields: Value) -> Altered:
+    def tensor(self, row: int, /, **fields: Value) -> Altered:
         buffer = _u4(self.new_buffer.get(self.source.buffer_of[row], 0))
         return self.altered("Tensor", self.source.tensor_at[row], buffer=buffer, **fields)
 
