@@ -571,22 +571,12 @@ def onert_probe(case: Case, trial: Trial, variant: str, enter: Enter) -> None:
 
 @cache
 def _onert() -> Any:
-    """Return the binding, with room for all dimensions: the runtime writes as many, past the six of its structure."""
-    onert = importlib.import_module("tests.oracles.onert_c")
-    members = {
-        "_fields_": (("more", ctypes.c_int32 * 10),),
-        "shape": lambda info: (*info.dims, *info.more)[: info.rank],
-    }
-    vars(onert)["TensorInfo"] = type("WideInfo", (onert.TensorInfo,), members)
-    return onert
+    return importlib.import_module("circletools.split.onert_c")
 
 
 def _info(session: Any, shape: Shape) -> Any:
     info = session.input_info(0)
-    for axis, size in enumerate(shape[:6]):
-        info.dims[axis] = size
-    for axis, size in enumerate(shape[6:]):
-        info.more[axis] = size
+    info.dims[: len(shape)] = shape
     return info
 
 

@@ -30,6 +30,7 @@ COMMANDS = (
     *("embed-origins", "dump-origins", "extract-origins"),
     "fix-outputs",
     *("annotate-affinity", "dump-affinity", "partition", "export-affinity"),
+    *("split", "verify-split"),
     *("strip-metadata", "compact", "inspect", "verify", "check"),
     *("trace-stats", "trace-compare", "trace-export"),
     "attribute",

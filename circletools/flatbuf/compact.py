@@ -30,13 +30,13 @@ from circletools.flatbuf.columns import (
     unknown_slots,
     vectors_at,
 )
+from circletools.flatbuf.layout import DATA_ALIGNMENT, align, data_alignment, place_fields, vtable_bytes
 from circletools.flatbuf.overlay import FileOffsets
 from circletools.flatbuf.schema import OFFSET, Field, Schema
 from circletools.flatbuf.verify import Reachable
 
 _HEADER_BYTES = 8
 _COUNT_BYTES = 4
-_DATA_ALIGNMENT = 16  # of byte vectors, unless they are shorter: the schemas say force_align: 16
 _STREAMED_BYTES = 1 << 16  # longer data is not copied through memory
 
 Chunk = bytes | tuple[int, int]
@@ -66,7 +66,7 @@ class _Group:
 
     @property
     def stride(self) -> int:
-        return _align(self.size, self.alignment)
+        return align(self.size, self.alignment)
 
 
 @dataclass(slots=True)
@@ -167,7 +167,7 @@ class _Compaction:
             present |= (tables.slot_positions(item.slot) != 0).astype(np.int64) << item.slot
         for mask in np.unique(present).tolist():
             fields = [item for item in tables.type.fields if mask >> item.slot & 1]
-            group = _layout(order[present[order] == mask], fields)
+            group = _Group(order[present[order] == mask], *place_fields(fields))
             self.vtables.setdefault(_vtable(group), 0)
             yield group
 
@@ -180,16 +180,16 @@ class _Compaction:
         for name in self.groups:
             self.new_at[name] = np.zeros(len(self.tables[name]), np.int64)
             for group in self.groups[name]:
-                group.start = at = _align(at, group.alignment)
+                group.start = at = align(at, group.alignment)
                 self.new_at[name][group.rows] = at + np.arange(len(group.rows)) * group.stride
                 at += len(group.rows) * group.stride
             for (owner, _), (old, new) in self.vectors.items():
                 if owner == name:
-                    at = _align(at, OFFSET.itemsize)
+                    at = align(at, OFFSET.itemsize)
                     bytes_each = _COUNT_BYTES + vectors_at(self.wire, old, OFFSET).count * OFFSET.itemsize
                     new[:] = at + np.cumsum(bytes_each) - bytes_each
                     at += int(bytes_each.sum())
-        return _align(at, OFFSET.itemsize)
+        return align(at, OFFSET.itemsize)
 
     def collect_leaves(self, name: str, item: Field, met: Positions) -> None:
         """List the strings or vectors of scalars of a field, those with equal contents once."""
@@ -200,7 +200,7 @@ class _Compaction:
         indices = []
         for start, count in zip(vectors.start.tolist(), vectors.count.tolist(), strict=True):
             length = count * width
-            alignment = _data_alignment(count) if width == 1 and not text else width
+            alignment = data_alignment(count) if width == 1 and not text else width
             moved = None if mover is None else mover(bytes(self.wire.memory[start : start + length]), self.moved)
             leaf = _Leaf(count, start, length, alignment, text, moved)
             key = (text, width, alignment, length, self.digest(start, length) if moved is None else moved)
@@ -221,8 +221,8 @@ class _Compaction:
         for index, leaf in enumerate(self.leaf_list):
             if leaf.alignment > OFFSET.itemsize:
                 aligned.append(index)
-            elif _align(leaf.size, 4) < _DATA_ALIGNMENT:
-                fillers[_align(leaf.size, 4)].append(index)
+            elif align(leaf.size, 4) < DATA_ALIGNMENT:
+                fillers[align(leaf.size, 4)].append(index)
             else:
                 plain.append(index)
         aligned.sort(key=lambda index: -self.leaf_list[index].alignment)
@@ -235,14 +235,14 @@ class _Compaction:
             return position + self.leaf_list[index].size
 
         for index in aligned:
-            at = _align(at, OFFSET.itemsize)
-            target = _align(at + _COUNT_BYTES, self.leaf_list[index].alignment) - _COUNT_BYTES
+            at = align(at, OFFSET.itemsize)
+            target = align(at + _COUNT_BYTES, self.leaf_list[index].alignment) - _COUNT_BYTES
             for size in (12, 8, 4):
                 while target - at >= size and fillers[size]:
-                    at = _align(put(fillers[size].pop(), at), OFFSET.itemsize)
+                    at = align(put(fillers[size].pop(), at), OFFSET.itemsize)
             at = put(index, target)
         for index in (*plain, *(index for pool in fillers.values() for index in pool)):
-            at = put(index, _align(at, OFFSET.itemsize))
+            at = put(index, align(at, OFFSET.itemsize))
         return order
 
     def write_structure(self, out: NDArray[np.uint8]) -> None:
@@ -327,42 +327,14 @@ class _Compaction:
         yield bytes(buffer)
 
 
-def _data_alignment(length: int) -> int:
-    """Return the alignment for a byte vector: what an element of it can need, if it has no more than that."""
-    return next(alignment for alignment in (_DATA_ALIGNMENT, 8, 4, 1) if length >= alignment or alignment == 1)
-
-
 def _first_met(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the distinct values in the order of their first appearance."""
     _, first = np.unique(values, return_index=True)
     return values[np.sort(first)]
 
 
-def _align(position: int, alignment: int) -> int:
-    return (position + alignment - 1) // alignment * alignment
-
-
-def _layout(rows: NDArray[np.int64], fields: list[Field]) -> _Group:
-    """Place the fields of a table behind its vtable offset with as little padding as there can be."""
-    order = sorted(fields, key=lambda item: (-item.width, item.slot))
-    placed, end = [], 4
-    while order:
-        # The first field that needs no padding here, else the widest.
-        item = next((item for item in order if end % item.width == 0), order[0])
-        order.remove(item)
-        end = _align(end, item.width)
-        placed.append((item, end))
-        end += item.width
-    return _Group(rows, placed, end, max(4, *(item.width for item in fields), 0))
-
-
 def _vtable(group: _Group) -> bytes:
-    slots = max((item.slot for item, _ in group.fields), default=-1) + 1
-    vtable = np.zeros(2 + slots, "<u2")
-    vtable[:2] = 4 + 2 * slots, group.size
-    for item, offset in group.fields:
-        vtable[2 + item.slot] = offset
-    return vtable.tobytes()
+    return vtable_bytes(group.fields, group.size)
 
 
 def _store(out: NDArray[np.uint8], at: Positions, values: NDArray[Any], dtype: np.dtype[Any]) -> None:

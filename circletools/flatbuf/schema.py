@@ -66,6 +66,7 @@ class TableType:
     slots: int
     fields: tuple[Field, ...]
     by_name: Mapping[str, Field]
+    by_slot: Mapping[int, Field]
     widest_first: tuple[Field, ...]
 
 
@@ -154,6 +155,7 @@ def load_schema(format_name: Literal["circle", "tflite", "debug_metadata"]) -> S
             description["slots"],
             fields,
             {field.name: field for field in fields},
+            {field.slot: field for field in fields},
             tuple(sorted(fields, key=lambda field: -field.width)),
         )
     unions = {name: {code: member for member, code in members.items()} for name, members in data["unions"].items()}

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from circletools.findings import Finding
 from circletools.flatbuf.columns import Tables, Vectors
 from circletools.flatbuf.verify import MAX_TABLES
+from circletools.model.calls import call_fields
 from circletools.model.external import ExternalData, external_data
 from circletools.model.model import Model
 
@@ -81,9 +82,7 @@ def _check_signatures(model: Model, tensor_counts: NDArray[np.int64]) -> list[Fi
 
 def _check_calls(model: Model, name: str, tables: Tables, operator_at: Callable[[int], str]) -> Iterator[Finding]:
     """Check the options that name subgraphs (If, While, CallOnce, composites, ...)."""
-    for item in tables.type.fields:
-        if name in ("Model", "SignatureDef") or not ("subgraph" in item.name or item.name == "called_computations"):
-            continue
+    for item in () if name == "SignatureDef" else call_fields(tables.type):
         if item.kind == "scalar":
             values, owner = tables.scalars(item.name), np.arange(len(tables))
         else:

@@ -1,41 +1,5 @@
-"""The same inputs for the same interface, whatever happened to the model behind it."""
+"""The same inputs for the same interface; see circletools.split.inputs."""
 
-from __future__ import annotations
+from circletools.split.inputs import make_input
 
-import zlib
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-# Integer inputs are often indices, sizes or axes: larger numbers only show how a runtime rejects them.
-_INT_LIMIT = 3
-_STRINGS = (b"hello world", b"", b"what is the weather", b"\xc3\xa9t\xc3\xa9 42", b"no")
-
-
-def make_input(seed: int, place: int | str, dtype: np.dtype[Any], shape: Sequence[int]) -> NDArray[Any]:
-    """Return the array for the input at `place`.
-
-    `place` is the position of a subgraph input or the name of a signature's, never an index of a tensor: an
-    edit may renumber tensors, and must not change what the model is fed.
-    """
-    dims = tuple(int(size) for size in shape)
-    rng = np.random.default_rng([seed, zlib.crc32(f"{place}|{dtype.name}|{dims}".encode())])
-    if dtype.kind == "b":
-        return rng.integers(0, 2, dims).astype(dtype)
-    if dtype.kind in "iu":
-        if dtype.itemsize == 1:
-            info = np.iinfo(dtype)
-            return rng.integers(info.min, int(info.max) + 1, dims).astype(dtype)
-        return rng.integers(0, _INT_LIMIT, dims).astype(dtype)
-    if dtype.kind == "f":
-        return rng.uniform(-1, 1, dims).astype(dtype)
-    if dtype.kind == "c":
-        return (rng.uniform(-1, 1, dims) + 1j * rng.uniform(-1, 1, dims)).astype(dtype)
-    if dtype.kind in "SO":
-        array = np.empty(dims, dtype=object)
-        for number in range(array.size):
-            array.flat[number] = _STRINGS[(seed + number) % len(_STRINGS)]
-        return array
-    raise NotImplementedError(f"no input values for dtype {dtype}")
+__all__ = ["make_input"]

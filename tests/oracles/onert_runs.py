@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.oracles.onert import bind, fix_open_shapes
-from tests.oracles.onert_c import Session
+from circletools.split.onert_c import Session
+from circletools.split.onert_run import fix_open_shapes
+from tests.oracles.onert import bind
 
 
 def main(model: Path, runs: int) -> None:

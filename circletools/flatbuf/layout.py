@@ -1,0 +1,48 @@
+"""Where the fields of a table that is written stand, and its vtable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circletools.flatbuf.schema import Field
+
+DATA_ALIGNMENT = 16  # of byte vectors, unless they are shorter: the schemas say force_align: 16
+
+
+def align(position: int, alignment: int) -> int:
+    """Return the first multiple of `alignment` from `position` on."""
+    return (position + alignment - 1) // alignment * alignment
+
+
+def data_alignment(length: int) -> int:
+    """Return the alignment for a byte vector: what an element of it can need, if it has no more than that."""
+    return next(alignment for alignment in (DATA_ALIGNMENT, 8, 4, 1) if length >= alignment or alignment == 1)
+
+
+def place_fields(fields: Sequence[Field]) -> tuple[list[tuple[Field, int]], int, int]:
+    """Place fields behind a table's vtable offset with as little padding as there can be.
+
+    Returns the fields with their offsets, the size of the table, and its alignment.
+    """
+    order = sorted(fields, key=lambda item: (-item.width, item.slot))
+    placed, end = [], 4
+    while order:
+        # The first field that needs no padding here, else the widest.
+        item = next((item for item in order if end % item.width == 0), order[0])
+        order.remove(item)
+        end = align(end, item.width)
+        placed.append((item, end))
+        end += item.width
+    return placed, end, max(4, *(item.width for item in fields), 0)
+
+
+def vtable_bytes(placed: Sequence[tuple[Field, int]], size: int) -> bytes:
+    """Return the vtable of a table of `size` bytes with its fields at these offsets."""
+    slots = max((item.slot for item, _ in placed), default=-1) + 1
+    vtable = np.zeros(2 + slots, "<u2")
+    vtable[:2] = 4 + 2 * slots, size
+    for item, offset in placed:
+        vtable[2 + item.slot] = offset
+    return vtable.tobytes()

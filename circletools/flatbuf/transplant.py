@@ -1,0 +1,337 @@
+"""A flatbuffer made of some objects of another: what a tree of tables names is copied, and nothing else.
+
+A tree is made of `Altered` tables. Each stands for a table of the old file (or for none) with some fields replaced;
+all other fields are carried, with all that they refer to. An object that is named twice is copied once.
+
+The file is written from its end to its start, as `flatbuffers.Builder` does: a reference only points forward, so what
+is referred to is written first. Places are therefore distances from the end. The inline bytes of a table are taken as
+they are, and the references in them set anew; large vectors of scalars stay ranges of the old file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from struct import Struct
+from typing import TypeAlias
+
+import numpy as np
+
+from circletools.errors import EditError, ModelFormatError
+from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Wire
+from circletools.flatbuf.compact import Chunk
+from circletools.flatbuf.layout import data_alignment, place_fields, vtable_bytes
+from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
+
+_U2, _I4, _U4 = Struct("<H"), Struct("<i"), Struct("<I")
+_HEADER_BYTES, _LARGEST_ALIGNMENT = 8, 16
+_STREAMED_BYTES = 1 << 16  # longer data is not copied through memory
+_SMALL_BYTES = 64  # equal data up to this is written once
+_OVERLAP, _OVERLAP_BYTES = 16, 1 << 20  # as in columns: sharing is legal, but what it is copied to must have an end
+
+
+@dataclass(eq=False, slots=True)
+class Altered:
+    """The table of the old file at `at` (0: none) with fields, by slot, replaced; None leaves a field out.
+
+    A value is the position of an object of the old file, the bytes of a scalar, a string or a vector of scalars, a
+    table, or the tables of a vector.
+    """
+
+    type: TableType
+    at: int
+    fields: Mapping[int, Value]
+
+
+References: TypeAlias = "list[int | Altered]"
+Value: TypeAlias = "int | bytes | Altered | References | None"
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How tables with one vtable look: their own vtable, inline size, alignment, and where their fields are."""
+
+    vtable: bytes
+    size: int
+    alignment: int
+    offsets: Mapping[int, int]  # slot -> offset in the table
+    references: tuple[tuple[int, Field], ...]
+
+
+def transplant(wire: Wire, schema: Schema, root: Altered) -> list[Chunk]:
+    """Return the flatbuffer with this root table; its length is a multiple of 16.
+
+    The old file must have passed `walk`. Raises EditError when a table that is carried has a field that the schema
+    does not know, or when the flatbuffer would reach 2 GiB.
+    """
+    return _Writer(wire, schema).write(root)
+
+
+class _Writer:
+    def __init__(self, wire: Wire, schema: Schema) -> None:
+        self.wire, self.memory, self.schema = wire, wire.memory, schema
+        self.chunks: list[Chunk] = []  # the last of the file comes first
+        self.size = 0  # of the chunks
+        self.data_bytes = 0
+        self.known: dict[tuple[str, int], int] = {}  # (type of a table, old position) -> place
+        self.vectors: dict[tuple[str, int, int], int] = {}  # (type or kind, width, old position) -> place
+        self.small: dict[tuple[int, bytes], int] = {}  # (alignment, vector) -> place
+        self.vtables: dict[bytes, int] = {}
+        self.forms: dict[tuple[str, bytes], _Form] = {}
+
+    def write(self, root: Altered) -> list[Chunk]:
+        place = self.altered(root)
+        self.pad(_HEADER_BYTES, _LARGEST_ALIGNMENT)
+        header = _U4.pack(self.size + _HEADER_BYTES - place) + self.schema.identifier
+        self.put(header)
+        if self.size > MAX_FLATBUFFER_BYTES:
+            raise EditError(
+                "the flatbuffer would grow past 2 GiB, the most that the format can address",
+                hint="keep the data of large buffers outside the flatbuffer (external buffers)",
+            )
+        return _joined(self.chunks[::-1])
+
+    # ------------------------------------------------------------------ bytes, last first
+
+    def put(self, data: bytes | bytearray) -> int:
+        """Put bytes in front; return their place."""
+        self.chunks.append(bytes(data))
+        self.size += len(data)
+        return self.size
+
+    def pad(self, length: int, alignment: int, phase: int = 0) -> None:
+        """Make room so that `length` bytes in front of it start at `phase` past a multiple of `alignment`."""
+        missing = -(self.size + length + phase) % alignment
+        if missing:
+            self.put(bytes(missing))
+
+    # ------------------------------------------------------------------ tables
+
+    def table(self, table_type: TableType, at: int) -> int:
+        """Copy a table with all that it refers to; return its place."""
+        known = self.known.get((table_type.name, at))
+        if known is None:
+            known = self.known[table_type.name, at] = self.carried(table_type, at, {})
+        return known
+
+    def altered(self, table: Altered) -> int:
+        """Write an altered table; return its place."""
+        if table.at:
+            form = self.form(table.type, table.at)
+            changes = {
+                slot: value
+                for slot, value in table.fields.items()
+                if slot in form.offsets or not (value is None or _is_default(table.type.by_slot[slot], value))
+            }
+            if all(slot in form.offsets and value is not None for slot, value in changes.items()):
+                return self.carried(table.type, table.at, changes)
+            fields: dict[int, Value] = self.fields_of(table.type, table.at, form)
+            fields.update(changes)
+            return self.fresh(table.type, fields)
+        return self.fresh(table.type, dict(table.fields))
+
+    def carried(self, table_type: TableType, at: int, changes: Mapping[int, Value]) -> int:
+        """Write a table in its old form; the changes are to fields that it has."""
+        form = self.form(table_type, at)
+        places = [
+            (
+                offset,
+                self.value(item, changes[item.slot]) if item.slot in changes else self.old(form, at, offset, item),
+            )
+            for offset, item in form.references
+        ]
+        inline = bytearray(self.memory[at : at + form.size])
+        for slot, value in changes.items():
+            if isinstance(value, bytes) and table_type.by_slot[slot].kind == "scalar":
+                offset = form.offsets[slot]
+                inline[offset : offset + len(value)] = value
+        return self.inline(form, inline, places, at)
+
+    def fresh(self, table_type: TableType, fields: Mapping[int, Value]) -> int:
+        """Write a table in a new form."""
+        items = [item for item in table_type.fields if fields.get(item.slot) is not None]
+        placed, size, alignment = place_fields(items)
+        offsets = {item.slot: offset for item, offset in placed}
+        form = _Form(vtable_bytes(placed, size), size, alignment, offsets, ())
+        inline, places = bytearray(size), []
+        for item, offset in placed:
+            value = fields[item.slot]
+            if item.kind == "scalar":
+                assert isinstance(value, bytes)
+                inline[offset : offset + len(value)] = value
+            elif item.kind == "union" and isinstance(value, int):
+                code = fields[item.type_slot]
+                assert isinstance(code, bytes)
+                places.append((offset, self.table(self.member(item, code[0]), value)))
+            else:
+                places.append((offset, self.value(item, value)))
+        return self.inline(form, inline, places, 0)
+
+    def inline(self, form: _Form, inline: bytearray, places: list[tuple[int, int]], phase: int) -> int:
+        """Write the inline bytes of a table behind its vtable, with references to these places."""
+        vtable = self.vtables.get(form.vtable)
+        if vtable is None:
+            self.pad(len(form.vtable), 2)
+            vtable = self.vtables[form.vtable] = self.put(form.vtable)
+        self.pad(form.size, form.alignment, phase)
+        here = self.size + form.size
+        _I4.pack_into(inline, 0, vtable - here)
+        for offset, place in places:
+            _U4.pack_into(inline, offset, here - offset - place)
+        return self.put(inline)
+
+    def form(self, table_type: TableType, at: int) -> _Form:
+        """Return the form of a table of the old file."""
+        vtable = at - _I4.unpack_from(self.memory, at)[0]
+        raw = bytes(self.memory[vtable : vtable + _U2.unpack_from(self.memory, vtable)[0]])
+        form = self.forms.get((table_type.name, raw))
+        if form is None:
+            form = self.forms[table_type.name, raw] = _form(table_type, raw, self.schema.format)
+        if at + form.size > self.wire.limit:  # the walk does not check deprecated fields
+            raise ModelFormatError(f"a {table_type.name} ends outside the file", offset=at)
+        return form
+
+    def fields_of(self, table_type: TableType, at: int, form: _Form) -> dict[int, Value]:
+        """Return the fields of a table of the old file."""
+        fields: dict[int, Value] = {}
+        for slot, offset in form.offsets.items():
+            item, position = table_type.by_slot[slot], at + offset
+            raw = bytes(self.memory[position : position + item.width])
+            fields[slot] = raw if item.kind == "scalar" else position + int.from_bytes(raw, "little")
+        return fields
+
+    def member(self, item: Field, code: int) -> TableType:
+        member = self.schema.unions[str(item.target)].get(code)
+        if member is None:
+            raise EditError(f"{item.name} has the unknown union code {code}")
+        return self.schema.tables[member]
+
+    # ------------------------------------------------------------------ what tables refer to
+
+    def old(self, form: _Form, at: int, offset: int, item: Field) -> int:
+        """Copy what the reference field at this offset of a table of the old file leads to."""
+        target: int = at + offset + _U4.unpack_from(self.memory, at + offset)[0]
+        if item.kind == "union":
+            code = self.memory[at + form.offsets[item.type_slot]] if item.type_slot in form.offsets else 0
+            return self.table(self.member(item, code), target)
+        return self.value(item, target)
+
+    def value(self, item: Field, value: Value) -> int:
+        """Write what a reference field refers to; return its place."""
+        if isinstance(value, Altered):
+            return self.altered(value)
+        if isinstance(value, list):
+            return self.references(item, value)
+        if isinstance(value, bytes):
+            return self.data(item, value)
+        assert value is not None
+        if item.kind == "table":
+            return self.table(self.schema.tables[str(item.target)], value)
+        key = (item.target or item.kind, item.dtype.itemsize, value)
+        known = self.vectors.get(key)
+        if known is None:
+            known = self.vectors[key] = (
+                self.old_data(item, value) if item.target is None else self.references(item, self.elements(value))
+            )
+        return known
+
+    def elements(self, at: int) -> References:
+        """Return the positions of the tables of a vector."""
+        count = _U4.unpack_from(self.memory, at)[0]
+        offsets = Struct(f"<{count}I").unpack_from(self.memory, at + 4)
+        return [at + 4 + 4 * index + offset for index, offset in enumerate(offsets)]
+
+    def references(self, item: Field, tables: References) -> int:
+        table_type = self.schema.tables[str(item.target)]
+        places = [
+            self.table(table_type, table) if isinstance(table, int) else self.altered(table)
+            for table in reversed(tables)
+        ][::-1]
+        self.pad(4 * len(places), OFFSET.itemsize)
+        here = self.size + 4 * len(places)
+        distances = (here - 4 * index - place for index, place in enumerate(places))
+        self.put(Struct(f"<I{len(places)}I").pack(len(places), *distances))
+        return self.size
+
+    def old_data(self, item: Field, at: int) -> int:
+        """Copy a string or a vector of scalars."""
+        length = 0 if at + 4 > self.wire.limit else _U4.unpack_from(self.memory, at)[0] * _width(item)
+        end = at + 4 + length
+        if end > self.wire.limit:  # the walk does not check deprecated fields
+            raise ModelFormatError("a vector or string ends outside the file", offset=at)
+        self.data_bytes += length
+        if self.data_bytes > _OVERLAP * self.wire.size + _OVERLAP_BYTES:
+            raise ModelFormatError("vectors or strings overlap", offset=at)
+        if length <= _STREAMED_BYTES:
+            return self.data(item, bytes(self.memory[at + 4 : end]))
+        self.pad(length + (item.kind == "string"), self.alignment(item, length))
+        if item.kind == "string":
+            self.put(b"\0")
+        self.chunks.append((at + 4, end))
+        self.size += length
+        return self.put(bytes(self.memory[at : at + 4]))
+
+    def data(self, item: Field, data: bytes) -> int:
+        """Write a string or a vector of scalars."""
+        alignment, width = self.alignment(item, len(data)), _width(item)
+        if item.kind == "string":
+            data, count = data + b"\0", len(data)
+        else:
+            count = len(data) // width
+        vector = _U4.pack(count) + data
+        known = self.small.get((alignment, vector)) if len(data) <= _SMALL_BYTES else None
+        if known is None:
+            self.pad(len(data), alignment)
+            known = self.put(vector)
+            if len(data) <= _SMALL_BYTES:
+                self.small[alignment, vector] = known
+        return known
+
+    @staticmethod
+    def alignment(item: Field, length: int) -> int:
+        width = _width(item)
+        return max(data_alignment(length) if width == 1 and item.kind != "string" else width, OFFSET.itemsize)
+
+
+def _width(item: Field) -> int:
+    return 1 if item.kind == "string" else item.dtype.itemsize
+
+
+def _is_default(item: Field, value: Value) -> bool:
+    return item.kind == "scalar" and value == np.array(item.default, item.dtype).tobytes()
+
+
+def _form(table_type: TableType, vtable: bytes, schema_format: str) -> _Form:
+    """Read a vtable. Raises EditError for fields that the schema does not know, or that lie over each other."""
+    offsets, end = {}, _I4.size
+    for slot in range(len(vtable) // 2 - 2):
+        offset = _U2.unpack_from(vtable, 4 + 2 * slot)[0]
+        if offset and slot not in table_type.by_slot:
+            raise EditError(
+                f"a table {table_type.name} has a field that the {schema_format} schema does not know",
+                hint="the file was written with a newer schema; copying the table would lose the field",
+            )
+        if offset:
+            offsets[slot] = offset
+    placed = [(offsets[slot], table_type.by_slot[slot]) for slot in sorted(offsets, key=offsets.__getitem__)]
+    for offset, item in placed:
+        if offset < end:
+            raise EditError(f"{table_type.name}.{item.name} lies over another field", hint="mend the writer")
+        end = offset + item.width
+    references = tuple((offset, item) for offset, item in placed if item.kind != "scalar")
+    alignment = max((item.width for _, item in placed), default=4)
+    new = vtable_bytes([(item, offset) for offset, item in placed], end)
+    return _Form(new, end, max(alignment, 4), offsets, references)
+
+
+def _joined(chunks: list[Chunk]) -> list[Chunk]:
+    """Join bytes that stand side by side."""
+    result: list[Chunk] = []
+    pending: list[bytes] = []
+    for chunk in chunks:
+        if isinstance(chunk, bytes):
+            pending.append(chunk)
+        else:
+            result += (b"".join(pending), chunk)
+            pending = []
+    return [*result, b"".join(pending)]

@@ -1,0 +1,100 @@
+"""The metadata of a part: what is about operators by index is made anew, what is about the whole model stays out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, SubgraphAffinity, encode_affinity
+from circletools.model import Model
+from circletools.model.stamp import STAMP, encode_stamp, make_stamp, operator_record, operator_records
+from circletools.origin import EXECUTION_PLAN_TABLE, OP_TABLE, SOURCE_TABLE, Origins, encode_op_table
+from circletools.origin.read import EXACT_TABLE, check_freshness, encode_exact, merge, read_origins
+from circletools.origin.tables import encode_source_table
+from circletools.split.plan import PlannedPart, SplitPlan
+
+_WHOLE_MODEL = {
+    EXECUTION_PLAN_TABLE: "it orders all operators and plans their memory",
+    "TFLITE_METADATA": "it describes the inputs and outputs of the whole model",
+}
+_ORIGINS = (SOURCE_TABLE, OP_TABLE, EXACT_TABLE, STAMP)
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """What the parts of a model inherit: entries by index and name, origins if they are true, and why not others."""
+
+    entries: Mapping[int, str]
+    origins: Origins | None
+    records: Sequence[Sequence[bytes]]
+    dropped: tuple[str, ...]
+
+
+def read_annotations(model: Model, plan: SplitPlan) -> Annotations:
+    """Look at what there is. Raises TableFormatError for origins that cannot be decoded."""
+    last = {entry.name: entry.index for entry in model.metadata}  # of equal names the last counts
+    dropped = [f"metadata {name} is left out: {why}" for name, why in _WHOLE_MODEL.items() if name in last]
+    origins = read_origins(model)
+    if origins is not None and check_freshness(model, origins).state == "stale":
+        dropped.append("the origins are left out: they are stale (embed-origins makes new ones)")
+        origins = None
+    gone = {*_WHOLE_MODEL, *(() if origins is not None else _ORIGINS)}
+    entries = {index: name for name, index in sorted(last.items(), key=lambda item: item[1]) if name not in gone}
+    return Annotations(entries, origins, _records(model, plan), tuple(dropped))
+
+
+def _records(model: Model, plan: SplitPlan) -> list[list[bytes]]:
+    """Return the records of all operators for stamps, with the names that their outputs have in the parts."""
+    records = [operator_records(model, subgraph) for subgraph in range(len(model.subgraphs))]
+    renamed = set(plan.renamed)
+    names = model.code_names(plan.subgraph)
+    for operator in model.subgraphs[plan.subgraph].operators if renamed else ():
+        if renamed.intersection(operator.outputs):
+            old = model.output_names(plan.subgraph)[operator.index]
+            new = [
+                plan.names[tensor] if tensor in renamed else name
+                for tensor, name in zip(operator.outputs, old, strict=True)
+            ]
+            records[plan.subgraph][operator.index] = operator_record(names[operator.index], new)
+    return records
+
+
+def part_metadata(
+    annotations: Annotations, plan: SplitPlan, part: PlannedPart, called: Sequence[int]
+) -> dict[int, bytes | None]:
+    """Return the entries of a part by their index in the model; None keeps the value."""
+    records = [
+        [annotations.records[plan.subgraph][operator] for operator in part.operators],
+        *(annotations.records[subgraph] for subgraph in called),
+    ]
+    stamp = encode_stamp(make_stamp(records))
+    values = {STAMP: stamp, AFFINITY_STAMP: stamp, AFFINITY_TABLE: _affinity(plan, part, called)}
+    if annotations.origins is not None:
+        values |= _origins(annotations.origins, plan, part, called)
+    return {index: values.get(name) for index, name in annotations.entries.items()}
+
+
+def _affinity(plan: SplitPlan, part: PlannedPart, called: Sequence[int]) -> bytes:
+    count = len(part.operators)
+    ours = SubgraphAffinity(np.full(count, part.device_id, np.uint32), np.zeros(count, np.uint32))
+    known = plan.affinity.subgraphs
+    theirs = {index: known[subgraph] for index, subgraph in enumerate(called, 1) if subgraph in known}
+    return encode_affinity({0: ours, **theirs})
+
+
+def _origins(origins: Origins, plan: SplitPlan, part: PlannedPart, called: Sequence[int]) -> dict[str, bytes]:
+    """Return the part's share: its operators under their new indices, and the sources that these name."""
+    old = origins.operators[plan.subgraph]
+    operators = [
+        {index: old[operator] for index, operator in enumerate(part.operators) if operator in old},
+        *(dict(origins.operators[subgraph]) for subgraph in called),
+    ]
+    # Where one table stands for all subgraphs, as the ONE compiler has it, the operators of a part still are its own.
+    used = {source for subgraph in operators for origin in subgraph.values() for source in origin}
+    return {
+        SOURCE_TABLE: encode_source_table({source: origins.sources[source] for source in sorted(used)}),
+        OP_TABLE: encode_op_table(merge(operators)),
+        EXACT_TABLE: encode_exact(operators),
+    }

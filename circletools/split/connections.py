@@ -1,0 +1,91 @@
+"""How parts belong together, as files: the connections by tensor name, and the manifest of an nnpackage.
+
+`<stem>.part.conn.json` is what circle-partitioner writes:
+
+    {"source": {"file", "inputs", "outputs"}, "parts": [{"file", "inputs", "outputs"}, ...]}
+
+The manifest is that of an nnpackage (ONE, nnpackage/spec): `models`, `model-types`, ends as "model:subgraph:slot".
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from circletools.errors import InvalidInputError
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A model file and the names of its inputs and outputs, in order."""
+
+    file: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """The whole model, and its parts in the order they run."""
+
+    source: Piece
+    parts: tuple[Piece, ...]
+
+
+def encode_connections(connections: Connections) -> bytes:
+    """Return the document. Bytes of a name that are no UTF-8 are lone surrogates, as everywhere in JSON here."""
+    return _document({"source": asdict(connections.source), "parts": [asdict(part) for part in connections.parts]})
+
+
+def decode_connections(data: bytes, name: str) -> Connections:
+    """Read such a document. Raises InvalidInputError, naming the file and what is wrong."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"this is no JSON: {error}", location=name) from error
+    if not isinstance(document, dict) or not isinstance(document.get("parts"), list):
+        raise InvalidInputError("no connections: an object with `source` and `parts` is needed", location=name)
+    parts = [_piece(part, f"{name}: parts[{index}]") for index, part in enumerate(document["parts"])]
+    return Connections(_piece(document.get("source"), f"{name}: source"), tuple(parts))
+
+
+def _piece(value: object, place: str) -> Piece:
+    if not isinstance(value, dict) or not isinstance(value.get("file"), str):
+        raise InvalidInputError("an object with `file`, `inputs` and `outputs` is needed", location=place)
+    ends = []
+    for name in ("inputs", "outputs"):
+        names = value.get(name)
+        if not isinstance(names, list) or not all(isinstance(item, str) for item in names):
+            raise InvalidInputError("a list of names is needed", location=f"{place}.{name}")
+        ends.append(tuple(names))
+    return Piece(value["file"], ends[0], ends[1])
+
+
+def encode_manifest(connections: Connections, model_type: str) -> bytes:
+    """Return the manifest. An input that several parts read stands once for each of them, in the order of parts."""
+    made = {
+        name: f"{index}:0:{slot}"
+        for index, part in reversed(list(enumerate(connections.parts)))
+        for slot, name in enumerate(part.outputs)
+    }
+    readers: dict[str, list[str]] = {}
+    for index, part in enumerate(connections.parts):
+        for slot, name in enumerate(part.inputs):
+            readers.setdefault(name, []).append(f"{index}:0:{slot}")
+    return _document(
+        {
+            "major-version": "1",
+            "minor-version": "2",
+            "patch-version": "0",
+            "models": [part.file for part in connections.parts],
+            "model-types": [model_type] * len(connections.parts),
+            "pkg-inputs": [end for name in connections.source.inputs for end in readers.pop(name, ())],
+            "pkg-outputs": [made[name] for name in connections.source.outputs],
+            "model-connect": [{"from": made[name], "to": ends} for name, ends in readers.items()],
+        }
+    )
+
+
+def _document(value: dict[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()

@@ -1,0 +1,152 @@
+"""What operators compute, as digests that no index, name or place in a file has a part in.
+
+The digest of an operator is made of its code, its options and the digests of what it reads; that of a tensor of the
+operator that makes it, or of its data. So two models whose operators have the same digests have the same operators,
+wired alike. A tensor's type, shape and quantization are its *form*.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from circletools.errors import ModelFormatError
+from circletools.flatbuf.digest import Digests, digest
+from circletools.flatbuf.schema import Field
+from circletools.model import Model
+from circletools.model.calls import call_fields
+from circletools.model.editable import check_editable
+from circletools.model.external import external_data
+from circletools.model.graph import operator_graph
+
+_LEFT_OUT = {
+    *(("Tensor", name) for name in ("name", "buffer")),
+    *(("Operator", name) for name in ("opcode_index", "inputs", "outputs", "intermediates")),
+    *(("Operator", name) for name in ("large_custom_options_offset", "large_custom_options_size")),
+}
+
+_MAX_DEPTH = 64  # of calls in calls
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The digests of a subgraph's operators, how often each occurs, and of its tensors by index."""
+
+    operators: Counter[bytes]
+    tensors: Mapping[int, bytes]
+
+
+class Contents:
+    """The digests of one model. Raises what `check_editable` does, ModelFormatError for operators in a circle."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        check_editable(model)
+        self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self._instead)
+        self.codes = [
+            digest(code.code.to_bytes(8, "little", signed=True), code.custom_code.encode("utf-8", "surrogateescape"),
+                   code.version.to_bytes(8, "little", signed=True))
+            for code in model.operator_codes
+        ]  # fmt: skip
+        self.external = {
+            (data.kind, row): (start, start + size)
+            for data in external_data(model)
+            for row, start, size in zip(data.rows.tolist(), data.offsets.tolist(), data.sizes.tolist(), strict=True)
+        }
+        self.programs = {
+            model.operator_columns.tables.vectors("custom_options").row(row).tobytes(): place
+            for (kind, row), place in self.external.items()
+            if kind == "bytecode"
+        }
+        self.calling = {
+            (name, item.name)
+            for name, table_type in model.schema.tables.items()
+            if name != "SignatureDef"
+            for item in call_fields(table_type)
+        }
+        self.data: dict[int, bytes] = {}
+        self.subgraphs: dict[int, bytes] = {}
+        self.depth = 0
+
+    def form(self, subgraph: int, tensor: int) -> bytes:
+        """Return the digest of what is declared of a tensor: all but its name and its data."""
+        row = int(self.model.tensor_columns.splits[subgraph]) + tensor
+        return self.digests.table("Tensor", int(self.model.tensor_columns.tables.at[row]))
+
+    def flow(self, subgraph: int, given: Mapping[int, bytes]) -> Flow:
+        """Return the digests of a subgraph whose inputs are what `given` says, by tensor."""
+        model, view = self.model, self.model.subgraphs[subgraph]
+        first = int(model.operator_columns.splits[subgraph])
+        low = int(model.tensor_columns.splits[subgraph])
+        positions = model.operator_columns.tables.at[first:].tolist()
+        made = {-1: b""} | dict(given)
+        counts: Counter[bytes] = Counter()
+
+        def read(tensor: int) -> bytes:
+            if tensor not in made:
+                buffer = int(model.tensor_columns.buffers[low + tensor])
+                made[tensor] = digest(b"data", self.form(subgraph, tensor), self._data(buffer))
+            return made[tensor]
+
+        operators = view.operators
+        for index in operator_graph(model, subgraph).order:
+            operator = operators[index]
+            name = digest(
+                self.codes[operator.code.index],
+                self.digests.table("Operator", positions[index]),
+                self._large(first + index),
+                *map(read, operator.inputs),
+            )
+            counts[name] += 1
+            for slot, tensor in enumerate(operator.outputs):
+                if tensor >= 0:
+                    made[tensor] = digest(name, slot.to_bytes(4, "little"), self.form(subgraph, tensor))
+        for tensor in view.outputs.tolist():
+            read(tensor)
+        return Flow(counts, made)
+
+    def input(self, subgraph: int, position: int, tensor: int) -> bytes:
+        """Return the digest of an input of the whole model."""
+        return digest(b"input", position.to_bytes(4, "little"), self.form(subgraph, tensor))
+
+    def _data(self, buffer: int) -> bytes:
+        known = self.data.get(buffer)
+        if known is None:
+            data = self.model.buffers[buffer].data if buffer < len(self.model.buffers) else b""
+            known = self.data[buffer] = digest(data)
+        return known
+
+    def _large(self, row: int) -> bytes | memoryview:
+        start, end = self.external.get(("large_custom_options", row), (0, 0))
+        return self.model.wire.memory[start:end]
+
+    def _instead(self, table: str, item: Field, value: bytes) -> bytes | None:
+        """Return what stands for a number of a subgraph, or for the place of a compiled program."""
+        if table == "Operator" and item.name == "custom_options" and value in self.programs:
+            start, end = self.programs[value]
+            return digest(self.model.wire.memory[start:end])
+        if (table, item.name) not in self.calling:
+            return None
+        width = item.dtype.itemsize
+        indices = (
+            int.from_bytes(value[at : at + width], "little", signed=True) for at in range(0, len(value), width)
+        )
+        return b"".join(self._subgraph(index) for index in indices)
+
+    def _subgraph(self, index: int) -> bytes:
+        """Return the digest of a subgraph that is called; one that calls itself is left at that."""
+        if not 0 <= index < len(self.model.subgraphs):
+            return bytes(16)
+        if index not in self.subgraphs:
+            if self.depth == _MAX_DEPTH:
+                raise ModelFormatError("subgraphs call each other too deep", location=f"subgraphs[{index}]")
+            self.depth += 1
+            self.subgraphs[index] = b"calls itself...."
+            view = self.model.subgraphs[index]
+            inputs = {tensor: self.input(index, slot, tensor) for slot, tensor in enumerate(view.inputs.tolist())}
+            flow = self.flow(index, inputs)
+            outputs = [flow.tensors[tensor] for tensor in view.outputs.tolist()]
+            self.subgraphs[index] = digest(*sorted(flow.operators.elements()), *outputs)
+            self.depth -= 1
+        return self.subgraphs[index]

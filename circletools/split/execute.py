@@ -1,0 +1,55 @@
+"""Running the source and the parts with the same inputs, in a runtime, and comparing every bit of the outputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from circletools.findings import Finding
+from circletools.split.verify import SplitFiles
+from circletools.split.worker import Array, Worker, same
+from circletools.split.write import MANIFEST
+
+
+def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Finding]:
+    """Run the source, then the parts one after the other, and in onert the package too.
+
+    `files` must have passed `verify_split`. Raises UsageError where the runtime does not start.
+    """
+    whole = worker.run(files.source, seed=seed)
+    if whole.failure:
+        message = f"{worker.runtime} does not run the model as a whole: {whole.failure}"
+        return [Finding("SOURCE_NOT_RUN", "warning", str(files.source), message)]
+    known = dict(zip(files.connections.source.inputs, whole.inputs, strict=True))
+    findings = list(_by_parts(files, worker, known, whole.outputs))
+    if worker.runtime == "onert" and (files.directory / MANIFEST).exists():
+        findings += _as_package(files, worker, whole.inputs, whole.outputs)
+    return findings
+
+
+def _by_parts(files: SplitFiles, worker: Worker, known: dict[str, Array], expected: list[Array]) -> Iterator[Finding]:
+    for index, part in enumerate(files.connections.parts):
+        answer = worker.run(files.part(index), [known[name] for name in part.inputs])
+        if answer.failure:
+            message = f"{worker.runtime} runs the whole, but not this: {answer.failure}"
+            yield Finding("PART_NOT_RUN", "error", part.file, message)
+            return
+        known.update(zip(part.outputs, answer.outputs, strict=True))
+    difference = same(expected, [known[name] for name in files.connections.source.outputs])
+    if difference is not None:
+        yield Finding("VALUES_DIFFER", "error", "parts", f"run one by one in {worker.runtime}: {difference}")
+
+
+def _as_package(files: SplitFiles, worker: Worker, inputs: list[Array], expected: list[Array]) -> Iterator[Finding]:
+    sources = dict(zip(files.connections.source.inputs, inputs, strict=True))
+    given = []
+    for end in json.loads((files.directory / MANIFEST).read_bytes())["pkg-inputs"]:
+        model, _, slot = map(int, end.split(":"))
+        given.append(sources[files.connections.parts[model].inputs[slot]])
+    answer = worker.run(Path(files.directory), given)
+    if answer.failure:
+        message = f"onert runs the parts one by one, but not the package: {answer.failure}"
+        yield Finding("PACKAGE_NOT_RUN", "warning", MANIFEST, message)
+    elif (difference := same(expected, answer.outputs)) is not None:
+        yield Finding("VALUES_DIFFER", "error", MANIFEST, f"run as a package in onert: {difference}")

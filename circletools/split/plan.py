@@ -1,0 +1,154 @@
+"""What a split will be: the parts in the order they run, what goes into each and comes out, and under which name.
+
+Parts are linked by the names of tensors, as circle-partitioner has it, so a name may stand for one tensor only. Where
+a model gives two tensors that cross one name, or one none, those get names of their own in the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from circletools.affinity.exports.placement import current_affinity, tensor_names
+from circletools.affinity.findings import affinity_findings
+from circletools.affinity.store import Affinity
+from circletools.errors import EditError
+from circletools.model import Model
+from circletools.model.graph import operator_tensors
+from circletools.split.state import check_state
+
+_HINT = "run annotate-affinity anew"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPart:
+    """A part: its device by id and by name, its operators, ascending, and the tensors that go in and come out."""
+
+    device_id: int
+    device: str
+    operators: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPlan:
+    """The parts of a subgraph in an order in which they can run.
+
+    `inputs` and `outputs` are the tensors of the subgraph, `names` the name of every tensor that a part takes or
+    gives, `renamed` those of them whose name is not the model's.
+    """
+
+    subgraph: int
+    affinity: Affinity
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    parts: tuple[PlannedPart, ...]
+    names: Mapping[int, bytes]
+    renamed: tuple[int, ...]
+
+
+def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
+    """Return the split by the partitions that the model's affinity has.
+
+    Raises EditError where the model has no affinity that is true and complete, or where operators that share a state
+    are in several partitions; TableFormatError for a broken table.
+    """
+    affinity = current_affinity(model)
+    _check_affinity(model, affinity, subgraph)
+    ids = affinity.subgraphs[subgraph]
+    number_of = ids.partitions.astype(np.int64)
+    check_state(model, subgraph, number_of)
+    members = _members(number_of)
+    view = model.subgraphs[subgraph]
+    ends = tuple(view.inputs.tolist()), tuple(view.outputs.tolist())
+    taken, given = _flow(model, subgraph, number_of, *ends)
+    parts = tuple(
+        PlannedPart(
+            int(ids.devices[operators[0]]), affinity.devices[int(ids.devices[operators[0]])],
+            tuple(operators), tuple(inputs), tuple(outputs),
+        )
+        for operators, inputs, outputs in zip(members, taken, given, strict=True)
+    )  # fmt: skip
+    crossing = {*ends[0], *ends[1], *(tensor for part in parts for tensor in (*part.inputs, *part.outputs))}
+    raw = tensor_names(model, subgraph)
+    names = _unique_names({tensor: raw[tensor] for tensor in sorted(crossing)}, raw)
+    renamed = tuple(tensor for tensor, name in names.items() if name != raw[tensor])
+    return SplitPlan(subgraph, affinity, *ends, parts, names, renamed)
+
+
+def _check_affinity(model: Model, affinity: Affinity, subgraph: int) -> None:
+    place = f"subgraphs[{subgraph}]"
+    if not len(model.subgraphs[subgraph].operators):
+        raise EditError("there are no operators to split", location=place)
+    if subgraph not in affinity.subgraphs:
+        raise EditError("the operators have no device", location=place, hint=_HINT)
+    for finding in affinity_findings(model):
+        telling = finding.severity == "error" or finding.code in ("UNASSIGNED_OPERATOR", "MISNUMBERED_PARTITION")
+        if telling and (finding.location + ".").startswith((f"{place}.", "metadata")):
+            raise EditError(finding.message, location=finding.location, hint=_HINT)
+
+
+def _members(number_of: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[list[int]]:
+    members: list[list[int]] = [[] for _ in range(int(number_of.max()) + 1)]
+    for operator, number in enumerate(number_of.tolist()):
+        members[number].append(operator)
+    return members
+
+
+def _flow(
+    model: Model,
+    subgraph: int,
+    number_of: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Return the tensors that each part takes and gives: those of the subgraph first, in its order."""
+    makers, made = operator_tensors(model, subgraph, "outputs")
+    readers, read = operator_tensors(model, subgraph, "inputs")
+    maker = dict(zip(made.tolist(), number_of[makers].tolist(), strict=True))
+    last = int(number_of.max())
+    taken: list[set[int]] = [set() for _ in range(last + 1)]
+    given: list[set[int]] = [set() for _ in range(last + 1)]
+    fed, first_reader = set(inputs).difference(maker), dict[int, int]()
+    for number, tensor in sorted(set(zip(number_of[readers].tolist(), read.tolist(), strict=True))):
+        first_reader.setdefault(tensor, number)
+        if tensor in fed:
+            taken[number].add(tensor)
+        elif maker.get(tensor, number) != number:
+            taken[number].add(tensor)
+            given[maker[tensor]].add(tensor)
+    for tensor in fed - first_reader.keys():
+        taken[0].add(tensor)  # nobody reads it, but whoever runs the parts gives it
+    for tensor in outputs:  # one that no operator makes comes out of the first part that has it, or of the last
+        number = maker.get(tensor, first_reader.get(tensor, 0 if tensor in fed else last))
+        given[number].add(tensor)
+    for tensor, number in maker.items():
+        if not given[number] and tensor not in first_reader:
+            given[number].add(tensor)  # a part whose results nobody reads must give something
+    return _ordered(taken, inputs), _ordered(given, outputs)
+
+
+def _ordered(rows: Iterable[set[int]], first: Sequence[int]) -> list[list[int]]:
+    rank = {tensor: index for index, tensor in enumerate(dict.fromkeys(first))}
+    return [sorted(row, key=lambda tensor: (rank.get(tensor, len(rank)), tensor)) for row in rows]
+
+
+def _unique_names(names: Mapping[int, bytes], taken: Iterable[bytes]) -> dict[int, bytes]:
+    """Return names that differ: of equal ones the first stays, the others and empty ones get the tensor's index."""
+    used, seen, result = set(taken), set[bytes](), dict[int, bytes]()
+    for tensor, given in names.items():
+        name = given
+        if not name or name in seen:
+            name = _free(b"%b#%d" % (name, tensor), used)
+            used.add(name)
+        seen.add(name)
+        result[tensor] = name
+    return result
+
+
+def _free(name: bytes, used: set[bytes]) -> bytes:
+    return next(other for other in (name + b"_" * more for more in count()) if other not in used)

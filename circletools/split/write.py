@@ -1,0 +1,173 @@
+"""Writing a split: the parts, their connections, and the manifest that makes the directory an nnpackage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from circletools.errors import CircleToolsError
+from circletools.model import Model
+from circletools.model.archive import directory_start
+from circletools.model.directories import check_directory, write_directory
+from circletools.model.excerpt import Excerpt, Excerpts
+from circletools.model.files import Part
+from circletools.model.views import text
+from circletools.split.annotations import Annotations, part_metadata, read_annotations
+from circletools.split.connections import (
+    Connections,
+    Piece,
+    decode_connections,
+    encode_connections,
+    encode_manifest,
+)
+from circletools.split.plan import PlannedPart, SplitPlan, plan_split
+
+MANIFEST = "metadata/MANIFEST"
+CONNECTIONS = ".part.conn.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What a split writes: the plan, the connections, and what a reader should know (`notes`)."""
+
+    plan: SplitPlan
+    connections: Connections
+    notes: tuple[str, ...]
+
+
+def split(model: Model, target: Path, *, subgraph: int = 0, force: bool = False) -> Split:
+    """Write a model for each partition of a subgraph to the directory `target`, whole or not at all.
+
+    Raises EditError where the model cannot be split (see `plan_split`), UsageError where the directory is not empty
+    (with `force`, where it holds anything that no split wrote), OutputError when it cannot be written.
+    """
+
+    def may_replace(directory: Path) -> bool:
+        return force and _is_split(directory)
+
+    check_directory(target, may_replace)
+    excerpts = Excerpts(model)
+    plan = plan_split(model, subgraph)
+    annotations = read_annotations(model, plan)
+    stem = Path(model.source.path.name).stem if model.source.path else "model"
+    connections = _connect(model, plan, stem)
+    obstacle = _package_obstacle(connections) or _open_shape(model, plan)
+    notes = [*_notes(model, plan, annotations), *([] if obstacle is None else [obstacle])]
+
+    def files() -> Iterator[tuple[str, list[Part]]]:
+        for part, piece in zip(plan.parts, connections.parts, strict=True):
+            yield piece.file, excerpts.take(_excerpt(excerpts, plan, part, annotations))
+        yield f"{stem}{CONNECTIONS}", [encode_connections(connections)]
+        if obstacle is None:
+            yield MANIFEST, [encode_manifest(connections, model.format)]
+
+    write_directory(target, files(), may_replace)
+    return Split(plan, connections, tuple(notes))
+
+
+def find_connections(directory: Path) -> Path | None:
+    """Return the file with the connections in a directory, None where there is none or there are several."""
+    found = sorted(directory.glob(f"*{CONNECTIONS}"))
+    return found[0] if len(found) == 1 else None
+
+
+def _is_split(directory: Path) -> bool:
+    """Say whether all that is in a directory was written by a split."""
+    found = find_connections(directory)
+    try:
+        connections = None if found is None else decode_connections(found.read_bytes(), str(found))
+    except (CircleToolsError, OSError):
+        return False
+    if connections is None or found is None:
+        return False
+    ours = {found.name, MANIFEST, "metadata", *(part.file for part in connections.parts)}
+    return {str(path.relative_to(directory)) for path in directory.rglob("*")} <= ours
+
+
+def _connect(model: Model, plan: SplitPlan, stem: str) -> Connections:
+    def piece(file: str, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Piece:
+        return Piece(file, *(tuple(text(plan.names[tensor]) for tensor in ends) for ends in (inputs, outputs)))
+
+    source = model.source.path.name if model.source.path else f"{stem}.{model.format}"
+    return Connections(
+        piece(source, plan.inputs, plan.outputs),
+        tuple(
+            piece(f"{stem}.part.{number:05}_{_for_file(part.device)}.{model.format}", part.inputs, part.outputs)
+            for number, part in enumerate(plan.parts, 1)
+        ),
+    )
+
+
+def _for_file(device: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "_", device)[:64]
+
+
+def _excerpt(excerpts: Excerpts, plan: SplitPlan, part: PlannedPart, annotations: Annotations) -> Excerpt:
+    called = excerpts.called(plan.subgraph, part.operators)
+    return Excerpt(
+        plan.subgraph,
+        part.operators,
+        part.inputs,
+        part.outputs,
+        {tensor: plan.names[tensor] for tensor in plan.renamed},
+        part_metadata(annotations, plan, part, called),
+        _signatures(excerpts.model, plan, part),
+    )
+
+
+def _signatures(model: Model, plan: SplitPlan, part: PlannedPart) -> list[int]:
+    """Return the signatures whose inputs and outputs are just those of the part."""
+    return [
+        signature.index
+        for signature in model.signatures
+        if signature.subgraph == plan.subgraph
+        and {tensor for _, tensor in signature.inputs} == set(part.inputs)
+        and {tensor for _, tensor in signature.outputs} == set(part.outputs)
+    ]
+
+
+def _package_obstacle(connections: Connections) -> str | None:
+    """Return why onert could not load the parts as a package: each output goes to one place only."""
+    outputs = connections.source.outputs
+    read = {name for part in connections.parts for name in part.inputs} - set(connections.source.inputs)
+    twice = next((name for name in outputs if outputs.count(name) > 1), None)
+    tapped = next((name for name in outputs if name in read), None)
+    if twice is None and tapped is None:
+        return None
+    what = f"output {twice!r} is listed twice" if twice is not None else f"output {tapped!r} is read by a later part"
+    options = "" if tapped is None else " --detach-taps"
+    return f"no {MANIFEST}: {what}, which onert does not take of a package (fix-outputs{options} first mends that)"
+
+
+def _open_shape(model: Model, plan: SplitPlan) -> str | None:
+    """Return why onert could not run the package, where a tensor between parts has an open shape."""
+    tensors = model.subgraphs[plan.subgraph].tensors
+    for tensor in sorted({tensor for part in plan.parts for tensor in part.inputs}) if len(plan.parts) > 1 else ():
+        found = tensors[tensor]
+        if -1 in (*found.shape, *(found.shape_signature or ())):
+            return f"no {MANIFEST}: the shape of {found.name!r} is open, which onert does not take between parts"
+    return None
+
+
+def _notes(model: Model, plan: SplitPlan, annotations: Annotations) -> Iterator[str]:
+    yield from annotations.dropped
+    kept = {index for part in plan.parts for index in _signatures(model, plan, part)}
+    for signature in model.signatures:
+        if signature.subgraph != plan.subgraph:
+            yield (
+                f"signature {signature.key!r} is about subgraph {signature.subgraph}, which is not split "
+                f"(--subgraph {signature.subgraph} does that)"
+            )
+        elif signature.index not in kept:
+            yield f"signature {signature.key!r} is left out: no part has all its inputs and outputs"
+    if directory_start(model.wire.memory) is not None:
+        yield "the archive of associated files behind the model is left out"
+    if plan.renamed:
+        first = ", ".join(repr(text(plan.names[tensor])) for tensor in plan.renamed[:5])
+        more = f" and {len(plan.renamed) - 5} more" if len(plan.renamed) > 5 else ""
+        yield f"tensors without a name of their own are called {first}{more} in the parts"
+    readers = [sum(tensor in part.inputs for part in plan.parts) for tensor in dict.fromkeys(plan.inputs)]
+    if any(count > 1 for count in readers):
+        yield "in the package, an input that several parts read is given once for each of them"
