@@ -23,12 +23,19 @@ def report(
     source: Input,
     output: Annotated[
         str,
-        typer.Option("--output", "-o", metavar="FILE", help="The page to write; - is standard output.", show_default=False),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The page to write; - is standard output.", show_default=False
+        ),
     ],
     traces: Annotated[
         list[str] | None,
-        typer.Option("--trace", metavar="TRACE", help="A trace that trace-stats or attribute reads; may be repeated."),
+        typer.Option(
+            "--trace", metavar="TRACE", help="A trace that trace-stats or attribute reads; may be repeated."
+        ),
     ] = None,
+    skip: Annotated[
+        int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N executions of operators' traces.")
+    ] = 0,
 ) -> None:
     """Write one HTML page about a model: findings, graph, devices, origins, and where the time of traces went.
 
@@ -50,7 +57,7 @@ def report(
         if name != "-" and same_file(name, output):
             raise UsageError("the output is a file that is read; name another file", location=output)
     check_target(output)
-    read = [read_trace(name) for name in traces or ()]
+    read = [read_trace(name, skip) for name in traces or ()]
     with reading(source) as model:
         document = page_document(model, "standard input" if source == "-" else Path(source).name, read)
     write(output, [page_html(document)])

@@ -11,6 +11,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from base64 import b64decode
@@ -25,6 +26,15 @@ _OPTIONS = (
     *("--hide-scrollbars", "--remote-debugging-pipe"),
 )
 _PATIENCE_SECONDS = 60
+# Moves two descriptors to where the browser expects them, out of each other's way first, and becomes the browser.
+_START = """
+import fcntl, os, sys
+high = [fcntl.fcntl(int(word), fcntl.F_DUPFD, 10) for word in sys.argv[1:3]]
+for place, descriptor in zip((3, 4), high):
+    os.dup2(descriptor, place)
+    os.close(descriptor)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 _KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowUp": 38, "ArrowDown": 40, "ArrowLeft": 37, "ArrowRight": 39}
 
 
@@ -42,17 +52,19 @@ class Browser:
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         ours_in, theirs_out = os.pipe()
         theirs_in, self._out = os.pipe()
-        # A shell moves the two descriptors to where the browser expects them.
-        moved = f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}'
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", moved, program, *_OPTIONS, f"--user-data-dir={self._folder.name}", "about:blank"],
+            [
+                *(sys.executable, "-c", _START, str(theirs_in), str(theirs_out), program),
+                *(*_OPTIONS, f"--user-data-dir={self._folder.name}", "about:blank"),
+            ],
             pass_fds=(theirs_in, theirs_out),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         os.close(theirs_in)
         os.close(theirs_out)
-        self._in, self._buffer, self._number, self._session = ours_in, b"", 0, ""
+        self._in, self._buffer, self._number = ours_in, b"", 0
+        self._target = self._session = ""
 
     def __enter__(self) -> Browser:
         """Return self."""
@@ -112,9 +124,7 @@ class Browser:
         self._session = self.send("Target.attachToTarget", targetId=self._target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.send(f"{domain}.enable")
-        self.send(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-        )
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.send("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         self.wait("location.href !== 'about:blank' && document.readyState === 'complete'")
@@ -156,7 +166,8 @@ class Browser:
     def click_on(self, selector: str) -> None:
         """Click the middle of an element."""
         box = self.evaluate(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'nearest'}});"
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
+            " e.scrollIntoView({block: 'nearest'});"
             " const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
         )
         self.click(*box)
@@ -172,14 +183,24 @@ class Browser:
     def complaints(self) -> list[Any]:
         """Return what went wrong on the page: messages, exceptions, log entries."""
         self.evaluate("0")  # all that was told before has arrived now
-        wanted = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded", "Page.javascriptDialogOpening")
+        wanted = (
+            "Runtime.exceptionThrown",
+            "Runtime.consoleAPICalled",
+            "Log.entryAdded",
+            "Page.javascriptDialogOpening",
+        )
         return [event["params"] for event in self.events if event["method"] in wanted]
 
     def requests(self) -> list[str]:
-        """Return the addresses that the page asked for."""
+        """Return the addresses that the page asked for, but for those that its policy refused."""
         self.evaluate("0")
+        refused = {
+            event["params"]["requestId"]
+            for event in self.events
+            if event["method"] == "Network.loadingFailed" and event["params"].get("blockedReason") == "csp"
+        }
         return [
             event["params"]["request"]["url"]
             for event in self.events
-            if event["method"] == "Network.requestWillBeSent"
+            if event["method"] == "Network.requestWillBeSent" and event["params"]["requestId"] not in refused
         ]

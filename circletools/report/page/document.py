@@ -16,7 +16,6 @@ from circletools.affinity.store import check_freshness as check_affinity
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.affinity.transfers import Transfers, transfers
 from circletools.errors import ModelFormatError, TableFormatError
-from circletools.findings import Finding
 from circletools.model import Model
 from circletools.model.stamp import Freshness
 from circletools.origin.read import Origins, check_freshness, read_origins
@@ -166,8 +165,13 @@ def _transfers_json(model: Model, subgraph: int, affinity: SubgraphAffinity) -> 
         "copies_of_unknown_size": sums.unsized,
         "cut_count": len(sums.cuts),
         "cuts": [
-            {"tensor": cut.tensor, "producer": cut.producer, "consumers": cut.consumers[:MOST_CUTS], "copies": cut.devices,
-             "size_bytes": cut.size_bytes}
+            {
+                "tensor": cut.tensor,
+                "producer": cut.producer,
+                "consumers": cut.consumers[:MOST_CUTS],
+                "copies": cut.devices,
+                "size_bytes": cut.size_bytes,
+            }
             for cut in sums.cuts[:MOST_CUTS]
         ],
     }

@@ -15,7 +15,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-SCRIPTS = ("values", "model", "graph", "view", "details", "tables", "panels", "timing", "search", "main")
+SCRIPTS = ("values", "model", "graph", "paint", "view", "details", "tables", "panels", "timing", "search", "main")
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
@@ -23,7 +23,7 @@ def page_html(document: Mapping[str, Any]) -> bytes:
     """Return the page for a document of `page_document`; equal documents give equal bytes."""
     style, script = _asset("page.css"), _script()
     parts = {
-        "title": escape(_printable(f"{document['name']} – circletools report")),
+        "title": escape(_printable(f"{document['name']} - circletools report")),
         "policy": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
         "base-uri 'none'; form-action 'none'",
         "style": style,

@@ -131,7 +131,7 @@ def _columns(groups: Numbers, level: Numbers, edges: Edges) -> Numbers:
 
 
 def _lanes(first: Numbers, last: Numbers, tensors: Numbers, groups: Numbers) -> Numbers:
-    """Return the lane of each edge from level `first` to `last`; the edges of one tensor in one group share theirs."""
+    """Return the lane of each edge from level `first` to `last`; those of one tensor in one group share theirs."""
     far = np.flatnonzero(last - first > 1)
     spans: dict[tuple[int, int], list[int]] = {}
     keys = list(zip(groups[far].tolist(), tensors[far].tolist(), strict=True))

@@ -74,8 +74,8 @@ def operators_below(modules: Modules, sets: Sequence[Sequence[int]], uses: Seque
     `sets` are rows of sources; `uses` says how many operators have each set.
     """
     above: dict[int, list[int]] = {}
-    for branch, sources in enumerate(modules.sources):
-        for source in sources:
+    for branch, ending in enumerate(modules.sources):
+        for source in ending:
             above.setdefault(source, []).append(branch)
     counts = [0] * len(modules.parents)
     for sources, used in zip(sets, uses, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from circletools.report.page.graph import Interned, short
 from circletools.report.page.modules import Modules, time_below
 from circletools.report.traces import trace_json
 from circletools.trace.analysis import Analysis, analyse
-from circletools.trace.operators import OperatorTrace, read_operator_trace
+from circletools.trace.operators import OperatorTrace, read_operator_trace, without_first
 from circletools.trace.sources import open_trace
 
 MOST_RUNS = 100
@@ -33,17 +34,22 @@ class ReadTrace:
     operators: OperatorTrace | None
     layers: Analysis | None
 
+    @property
+    def title(self) -> str:
+        """The name of the file without its folder, which is nobody else's business."""
+        return os.path.basename(self.name)
 
-def read_trace(source: str) -> ReadTrace:
-    """Read a trace of either kind; `-` is standard input.
 
-    Raises InvalidInputError when it cannot be read, or has neither.
+def read_trace(source: str, skip: int = 0) -> ReadTrace:
+    """Read a trace of either kind, without the first `skip` executions of operators; `-` is standard input.
+
+    Raises InvalidInputError when it cannot be read, or has neither; UsageError when so many cannot be left out.
     """
     content = bytes(open_source(source).memory) if source == "-" else source
     name = "<standard input>" if source == "-" else source
     operators = layers = None
     try:
-        operators = read_operator_trace(content)
+        operators = without_first(read_operator_trace(content), skip)
     except InvalidInputError as error:
         refused = error
     try:
@@ -79,7 +85,7 @@ def operator_times(
     whole = attribution_json(found, ())
     return {
         **{key: whole[key] for key in whole if key not in ("schema_version", "sources_from")},
-        "name": trace.name,
+        "name": trace.title,
         "subgraphs": [_columns(by_subgraph[subgraph.index], backends) for subgraph in model.subgraphs],
         "backends": [" ".join(names) for names in backends.values],
         "sources_ns": [known.get(row, 0) for row in range(len(rows))],
@@ -107,15 +113,18 @@ def layer_times(trace: ReadTrace, analysis: Analysis) -> dict[str, Any]:
     document = trace_json(analysis)
     functions = sorted(document["functions"], key=lambda function: -function["self_ns"])
     return {
-        "name": trace.name,
-        "trace": document["trace"],
+        "name": trace.title,
+        "trace": document["trace"] | {"name": trace.title},
         "buckets": _sums(document["runs"]),
         "runs": document["runs"][:MOST_RUNS],
         "run_count": len(document["runs"]),
         "driver_executions": document["driver_executions"],
         "functions": [function | {"name": short(function["name"])} for function in functions[:MOST_FUNCTIONS]],
         "function_count": len(functions),
-        "diagnostics": document["diagnostics"],
+        "diagnostics": [
+            diagnostic | {"location": diagnostic["location"].replace(trace.name, trace.title, 1)}
+            for diagnostic in document["diagnostics"]
+        ],
     }
 
 

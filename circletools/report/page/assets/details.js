@@ -6,10 +6,10 @@ function operatorLink(subgraph, operator) {
   return link(subgraphs[subgraph].label(operator), () => selectOperator(subgraph, operator, 'link'));
 }
 
-function sourceLink(row) {
+function sourceLink(row, short = false) {
   const { source_ids: ids, source_names: names } = doc.origins;
-  const title = doc.origins.from === 'tables' ? `${ids[row]} ${shown(names[row])}` : shown(names[row]);
-  return link(title, () => select({ kind: 'source', row }, 'link'));
+  const title = doc.origins.from === 'tables' ? `${ids[row]} ${names[row]}` : names[row];
+  return link(short ? front(title) : shown(title), () => select({ kind: 'source', row }, 'link'));
 }
 
 function deviceChip(device, text = deviceName(device)) {
@@ -49,7 +49,7 @@ const detailsOf = {
       make('h3', {}, 'Outputs'),
       slots(subgraph, subgraph.operators.outputs[operator], (tensor) => whereTo(subgraph, tensor)),
       make('h3', {}, doc.origins.from === 'tables' ? 'Origin' : 'Origin (own name: the model has no origins)'),
-      subgraph.sources(operator).length ? listed(subgraph.sources(operator), sourceLink) : make('p', { class: 'quiet' }, 'none'),
+      subgraph.sources(operator).length ? listed(subgraph.sources(operator), (row) => sourceLink(row)) : make('p', { class: 'quiet' }, 'none'),
     ];
   },
 

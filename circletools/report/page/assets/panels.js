@@ -12,7 +12,7 @@ function truncated(rows, total, what) {
 function overviewPanel() {
   const panel = make('div', { class: 'panel', id: 'overview-panel' });
   const fill = () => panel.replaceChildren(...notes(), make('div', { class: 'cards' },
-    figuresCard(), hotCard(), devicesCard(), findingsCard(), codesCard(), ...interfaceCards(), fileCard(), metadataCard()));
+    figuresCard(), devicesCard(), hotCard(), findingsCard(), codesCard(), ...interfaceCards(), fileCard(), metadataCard()));
   return { panel, fill };
 }
 
@@ -48,8 +48,8 @@ function hotCard() {
   if (!times) return null;
   const rows = subgraphs.flatMap((subgraph) => Array.from({ length: subgraph.count }, (_, operator) => [subgraph, operator]))
     .filter(([subgraph, operator]) => subgraph.time(operator)).sort((a, b) => b[0].time(b[1]) - a[0].time(a[1])).slice(0, HOT);
-  return card('Hot spots', table([['operator', ''], ['output', 'name'], ['time', 'number'], ['share', 'number'], ['', '']],
-    rows.map(([subgraph, operator]) => [operatorLink(subgraph.index, operator), tail(subgraph.output(operator), 48),
+  return card('Hot spots', table([['operator', 'tight'], ['output', 'long'], ['time', 'number'], ['share', 'number'], ['', 'tight']],
+    rows.map(([subgraph, operator]) => [operatorLink(subgraph.index, operator), front(subgraph.output(operator)),
       duration(subgraph.time(operator) / times.executions), percent(subgraph.time(operator), times.total_ns),
       bar(subgraph.time(operator), rows[0][0].time(rows[0][1]))]), 'Hot spots'));
 }
@@ -70,7 +70,9 @@ function devicesCard() {
       background: row[0] === null ? 'var(--none)' : devices[row[0]].color, title: deviceName(row[0]) })));
   const columns = [['device', ''], ['operators', 'number'], ['', 'number'], ['partitions', 'number']];
   if (times) columns.push(['time', 'number'], ['share', 'number']);
-  return card('Devices', strip(([, count]) => count), times ? strip(([, , time]) => time) : null, table(columns, rows.map(([device, count, time]) => [
+  const strips = [['operators', strip(([, count]) => count)], ...(times ? [['time', strip(([, , time]) => time)]] : [])]
+    .flatMap(([what, one]) => [make('span', { class: 'quiet' }, what), one]);
+  return card('Devices', make('div', { class: 'labelled' }, strips), table(columns, rows.map(([device, count, time]) => [
     deviceChip(device), count.toLocaleString('en'), percent(count, all), String(parts.get(device) ?? 0),
     ...(times ? [duration(time / times.executions), percent(time, times.total_ns)] : [])]), 'Devices'));
 }

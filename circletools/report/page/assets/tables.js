@@ -27,12 +27,12 @@ class OperatorTable {
     return [
       ['index', 'index', (row) => row.index, (row) => row.place],
       ['code', 'code', (row) => shown(row.code), (row) => row.code],
-      ['output', 'output', (row) => tail(row.output, 80), (row) => row.output],
+      ['output', 'output', (row) => front(row.output), (row) => row.output],
       ['device', 'device', (row) => (devices.length ? deviceChip(row.device) : ''), (row) => deviceName(row.device)],
       ['partition', 'partition', (row) => row.partition ?? '', (row) => row.partition ?? -1, 'number'],
       ['time', 'time', (row) => (times ? duration(row.time === null ? null : row.time / times.executions) : ''), (row) => row.time ?? -1, 'number'],
       ['share', 'share', (row) => (row.time === null ? '' : bar(row.time, this.most)), (row) => row.time ?? -1],
-      ['origin', 'origin', (row) => tail(row.origin, 80), (row) => row.origin],
+      ['origin', 'origin', (row) => front(row.origin), (row) => row.origin],
     ];
   }
 

@@ -41,8 +41,8 @@ function sourcesCard() {
   const times = operatorTimes();
   const rows = times.sources_ns.map((time, row) => [row, time]).filter(([, time]) => time).sort((a, b) => b[1] - a[1]);
   const some = rows.slice(0, 25);
-  return card(doc.origins.from === 'tables' ? 'By source' : 'By name', table([['source', 'name'], ['time', 'number'], ['share', 'number'], ['', '']],
-    some.map(([row, time]) => [sourceLink(row), duration(time / times.executions), percent(time, times.total_ns), bar(time, some[0][1])]), 'Time by source'),
+  return card(doc.origins.from === 'tables' ? 'By source' : 'By name', table([['source', 'long'], ['time', 'number'], ['share', 'number'], ['', 'tight']],
+    some.map(([row, time]) => [sourceLink(row, true), duration(time / times.executions), percent(time, times.total_ns), bar(time, some[0][1])]), 'Time by source'),
   truncated(some, rows.length, 'source'));
 }
 
@@ -62,15 +62,14 @@ const PHASES = {
   PE: 'execution', PIO: '· inputs, outputs', PTR: '· transformation', PCO: '· computation', PR: '· results', PT: 'termination',
 };
 
-/** Layers across, phases down; a cell has the self time, with the inclusive time below it. */
+/** Layers across, phases down; a cell has the self time and the inclusive time. */
 function matrix(buckets) {
   const at = new Map(buckets.map((bucket) => [`${bucket.layer} ${bucket.phase}`, bucket]));
   const layers = Object.keys(LAYERS).filter((layer) => buckets.some((bucket) => bucket.layer === layer));
   const phases = Object.keys(PHASES).filter((phase) => buckets.some((bucket) => bucket.phase === phase));
   const all = buckets.reduce((sum, { self_ns: own }) => sum + own, 0);
   const sum = (chosen) => buckets.filter(chosen).reduce((total, { self_ns: own }) => total + own, 0);
-  const cell = (bucket) => (bucket ? [make('div', {}, duration(bucket.self_ns)),
-    make('div', { class: 'quiet' }, duration(bucket.inclusive_ns)), bar(bucket.self_ns, all)] : '');
+  const cell = (bucket) => (bucket ? [duration(bucket.self_ns), make('span', { class: 'quiet' }, ` / ${duration(bucket.inclusive_ns)}`), bar(bucket.self_ns, all)] : '');
   const rows = phases.map((phase) => [`${PHASES[phase]}`, ...layers.map((layer) => make('div', {}, cell(at.get(`${layer} ${phase}`)))),
     duration(sum((bucket) => bucket.phase === phase))]);
   rows.push(['sum', ...layers.map((layer) => duration(sum((bucket) => bucket.layer === layer))), duration(all)]);
@@ -84,14 +83,15 @@ function layerCards(trace) {
     box.replaceChildren(matrix(run ? run.parts[0].buckets : trace.buckets));
   } }, make('option', { value: '' }, `all ${counted(trace.run_count, 'run')}`),
   trace.runs.map((run, at) => make('option', { value: at }, run.index < 0 ? 'outside runs' : `run ${run.index} ${shown(run.name)}`)));
-  const layers = card(`Layers and phases: ${shown(trace.name)}`, make('div', { class: 'tools' }, chooser,
-    make('span', { class: 'quiet' }, 'self time, inclusive time below it')), box);
+  const layers = card(`Layers and phases: ${shown(trace.name)}`, trace.run_count > 1 ? chooser : null,
+    make('p', { class: 'quiet' }, 'self time / inclusive time'), box);
   layers.classList.add('wide');
-  const functions = trace.functions.slice(0, 25);
-  return [layers, executionsCard(trace),
-    card('Functions', table([['layer', 'tight'], ['phase', 'tight'], ['mark', 'name'], ['calls', 'number'], ['self', 'number'], ['inclusive', 'number']],
-      functions.map((one) => [LAYERS[one.layer] ?? one.layer, PHASES[one.phase] ?? one.phase, shown(one.name), one.calls.toLocaleString('en'),
-        duration(one.self_ns), duration(one.inclusive_ns)]), 'Functions'), truncated(functions, trace.function_count, 'function')),
+  const some = trace.functions.slice(0, 25);
+  const functions = card('Functions', table([['layer', 'tight'], ['phase', 'tight'], ['mark', 'long'], ['calls', 'number'], ['self', 'number'], ['inclusive', 'number']],
+      some.map((one) => [LAYERS[one.layer] ?? one.layer, PHASES[one.phase] ?? one.phase, front(one.name), one.calls.toLocaleString('en'),
+        duration(one.self_ns), duration(one.inclusive_ns)]), 'Functions'), truncated(some, trace.function_count, 'function'));
+  functions.classList.add('wide');
+  return [layers, executionsCard(trace), functions,
     trace.diagnostics.length ? card('Diagnostics', table([['severity', 'tight'], ['code', 'tight'], ['place', 'name'], ['what', 'name']],
       trace.diagnostics.map((one) => [make('span', { class: one.severity }, one.severity), one.code, shown(one.location),
         `${shown(one.message)}${one.count > 1 ? ` (${one.count} times)` : ''}; ${one.hint}`]), 'Diagnostics')) : null];

@@ -56,13 +56,15 @@ function make(tag, attributes = {}, ...children) {
     else if (name === 'background') element.style.background = value;
     else element.setAttribute(name, value === true ? '' : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ''));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ''));
   return element;
 }
 
 const byId = (id) => document.getElementById(id);
 const named = (name, tag = 'span') => make(tag, { class: 'name' }, shown(name));
 const link = (text, action) => make('button', { type: 'button', class: 'link', onclick: action }, text);
+/** A name on one line; what does not fit is left out at its front, since the end is what tells names apart. */
+const front = (name) => make('span', { class: 'front', title: tail(name, 300) }, make('bdi', {}, tail(name, 160)));
 const bar = (part, whole) => make('div', { class: 'bar' }, make('i', { width: whole > 0 ? (100 * part) / whole : 0 }));
 
 /** A table; columns are [title, 'number' | 'name' | ''], cells are text or elements. */
@@ -74,5 +76,5 @@ function table(columns, rows, caption) {
 }
 
 function card(title, ...contents) {
-  return make('section', { class: 'card' }, make('h2', {}, title), ...contents);
+  return make('section', { class: 'card' }, make('h2', {}, title), contents);
 }
