@@ -42,6 +42,7 @@ def report(
     The page loads nothing and can be opened from a disk or sent on. Exit status 1 when `check` has an error or a
     warning, or `trace-stats` an error; the page is written all the same. docs/report.md describes it.
     """
+    from circletools import __version__  # noqa: PLC0415
     from circletools.model.files import check_target, same_file, write  # noqa: PLC0415
     from circletools.report.page.document import page_document  # noqa: PLC0415
     from circletools.report.page.html import page_html  # noqa: PLC0415
@@ -59,12 +60,16 @@ def report(
     check_target(output)
     read = [read_trace(name, skip) for name in traces or ()]
     with reading(source) as model:
-        document = page_document(model, "standard input" if source == "-" else Path(source).name, read)
+        document = page_document(model, _title(source), read, version=__version__)
     write(output, [page_html(document)])
     troubles = _troubles(document)
     if troubles:
         tell(f"{', '.join(troubles)}: see the page")
         raise typer.Exit(1)
+
+
+def _title(source: str) -> str:
+    return "standard input" if source == "-" else Path(source).name
 
 
 def _troubles(document: dict[str, Any]) -> list[str]:

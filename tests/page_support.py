@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from circletools import __version__
 from circletools.model import open_model
 from circletools.report.page.document import page_document
 from circletools.report.page.html import page_html
@@ -54,7 +55,7 @@ def odd() -> bytes:
 def document_of(data: bytes, *traces: Path, name: str = "model.circle") -> dict[str, Any]:
     """Return the document of a page, as the page holds it."""
     with open_model(data) as model:
-        document = page_document(model, name, [read_trace(str(trace)) for trace in traces])
+        document = page_document(model, name, [read_trace(str(trace)) for trace in traces], version=__version__)
     loaded: dict[str, Any] = json.loads(json.dumps(document, allow_nan=False))
     return loaded
 
@@ -75,7 +76,7 @@ def onert_trace(folder: Path, codes: list[str], executions: int = 3) -> Path:
             events += [run | {"ph": "B", "ts": str(now)}, run | {"ph": "E", "ts": str(now + index + 1)}]
             now += index + 1
         events.append(graph | {"name": "Graph", "ph": "E", "ts": str(now)})
-    path = folder / "trace.chrome.json"
+    path = folder / f"trace_{executions}.chrome.json"
     path.write_text(json.dumps({"traceEvents": [*events, {}]}), encoding="utf-8")
     return path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {
         "full": page_of(full(), onert_trace(folder, codes_of(full())), BENCHMARK),
         "odd": page_of(odd(), name=ODD_NAMES[0]),
+        "two": page_of(full(), *(onert_trace(folder, codes_of(full()), runs) for runs in (1, 2))),
         "loop": page_of(bytes_of("tflite/while_nested")),
         "empty": page_of(bytes_of("circle/only_input")),
     }
@@ -90,7 +92,9 @@ def test_nothing_goes_wrong_and_nothing_is_loaded(browser: Browser, pages: dict[
     for one in TABS:
         if one != "time" or name == "full":
             tab(browser, one)
-            assert browser.text(f"#panel-{one}").strip()
+            text = browser.text(f"#panel-{one}")
+            assert text.strip()
+            assert not re.search(r"\d\.\d{4}|NaN|undefined|\[object|null", text)
     assert browser.complaints() == []
     assert browser.requests() == [pages[name].as_uri()]
 
@@ -226,6 +230,17 @@ def test_the_details_lead_to_producers_readers_partitions_and_sources(shown: Bro
     shown.evaluate("[...document.querySelectorAll('#details ul button')].pop().click()")
     shown.evaluate("[...document.querySelectorAll('#details ul button')].pop().click()")
     assert details(shown).startswith("Source")
+
+
+def test_a_trace_can_be_chosen(browser: Browser, pages: dict[str, Path]) -> None:
+    browser.open(pages["two"])
+    assert browser.text("#trace") == "trace_1.chrome.json\ntrace_2.chrome.json"
+    tab(browser, "time")
+    for choice, executions in ((1, "2"), (0, "1")):
+        browser.evaluate(f"(() => {{ const c = document.getElementById('trace'); c.value = {choice};"
+                         " c.dispatchEvent(new Event('change')); })()")  # fmt: skip
+        assert f"executions\n{executions}\n" in browser.text("#panel-time")
+    assert browser.complaints() == []
 
 
 def test_partitions_fold(shown: Browser) -> None:

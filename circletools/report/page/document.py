@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from circletools import __version__
 from circletools.affinity.exports.palette import device_colors
 from circletools.affinity.store import Affinity, read_affinity
 from circletools.affinity.store import check_freshness as check_affinity
@@ -30,8 +29,8 @@ from circletools.report.page.timing import ReadTrace, layer_times, operator_time
 MOST_CUTS = 1000
 
 
-def page_document(model: Model, name: str, traces: Sequence[ReadTrace] = ()) -> dict[str, Any]:
-    """Return the document of a model that is called `name`.
+def page_document(model: Model, name: str, traces: Sequence[ReadTrace] = (), *, version: str = "") -> dict[str, Any]:
+    """Return the document of a model that is called `name`; `version` is that of circletools, for who looks at it.
 
     Broken indices and tables are findings, and what they name is left out. Raises ModelFormatError when the
     structure is broken, InvalidInputError for a trace that is not of this model.
@@ -62,7 +61,7 @@ def page_document(model: Model, name: str, traces: Sequence[ReadTrace] = ()) -> 
     rows_of_sets = [sorted(places[source] for source in members) for members in sets.values]
     return {
         "schema_version": SCHEMA_VERSION,
-        "circletools": __version__,
+        "circletools": version,
         "name": name,
         "model": shortened(inspect_model(model)),
         "findings": [shortened(asdict(finding)) for finding in findings],

@@ -119,8 +119,9 @@ def edges_of(model: Model, subgraph: int) -> Edges:
     producer[made[known]] = makers[known]
     source = producer[np.minimum(read, tensors)]
     fed = (source >= 0) & (source != readers)
-    rows = np.unique(np.stack([source[fed], readers[fed], read[fed]]), axis=1)
-    return Edges(rows[0], rows[1], rows[2])
+    reads = np.unique(readers[fed] * (tensors + 1) + read[fed])  # an operator may read a tensor twice
+    target, tensor = reads // (tensors + 1), reads % (tensors + 1)
+    return Edges(producer[tensor], target, tensor)
 
 
 def picture(

@@ -106,16 +106,15 @@ def _ranks(count: int, edges: Edges) -> Numbers:
 
 def _from_zero(groups: Numbers, level: Numbers) -> Numbers:
     """Number the levels that each group has from 0 on, without gaps."""
-    _, at = np.unique(np.stack([groups, level]), axis=1, return_inverse=True)
-    distinct = np.unique(np.stack([groups, level]), axis=1)
-    starts = np.searchsorted(distinct[0], groups) if distinct.size else np.zeros(0, np.int64)
-    return np.asarray(at.reshape(-1) - starts, np.int64)
+    key = groups * (len(level) + 1) + level
+    distinct = np.unique(key)
+    return np.searchsorted(distinct, key) - np.searchsorted(distinct, groups * (len(level) + 1))
 
 
 def _columns(groups: Numbers, level: Numbers, edges: Edges) -> Numbers:
     """Return the column of each operator, in halves of a place."""
     count = len(level)
-    rows = np.unique(np.stack([groups, level]), axis=1, return_inverse=True)[1].reshape(-1)
+    rows = np.unique(groups * (count + 1) + level, return_inverse=True)[1].reshape(-1)
     sizes = np.bincount(rows, minlength=1)
     starts = np.cumsum(sizes) - sizes
     column = np.zeros(count)

@@ -50,7 +50,7 @@ class GraphPainter {
     this.stripe = [];
     for (let operator = 0; operator < subgraph.count; operator++) {
       const color = strong(operator);
-      const part = color === null ? Math.round(20 * Math.sqrt((subgraph.time(operator) ?? 0) / (most || 1))) / 20 : this.theme.page < '#8' ? 0.3 : 0.42;
+      const part = color === null ? Math.round(20 * Math.sqrt((subgraph.time(operator) ?? 0) / (most || 1))) / 20 : document.documentElement.dataset.theme === 'dark' ? 0.3 : 0.42;
       const key = `${color}${part}`;
       if (!known.has(key)) known.set(key, mixed(color ?? heat, surface, part));
       this.fill.push(known.get(key));
@@ -266,7 +266,7 @@ class GraphPainter {
       pen.fillStyle = theme.quiet;
       if (time !== null) pen.fillText(duration(time / operatorTimes().executions), x + BOX.width - 8, y + 33);
       pen.textAlign = 'left';
-      const room = time === null ? 29 : 19;
+      const room = time === null ? 27 : 17;
       if (!this.names.has(`${subgraph.index}/${operator}/${room}`)) {
         this.names.set(`${subgraph.index}/${operator}/${room}`, tail(subgraph.output(operator), room));
       }

@@ -118,7 +118,7 @@ function fileCard() {
     ['subgraphs', String(subgraphs.length)],
     ...model.signatures.slice(0, MOST_ROWS).map(({ key, subgraph, inputs, outputs }) => ['signature',
       `${shown(key)} (subgraph ${subgraph}): ${inputs.map(({ name }) => shown(name)).join(', ')} → ${outputs.map(({ name }) => shown(name)).join(', ')}`]),
-    ['report', `circletools ${doc.circletools}`],
+    ['report', doc.circletools && `circletools ${doc.circletools}`],
   ];
   return card('File', make('dl', {}, facts.filter(([, what]) => what).flatMap(([term, what]) => [make('dt', {}, term), make('dd', {}, what)])));
 }

@@ -28,7 +28,7 @@ function duration(ns) {
   for (const [unit, size] of [['s', 1e9], ['ms', 1e6], ['µs', 1e3]]) {
     if (ns >= size) return `${(ns / size).toFixed(ns >= 100 * size ? 0 : ns >= 10 * size ? 1 : 2)} ${unit}`;
   }
-  return `${ns} ns`;
+  return `${Number(ns.toFixed(ns < 10 ? 1 : 0))} ns`;
 }
 
 function bytes(count) {
