@@ -23,7 +23,7 @@ from circletools.report.page.graph import picture
 from tests.browser import Browser, chromium
 
 SIZES = (1000, 5000, 100_000)
-FIRST_PAINT_MS = 2000
+SHOWN_MS = 2000
 LAYOUT_MS = 1000
 AIMED_AT = 5000
 _DEVICES = ("--devices", "npu,cpu", "--set", "op:MUL=cpu", "--default", "npu")
@@ -46,6 +46,7 @@ class Row:
     command_s: float
     private_mb: float
     first_paint_ms: float
+    shown_ms: float
     graph_ms: float
     all_ms: float
     search_ms: float
@@ -53,7 +54,7 @@ class Row:
     @property
     def met(self) -> bool:
         """Whether the targets are met, which are for one size."""
-        return self.operators != AIMED_AT or (self.first_paint_ms <= FIRST_PAINT_MS and self.layout_ms <= LAYOUT_MS)
+        return self.operators != AIMED_AT or (self.shown_ms <= SHOWN_MS and self.layout_ms <= LAYOUT_MS)
 
 
 def measure(operators: int, rounds: int, browser: Browser, folder: Path) -> Row:
@@ -65,7 +66,7 @@ def measure(operators: int, rounds: int, browser: Browser, folder: Path) -> Row:
     if made.failure:
         raise SystemExit(made.failure)
     never = float("inf")
-    row = Row(operators, 0, never, never, 0, never, never, never, never)
+    row = Row(operators, 0, never, never, 0, never, never, never, never, never)
     for _ in range(rounds):
         before = _cpu_seconds()
         done = run([tool, "report", str(model), "-o", str(page)], _TIMEOUT)
@@ -100,6 +101,8 @@ def _look(browser: Browser, page: Path, row: Row) -> None:
     painted = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
     browser.wait(f"({painted}) > 0")
     row.first_paint_ms = min(row.first_paint_ms, float(browser.evaluate(painted)))
+    loaded = "performance.getEntriesByType('navigation')[0].loadEventEnd"
+    row.shown_ms = min(row.shown_ms, float(browser.evaluate(loaded)))
     row.graph_ms = min(row.graph_ms, _drawn(browser, "document.getElementById('tab-graph').click()"))
     row.all_ms = min(row.all_ms, _drawn(browser, _SHOW_ALL))
     _drawn(browser, _FIND)  # the first time makes the list that is searched
@@ -124,10 +127,10 @@ def main() -> None:
     if program is None:
         raise SystemExit("no Chromium on the path, nor named by CHROMIUM")
     print(
-        "| operators | MB | layout ms | command CPU s | private MB | first paint ms | graph ms | all of it ms "
-        "| search ms | met? |"
+        "| operators | MB | layout ms | command CPU s | private MB | first paint ms | shown ms | graph ms "
+        "| all of it ms | search ms | met? |"
     )
-    print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|")
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|")
     rows = []
     with tempfile.TemporaryDirectory() as folder, Browser(program) as browser:
         for operators in SIZES:
@@ -136,8 +139,8 @@ def main() -> None:
             met = ("yes" if row.met else "NO") if operators == AIMED_AT else ""
             print(
                 f"| {operators:,} | {row.megabytes:.1f} | {row.layout_ms:.0f} | {row.command_s:.2f} | "
-                f"{row.private_mb:.0f} | {row.first_paint_ms:.0f} | {row.graph_ms:.0f} | {row.all_ms:.0f} | "
-                f"{row.search_ms:.0f} | {met} |",
+                f"{row.private_mb:.0f} | {row.first_paint_ms:.0f} | {row.shown_ms:.0f} | {row.graph_ms:.0f} | "
+                f"{row.all_ms:.0f} | {row.search_ms:.0f} | {met} |",
                 flush=True,
             )
     if args.json:

@@ -25,7 +25,8 @@ from circletools.report.page.html import SCRIPTS
 from circletools.report.page.layout import STRAIGHT, Edges, Layout, lay_out
 from circletools.report.page.modules import ROOT as TOP
 from circletools.report.page.modules import module_tree, operators_below, parts_of, time_below
-from tests.exports_support import codes_of
+from tests.affinity_support import affinity, annotated
+from tests.exports_support import codes_of, named
 from tests.origin_support import embedded
 from tests.page_support import BENCHMARK, ODD_NAMES, Page, document_of, full, odd, onert_trace, page_of
 from tests.support import ROOT, TESTDATA, bytes_of, path_of, put_u32, unpacked, within
@@ -185,6 +186,18 @@ def test_a_malformed_table_is_a_finding_and_no_more(entry: str) -> None:
     assert any(finding["code"].startswith("MALFORMED") for finding in document["findings"])
     states = document["origins"]["state"], document["affinity"]["state"]
     assert ("malformed" in states) == (entry != "CIRCLETOOLS_stamp" or states[0] == "malformed")
+
+
+def test_operators_without_a_device() -> None:
+    """A device for every second operator of four, and partitions for those: 0, none, 1, none."""
+    data = annotated(named("a", "b", "c", "d"), affinity(["npu"], ([0, None, 0, None], [0, None, 1, None])))
+    (graph,) = document_of(data)["subgraphs"]
+    assert graph["operators"]["device"] == [0, None, 0, None]
+    assert [(part["partition"], part["device"], part["operators"]) for part in graph["layout"]["groups"]] == [
+        (0, 0, 1), (1, 0, 1), (None, None, 2),
+    ]  # fmt: skip
+    cuts = [(cut["producer"], cut["consumers"]) for cut in graph["transfers"]["cuts"]]
+    assert cuts == [(0, [None]), (None, [1]), (1, [None])]
 
 
 @settings(max_examples=60)
@@ -394,6 +407,7 @@ def test_the_assets_are_of_a_size_to_read(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 400
     assert "</script" not in text or path.suffix == ".html"
+    assert max(map(len, text.splitlines())) <= 118
     assert not re.search(r"[^\S\n]$", text, re.M)
 
 

@@ -22,7 +22,7 @@ from circletools.report import SCHEMA_VERSION
 from circletools.report.attribution import own_names
 from circletools.report.check import check
 from circletools.report.inspection import inspect_model
-from circletools.report.page.graph import Columns, Interned, layout_json, picture, short
+from circletools.report.page.graph import Columns, Interned, layout_json, or_none, picture, short
 from circletools.report.page.modules import module_tree, operators_below
 from circletools.report.page.timing import ReadTrace, layer_times, operator_times
 
@@ -149,7 +149,7 @@ def _fitting(affinity: Affinity | None, subgraph: int, count: int) -> SubgraphAf
 def _device_column(affinity: SubgraphAffinity | None) -> list[int | None] | None:
     if affinity is None:
         return None
-    return [None if device == NONE else device for device in affinity.devices.tolist()]
+    return [or_none(device) for device in affinity.devices.tolist()]
 
 
 def _transfers_json(model: Model, subgraph: int, affinity: SubgraphAffinity) -> dict[str, Any] | None:
@@ -166,8 +166,8 @@ def _transfers_json(model: Model, subgraph: int, affinity: SubgraphAffinity) -> 
         "cuts": [
             {
                 "tensor": cut.tensor,
-                "producer": cut.producer,
-                "consumers": cut.consumers[:MOST_CUTS],
+                "producer": or_none(cut.producer),
+                "consumers": [or_none(part) for part in cut.consumers[:MOST_CUTS]],
                 "copies": cut.devices,
                 "size_bytes": cut.size_bytes,
             }

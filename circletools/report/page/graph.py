@@ -139,13 +139,14 @@ def picture(
     first = np.unique(groups, return_index=True)[1]
     devices = np.full(count, NONE, np.uint32) if affinity is None else affinity.devices
     parts = [
-        {"partition": _or_none(number), "device": _or_none(device), "operators": size}
+        {"partition": or_none(number), "device": or_none(device), "operators": size}
         for number, device, size in zip(numbers.tolist(), devices[first].tolist(), sizes.tolist(), strict=True)
     ]
     return lay_out(groups, edges, fed), edges, parts
 
 
-def _or_none(number: int) -> int | None:
+def or_none(number: int) -> int | None:
+    """Return the number of a device or a partition, None for none."""
     return None if number == NONE else number
 
 

@@ -15,7 +15,20 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-SCRIPTS = ("values", "model", "graph", "paint", "view", "details", "tables", "panels", "timing", "search", "main")
+SCRIPTS = (
+    "values",
+    "model",
+    "graph",
+    "paint",
+    "view",
+    "details",
+    "tables",
+    "panels",
+    "tree",
+    "timing",
+    "search",
+    "main",
+)
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 

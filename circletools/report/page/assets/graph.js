@@ -54,21 +54,17 @@ class Picture {
         this.frames[number] = { x, y, ...sizes[number], row: groups[number].row };
         x += sizes[number].width + GAP;
       }
-      y += Math.max(...row.map((number) => sizes[number].height)) + GAP;
+      y += row.reduce((most, number) => Math.max(most, sizes[number].height), 0) + GAP;
     }
     for (let operator = 0; operator < group.length; operator++) {
       const [frame, extent] = [this.frames[group[operator]], this.extents[group[operator]]];
       this.x[operator] = frame.x + PAD.x + ((column[operator] - extent.left) / 2) * PITCH.x;
       this.y[operator] = frame.y + PAD.top + level[operator] * PITCH.y;
     }
-    this.left = Math.min(0, ...this.#bounds((frame) => frame.x, Math.min)) - LANE * (this.crossLanes + 2);
-    this.right = Math.max(0, ...this.#bounds((frame) => frame.x + frame.width, Math.max));
+    this.left = this.frames.reduce((least, frame) => Math.min(least, frame.x), 0) - LANE * (this.crossLanes + 2);
+    this.right = this.frames.reduce((most, frame) => Math.max(most, frame.x + frame.width), 0);
     this.height = Math.max(y - GAP, BOX.height);
     this.#route();
-  }
-
-  #bounds(of, best) {
-    return this.frames.length ? [this.frames.map(of).reduce((a, b) => best(a, b))] : [];
   }
 
   #size(extent, folded) {
@@ -99,8 +95,10 @@ class Picture {
       const frame = this.frames[from];
       const inner = frame.x + frame.width - (this.extents[from].lanes - lane) * LANE - PAD.x / 2;
       this.routes.push({
-        edge, source, target,
-        cut: from !== to && (groups[from].partition !== groups[to].partition),
+        edge,
+        source,
+        target,
+        cut: from !== to && groups[from].partition !== groups[to].partition,
         x1: this.folded[from] ? frame.x + frame.width / 2 : this.x[source] + BOX.width / 2,
         y1: this.folded[from] ? frame.y + frame.height : this.y[source] + BOX.height,
         x2: this.folded[to] ? this.frames[to].x + this.frames[to].width / 2 : this.x[target] + BOX.width / 2,
@@ -143,7 +141,8 @@ class Picture {
     const { subgraph } = this;
     if (key === 'ArrowDown' || key === 'ArrowUp') {
       const around = key === 'ArrowDown' ? subgraph.fed(operator) : subgraph.feeders(operator);
-      const distance = (other) => Math.abs(this.x[other] - this.x[operator]) + Math.abs(this.y[other] - this.y[operator]);
+      const distance = (other) =>
+        Math.abs(this.x[other] - this.x[operator]) + Math.abs(this.y[other] - this.y[operator]);
       return around.length ? around.reduce((a, b) => (distance(b) < distance(a) ? b : a)) : null;
     }
     const sign = key === 'ArrowRight' ? 1 : -1;

@@ -35,7 +35,7 @@ class Subgraph {
   /** The name of the first output. */
   output(operator) {
     const tensor = this.operators.outputs[operator][0];
-    return tensor === undefined ? '' : this.tensors.name[tensor] ?? '';
+    return tensor === undefined ? '' : (this.tensors.name[tensor] ?? '');
   }
 
   device(operator) {
@@ -100,7 +100,8 @@ function placeOf(location) {
   if (!match || !subgraphs[match[1]]) return null;
   const subgraph = subgraphs[match[1]];
   const number = Number(match[3]);
-  if (match[2] === 'operators') return number < subgraph.count ? { subgraph: subgraph.index, operator: number } : null;
+  if (match[2] === 'operators')
+    return number < subgraph.count ? { subgraph: subgraph.index, operator: number } : null;
   if (!match[2]) return { subgraph: subgraph.index };
   const tensor = match[2] === 'tensors' ? number : subgraph.facts[match[2]][number]?.tensor;
   return tensor in subgraph.tensors.name ? { subgraph: subgraph.index, tensor } : null;

@@ -29,12 +29,17 @@ class GraphPainter {
   /** Work out the colour of every operator, in the theme's shades. */
   recolor() {
     const style = getComputedStyle(document.documentElement);
-    this.theme = Object.fromEntries(['page', 'surface', 'line', 'text', 'quiet', 'accent', 'edge', 'cut', 'heat', 'none', 'error', 'warning']
-      .map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+    this.theme = Object.fromEntries(
+      ['page', 'surface', 'line', 'text', 'quiet', 'accent', 'edge', 'cut', 'heat', 'none', 'error', 'warning'].map(
+        (name) => [name, style.getPropertyValue(`--${name}`).trim()],
+      ),
+    );
     const { surface, heat, none } = this.theme;
     const { subgraph } = this.picture;
-    const order = sums((one, operator) => one.code(operator)).map(([code]) => code);
     const palette = ['#9ecae9', '#ffbf79', '#88d27a', '#f2cf5b', '#ff9d98', '#d6a5c9', '#83bcb6', '#d8b5a5'];
+    const order = sums((one, operator) => one.code(operator))
+      .slice(0, palette.length)
+      .map(([code]) => code);
     let most = 0;
     for (let operator = 0; operator < subgraph.count; operator++) most = Math.max(most, subgraph.time(operator) ?? 0);
     const strong = (operator) => {
@@ -50,7 +55,12 @@ class GraphPainter {
     this.stripe = [];
     for (let operator = 0; operator < subgraph.count; operator++) {
       const color = strong(operator);
-      const part = color === null ? Math.round(20 * Math.sqrt((subgraph.time(operator) ?? 0) / (most || 1))) / 20 : document.documentElement.dataset.theme === 'dark' ? 0.3 : 0.42;
+      const part =
+        color === null
+          ? Math.round(20 * Math.sqrt((subgraph.time(operator) ?? 0) / (most || 1))) / 20
+          : document.documentElement.dataset.theme === 'dark'
+            ? 0.3
+            : 0.42;
       const key = `${color}${part}`;
       if (!known.has(key)) known.set(key, mixed(color ?? heat, surface, part));
       this.fill.push(known.get(key));
@@ -62,15 +72,19 @@ class GraphPainter {
 
   #explain(order, palette) {
     const entry = (color, text) => make('span', {}, make('i', { class: 'swatch', background: color }), text);
-    const entries = this.colorBy === 'device' ? devices.map(({ name, color }) => entry(color, tail(name, 30)))
-      : this.colorBy === 'code' ? order.slice(0, palette.length).map((code, at) => entry(palette[at], tail(code, 30)))
-        : [entry(mixed(this.theme.heat, this.theme.surface, 0.2), 'fast'), entry(this.theme.heat, 'slow')];
+    const entries =
+      this.colorBy === 'device'
+        ? devices.map(({ name, color }) => entry(color, tail(name, 30)))
+        : this.colorBy === 'code'
+          ? order.map((code, at) => entry(palette[at], tail(code, 30)))
+          : [entry(mixed(this.theme.heat, this.theme.surface, 0.2), 'fast'), entry(this.theme.heat, 'slow')];
     if (this.picture.framed) entries.push(entry(this.theme.cut, 'cut'));
     this.legend.replaceChildren(...entries);
   }
 
   highlight(places) {
-    this.highlighted = places && new Set(places.filter(([subgraph]) => subgraph === state.subgraph).map(([, operator]) => operator));
+    this.highlighted =
+      places && new Set(places.filter(([subgraph]) => subgraph === state.subgraph).map(([, operator]) => operator));
   }
 
   // --- drawing ---
@@ -96,8 +110,10 @@ class GraphPainter {
     const zoom = this.scale * ratio;
     pen.setTransform(zoom, 0, 0, zoom, -this.origin.x * zoom, -this.origin.y * zoom);
     this.sight = {
-      left: this.origin.x, top: this.origin.y,
-      right: this.origin.x + canvas.clientWidth / this.scale, bottom: this.origin.y + canvas.clientHeight / this.scale,
+      left: this.origin.x,
+      top: this.origin.y,
+      right: this.origin.x + canvas.clientWidth / this.scale,
+      bottom: this.origin.y + canvas.clientHeight / this.scale,
     };
     if (this.picture.framed) this.#frames(pen);
     this.#edges(pen);
@@ -135,8 +151,10 @@ class GraphPainter {
     picture.frames.forEach((frame, number) => {
       if (!this.#seen(frame.x, frame.y, frame.width, frame.height)) return;
       const { device, partition, operators } = picture.subgraph.layout.groups[number];
-      const title = `${picture.folded[number] ? '▸' : '▾'} ${partition === null ? 'no partition' : `partition ${partition}`}`
-        + ` · ${tail(deviceName(device), 30)} · ${counted(operators, 'operator')}`;
+      const name = partition === null ? 'no partition' : `partition ${partition}`;
+      const title =
+        `${picture.folded[number] ? '▸' : '▾'} ${name}` +
+        ` · ${tail(deviceName(device), 30)} · ${counted(operators, 'operator')}`;
       const y = frame.y + (picture.folded[number] ? 28 : 18);
       pen.fillStyle = this.#shade(device, picture.folded[number]);
       pen.fillRect(frame.x + 8, y - 12, Math.min(pen.measureText(title).width + 4, frame.width - 16), 16);
@@ -151,7 +169,12 @@ class GraphPainter {
 
   #isSelected(kind, number) {
     const { selection } = state;
-    return selection !== null && selection.kind === kind && selection.subgraph === state.subgraph && selection[kind] === number;
+    return (
+      selection !== null &&
+      selection.kind === kind &&
+      selection.subgraph === state.subgraph &&
+      selection[kind] === number
+    );
   }
 
   #trace(pen, route) {
@@ -177,18 +200,24 @@ class GraphPainter {
   #edges(pen) {
     const { theme, sight } = this;
     const { selection } = state;
-    const chosen = selection && selection.kind === 'operator' && selection.subgraph === state.subgraph ? selection.operator : null;
+    const chosen =
+      selection && selection.kind === 'operator' && selection.subgraph === state.subgraph ? selection.operator : null;
     const kinds = { plain: [], cut: [], chosen: [] };
     for (const route of this.picture.routes) {
       const [low, high] = route.y1 < route.y2 ? [route.y1, route.y2] : [route.y2, route.y1];
       if (high < sight.top || low > sight.bottom) continue;
       const lane = route.lane ?? route.x1;
-      if (Math.max(route.x1, route.x2, lane) < sight.left || Math.min(route.x1, route.x2, lane) > sight.right) continue;
+      if (Math.max(route.x1, route.x2, lane) < sight.left || Math.min(route.x1, route.x2, lane) > sight.right)
+        continue;
       const of = chosen !== null && (route.source === chosen || route.target === chosen);
       kinds[of ? 'chosen' : route.cut ? 'cut' : 'plain'].push(route);
     }
     const thin = Math.max(1.1, 0.7 / this.scale);
-    for (const [kind, color, thickness] of [['plain', theme.edge, thin], ['cut', theme.cut, thin * 1.3], ['chosen', theme.accent, thin * 2]]) {
+    for (const [kind, color, thickness] of [
+      ['plain', theme.edge, thin],
+      ['cut', theme.cut, thin * 1.3],
+      ['chosen', theme.accent, thin * 2],
+    ]) {
       if (this.scale < 0.02 && kind === 'plain') continue;
       pen.strokeStyle = color;
       pen.lineWidth = thickness;
@@ -214,7 +243,8 @@ class GraphPainter {
   #operators(pen) {
     const { picture } = this;
     for (let operator = 0; operator < picture.subgraph.count; operator++) {
-      if (!picture.visible(operator) || !this.#seen(picture.x[operator], picture.y[operator], BOX.width, BOX.height)) continue;
+      if (!picture.visible(operator) || !this.#seen(picture.x[operator], picture.y[operator], BOX.width, BOX.height))
+        continue;
       pen.globalAlpha = this.highlighted && !this.highlighted.has(operator) ? 0.3 : 1;
       this.#operator(pen, operator);
     }
@@ -247,7 +277,10 @@ class GraphPainter {
   }
 
   #words(pen, operator, x, y) {
-    const { theme, picture: { subgraph } } = this;
+    const {
+      theme,
+      picture: { subgraph },
+    } = this;
     const trouble = findingsOf.get(`${subgraph.index}/${operator}`);
     pen.fillStyle = theme.text;
     pen.font = '600 12px system-ui, sans-serif';
@@ -257,8 +290,11 @@ class GraphPainter {
     pen.textAlign = 'right';
     pen.fillText(String(operator), x + BOX.width - (trouble ? 22 : 8), y + 17);
     if (trouble) {
-      pen.fillStyle = trouble.some(({ severity }) => severity === 'error') ? theme.error
-        : trouble.some(({ severity }) => severity === 'warning') ? theme.warning : theme.quiet;
+      pen.fillStyle = trouble.some(({ severity }) => severity === 'error')
+        ? theme.error
+        : trouble.some(({ severity }) => severity === 'warning')
+          ? theme.warning
+          : theme.quiet;
       pen.fillText('●', x + BOX.width - 7, y + 17);
     }
     if (this.scale >= 0.45) {
@@ -270,7 +306,12 @@ class GraphPainter {
       if (!this.names.has(`${subgraph.index}/${operator}/${room}`)) {
         this.names.set(`${subgraph.index}/${operator}/${room}`, tail(subgraph.output(operator), room));
       }
-      pen.fillText(this.names.get(`${subgraph.index}/${operator}/${room}`), x + 11, y + 33, time === null ? BOX.width - 20 : BOX.width - 76);
+      pen.fillText(
+        this.names.get(`${subgraph.index}/${operator}/${room}`),
+        x + 11,
+        y + 33,
+        time === null ? BOX.width - 20 : BOX.width - 76,
+      );
     }
     pen.textAlign = 'left';
   }

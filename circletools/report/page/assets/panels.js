@@ -1,18 +1,34 @@
-// --- panels: overview, origins, time, findings ---------------------------------------------------------------
+// --- panels: overview and findings ----------------------------------------------------------------------------
 
 const MOST_ROWS = 200;
 const HOT = 12;
 
 function truncated(rows, total, what) {
-  return total > rows.length ? make('p', { class: 'quiet' }, `the first ${rows.length} of ${counted(total, what)}`) : null;
+  return total > rows.length
+    ? make('p', { class: 'quiet' }, `the first ${rows.length} of ${counted(total, what)}`)
+    : null;
 }
 
 // --- overview ---
 
 function overviewPanel() {
   const panel = make('div', { class: 'panel', id: 'overview-panel' });
-  const fill = () => panel.replaceChildren(...notes(), make('div', { class: 'cards' },
-    figuresCard(), devicesCard(), hotCard(), findingsCard(), codesCard(), ...interfaceCards(), fileCard(), metadataCard()));
+  const fill = () =>
+    panel.replaceChildren(
+      ...notes(),
+      make(
+        'div',
+        { class: 'cards' },
+        figuresCard(),
+        devicesCard(),
+        hotCard(),
+        findingsCard(),
+        codesCard(),
+        ...interfaceCards(),
+        fileCard(),
+        metadataCard(),
+      ),
+    );
   return { panel, fill };
 }
 
@@ -20,8 +36,12 @@ function notes() {
   const note = (...text) => make('p', { class: 'note' }, ...text);
   const { affinity, origins } = doc;
   return [
-    affinity && ['stale', 'malformed'].includes(affinity.state) ? note(`The affinity is ${affinity.state}: ${shown(affinity.reason)}`) : null,
-    ['stale', 'malformed'].includes(origins.state) ? note(`The origins are ${origins.state}: ${shown(origins.reason)}`) : null,
+    affinity && ['stale', 'malformed'].includes(affinity.state)
+      ? note(`The affinity is ${affinity.state}: ${shown(affinity.reason)}`)
+      : null,
+    ['stale', 'malformed'].includes(origins.state)
+      ? note(`The origins are ${origins.state}: ${shown(origins.reason)}`)
+      : null,
   ].filter(Boolean);
 }
 
@@ -32,13 +52,26 @@ function figuresCard() {
   const add = (name) => known.reduce((sum, { transfers }) => sum + transfers[name], 0);
   const found = (severity) => doc.findings.filter((finding) => finding.severity === severity).length;
   const operators = subgraphs.reduce((sum, { count }) => sum + count, 0);
-  const section = card('Summary', make('div', { class: 'figures' },
-    figure(operators.toLocaleString('en'), operators === 1 ? 'operator' : 'operators'),
-    times ? figure(duration(times.total_ns / times.executions), `each of ${counted(times.executions, 'execution')} (${times.runtime})`) : null,
-    known.length ? figure(add('launches').toLocaleString('en'), 'partitions to launch') : null,
-    known.length ? figure(add('cut_count').toLocaleString('en'), 'tensors cut') : null,
-    known.length ? figure(bytes(add('copied_bytes')), `in ${counted(add('copies'), 'copy').replace('copys', 'copies')} between devices`) : null,
-    figure(`${found('error')} / ${found('warning')}`, 'errors / warnings')));
+  const section = card(
+    'Summary',
+    make(
+      'div',
+      { class: 'figures' },
+      figure(operators.toLocaleString('en'), operators === 1 ? 'operator' : 'operators'),
+      times
+        ? figure(
+            duration(times.total_ns / times.executions),
+            `each of ${counted(times.executions, 'execution')} (${times.runtime})`,
+          )
+        : null,
+      known.length ? figure(add('launches').toLocaleString('en'), 'partitions to launch') : null,
+      known.length ? figure(add('cut_count').toLocaleString('en'), 'tensors cut') : null,
+      known.length
+        ? figure(bytes(add('copied_bytes')), `in ${counted(add('copies'), 'copy', 'copies')} between devices`)
+        : null,
+      figure(`${found('error')} / ${found('warning')}`, 'errors / warnings'),
+    ),
+  );
   section.classList.add('wide');
   return section;
 }
@@ -46,12 +79,31 @@ function figuresCard() {
 function hotCard() {
   const times = operatorTimes();
   if (!times) return null;
-  const rows = subgraphs.flatMap((subgraph) => Array.from({ length: subgraph.count }, (_, operator) => [subgraph, operator]))
-    .filter(([subgraph, operator]) => subgraph.time(operator)).sort((a, b) => b[0].time(b[1]) - a[0].time(a[1])).slice(0, HOT);
-  return card('Hot spots', table([['operator', 'tight'], ['output', 'long'], ['time', 'number'], ['share', 'number'], ['', 'tight']],
-    rows.map(([subgraph, operator]) => [operatorLink(subgraph.index, operator), front(subgraph.output(operator)),
-      duration(subgraph.time(operator) / times.executions), percent(subgraph.time(operator), times.total_ns),
-      bar(subgraph.time(operator), rows[0][0].time(rows[0][1]))]), 'Hot spots'));
+  const rows = subgraphs
+    .flatMap((subgraph) => Array.from({ length: subgraph.count }, (_, operator) => [subgraph, operator]))
+    .filter(([subgraph, operator]) => subgraph.time(operator))
+    .sort((a, b) => b[0].time(b[1]) - a[0].time(a[1]))
+    .slice(0, HOT);
+  return card(
+    'Hot spots',
+    table(
+      [
+        ['operator', 'tight'],
+        ['output', 'long'],
+        ['time', 'number'],
+        ['share', 'number'],
+        ['', 'tight'],
+      ],
+      rows.map(([subgraph, operator]) => [
+        operatorLink(subgraph.index, operator),
+        front(subgraph.output(operator)),
+        duration(subgraph.time(operator) / times.executions),
+        percent(subgraph.time(operator), times.total_ns),
+        bar(subgraph.time(operator), rows[0][0].time(rows[0][1])),
+      ]),
+      'Hot spots',
+    ),
+  );
 }
 
 function devicesCard() {
@@ -65,27 +117,69 @@ function devicesCard() {
     }
   }
   const all = rows.reduce((sum, [, count]) => sum + count, 0);
-  const strip = (value) => make('div', { class: 'strip', 'aria-hidden': 'true' }, rows.map((row) =>
-    make('i', { width: (100 * value(row)) / (rows.reduce((sum, other) => sum + value(other), 0) || 1),
-      background: row[0] === null ? 'var(--none)' : devices[row[0]].color, title: deviceName(row[0]) })));
-  const columns = [['device', ''], ['operators', 'number'], ['', 'number'], ['partitions', 'number']];
+  const strip = (value) =>
+    make(
+      'div',
+      { class: 'strip', 'aria-hidden': 'true' },
+      rows.map((row) =>
+        make('i', {
+          width: (100 * value(row)) / (rows.reduce((sum, other) => sum + value(other), 0) || 1),
+          background: row[0] === null ? 'var(--none)' : devices[row[0]].color,
+          title: deviceName(row[0]),
+        }),
+      ),
+    );
+  const columns = [
+    ['device', ''],
+    ['operators', 'number'],
+    ['', 'number'],
+    ['partitions', 'number'],
+  ];
   if (times) columns.push(['time', 'number'], ['share', 'number']);
-  const strips = [['operators', strip(([, count]) => count)], ...(times ? [['time', strip(([, , time]) => time)]] : [])]
-    .flatMap(([what, one]) => [make('span', { class: 'quiet' }, what), one]);
-  return card('Devices', make('div', { class: 'labelled' }, strips), table(columns, rows.map(([device, count, time]) => [
-    deviceChip(device), count.toLocaleString('en'), percent(count, all), String(parts.get(device) ?? 0),
-    ...(times ? [duration(time / times.executions), percent(time, times.total_ns)] : [])]), 'Devices'));
+  const strips = [
+    ['operators', strip(([, count]) => count)],
+    ...(times ? [['time', strip(([, , time]) => time)]] : []),
+  ].flatMap(([what, one]) => [make('span', { class: 'quiet' }, what), one]);
+  return card(
+    'Devices',
+    make('div', { class: 'labelled' }, strips),
+    table(
+      columns,
+      rows.map(([device, count, time]) => [
+        deviceChip(device),
+        count.toLocaleString('en'),
+        percent(count, all),
+        String(parts.get(device) ?? 0),
+        ...(times ? [duration(time / times.executions), percent(time, times.total_ns)] : []),
+      ]),
+      'Devices',
+    ),
+  );
 }
 
 function codesCard() {
   const times = operatorTimes();
   const rows = sums((subgraph, operator) => subgraph.code(operator));
-  const columns = [['code', 'name'], ['operators', 'number']];
+  const columns = [
+    ['code', 'name'],
+    ['operators', 'number'],
+  ];
   if (times) columns.push(['time', 'number'], ['share', 'number']);
-  return card('Operator codes', table(columns, rows.slice(0, MOST_ROWS).map(([code, count, time]) => [
-    link(shown(code), () => showOperators(code)), count.toLocaleString('en'),
-    ...(times ? [duration(time / times.executions), percent(time, times.total_ns)] : [])]), 'Operator codes'),
-  truncated(rows.slice(0, MOST_ROWS), rows.length, 'code'));
+  return card(
+    'Operator codes',
+    table(
+      columns,
+      rows
+        .slice(0, MOST_ROWS)
+        .map(([code, count, time]) => [
+          link(shown(code), () => showOperators(code)),
+          count.toLocaleString('en'),
+          ...(times ? [duration(time / times.executions), percent(time, times.total_ns)] : []),
+        ]),
+      'Operator codes',
+    ),
+    truncated(rows.slice(0, MOST_ROWS), rows.length, 'code'),
+  );
 }
 
 function showOperators(text) {
@@ -96,39 +190,81 @@ function showOperators(text) {
 
 function interfaceCards() {
   return subgraphs.slice(0, 12).map((subgraph) => {
-    const rows = ['inputs', 'outputs'].flatMap((direction) => subgraph.facts[direction].slice(0, MOST_ROWS).map((entry, slot) => [
-      `${direction.slice(0, -1)} ${slot}`,
-      entry.tensor in subgraph.tensors.name
-        ? link(shown(entry.name) || '(noname)', () => select({ kind: 'tensor', subgraph: subgraph.index, tensor: entry.tensor }, 'link')) : shown(entry.name),
-      `${entry.type}[${entry.shape.join(', ')}]`]));
+    const rows = ['inputs', 'outputs'].flatMap((direction) =>
+      subgraph.facts[direction]
+        .slice(0, MOST_ROWS)
+        .map((entry, slot) => [
+          `${direction.slice(0, -1)} ${slot}`,
+          entry.tensor in subgraph.tensors.name
+            ? link(shown(entry.name) || '(noname)', () =>
+                select({ kind: 'tensor', subgraph: subgraph.index, tensor: entry.tensor }, 'link'),
+              )
+            : shown(entry.name),
+          `${entry.type}[${entry.shape.join(', ')}]`,
+        ]),
+    );
     const name = subgraph.facts.name ? ` ${shown(subgraph.facts.name)}` : '';
-    return card(doc.subgraphs.length > 1 ? `Inputs and outputs of subgraph ${subgraph.index}${name}` : 'Inputs and outputs',
-      table([['', 'tight'], ['tensor', 'name'], ['type', 'tight']], rows, 'Inputs and outputs'));
+    return card(
+      doc.subgraphs.length > 1 ? `Inputs and outputs of subgraph ${subgraph.index}${name}` : 'Inputs and outputs',
+      table(
+        [
+          ['', 'tight'],
+          ['tensor', 'name'],
+          ['type', 'tight'],
+        ],
+        rows,
+        'Inputs and outputs',
+      ),
+    );
   });
 }
 
 function fileCard() {
   const { model } = doc;
+  const names = (entries) => entries.map(({ name }) => shown(name)).join(', ');
   const facts = [
-    ['format', `${model.format}, schema version ${model.version}`], ['description', shown(model.description)],
+    ['format', `${model.format}, schema version ${model.version}`],
+    ['description', shown(model.description)],
     ['size', `${bytes(model.file_bytes)}, flatbuffer ${bytes(model.flatbuffer_bytes)}`],
-    ['buffers', `${model.buffers.count.toLocaleString('en')}, ${bytes(model.buffers.inside_bytes)} in the flatbuffer`],
+    [
+      'buffers',
+      `${model.buffers.count.toLocaleString('en')}, ${bytes(model.buffers.inside_bytes)} in the flatbuffer`,
+    ],
     ...model.external.map(({ kind, count, bytes: size }) => ['external', `${count} × ${kind}, ${bytes(size)}`]),
-    ['behind it', model.trailing_bytes ? `${bytes(model.trailing_bytes)} ${model.associated_files.slice(0, 20).map(shown).join(', ')}` : ''],
+    [
+      'behind it',
+      model.trailing_bytes
+        ? `${bytes(model.trailing_bytes)} ${model.associated_files.slice(0, 20).map(shown).join(', ')}`
+        : '',
+    ],
     ['subgraphs', String(subgraphs.length)],
-    ...model.signatures.slice(0, MOST_ROWS).map(({ key, subgraph, inputs, outputs }) => ['signature',
-      `${shown(key)} (subgraph ${subgraph}): ${inputs.map(({ name }) => shown(name)).join(', ')} → ${outputs.map(({ name }) => shown(name)).join(', ')}`]),
+    ...model.signatures
+      .slice(0, MOST_ROWS)
+      .map(({ key, subgraph, inputs, outputs }) => [
+        'signature',
+        `${shown(key)} (subgraph ${subgraph}): ${names(inputs)} → ${names(outputs)}`,
+      ]),
     ['report', doc.circletools && `circletools ${doc.circletools}`],
   ];
-  return card('File', make('dl', {}, facts.filter(([, what]) => what).flatMap(([term, what]) => [make('dt', {}, term), make('dd', {}, what)])));
+  return card('File', terms(facts));
 }
 
 function metadataCard() {
   const { metadata } = doc.model;
   if (!metadata.length) return null;
   const rows = metadata.slice(0, MOST_ROWS);
-  return card('Metadata', table([['entry', 'name'], ['size', 'number']],
-    rows.map((entry) => [shown(entry.name), entry.bytes === null ? '–' : bytes(entry.bytes)]), 'Metadata'), truncated(rows, metadata.length, 'entry'));
+  return card(
+    'Metadata',
+    table(
+      [
+        ['entry', 'name'],
+        ['size', 'number'],
+      ],
+      rows.map((entry) => [shown(entry.name), entry.bytes === null ? '–' : bytes(entry.bytes)]),
+      'Metadata',
+    ),
+    truncated(rows, metadata.length, 'entry'),
+  );
 }
 
 // --- findings ---
@@ -138,127 +274,47 @@ function findingRow({ code, severity, location, message }) {
   const go = () => {
     if (place.operator !== undefined) selectOperator(place.subgraph, place.operator, 'link');
     else if (place.tensor !== undefined) select({ kind: 'tensor', ...place }, 'link');
-    else { view.show(place.subgraph); openTab('graph'); }
+    else {
+      view.show(place.subgraph);
+      openTab('graph');
+    }
   };
-  return [make('span', { class: severity }, severity), make('span', {}, code),
-    place ? link(shown(location), go) : named(location), shown(message)];
+  return [
+    make('span', { class: severity }, severity),
+    make('span', {}, code),
+    place ? link(shown(location), go) : named(location),
+    shown(message),
+  ];
 }
 
-const FINDING_COLUMNS = [['severity', 'tight'], ['code', 'tight'], ['place', 'name'], ['what', 'name']];
-const bySeverity = [...doc.findings].sort((a, b) => ['error', 'warning', 'info'].indexOf(a.severity) - ['error', 'warning', 'info'].indexOf(b.severity));
+const FINDING_COLUMNS = [
+  ['severity', 'tight'],
+  ['code', 'tight'],
+  ['place', 'name'],
+  ['what', 'name'],
+];
+const bySeverity = [...doc.findings].sort(
+  (a, b) => ['error', 'warning', 'info'].indexOf(a.severity) - ['error', 'warning', 'info'].indexOf(b.severity),
+);
 
 function findingsCard() {
   if (!doc.findings.length) return null;
   const rows = bySeverity.slice(0, 6);
-  return card('Findings', table(FINDING_COLUMNS, rows.map(findingRow), 'Findings'),
-    doc.findings.length > rows.length ? link(`all ${doc.findings.length}`, () => openTab('findings')) : null);
+  return card(
+    'Findings',
+    table(FINDING_COLUMNS, rows.map(findingRow), 'Findings'),
+    doc.findings.length > rows.length ? link(`all ${doc.findings.length}`, () => openTab('findings')) : null,
+  );
 }
 
 function findingsPanel() {
   const rows = bySeverity.slice(0, 2000);
-  const contents = rows.length ? table(FINDING_COLUMNS, rows.map(findingRow), 'Findings')
+  const contents = rows.length
+    ? table(FINDING_COLUMNS, rows.map(findingRow), 'Findings')
     : make('p', { class: 'quiet' }, 'Nothing: structure, indices, outputs, origins and affinity are in order.');
-  return make('div', { class: 'panel' }, card('What check says', contents, truncated(rows, doc.findings.length, 'finding')));
+  return make(
+    'div',
+    { class: 'panel' },
+    card('What check says', contents, truncated(rows, doc.findings.length, 'finding')),
+  );
 }
-
-// --- origins: the tree of modules ---
-
-const below = doc.modules.parent.map(() => []);
-const topModules = [];
-doc.modules.parent.forEach((parent, row) => (parent < 0 ? topModules : below[parent]).push(row));
-
-function pathOf(row) {
-  const parts = [];
-  for (let at = row; at >= 0; at = doc.modules.parent[at]) parts.unshift(doc.modules.label[at]);
-  return parts.join('');
-}
-
-function sourcesBelow(row) {
-  const found = [];
-  const waiting = [row];
-  while (waiting.length) {
-    const at = waiting.pop();
-    found.push(...doc.modules.sources[at]);
-    waiting.push(...below[at]);
-  }
-  return [...new Set(found)];
-}
-
-class ModuleTree {
-  panel() {
-    this.box = make('div', { class: 'tree', role: 'tree', 'aria-label': 'Sources by module', onkeydown: (event) => this.#key(event) });
-    const from = doc.origins.from === 'tables' ? `Sources by module (${doc.origins.state})` : 'Names by module: the model has no origins, so every operator stands for itself';
-    this.rest = make('p', { class: 'quiet' });
-    return make('div', { class: 'panel' }, card(from, this.box, this.rest));
-  }
-
-  fill() {
-    const rows = topModules.map((row) => this.#item(row, 1));
-    this.box.replaceChildren(...rows);
-    if (rows.length <= 3) rows.forEach((item) => this.#open(item, true));
-    this.box.querySelector('[role="treeitem"]')?.setAttribute('tabindex', 0);
-    const times = operatorTimes();
-    this.rest.textContent = times && times.no_origin_ns ? `without an origin: ${duration(times.no_origin_ns / times.executions)}` : '';
-  }
-
-  #item(row, level) {
-    const times = operatorTimes();
-    const leaf = !below[row].length;
-    const time = times ? times.modules_ns[row] : null;
-    const item = make('div', {
-      role: 'treeitem', tabindex: -1, 'aria-level': level, 'aria-selected': 'false', 'aria-expanded': leaf ? null : 'false', 'data-row': row,
-    }, make('div', { class: 'line', onclick: () => this.#choose(item) },
-      make('span', { class: 'label' }, make('span', { class: 'twist', onclick: (event) => { event.stopPropagation(); this.#open(item); } }, leaf ? '' : '▸'),
-        shown(doc.modules.label[row])),
-      make('span', { class: 'number quiet' }, `${doc.modules.operators[row]} op${doc.modules.operators[row] === 1 ? '' : 's'}`),
-      make('span', { class: 'number' }, times ? duration(time / times.executions) : ''),
-      make('span', { class: 'number' }, times ? percent(time, times.total_ns) : ''),
-      times ? bar(time, times.total_ns) : ''));
-    item.querySelector('.label').style.paddingLeft = `${(level - 1) * 18}px`;
-    return item;
-  }
-
-  #open(item, open = item.getAttribute('aria-expanded') !== 'true') {
-    if (!item.hasAttribute('aria-expanded')) return;
-    item.setAttribute('aria-expanded', String(open));
-    item.querySelector('.twist').textContent = open ? '▾' : '▸';
-    const row = Number(item.dataset.row);
-    let group = item.querySelector(':scope > [role="group"]');
-    if (open && !group) {
-      const shownRows = below[row].slice(0, 1000);
-      group = make('div', { role: 'group' }, shownRows.map((child) => this.#item(child, Number(item.getAttribute('aria-level')) + 1)));
-      if (below[row].length > 1000) group.append(make('p', { class: 'quiet' }, `and ${below[row].length - 1000} more`));
-      item.append(group);
-    }
-    if (group) group.hidden = !open;
-  }
-
-  #choose(item) {
-    for (const other of this.box.querySelectorAll('[aria-selected="true"]')) other.setAttribute('aria-selected', 'false');
-    for (const other of this.box.querySelectorAll('[tabindex="0"]')) other.setAttribute('tabindex', -1);
-    item.setAttribute('aria-selected', 'true');
-    item.setAttribute('tabindex', 0);
-    item.focus();
-    const row = Number(item.dataset.row);
-    const [source] = doc.modules.sources[row];
-    if (!below[row].length && doc.modules.sources[row].length === 1) select({ kind: 'source', row: source }, this);
-    else select({ kind: 'branch', row }, this);
-  }
-
-  #key(event) {
-    const item = event.target.closest('[role="treeitem"]');
-    const items = [...this.box.querySelectorAll('[role="treeitem"]')].filter((one) => one.offsetParent !== null);
-    const at = items.indexOf(item);
-    const open = item.getAttribute('aria-expanded');
-    if (event.key === 'ArrowRight' && open === 'false') this.#open(item, true);
-    else if (event.key === 'ArrowLeft' && open === 'true') this.#open(item, false);
-    else if (event.key === 'ArrowLeft') item.parentElement.closest('[role="treeitem"]')?.querySelector('.line').click();
-    else if (event.key === 'ArrowDown' || event.key === 'ArrowRight') items[at + 1]?.querySelector('.line').click();
-    else if (event.key === 'ArrowUp') items[at - 1]?.querySelector('.line').click();
-    else if (event.key === 'Enter') byId('details').focus();
-    else return;
-    event.preventDefault();
-  }
-}
-
-const moduleTree = new ModuleTree();

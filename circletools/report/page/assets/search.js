@@ -24,12 +24,18 @@ class Search {
     for (const subgraph of subgraphs) {
       for (let operator = 0; operator < subgraph.count; operator++) {
         const label = `${doc.subgraphs.length > 1 ? `${subgraph.index}/` : ''}${operator} ${subgraph.code(operator)}`;
-        add('operator', `${label} ${subgraph.output(operator)}`, { kind: 'operator', subgraph: subgraph.index, operator });
+        add('operator', `${label} ${subgraph.output(operator)}`, {
+          kind: 'operator',
+          subgraph: subgraph.index,
+          operator,
+        });
       }
     }
     doc.origins.source_names.forEach((name, row) => add('source', name, { kind: 'source', row }));
     for (const subgraph of subgraphs) {
-      subgraph.tensors.name.forEach((name, tensor) => add('tensor', name, { kind: 'tensor', subgraph: subgraph.index, tensor }));
+      subgraph.tensors.name.forEach((name, tensor) =>
+        add('tensor', name, { kind: 'tensor', subgraph: subgraph.index, tensor }),
+      );
     }
     return this.known;
   }
@@ -53,9 +59,21 @@ class Search {
   }
 
   #show(open) {
-    this.list.replaceChildren(...this.hits.slice(0, MOST_FOUND).map(([kind, text], at) => make('li', {
-      role: 'option', id: `found-${at}`, 'aria-selected': String(at === this.at), onclick: () => this.#choose(at),
-    }, make('span', { class: 'kind' }, kind), named(text.length > 140 ? `${text.slice(0, 70)}…${text.slice(-69)}` : text))));
+    this.list.replaceChildren(
+      ...this.hits.slice(0, MOST_FOUND).map(([kind, text], at) =>
+        make(
+          'li',
+          {
+            role: 'option',
+            id: `found-${at}`,
+            'aria-selected': String(at === this.at),
+            onclick: () => this.#choose(at),
+          },
+          make('span', { class: 'kind' }, kind),
+          named(text.length > 140 ? `${text.slice(0, 70)}…${text.slice(-69)}` : text),
+        ),
+      ),
+    );
     if (open && !this.hits.length) this.list.append(make('li', { class: 'quiet' }, 'nothing found'));
     this.list.hidden = !open;
     this.input.setAttribute('aria-expanded', String(open));

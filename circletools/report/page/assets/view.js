@@ -1,46 +1,96 @@
 // --- view: where one looks at the graph, and what one does there ---------------------------------------------
 
 class GraphView extends GraphPainter {
-
   /** Build the panel. */
   panel() {
     this.canvas = make('canvas', {
-      id: 'canvas', tabindex: 0, role: 'application', 'aria-roledescription': 'graph',
-      'aria-label': 'Graph of operators. Arrow keys go to readers, feeders and neighbours; Enter to the details; '
-        + 'C folds the partition; plus and minus zoom; 0 shows all.',
+      id: 'canvas',
+      tabindex: 0,
+      role: 'application',
+      'aria-roledescription': 'graph',
+      'aria-label':
+        'Graph of operators. Arrow keys go to readers, feeders and neighbours; Enter to the details; ' +
+        'C folds the partition; plus and minus zoom; 0 shows all.',
     });
     this.overview = make('canvas', { id: 'overview', 'aria-hidden': 'true' });
-    this.chooser = subgraphs.length < 2 ? null : make('select', { id: 'subgraph', 'aria-label': 'Subgraph', onchange: () => {
-      state.subgraph = Number(this.chooser.value);
-      select(null);
-      this.home();
-    } }, subgraphs.map((one) => make('option', { value: one.index }, `${one.index} ${tail(one.facts.name, 40)}`)));
-    const ways = [['device', 'device'], ['time', 'time'], ['code', 'operator code']]
-      .filter(([way]) => (way !== 'time' || operatorTimes()) && (way !== 'device' || devices.length));
+    this.chooser =
+      subgraphs.length < 2
+        ? null
+        : make(
+            'select',
+            {
+              id: 'subgraph',
+              'aria-label': 'Subgraph',
+              onchange: () => {
+                state.subgraph = Number(this.chooser.value);
+                select(null);
+                this.home();
+              },
+            },
+            subgraphs.map((one) => make('option', { value: one.index }, `${one.index} ${tail(one.facts.name, 40)}`)),
+          );
+    const ways = [
+      ['device', 'device'],
+      ['time', 'time'],
+      ['code', 'operator code'],
+    ].filter(([way]) => (way !== 'time' || operatorTimes()) && (way !== 'device' || devices.length));
     this.colorBy = ways[0][0];
-    const color = make('select', { id: 'color', 'aria-label': 'Colour by', onchange: () => {
-      this.colorBy = color.value;
-      this.recolor();
-    } }, ways.map(([way, title]) => make('option', { value: way }, `Colour: ${title}`)));
-    this.folders = [['Fold all', true], ['Unfold all', false]].map(([title, folded]) =>
-      make('button', { type: 'button', onclick: () => { this.picture.foldAll(folded); this.home(); } }, title));
+    const color = make(
+      'select',
+      {
+        id: 'color',
+        'aria-label': 'Colour by',
+        onchange: () => {
+          this.colorBy = color.value;
+          this.recolor();
+        },
+      },
+      ways.map(([way, title]) => make('option', { value: way }, `Colour: ${title}`)),
+    );
+    this.folders = [
+      ['Fold all', true],
+      ['Unfold all', false],
+    ].map(([title, folded]) =>
+      make(
+        'button',
+        {
+          type: 'button',
+          onclick: () => {
+            this.picture.foldAll(folded);
+            this.home();
+          },
+        },
+        title,
+      ),
+    );
     this.legend = make('div', { id: 'legend' });
     this.#listen();
-    return make('div', { class: 'panel', id: 'graph' }, this.canvas, this.overview,
-      make('div', { id: 'tools' }, this.chooser, color,
+    return make(
+      'div',
+      { class: 'panel', id: 'graph' },
+      this.canvas,
+      this.overview,
+      make(
+        'div',
+        { id: 'tools' },
+        this.chooser,
+        color,
         make('button', { type: 'button', 'aria-label': 'Zoom in', onclick: () => this.zoom(1.25) }, '+'),
         make('button', { type: 'button', 'aria-label': 'Zoom out', onclick: () => this.zoom(0.8) }, '−'),
         make('button', { type: 'button', onclick: () => this.fit() }, 'Show all'),
-        this.folders),
-      this.legend);
+        this.folders,
+      ),
+      this.legend,
+    );
   }
 
   show(index) {
-    state.subgraph = index;
+    const same = this.theme && this.shown === index;
+    state.subgraph = this.shown = index;
     if (this.chooser) this.chooser.value = index;
     if (!this.pictures.has(index)) this.pictures.set(index, new Picture(subgraphs[index]));
     for (const folder of this.folders) folder.hidden = subgraphs[index].layout.groups.length < 2;
-    this.recolor();
+    if (!same) this.recolor();
   }
 
   // --- where one looks ---
@@ -124,16 +174,26 @@ class GraphView extends GraphPainter {
       const hit = this.#under(event);
       if (hit && hit.group !== undefined) this.#fold(hit.group);
     });
-    canvas.addEventListener('wheel', (event) => {
-      event.preventDefault();
-      const pixels = event.deltaMode === 1 ? 24 : 1;
-      if (event.ctrlKey || event.metaKey) this.zoom(Math.exp(-event.deltaY * pixels * 0.004), { x: event.offsetX, y: event.offsetY });
-      else this.pan(event.shiftKey ? event.deltaY * pixels : event.deltaX * pixels, event.shiftKey ? 0 : event.deltaY * pixels);
-    }, { passive: false });
+    canvas.addEventListener(
+      'wheel',
+      (event) => {
+        event.preventDefault();
+        const pixels = event.deltaMode === 1 ? 24 : 1;
+        if (event.ctrlKey || event.metaKey)
+          this.zoom(Math.exp(-event.deltaY * pixels * 0.004), { x: event.offsetX, y: event.offsetY });
+        else
+          this.pan(
+            event.shiftKey ? event.deltaY * pixels : event.deltaX * pixels,
+            event.shiftKey ? 0 : event.deltaY * pixels,
+          );
+      },
+      { passive: false },
+    );
     canvas.addEventListener('keydown', (event) => this.#key(event));
     const jump = (event) => {
       if (event.buttons !== 1) return;
-      this.origin.y = (event.offsetY / this.overview.clientHeight) * this.picture.height - this.size.height / 2 / this.scale;
+      this.origin.y =
+        (event.offsetY / this.overview.clientHeight) * this.picture.height - this.size.height / 2 / this.scale;
       this.draw();
     };
     this.overview.addEventListener('pointerdown', jump);
@@ -147,8 +207,10 @@ class GraphView extends GraphPainter {
   #hover(event) {
     const hit = this.#under(event);
     this.canvas.style.cursor = hit ? 'pointer' : 'grab';
-    this.canvas.title = hit && hit.operator !== undefined
-      ? tail(`${this.picture.subgraph.label(hit.operator)}  ${this.picture.subgraph.output(hit.operator)}`, 200) : '';
+    this.canvas.title =
+      hit && hit.operator !== undefined
+        ? tail(`${this.picture.subgraph.label(hit.operator)}  ${this.picture.subgraph.output(hit.operator)}`, 200)
+        : '';
   }
 
   #click(event) {
