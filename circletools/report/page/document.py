@@ -36,29 +36,17 @@ def page_document(model: Model, name: str, traces: Sequence[ReadTrace] = (), *, 
     structure is broken, InvalidInputError for a trace that is not of this model.
     """
     findings = check(model)
-    columns = Columns(model)
     affinity, affinity_state = _affinity(model)
-    own, origins_state = _origins(model)
-    origins = Origins({}, ({},) * len(model.subgraphs)) if own is None else own
-    places = {source: row for row, source in enumerate(sorted(origins.sources))}
-    sets, uses = Interned(), Counter[int]()
-    subgraphs = []
-    for subgraph in model.subgraphs:
-        given = _fitting(affinity, subgraph.index, len(subgraph.operators))
-        layout, edges, parts = picture(model, subgraph.index, given)
-        origin = [sets(origins.of(subgraph.index, index)) for index in range(len(subgraph.operators))]
-        uses.update(origin)
-        operators = columns.operators(subgraph.index) | {"origin": origin, "device": _device_column(given)}
-        subgraphs.append(
-            {
-                "operators": operators,
-                "tensors": columns.tensors(subgraph.index),
-                "layout": layout_json(layout, edges, parts),
-                "transfers": None if given is None else _transfers_json(model, subgraph.index, given),
-            }
-        )
-    modules = module_tree(short(origins.sources[source]) for source in places)
-    rows_of_sets = [sorted(places[source] for source in members) for members in sets.values]
+    origins, origins_state = _origins(model)
+    columns, sets = Columns(model), Interned()
+    subgraphs = [_graph(model, index, columns, affinity, origins, sets) for index in range(len(model.subgraphs))]
+    used = Counter(number for graph in subgraphs for number in graph["operators"]["origin"])
+    uses = [used[number] for number in range(len(sets.values))]
+    ids = sorted(origins.sources)
+    rows = {source: row for row, source in enumerate(ids)}
+    rows_of_sets = [sorted(rows[source] for source in members) for members in sets.values]
+    names = [short(origins.sources[source]) for source in ids]
+    modules = module_tree(names)
     return {
         "schema_version": SCHEMA_VERSION,
         "circletools": version,
@@ -70,24 +58,35 @@ def page_document(model: Model, name: str, traces: Sequence[ReadTrace] = (), *, 
         "shapes": columns.shapes.values,
         "subgraphs": subgraphs,
         "affinity": affinity_state,
-        "origins": origins_state
-        | {
-            "source_ids": list(places),
-            "source_names": [short(origins.sources[source]) for source in places],
-            "sets": rows_of_sets,
-        },
+        "origins": origins_state | {"source_ids": ids, "source_names": names, "sets": rows_of_sets},
         "modules": {
             "parent": modules.parents,
             "label": modules.labels,
             "sources": modules.sources,
-            "operators": operators_below(modules, rows_of_sets, [uses[number] for number in range(len(sets.values))]),
+            "operators": operators_below(modules, rows_of_sets, uses),
         },
         "operator_traces": [
-            shortened(operator_times(model, trace, trace.operators, origins, modules))
+            shortened(operator_times(model, trace, times, origins, modules))
             for trace in traces
-            if trace.operators is not None
+            if (times := trace.operators) is not None
         ],
-        "traces": [shortened(layer_times(trace, trace.layers)) for trace in traces if trace.layers is not None],
+        "traces": [shortened(layer_times(trace, found)) for trace in traces if (found := trace.layers) is not None],
+    }
+
+
+def _graph(
+    model: Model, subgraph: int, columns: Columns, affinity: Affinity | None, origins: Origins, sets: Interned
+) -> dict[str, Any]:
+    """Return a subgraph; the origins of its operators are numbers of sets of sources."""
+    count = len(model.subgraphs[subgraph].operators)
+    given = _fitting(affinity, subgraph, count)
+    layout, edges, parts = picture(model, subgraph, given)
+    origin = [sets(origins.of(subgraph, operator)) for operator in range(count)]
+    return {
+        "operators": columns.operators(subgraph) | {"origin": origin, "device": _device_column(given)},
+        "tensors": columns.tensors(subgraph),
+        "layout": layout_json(layout, edges, parts),
+        "transfers": None if given is None else _transfers_json(model, subgraph, given),
     }
 
 
@@ -102,7 +101,7 @@ def shortened(value: Any) -> Any:
     return value
 
 
-def _origins(model: Model) -> tuple[Origins | None, dict[str, Any]]:
+def _origins(model: Model) -> tuple[Origins, dict[str, Any]]:
     """Return the origins that a model has, else its operators' own names; and where they come from."""
     state: dict[str, Any] = {"from": "output_names", "scope": "exact", "state": "absent", "reason": ""}
     try:
@@ -114,7 +113,7 @@ def _origins(model: Model) -> tuple[Origins | None, dict[str, Any]]:
     try:
         return own_names(model), state
     except ModelFormatError:  # an operator's output does not exist, which is a finding
-        return None, state
+        return Origins({}, ({},) * len(model.subgraphs)), state
 
 
 def _affinity(model: Model) -> tuple[Affinity | None, dict[str, Any] | None]:

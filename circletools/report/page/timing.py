@@ -36,7 +36,7 @@ class ReadTrace:
 
     @property
     def title(self) -> str:
-        """The name of the file without its folder, which is nobody else's business."""
+        """The name of the file without its folder, since pages are sent on."""
         return os.path.basename(self.name)
 
 
