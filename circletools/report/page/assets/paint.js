@@ -50,17 +50,14 @@ class GraphPainter {
       if (this.colorBy === 'code') return palette[order.indexOf(subgraph.code(operator))] ?? none;
       return null;
     };
+    const shade = document.documentElement.dataset.theme === 'dark' ? 0.3 : 0.42; // so that words stay legible
     const known = new Map();
     this.fill = [];
     this.stripe = [];
     for (let operator = 0; operator < subgraph.count; operator++) {
       const color = strong(operator);
-      const part =
-        color === null
-          ? Math.round(20 * Math.sqrt((subgraph.time(operator) ?? 0) / (most || 1))) / 20
-          : document.documentElement.dataset.theme === 'dark'
-            ? 0.3
-            : 0.42;
+      const heated = Math.round(20 * Math.sqrt((subgraph.time(operator) ?? 0) / (most || 1))) / 20;
+      const part = color === null ? 0.6 * heated : shade;
       const key = `${color}${part}`;
       if (!known.has(key)) known.set(key, mixed(color ?? heat, surface, part));
       this.fill.push(known.get(key));
@@ -77,7 +74,10 @@ class GraphPainter {
         ? devices.map(({ name, color }) => entry(color, tail(name, 30)))
         : this.colorBy === 'code'
           ? order.map((code, at) => entry(palette[at], tail(code, 30)))
-          : [entry(mixed(this.theme.heat, this.theme.surface, 0.2), 'fast'), entry(this.theme.heat, 'slow')];
+          : [
+              entry(mixed(this.theme.heat, this.theme.surface, 0.2), 'fast'),
+              entry(mixed(this.theme.heat, this.theme.surface, 0.6), 'slow'),
+            ];
     if (this.picture.framed) entries.push(entry(this.theme.cut, 'cut'));
     this.legend.replaceChildren(...entries);
   }
@@ -326,7 +326,14 @@ class GraphPainter {
     pen.fillRect(0, 0, width, height);
     const scale = height / picture.height;
     const thick = Math.max(1, BOX.height * scale);
+    picture.frames.forEach((frame, number) => {
+      if (!picture.folded[number]) return;
+      const { device } = picture.subgraph.layout.groups[number];
+      pen.fillStyle = device === null ? theme.none : devices[device].color;
+      pen.fillRect(4 * ratio, frame.y * scale, width - 8 * ratio, Math.max(1, frame.height * scale));
+    });
     for (let operator = 0; operator < picture.subgraph.count; operator++) {
+      if (!picture.visible(operator)) continue;
       pen.fillStyle = this.stripe[operator];
       pen.fillRect(4 * ratio, picture.y[operator] * scale, width - 8 * ratio, thick);
     }
