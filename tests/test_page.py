@@ -166,6 +166,19 @@ def test_tensors_and_operators(own_model: Path) -> None:
                 ]  # fmt: skip
 
 
+def test_every_model_has_a_page(any_model: Path) -> None:
+    with open_model(any_model) as model:
+        document = page_document(model, any_model.name)
+    json.dumps(document, allow_nan=False)
+    for graph in document["subgraphs"]:
+        layout = graph["layout"]
+        places = list(zip(layout["group"], layout["level"], layout["column"], strict=True))
+        assert len(set(places)) == len(places) == len(graph["operators"]["code"])
+        edges = layout["edges"]
+        for source, target in zip(edges["source"], edges["target"], strict=True):
+            assert layout["level"][source] < layout["level"][target]  # there is one group, and no cycle
+
+
 def test_an_index_out_of_range_is_a_finding_and_no_more() -> None:
     data = full()
     with open_model(data) as model:
