@@ -23,6 +23,7 @@ from . import (
     inspecting,
     origins,
     outputs,
+    page,
     rewriting,
     signals,
     splitting,
@@ -38,7 +39,9 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: half the start-up time, and the same in every terminal
     pretty_exceptions_enable=False,
 )
-for module in (origins, outputs, affinity, affinity_exports, splitting, rewriting, inspecting, traces, attribution):
+for module in (
+    origins, outputs, affinity, affinity_exports, splitting, rewriting, inspecting, traces, attribution, page,
+):  # fmt: skip
     module.register(app)
 for command in app.registered_commands:
     command.cls = Command

@@ -34,6 +34,7 @@ COMMANDS = (
     *("strip-metadata", "compact", "inspect", "verify", "check"),
     *("trace-stats", "trace-compare", "trace-export"),
     "attribute",
+    "report",
 )
 TRACE = ROOT / "testdata" / "trace" / "benchmark.html"
 MLP, LOOP = path_of("circle/mlp"), path_of("circle/while_loop")

@@ -88,7 +88,7 @@ def attribute(model: Model, trace: OperatorTrace, origins: Origins | None, depth
     Raises InvalidInputError when the trace is not of this model.
     """
     named = origins is None
-    origins = _own_names(model) if origins is None else origins
+    origins = own_names(model) if origins is None else origins
     joined = Join(model, trace)
     operators = _operators(model, origins, joined.operators, trace)
     sources, modules = _groups(operators, joined.operators, origins, trace, depth)
@@ -112,7 +112,7 @@ def attribute(model: Model, trace: OperatorTrace, origins: Origins | None, depth
     )
 
 
-def _own_names(model: Model) -> Origins:
+def own_names(model: Model) -> Origins:
     """Return the ONE compiler's default for every subgraph: each operator is a source, named after its output."""
     sources: dict[int, str] = {}
     operators = []

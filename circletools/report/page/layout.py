@@ -1,0 +1,169 @@
+"""Where operators stand in a picture: levels from top to bottom, groups (partitions) as bands of their own.
+
+    level    the longest way from an input; what is computed from constants alone stands just above its reader
+    column   the order within a level, by the mean place of the neighbours above, then below, a few times
+    lane     a vertical line beside the operators, for a tensor that is read more than one level further down
+
+A picture of n operators and e edges takes O(n + e log e). Units are levels and columns; what draws the picture
+decides what they are in pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import ModelFormatError
+from circletools.model.graph import graph_from_edges
+
+Numbers = NDArray[np.int64]
+_SWEEPS = 8
+_MOST_LANES = 48
+"""Tensors beyond these share lanes."""
+
+STRAIGHT = -1
+"""The lane of an edge that needs none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Who feeds whom with what: `tensor` is what `target` reads of `source`. All of shape (edges,)."""
+
+    source: Numbers
+    target: Numbers
+    tensor: Numbers
+
+    def where(self, chosen: NDArray[np.bool_]) -> Edges:
+        """Return some of the edges."""
+        return Edges(self.source[chosen], self.target[chosen], self.tensor[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A picture of a subgraph.
+
+    Of shape (operators,): `group`; `level`, from 0 within the group; `column`, in halves of a place, 0 in the middle.
+    Of shape (edges,): `lane`, of the group for an edge within one, else of the picture. Of shape (groups,): `row`,
+    groups side by side have the same one.
+    """
+
+    group: Numbers
+    level: Numbers
+    column: Numbers
+    lane: Numbers
+    row: Numbers
+
+
+def lay_out(groups: Numbers, edges: Edges, fed: NDArray[np.bool_]) -> Layout:
+    """Place operators: `groups` are numbered from 0 by operator, `fed` tells which operators read an input."""
+    count, parts = len(groups), int(groups.max(initial=-1)) + 1
+    inside = groups[edges.source] == groups[edges.target]
+    within, across = edges.where(inside), edges.where(~inside)
+    fed = fed.copy()
+    fed[across.target] = True
+    level = _from_zero(groups, levels(count, within, fed))
+    row = levels(parts, Edges(groups[across.source], groups[across.target], across.tensor), np.ones(parts, bool))
+    lane = np.full(len(edges.tensor), STRAIGHT, np.int64)
+    lane[inside] = _lanes(level[within.source], level[within.target], within.tensor, groups[within.source])
+    first, last = row[groups[across.source]], row[groups[across.target]]
+    lane[~inside] = _lanes(first, last, across.tensor, np.zeros(len(first), np.int64))
+    return Layout(groups, level, _columns(groups, level, within), lane, row)
+
+
+def levels(count: int, edges: Edges, fed: NDArray[np.bool_]) -> Numbers:
+    """Return the level of each of `count` operators; an edge that closes a cycle counts for nothing."""
+    rank = _ranks(count, edges)
+    forward = rank[edges.source] < rank[edges.target]
+    by_rank = np.argsort(rank[edges.source[forward]], kind="stable")
+    pairs = list(zip(edges.source[forward][by_rank].tolist(), edges.target[forward][by_rank].tolist(), strict=True))
+    level, reached = [0] * count, fed.tolist()
+    for source, target in pairs:
+        if level[target] <= level[source]:
+            level[target] = level[source] + 1
+        reached[target] = reached[target] or reached[source]
+    lowered: set[int] = set()
+    for source, target in reversed(pairs):
+        if not reached[source] and (source not in lowered or level[target] - 1 < level[source]):
+            level[source] = level[target] - 1
+            lowered.add(source)
+    return np.array(level, np.int64)
+
+
+def _ranks(count: int, edges: Edges) -> Numbers:
+    """Return the place of each operator in an execution order, its index where there is no such order."""
+    try:
+        order = graph_from_edges(count, edges.source, edges.target).order
+    except ModelFormatError:
+        return np.arange(count)
+    rank = np.empty(count, np.int64)
+    rank[order] = np.arange(count)
+    return rank
+
+
+def _from_zero(groups: Numbers, level: Numbers) -> Numbers:
+    """Number the levels that each group has from 0 on, without gaps."""
+    key = groups * (len(level) + 1) + level
+    distinct = np.unique(key)
+    return np.searchsorted(distinct, key) - np.searchsorted(distinct, groups * (len(level) + 1))
+
+
+def _columns(groups: Numbers, level: Numbers, edges: Edges) -> Numbers:
+    """Return the column of each operator, in halves of a place."""
+    count = len(level)
+    rows = np.unique(groups * (count + 1) + level, return_inverse=True)[1].reshape(-1)
+    sizes = np.bincount(rows, minlength=1)
+    starts = np.cumsum(sizes) - sizes
+    column = np.zeros(count)
+    wish = np.zeros(count)
+    for sweep in range(_SWEEPS + 1):
+        order = np.lexsort((np.arange(count), wish, rows))
+        column[order] = np.arange(count) - starts[rows[order]] - (sizes[rows[order]] - 1) / 2
+        here, there = (edges.target, edges.source) if sweep % 2 == 0 else (edges.source, edges.target)
+        degree = np.bincount(here, minlength=count)
+        mean = np.bincount(here, column[there], count) / np.maximum(degree, 1)
+        wish = np.where(degree > 0, mean, column)
+    return np.rint(column * 2).astype(np.int64)
+
+
+def _lanes(first: Numbers, last: Numbers, tensors: Numbers, groups: Numbers) -> Numbers:
+    """Return the lane of each edge from level `first` to `last`; those of one tensor in one group share theirs."""
+    far = np.flatnonzero(last - first > 1)
+    spans: dict[tuple[int, int], list[int]] = {}
+    keys = list(zip(groups[far].tolist(), tensors[far].tolist(), strict=True))
+    for key, start, end in zip(keys, first[far].tolist(), last[far].tolist(), strict=True):
+        span = spans.setdefault(key, [start, end])
+        span[0], span[1] = min(span[0], start), max(span[1], end)
+    order = sorted(spans, key=lambda key: (key[0], spans[key]))
+    chosen: dict[tuple[int, int], int] = {}
+    begin = 0
+    while begin < len(order):
+        end = begin
+        while end < len(order) and order[end][0] == order[begin][0]:
+            end += 1
+        numbers = _greedy([spans[key] for key in order[begin:end]])
+        chosen |= zip(order[begin:end], numbers, strict=True)
+        begin = end
+    lane = np.full(len(first), STRAIGHT, np.int64)
+    lane[far] = [chosen[key] for key in keys]
+    return lane
+
+
+def _greedy(spans: Sequence[Sequence[int]]) -> list[int]:
+    """Give each span, sorted by its start, the first lane that is free there."""
+    busy: list[tuple[int, int]] = []
+    free: list[int] = []
+    used, numbers = 0, []
+    for start, end in spans:
+        while busy and busy[0][0] <= start:
+            heappush(free, heappop(busy)[1])
+        if free:
+            lane = heappop(free)
+        else:
+            lane, used = used, used + 1
+        heappush(busy, (end, lane))
+        numbers.append(lane % _MOST_LANES)
+    return numbers
