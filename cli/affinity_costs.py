@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from circletools.affinity.costs.times import Costs
     from circletools.affinity.store import Affinity
     from circletools.model import Model
+    from circletools.model.selectors import Chooser
     from circletools.report.costs import SubgraphCosts
     from circletools.trace.operators import OperatorTrace
 
@@ -82,15 +83,20 @@ class CostSource:
                 complain("note", f"{name}: {absent} operators are not in the trace of {device}")
         return Costs(self.document, measured, self.defaults)
 
+    def chooser(self, model: Model) -> Chooser:
+        """Return what chooses operators by the words of the document."""
+        from circletools.model.selectors import Chooser  # noqa: PLC0415
+        from circletools.report.reproject import source_names  # noqa: PLC0415
+
+        return Chooser(model, source_names(model) if self.by_origin else ())
+
     def estimates(self, model: Model, affinity: Affinity) -> dict[int, SubgraphCosts]:
         """Return what the subgraphs with an affinity cost, by index."""
-        from circletools.model.selectors import Chooser  # noqa: PLC0415
         from circletools.report.costs import affinity_costs  # noqa: PLC0415
-        from circletools.report.reproject import source_names  # noqa: PLC0415
 
         costs = self.of(model)
         self.tell_defaults(costs, list(affinity.devices.values()))
-        return affinity_costs(Chooser(model, source_names(model) if self.by_origin else ()), affinity, costs)
+        return affinity_costs(self.chooser(model), affinity, costs)
 
     def tell_defaults(self, costs: Costs, devices: Sequence[str]) -> None:
         """Say what counts for copies that nothing is said of."""

@@ -98,9 +98,7 @@ class Wanted:
         costs = self.costs.of(model)
         problems = make_problems(chooser, devices, costs)
         self.costs.tell_defaults(costs, devices)
-        goal = Goal(
-            self.costs.parallel, self.costs.caps(devices), "safe" if self.mode is Mode.SEED else self.mode.value
-        )
+        goal = Goal(self.costs.parallel, self.costs.caps(devices), self.mode.value)
         assignment = assign_by_cost(chooser, devices, self.rules, refusals, had, problems, goal)
         return self._planned(chooser, assignment, explain, problems)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,6 +35,20 @@ def measured_times(model: Model, trace: OperatorTrace) -> dict[tuple[int, int], 
         median = time.median_ns if time.median_ns is not None else time.total_ns / max(trace.executions, 1)
         times[place] = median / 1000
     return times
+
+
+def onert_names(model: Model, traces: Iterable[OperatorTrace]) -> dict[tuple[int, int], str]:
+    """Return what onert calls the operators that its traces have. Raises InvalidInputError for another model's."""
+    names: dict[tuple[int, int], str] = {}
+    for trace in traces:
+        if trace.runtime == "onert":
+            operators = Join(model, trace).operators
+            names |= {
+                (run.subgraph, run.operator): run.name
+                for run in trace.runs
+                if (run.subgraph, run.operator) in operators
+            }
+    return names
 
 
 @dataclass(frozen=True, slots=True)

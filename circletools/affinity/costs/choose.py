@@ -14,7 +14,7 @@ from circletools.affinity.costs.parallel import quickest
 from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.costs.search import least_time
 from circletools.affinity.costs.times import with_times
-from circletools.affinity.partition import Mode, partition
+from circletools.affinity.partition import Mode, Part, partition
 from circletools.affinity.plan import Plan
 from circletools.affinity.precedence import by_precedence
 from circletools.affinity.rules import Decision, RuleSet
@@ -87,15 +87,14 @@ def _best(model: Model, subgraph: int, problem: Problem, goal: Goal) -> Indices:
         return np.empty(0, np.int64)
     if goal.parallel:
         return quickest(problem, graph)
+    tame: Mode = "safe" if goal.mode == "seed" else goal.mode  # whose parts always have an order
     if not goal.caps:
-        return least_time(problem, graph)
-    return least_time_within(
-        problem,
-        graph,
-        contents(model, subgraph),
-        goal.caps,
-        lambda found: partition(graph, found.tolist(), goal.mode),
-    ).devices
+        return least_time(problem, graph, tame)
+
+    def parts(found: Indices) -> tuple[Part, ...]:
+        return partition(graph, found.tolist(), tame)
+
+    return least_time_within(problem, graph, contents(model, subgraph), goal.caps, parts).devices
 
 
 def check_caps(model: Model, plan: Plan, caps: Mapping[int, int]) -> None:

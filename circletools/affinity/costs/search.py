@@ -6,8 +6,7 @@
 
 How many launches there are is known only when the graph is partitioned, which no cut can see. A chain has one more
 than it has changes of device, so there charging each copy the launch on the other side is exact; where branches meet
-it is too much. So several shares are tried. What is compared is always the objective itself, with one launch for each
-connected set of operators of one device: the least that partitioning into connected subgraphs can come to.
+it is too much. So several shares are tried, and partitioning tells which candidate takes the least.
 """
 
 from __future__ import annotations
@@ -22,34 +21,35 @@ from circletools.affinity.costs.cut import best_of_two
 from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.islands import settled
 from circletools.affinity.costs.problem import Indices, Links, Problem
-from circletools.affinity.groups import connected
+from circletools.affinity.partition import Mode, partition
 from circletools.model.graph import OperatorGraph
 
 _SHARES = (0.0, 0.25, 0.5, 1.0)
 _MANY = 20_000
-"""Of so many operators not everything is tried: one start, and the share that is best or near it elsewhere."""
-_ONE_SHARE = (0.5,)
+"""Of so many operators and more than two devices, one start is taken: each costs seconds."""
+_SEVERAL = 5_000
+"""Of more operators one share is taken, that which is best or near it elsewhere: partitioning takes its time, too."""
+_ONE_SHARE = 0.5
 _BETTER = 1 - 1e-9
 
 
-def least_time(problem: Problem, graph: OperatorGraph) -> Indices:
-    """Return the device of each operator; every one must have a device that can run it."""
+def least_time(problem: Problem, graph: OperatorGraph, mode: Mode = "safe") -> Indices:
+    """Return the device of each operator; every one must have a device that can run it.
+
+    Launches are those of partitions made in `mode`. Raises EditError where it cannot partition the graph.
+    """
     if not problem.links.launch_us.any():
         return _without_launches(problem)
-    best, least = None, np.inf
-    for share in _SHARES if len(graph) <= _MANY else _ONE_SHARE:
-        devices = settled(problem, graph, _without_launches(_charged(problem, share)))
-        total = evaluate(problem, devices, launches(graph, devices)).total_us
-        if best is None or total < least:
-            best, least = devices, total
-    assert best is not None
-    return best
+    if len(graph) > _SEVERAL:
+        return settled(problem, graph, _without_launches(_charged(problem, _ONE_SHARE)))
+    found = [_without_launches(_charged(problem, share)) for share in _SHARES]
+    found += [settled(problem, graph, devices) for devices in (*found, *_starts(problem))]
+    return min(found, key=lambda devices: evaluate(problem, devices, launches(graph, devices, mode)).total_us)
 
 
-def launches(graph: OperatorGraph, devices: Indices) -> Indices:
-    """Return the device of each connected set of operators of one device."""
-    group = np.asarray(connected(graph, devices.tolist()), np.int64)
-    return devices[np.unique(group, return_index=True)[1]]
+def launches(graph: OperatorGraph, devices: Indices, mode: Mode = "safe") -> list[int]:
+    """Return the device of each partition."""
+    return [part.device for part in partition(graph, devices.tolist(), mode)]
 
 
 def _charged(problem: Problem, share: float) -> Problem:
