@@ -22,6 +22,7 @@ from circletools.model import Model
 from circletools.model.graph import operator_tensors
 
 NEVER_US = 2**31 - 1
+_BUILTIN_CODES = ("IF", "WHILE")
 Names = Mapping[tuple[int, int], str]
 """onert's name of an operator, by subgraph and index."""
 ExecTimes = dict[str, dict[str, dict[str, list[list[int]]]]]
@@ -30,10 +31,11 @@ ExecTimes = dict[str, dict[str, dict[str, list[list[int]]]]]
 def exec_times(model: Model, problems: Sequence[Problem], devices: Sequence[str], names: Names) -> ExecTimes:
     """Return the document. Operators that share name and bytes share a time: their mean.
 
-    Raises EditError for an operator without a name, and for one that no backend can run.
+    Raises EditError for an operator without a name, for one that no backend can run, and for IF and WHILE.
     """
     found: dict[tuple[str, str, str, int], list[float]] = {}
     for subgraph, problem in enumerate(problems):
+        _check_codes(model, subgraph)
         sizes, quantized = _operators(model, subgraph)
         for operator, row in enumerate(problem.times_us.tolist()):
             name = names.get((subgraph, operator))
@@ -49,6 +51,16 @@ def exec_times(model: Model, problems: Sequence[Problem], devices: Sequence[str]
         rows = document.setdefault(device, {}).setdefault(name, {}).setdefault(is_quantized, [])
         rows.append([size, max(round(mean), 1)])
     return document
+
+
+def _check_codes(model: Model, subgraph: int) -> None:
+    for operator, code in enumerate(model.code_names(subgraph)):
+        if code in _BUILTIN_CODES:
+            raise EditError(
+                f"onert's scheduler puts {code} on cpu, which cannot run it (measured with onert 0.1.0)",
+                location=at(subgraph, operator),
+                hint="use --to onert without it",
+            )
 
 
 def _operators(model: Model, subgraph: int) -> tuple[list[int], list[str]]:
