@@ -10,7 +10,6 @@ import typer
 
 from circletools.errors import UsageError
 
-from .affinity_costs import CostOptions
 from .affinity_options import (
     AtOnce,
     Capabilities,
@@ -31,7 +30,6 @@ from .affinity_options import (
     Traces,
     WhatIf,
 )
-from .affinity_planning import Planned, Wanted
 from .parameters import Format, InPlace, Input, Json, Output
 from .rewriting import rewrite
 
@@ -39,6 +37,8 @@ if TYPE_CHECKING:
     from circletools.affinity.rules import Rule
     from circletools.model import Model
     from circletools.model.edit import ModelEdit, RewriteResult
+
+    from .affinity_planning import Planned
 
 
 class By(StrEnum):
@@ -93,6 +93,9 @@ def annotate_affinity(
     from circletools.affinity.plan import to_affinity  # noqa: PLC0415
     from circletools.affinity.store import annotate  # noqa: PLC0415
 
+    from .affinity_costs import CostOptions  # noqa: PLC0415
+    from .affinity_planning import Wanted  # noqa: PLC0415
+
     if (json or explain) and output == "-":
         raise UsageError("the report and an output of - would mix on standard output", hint="name an output file")
     charged = CostOptions(costs, traces or (), copy_rate, copy_overhead, launch, parallel, memory or ())
@@ -134,6 +137,8 @@ def partition(
     """
     from circletools.affinity.rules import parse_setting  # noqa: PLC0415
 
+    from .affinity_costs import CostOptions  # noqa: PLC0415
+    from .affinity_planning import Wanted  # noqa: PLC0415
     from .reading import reading  # noqa: PLC0415
 
     if what_if and explain:
@@ -169,8 +174,8 @@ def dump_affinity(
     """
     from circletools.affinity.store import Affinity, check_freshness, read_affinity  # noqa: PLC0415
     from circletools.report.affinity import affinity_csv, affinity_json, affinity_text  # noqa: PLC0415
-    from circletools.report.costs import costs_json, costs_text  # noqa: PLC0415
 
+    from .affinity_costs import CostOptions  # noqa: PLC0415
     from .reading import reading  # noqa: PLC0415
     from .terminal import complain, show, show_json, show_text  # noqa: PLC0415
 
@@ -187,15 +192,14 @@ def dump_affinity(
         found = affinity or Affinity({}, {})
         if stale:
             found = Affinity(found.devices, {})
-        estimates = {} if charges is None else charges.estimates(model, found)
-        if json or output_format is Format.JSON:
-            more = {index: costs_json(each, (), {}) for index, each in estimates.items()}
+        as_json = json or output_format is Format.JSON
+        more = {} if charges is None else charges.told(model, found, as_json)
+        if as_json:
             show_json(affinity_json(model, found, freshness, more))
         elif output_format is Format.CSV:
             show_text(affinity_csv(model, found, by_partition=by_partition))
         else:
-            lines = {index: list(costs_text(each, (), {})) for index, each in estimates.items()}
-            show(affinity_text(model, found, by_partition=by_partition, more=lines))
+            show(affinity_text(model, found, by_partition=by_partition, more=more))
     if freshness is None:
         complain("warning", f"{source}: the model has no affinity (annotate-affinity adds it)")
     elif stale:
@@ -210,15 +214,11 @@ def _show_plan(model: Model, planned: Planned, explain: bool, json: bool) -> Non
     from .terminal import show, show_json  # noqa: PLC0415
 
     plan, steps = planned.plan, planned.steps if explain else None
-    costs = planned.costs(plan) or ()
-    from circletools.report.costs import costs_json, costs_text  # noqa: PLC0415
-
+    more = planned.told(json)
     if json:
-        fields = {index: costs_json(each, plan.devices, planned.caps) for index, each in enumerate(costs)}
-        show_json(plan_json(model, plan, planned.assignment, steps, fields))
+        show_json(plan_json(model, plan, planned.assignment, steps, more))
     else:
-        lines = {index: list(costs_text(each, plan.devices, planned.caps)) for index, each in enumerate(costs)}
-        show(plan_text(model, plan, planned.assignment, steps, lines))
+        show(plan_text(model, plan, planned.assignment, steps, more))
 
 
 def _show_what_if(model: Model, planned: Planned, changes: Sequence[Rule], mode: Mode, json: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from circletools.errors import InvalidInputError, UsageError
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from circletools.affinity.store import Affinity
     from circletools.model import Model
     from circletools.model.selectors import Chooser
-    from circletools.report.costs import SubgraphCosts
     from circletools.trace.operators import OperatorTrace
 
 
@@ -90,13 +89,14 @@ class CostSource:
 
         return Chooser(model, source_names(model) if self.by_origin else ())
 
-    def estimates(self, model: Model, affinity: Affinity) -> dict[int, SubgraphCosts]:
-        """Return what the subgraphs with an affinity cost, by index."""
-        from circletools.report.costs import affinity_costs  # noqa: PLC0415
+    def told(self, model: Model, affinity: Affinity, as_json: bool) -> dict[int, Any]:
+        """Return what to tell of the subgraphs that have an affinity, by index: fields, or lines."""
+        from circletools.report.costs import affinity_costs, costs_json, costs_text  # noqa: PLC0415
 
-        costs = self.of(model)
+        costs, tell = self.of(model), costs_json if as_json else costs_text
         self.tell_defaults(costs, list(affinity.devices.values()))
-        return affinity_costs(self.chooser(model), affinity, costs)
+        found = affinity_costs(self.chooser(model), affinity, costs)
+        return {index: tell(each, (), {}) for index, each in found.items()}
 
     def tell_defaults(self, costs: Costs, devices: Sequence[str]) -> None:
         """Say what counts for copies that nothing is said of."""

@@ -9,13 +9,14 @@ import typer
 
 from circletools.errors import UsageError
 
-from .affinity_costs import CostOptions, CostSource
 from .affinity_options import CopyOverhead, CopyRate, CostsFile, Traces
 from .parameters import Input, Json
 
 if TYPE_CHECKING:
     from circletools.affinity.store import Affinity
     from circletools.model import Model
+
+    from .affinity_costs import CostSource
 
 
 class Target(StrEnum):
@@ -59,6 +60,7 @@ def export_affinity(
     from circletools.affinity.exports.placement import current_affinity  # noqa: PLC0415
     from circletools.model.files import same_file, write  # noqa: PLC0415
 
+    from .affinity_costs import CostOptions  # noqa: PLC0415
     from .reading import reading  # noqa: PLC0415
     from .terminal import show_text  # noqa: PLC0415
 

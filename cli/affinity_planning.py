@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from circletools.errors import UsageError
 
@@ -41,11 +41,21 @@ class Planned:
 
     def costs(self, plan: Plan) -> tuple[SubgraphCosts, ...] | None:
         """Return what a plan for the same model costs, None where no costs are known."""
-        from circletools.report.costs import plan_costs  # noqa: PLC0415
-
         if self.problems is None:
             return None
+        from circletools.report.costs import plan_costs  # noqa: PLC0415
+
         return plan_costs(self.chooser.model, plan, self.problems, parallel=self.parallel, memory=bool(self.caps))
+
+    def told(self, as_json: bool) -> dict[int, Any]:
+        """Return what to tell of costs, by subgraph: fields, or lines."""
+        costs = self.costs(self.plan)
+        if costs is None:
+            return {}
+        from circletools.report.costs import costs_json, costs_text  # noqa: PLC0415
+
+        tell = costs_json if as_json else costs_text
+        return {index: tell(each, self.plan.devices, self.caps) for index, each in enumerate(costs)}
 
 
 class Wanted:

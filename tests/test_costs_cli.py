@@ -23,7 +23,7 @@ from circletools.model import open_model
 from circletools.model.selectors import Chooser
 from circletools.model.views import Tensor
 from circletools.trace.operators import read_operator_trace
-from tests.affinity_support import affinity_of, run
+from tests.affinity_support import affinity, affinity_of, annotated, run
 from tests.operator_support import TRACES
 from tests.support import ROOT, own_models, path_of, title
 
@@ -183,6 +183,25 @@ def test_times_of_a_trace() -> None:
 def test_what_cannot_be_done(arguments: list[str], status: int, words: str, costs: Path) -> None:
     ran = run("partition", DIAMOND, *(str(costs) if word == "COSTS" else word for word in arguments))
     assert (ran.returncode, words in ran.stderr) == (status, True), ran.stderr
+
+
+def test_a_model_without_devices_has_no_estimate(costs: Path, tmp_path: Path) -> None:
+    ran = run("dump-affinity", DIAMOND, "--costs", costs)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    (tmp_path / "out.circle").write_bytes(
+        annotated(DIAMOND.read_bytes(), affinity(["npu"], ([None] * 6, [None] * 6)))
+    )
+    ran = run("dump-affinity", tmp_path / "out.circle", "--costs", costs)
+    assert (ran.returncode, "without a device" in ran.stderr) == (4, True)
+    ran = run("dump-affinity", DIAMOND, "--costs", costs, "--format", "csv")
+    assert (ran.returncode, "CSV has no room" in ran.stderr) == (2, True)
+
+
+def test_devices_without_end_are_refused() -> None:
+    many = [{"name": str(number)} for number in range(100_000)]
+    parsed = parse_costs(json.dumps({"devices": many}), "costs.json")
+    with open_model(DIAMOND) as model, pytest.raises(CircleToolsError, match="there can be 64"):
+        make_problems(Chooser(model), parsed.devices, Costs(parsed, {}, Defaults()))
 
 
 # --- the document -------------------------------------------------------------------------------------------

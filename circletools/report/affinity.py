@@ -84,7 +84,7 @@ def affinity_csv(model: Model, affinity: Affinity, *, by_partition: bool) -> str
 
 
 def affinity_text(
-    model: Model, affinity: Affinity, *, by_partition: bool, more: Mapping[int, Sequence[str]] = _NOTHING
+    model: Model, affinity: Affinity, *, by_partition: bool, more: Mapping[int, Iterable[str]] = _NOTHING
 ) -> Iterator[str]:
     """Yield the lines of a table of operators, or of partitions; `more` lines, by subgraph."""
     for index in sorted(affinity.subgraphs):
@@ -176,7 +176,7 @@ def plan_text(
     plan: Plan,
     assignment: Assignment,
     steps: Sequence[tuple[int, Step]] | None,
-    more: Mapping[int, Sequence[str]] = _NOTHING,
+    more: Mapping[int, Iterable[str]] = _NOTHING,
 ) -> Iterator[str]:
     """Yield the partitions of each subgraph in the order they run, and what they cost; `more` lines, by subgraph."""
     for index, subgraph in enumerate(plan.subgraphs):

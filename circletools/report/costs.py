@@ -100,6 +100,8 @@ def plan_costs(
 
 def affinity_costs(chooser: Chooser, affinity: Affinity, costs: Costs) -> dict[int, SubgraphCosts]:
     """Return what the subgraphs that have an affinity cost, by index. Raises EditError for one without a device."""
+    if not affinity.subgraphs:
+        return {}
     number = {device: number for number, device in enumerate(sorted(affinity.devices))}
     problems = make_problems(chooser, [affinity.devices[device] for device in number], costs)
     found = {}

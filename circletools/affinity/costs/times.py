@@ -11,6 +11,7 @@ from circletools.affinity.assign import Refusals
 from circletools.affinity.costs.costfile import CostDocument, Defaults
 from circletools.affinity.costs.problem import Floats, Links, Problem, make_problem, tensor_bytes
 from circletools.affinity.precedence import by_precedence
+from circletools.errors import UsageError
 from circletools.model import Model
 from circletools.model.graph import operator_tensors
 from circletools.model.selectors import Chooser
@@ -18,6 +19,7 @@ from circletools.model.selectors import Chooser
 Measured = Mapping[tuple[int, int], float]
 """Microseconds of an operator, by subgraph and index."""
 
+_DEVICES = 64
 NO_TIME = "no time is known for it"
 
 
@@ -41,7 +43,12 @@ class Costs:
 
 
 def make_problems(chooser: Chooser, devices: Sequence[str], costs: Costs) -> list[Problem]:
-    """Return the problem of each subgraph. Raises UsageError for an entry of the document that chooses nothing."""
+    """Return the problem of each subgraph.
+
+    Raises UsageError for an entry of the document that chooses nothing, and for more devices than 64.
+    """
+    if len(devices) > _DEVICES:  # every pair of devices takes room
+        raise UsageError(f"costs of {len(devices)} devices; there can be {_DEVICES}")
     model = chooser.model
     links = _links(devices, costs)
     tables = [_times(chooser, device, costs) for device in devices]
