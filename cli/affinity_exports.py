@@ -9,17 +9,21 @@ import typer
 
 from circletools.errors import UsageError
 
+from .affinity_options import CopyOverhead, CopyRate, CostsFile, Traces
 from .parameters import Input, Json
 
 if TYPE_CHECKING:
     from circletools.affinity.store import Affinity
     from circletools.model import Model
 
+    from .affinity_costs import CostSource
+
 
 class Target(StrEnum):
     """Who is to act on the affinity."""
 
     ONERT = "onert"
+    ONERT_EXEC_TIME = "onert-exec-time"
     PART = "part"
     OPENVINO = "openvino"
     MODEL_EXPLORER = "model-explorer"
@@ -41,25 +45,40 @@ def export_affinity(
         typer.Option("--output", "-o", metavar="FILE", help="Where to write; standard output if not given."),
     ] = None,
     json: Json = False,
+    costs: CostsFile = None,
+    traces: Traces = None,
+    copy_rate: CopyRate = 1000.0,
+    copy_overhead: CopyOverhead = 0.0,
 ) -> None:
     """Write the affinity of a model for a runtime, a compiler or a viewer.
 
-    onert: shell lines that set its environment (--json: as JSON). part: rules for circle-partitioner. openvino: JSON
+    onert: shell lines that set its environment (--json: as JSON). onert-exec-time: the costs (--costs, --trace), for
+    its scheduler. part: rules for circle-partitioner. openvino: JSON
     for HETERO. model-explorer: node data. dot: a picture by Graphviz. What the target would ignore or get wrong is
     refused; docs/affinity-exports.md tells what each can do.
     """
     from circletools.affinity.exports.placement import current_affinity  # noqa: PLC0415
     from circletools.model.files import same_file, write  # noqa: PLC0415
 
+    from .affinity_costs import CostOptions  # noqa: PLC0415
     from .reading import reading  # noqa: PLC0415
     from .terminal import show_text  # noqa: PLC0415
 
+    charges = CostOptions(costs, traces or (), copy_rate, copy_overhead, 0).read()
+    if (charges is None) is (to is Target.ONERT_EXEC_TIME):
+        raise UsageError(
+            "--to onert-exec-time and costs (--costs, --trace) go together",
+            hint="--trace cpu=trace.chrome.json has times and names",
+        )
     if json and to in (Target.PART, Target.DOT):
         raise UsageError(f"--json: there is no JSON for {to}")
     with reading(source) as model:
         if output is not None and same_file(source, output):
             raise UsageError("the output is the model that is read", location=output, hint="name another file")
-        text = _exported(model, current_affinity(model), to, json)
+        if charges is not None:
+            text = _exec_times(model, charges)
+        else:
+            text = _exported(model, current_affinity(model), to, json)
     if output is None or output == "-":
         show_text(text)
     else:
@@ -87,6 +106,21 @@ def _exported(model: Model, affinity: Affinity, to: Target, json: bool) -> str:
     if json:
         return _json({"schema_version": SCHEMA_VERSION, "environment": environment})
     return "".join(f"export {name}={_shell(value)}\n" for name, value in environment.items())
+
+
+def _exec_times(model: Model, charges: CostSource) -> str:
+    from json import dumps  # noqa: PLC0415
+
+    from circletools.affinity.costs.times import make_problems  # noqa: PLC0415
+    from circletools.affinity.exports.onert_exec_time import exec_times  # noqa: PLC0415
+    from circletools.report.costs import onert_names  # noqa: PLC0415
+
+    costs, devices = charges.of(model), charges.devices
+    charges.tell_defaults(costs, devices)
+    problems = make_problems(charges.chooser(model), devices, costs)
+    names = onert_names(model, (trace for _, trace in charges.traces.values()))
+    # onert's reader wants no schema_version, and ends at the last brace.
+    return dumps(exec_times(model, problems, devices, names)) + "\n"
 
 
 def _json(document: dict[str, Any]) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from circletools.affinity.precedence import by_precedence
 from circletools.affinity.rules import Decision, Rule, RuleSet
 from circletools.errors import EditError, UsageError
 from circletools.model import Model
-from circletools.model.selectors import KINDS, Chooser, suggestion
+from circletools.model.selectors import Chooser, suggestion
 
 Refusals = Mapping[str, Sequence[Sequence[str | None]]]
 """Of each device with a capability table, by subgraph and operator: None, or why the device does not take it."""
@@ -81,7 +82,7 @@ def assign(
     _check_devices(devices, rules, refusals, before)
     numbers: list[list[int]] = []
     deciders: list[list[Rule | Decision | None]] = []
-    for subgraph, ruled in enumerate(_by_rule(chooser, rules)):
+    for subgraph, ruled in enumerate(by_precedence(chooser, rules.rules)):
         tables = [(number, refusals[device][subgraph]) for number, device in enumerate(devices) if device in refusals]
         had = before[subgraph] if subgraph < len(before) else {}
         row: list[int] = []
@@ -123,36 +124,3 @@ def _unassigned(model: Model, subgraph: int, operator: int, refused: str | None)
         location=f"subgraphs[{subgraph}].operators[{operator}]",
         hint="--default DEVICE takes what is left",
     )
-
-
-def _rank(rule: Rule) -> tuple[int, int, bool, bool]:
-    selector = rule.selector
-    breadth = 0 if selector.is_exact else 2 if selector.pattern == "*" else 1
-    return KINDS.index(selector.kind), breadth, selector.subgraph is None, not rule.from_command
-
-
-def _by_rule(chooser: Chooser, rules: RuleSet) -> list[list[Rule | None]]:
-    """Return the rule that counts for each operator of each subgraph."""
-    found: list[list[Rule | None]] = [[None] * len(subgraph.operators) for subgraph in chooser.model.subgraphs]
-    for rule in sorted(rules.rules, key=_rank):
-        for subgraph, operators in _choose(chooser, rule).items():
-            row = found[subgraph]
-            for operator in operators:
-                other = row[operator]
-                if other is None:
-                    row[operator] = rule
-                elif other.device != rule.device and _rank(other) == _rank(rule):
-                    raise UsageError(
-                        f"{rule.selector} says {rule.device} of subgraphs[{subgraph}].operators[{operator}], "
-                        f"{other.selector} ({other.place}) says {other.device}",
-                        location=rule.place,
-                        hint="of two rules the more particular counts: index, name, origin, op; a name before a glob",
-                    )
-    return found
-
-
-def _choose(chooser: Chooser, rule: Rule) -> dict[int, list[int]]:
-    try:
-        return chooser.choose(rule.selector)
-    except UsageError as error:
-        raise UsageError(error.message, location=rule.place, hint=error.hint) from error

@@ -7,19 +7,12 @@ or the `.part` file of the ONE compiler's circle-partitioner.
 
 from __future__ import annotations
 
-import json
-import json.decoder
-import json.scanner
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from circletools.affinity.documents import objects_of, read_document, selector_from, selector_of, text_of
 from circletools.affinity.partfile import parse_part
-from circletools.errors import InvalidInputError, UsageError
-from circletools.model.selectors import Selector, parse_selector
-
-SCHEMA_VERSION = 1
-_LINE, _TWICE = "\0line", "\0twice"
+from circletools.errors import UsageError
+from circletools.model.selectors import Selector
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +23,11 @@ class Rule:
     device: str
     place: str
     from_command: bool = False
+
+    @property
+    def says(self) -> str:
+        """Return what it says of an operator: rules that say the same do not contradict each other."""
+        return self.device
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +60,13 @@ def make_default(device: str, place: str) -> Decision:
     return Decision(device, f"default ({place})", place)
 
 
-def parse_setting(words: str) -> Rule:
+def parse_setting(words: str, option: str = "--set") -> Rule:
     """Read SELECTOR=DEVICE of the command line. Raises UsageError."""
     selector, equals, device = words.rpartition("=")
     if not equals or not device:
-        raise UsageError(f"--set {words!r} names no device", hint="write --set op:CONV_2D=npu")
-    place = f"--set {words}"
-    return Rule(_selector(selector, place), device, place, from_command=True)
-
-
-def _selector(words: str, place: str) -> Selector:
-    try:
-        return parse_selector(words)
-    except UsageError as error:
-        raise UsageError(error.message, location=place, hint=error.hint) from error
+        raise UsageError(f"{option} {words!r} names no device", hint=f"write {option} op:CONV_2D=npu")
+    place = f"{option} {words}"
+    return Rule(selector_from(selector, place), device, place, from_command=True)
 
 
 def parse_rules(words: str, name: str) -> RuleSet:
@@ -87,71 +78,16 @@ def parse_rules(words: str, name: str) -> RuleSet:
 
 
 def _parse_json(words: str, name: str) -> RuleSet:
-    try:
-        document = json.JSONDecoder.decode(_Numbering(words), words)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"not JSON: {error}", location=f"{name}:{getattr(error, 'lineno', 1)}") from error
-    if not isinstance(document, dict):
-        raise InvalidInputError("the document must be an object with `rules`", location=f"{name}:1", hint=_SEE)
-    version = document.get("schema_version", SCHEMA_VERSION)
-    if version != SCHEMA_VERSION:
-        raise InvalidInputError(f"schema_version {version!r} is not known", location=name)
-    place = f"{name}:{document[_LINE]}"
-    _check_keys(document, {"schema_version", "default", "rules"}, place)
-    entries = document.get("rules", [])
-    if not isinstance(entries, list):
-        raise InvalidInputError("`rules` must be a list", location=place, hint=_SEE)
-    default = make_default(_text(document, "default", place), place) if "default" in document else None
-    return RuleSet(tuple(_rule(entry, name, index) for index, entry in enumerate(entries)), default)
+    document, place = read_document(words, name, {"default", "rules"}, "`rules`", _SEE)
+    default = make_default(text_of(document, "default", place, _SEE), place) if "default" in document else None
+    rules = (
+        Rule(selector_of(entry, at, _SEE), text_of(entry, "device", at, _SEE), at)
+        for entry, at in objects_of(document, "rules", name, {"select", "device"}, _SEE)
+    )
+    return RuleSet(tuple(rules), default)
 
 
 _SEE = "see docs/affinity.md"
-
-
-def _rule(entry: Any, name: str, index: int) -> Rule:
-    if not isinstance(entry, dict):
-        raise InvalidInputError("a rule must be an object", location=f"{name}: rules[{index}]", hint=_SEE)
-    place = f"{name}:{entry[_LINE]}"
-    _check_keys(entry, {"select", "device"}, place)
-    return Rule(_selector(_text(entry, "select", place), place), _text(entry, "device", place), place)
-
-
-def _check_keys(entry: dict[str, Any], known: set[str], place: str) -> None:
-    if _TWICE in entry:
-        raise InvalidInputError(f"`{entry[_TWICE]}` stands there twice", location=place)
-    for key in sorted(entry.keys() - known - {_LINE}):
-        raise InvalidInputError(f"`{key}` is not known; there are {', '.join(sorted(known))}", location=place)
-
-
-def _text(entry: dict[str, Any], key: str, place: str) -> str:
-    value = entry.get(key)
-    if not isinstance(value, str) or not value:
-        raise InvalidInputError(f"`{key}` must be a string that is not empty", location=place, hint=_SEE)
-    return value
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        found[_TWICE] = next(name for name in names if names.count(name) > 1)
-    return found
-
-
-class _Numbering(json.JSONDecoder):
-    """A decoder that gives each object the number of the line it begins in."""
-
-    def __init__(self, words: str) -> None:
-        super().__init__(object_pairs_hook=_object)
-        read: Callable[..., tuple[Any, int]] = json.decoder.JSONObject  # type: ignore[attr-defined]
-
-        def parse(text_and_end: tuple[str, int], *others: Any) -> tuple[Any, int]:
-            found, end = read(text_and_end, *others)
-            found[_LINE] = words.count("\n", 0, text_and_end[1]) + 1
-            return found, end
-
-        self.parse_object = parse
-        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined] # the C one has no such hook
 
 
 def _parse_part(words: str, name: str) -> RuleSet:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from circletools.affinity.assign import Assignment
@@ -19,6 +20,7 @@ from circletools.model.views import text
 from circletools.report import SCHEMA_VERSION
 
 CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "device", "partition")
+_NOTHING: Mapping[int, Any] = MappingProxyType({})
 _CSV_BY_PARTITION = ("subgraph", "partition", "device", "operators")
 
 
@@ -36,8 +38,13 @@ def ranges(numbers: Iterable[int]) -> str:
 # --- what stands in a model ---------------------------------------------------------------------------------
 
 
-def affinity_json(model: Model, affinity: Affinity, freshness: Freshness | None) -> dict[str, Any]:
-    """Return the JSON document of dump-affinity."""
+def affinity_json(
+    model: Model,
+    affinity: Affinity,
+    freshness: Freshness | None,
+    more: Mapping[int, Mapping[str, Any]] = _NOTHING,
+) -> dict[str, Any]:
+    """Return the JSON document of dump-affinity; `more` are further fields, by subgraph."""
     return {
         "schema_version": SCHEMA_VERSION,
         "format": model.format,
@@ -54,6 +61,7 @@ def affinity_json(model: Model, affinity: Affinity, freshness: Freshness | None)
                     {"partition": part, "device": device, "operators": operators}
                     for part, device, operators in _partitions(affinity, index)
                 ],
+                **more.get(index, {}),
             }
             for index in sorted(affinity.subgraphs)
         ],
@@ -75,8 +83,10 @@ def affinity_csv(model: Model, affinity: Affinity, *, by_partition: bool) -> str
     return lines.getvalue()
 
 
-def affinity_text(model: Model, affinity: Affinity, *, by_partition: bool) -> Iterator[str]:
-    """Yield the lines of a table of operators, or of partitions."""
+def affinity_text(
+    model: Model, affinity: Affinity, *, by_partition: bool, more: Mapping[int, Iterable[str]] = _NOTHING
+) -> Iterator[str]:
+    """Yield the lines of a table of operators, or of partitions; `more` lines, by subgraph."""
     for index in sorted(affinity.subgraphs):
         if len(model.subgraphs) > 1:
             yield f"subgraph {index}"
@@ -89,6 +99,7 @@ def affinity_text(model: Model, affinity: Affinity, *, by_partition: bool) -> It
                 for operator, code, output, device, part in _operators(model, affinity, index)
             ]
             yield from _table(rows)
+        yield from (f"  {line}" for line in more.get(index, ()))
 
 
 def _operators(
@@ -123,16 +134,24 @@ def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def plan_json(
-    model: Model, plan: Plan, assignment: Assignment, steps: Sequence[tuple[int, Step]] | None
+    model: Model,
+    plan: Plan,
+    assignment: Assignment,
+    steps: Sequence[tuple[int, Step]] | None,
+    more: Mapping[int, Mapping[str, Any]] = _NOTHING,
 ) -> dict[str, Any]:
-    """Return the JSON document of partition; with `steps`, also why each operator is where it is."""
+    """Return the JSON document of partition; with `steps`, also why each operator is where it is.
+
+    `more` are further fields, by subgraph.
+    """
     subgraphs = []
     for index, subgraph in enumerate(plan.subgraphs):
         entry: dict[str, Any] = {
             "index": index,
             "affinity": [plan.devices[number] for number in subgraph.numbers],
             "parts": [{"device": plan.devices[part.device], "ops": list(part.operators)} for part in subgraph.parts],
-            "transfers": _transfers_json(_transfers(model, plan, index)),
+            "transfers": transfers_json(transfers_of(model, plan, index)),
+            **more.get(index, {}),
         }
         if steps is not None:
             entry["reasons"] = [
@@ -153,9 +172,13 @@ def plan_json(
 
 
 def plan_text(
-    model: Model, plan: Plan, assignment: Assignment, steps: Sequence[tuple[int, Step]] | None
+    model: Model,
+    plan: Plan,
+    assignment: Assignment,
+    steps: Sequence[tuple[int, Step]] | None,
+    more: Mapping[int, Iterable[str]] = _NOTHING,
 ) -> Iterator[str]:
-    """Yield the partitions of each subgraph in the order they run, and what they cost."""
+    """Yield the partitions of each subgraph in the order they run, and what they cost; `more` lines, by subgraph."""
     for index, subgraph in enumerate(plan.subgraphs):
         if not subgraph.numbers:
             continue
@@ -169,7 +192,8 @@ def plan_text(
                 for number, part in enumerate(subgraph.parts)
             ]
         )
-        yield f"  {transfers_text(_transfers(model, plan, index))}"
+        yield f"  {transfers_text(transfers_of(model, plan, index))}"
+        yield from (f"  {line}" for line in more.get(index, ()))
 
 
 def transfers_text(sums: Transfers) -> str:
@@ -204,7 +228,8 @@ def _explained(
             yield f"  {step.action} {step.operator}: subgraph {list(step.subgraph)} rejected {list(step.rejected)}"
 
 
-def _transfers(model: Model, plan: Plan, index: int) -> Transfers:
+def transfers_of(model: Model, plan: Plan, index: int) -> Transfers:
+    """Return what crosses between the partitions of a subgraph of a plan."""
     subgraph = plan.subgraphs[index]
     partitions = [0] * len(subgraph.numbers)
     for number, part in enumerate(subgraph.parts):
@@ -213,7 +238,8 @@ def _transfers(model: Model, plan: Plan, index: int) -> Transfers:
     return transfers(model, index, partitions, subgraph.numbers)
 
 
-def _transfers_json(sums: Transfers) -> dict[str, Any]:
+def transfers_json(sums: Transfers) -> dict[str, Any]:
+    """Return what a partition costs as JSON."""
     return {
         "launches": sums.launches,
         "copies": sums.copies,

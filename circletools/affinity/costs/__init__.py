@@ -1,0 +1,1 @@
+"""What operators, copies and launches cost on each device, and the devices that cost least."""

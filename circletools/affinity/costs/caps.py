@@ -1,0 +1,135 @@
+"""Assignments that keep to the memory of devices.
+
+A price for each byte on a device that is too full is raised until the cheapest assignment fits, then lowered as far
+as it still does. What differs between the last that fits and the first that does not is given back in execution
+order, as much as fits. Whether it fits is always asked of the partitions that come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from circletools.affinity.costs.evaluate import evaluate
+from circletools.affinity.costs.memory import Contents, footprints, prices
+from circletools.affinity.costs.problem import Floats, Indices, Problem
+from circletools.affinity.costs.search import least_time
+from circletools.affinity.partition import Part
+from circletools.model.graph import OperatorGraph
+
+_DOUBLINGS = 60
+_HALVINGS = 12
+
+Partitioner = Callable[[Indices], tuple[Part, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The devices found; `excess_bytes` is what is too much on each device of `caps`, all zero where it fits."""
+
+    devices: Indices
+    excess_bytes: Mapping[int, int]
+
+    @property
+    def fits(self) -> bool:
+        """Say whether every device has room."""
+        return not any(self.excess_bytes.values())
+
+
+def least_time_within(
+    problem: Problem, graph: OperatorGraph, what: Contents, caps: Mapping[int, int], partitioner: Partitioner
+) -> Fitted:
+    """Return devices that keep to `caps` (bytes, by device number), of little total time.
+
+    Not always the least: that is a knapsack. Where none is found that fits, the one with the least excess.
+    """
+    return _Search(problem, graph, what, caps, partitioner).run()
+
+
+class _Search:
+    def __init__(
+        self,
+        problem: Problem,
+        graph: OperatorGraph,
+        what: Contents,
+        caps: Mapping[int, int],
+        partitioner: Partitioner,
+    ) -> None:
+        self._problem, self._graph, self._what, self._caps = problem, graph, what, caps
+        self._partitioner = partitioner
+        self._bytes = prices(what, len(graph))
+        self._best: Fitted | None = None
+        self._least = (np.inf, np.inf)
+
+    def run(self) -> Fitted:
+        per_byte = dict.fromkeys(self._caps, 0.0)
+        found = self._look(self._solve(per_byte))
+        # A device that has room may fill up with what others give away; so each may come again.
+        for _ in range(2 * len(self._caps)):
+            if found.fits:
+                break
+            full = max(found.excess_bytes, key=lambda device: found.excess_bytes[device])
+            found = self._raise(per_byte, full, found)
+        assert self._best is not None
+        return self._best
+
+    def _raise(self, per_byte: dict[int, float], device: int, over: Fitted) -> Fitted:
+        """Set the price of a device so that it is no longer too full, as low as can be."""
+        largest = self._bytes.max(initial=1.0)
+        low, high = per_byte[device], max(per_byte[device], 1e-6 / max(largest, 1.0))
+        under = over
+        for _ in range(_DOUBLINGS):
+            high *= 4
+            under = self._look(self._solve(per_byte | {device: high}))
+            if not under.excess_bytes[device]:
+                break
+        else:
+            per_byte[device] = high
+            return under
+        for _ in range(_HALVINGS):
+            middle = (low * high) ** 0.5 if low else high / 4
+            found = self._look(self._solve(per_byte | {device: middle}))
+            if found.excess_bytes[device]:
+                low, over = middle, found
+            else:
+                high, under = middle, found
+        per_byte[device] = high
+        return self._given_back(over, under, device)
+
+    def _given_back(self, over: Fitted, under: Fitted, device: int) -> Fitted:
+        """Return `under` with as much of what `over` has on the device as still fits, from the start or the end."""
+        order = np.asarray(self._graph.order, np.int64)
+        differing = order[(over.devices[order] == device) & (under.devices[order] != device)]
+        best = under
+        for row in (differing, differing[::-1]):
+            low, high = 0, len(row)
+            while high - low > 1:
+                middle = (low + high) // 2
+                devices = under.devices.copy()
+                devices[row[:middle]] = device
+                found = self._look(devices)
+                if found.excess_bytes[device]:
+                    high = middle
+                else:
+                    low, best = middle, found
+        return best
+
+    def _solve(self, per_byte: Mapping[int, float]) -> Indices:
+        times: Floats = self._problem.times_us.copy()
+        for device, price in per_byte.items():
+            times[:, device] += price * self._bytes
+        return least_time(replace(self._problem, times_us=times), self._graph)
+
+    def _look(self, devices: Indices) -> Fitted:
+        """Evaluate an assignment, and keep it if it is the best so far: what fits before what does not."""
+        parts = self._partitioner(devices)
+        found = footprints(self._what, self._graph, parts, self._problem.times_us.shape[1])
+        excess = {device: max(0, found[device].total_bytes - cap) for device, cap in self._caps.items()}
+        cost = evaluate(self._problem, devices, [part.device for part in parts])
+        rank = (float(sum(excess.values())), cost.total_us)
+        fitted = Fitted(devices, excess)
+        if self._best is None or rank < self._least:
+            self._best, self._least = fitted, rank
+        return fitted

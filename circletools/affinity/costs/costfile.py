@@ -1,0 +1,123 @@
+"""Costs as people and programs write them: JSON. docs/costs.md is the format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+from circletools.affinity.documents import Document, number_of, objects_of, read_document, selector_of, text_of
+from circletools.errors import InvalidInputError
+from circletools.model.selectors import Selector
+
+ANY = "*"
+_SEE = "see docs/costs.md"
+_KEYS = {"devices", "transfers"}
+_DEVICE_KEYS = {"name", "launch_us", "operators"}
+_TIME_KEYS = {"select", "time_us", "bytes_per_us"}
+_TRANSFER_KEYS = {"from", "to", "bytes_per_us", "overhead_us"}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRule:
+    """The time of the operators that a selector chooses: `time_us`, and bytes read and written times `us_per_byte`.
+
+    An infinite time: the device cannot run them.
+    """
+
+    selector: Selector
+    time_us: float
+    us_per_byte: float
+    place: str
+    from_command: bool = False
+
+    @property
+    def says(self) -> str:
+        """Return what it says of an operator."""
+        if self.time_us == inf:
+            return "no time"
+        rate = f" and {1 / self.us_per_byte:g} bytes/us" if self.us_per_byte else ""
+        return f"{self.time_us:g} us{rate}"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a copy costs: `overhead_us`, and its bytes times `us_per_byte`."""
+
+    overhead_us: float
+    us_per_byte: float
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What counts where a document says nothing: 1,000 bytes in a microsecond (1 GB/s), nothing else."""
+
+    bytes_per_us: float = 1000.0
+    overhead_us: float = 0.0
+    launch_us: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CostDocument:
+    """What a document says, by device name; a device of `transfers` may be `*`, any."""
+
+    devices: tuple[str, ...] = ()
+    times: Mapping[str, tuple[TimeRule, ...]] = field(default_factory=dict)
+    launches: Mapping[str, float] = field(default_factory=dict)
+    transfers: Mapping[tuple[str, str], Link] = field(default_factory=dict)
+
+    def link(self, source: str, target: str, defaults: Defaults) -> Link:
+        """Return what a copy costs: what names both devices goes before what names the first, then the second."""
+        for pair in ((source, target), (source, ANY), (ANY, target), (ANY, ANY)):
+            if pair in self.transfers:
+                return self.transfers[pair]
+        return Link(defaults.overhead_us, 1 / defaults.bytes_per_us)
+
+
+def parse_costs(words: str, name: str) -> CostDocument:
+    """Read a document; `name` is what errors call it.
+
+    Raises InvalidInputError where it is no such document, UsageError for a selector that is none; both with the line.
+    """
+    document, _ = read_document(words, name, _KEYS, "`devices`", _SEE)
+    times: dict[str, tuple[TimeRule, ...]] = {}
+    launches: dict[str, float] = {}
+    for entry, place in objects_of(document, "devices", name, _DEVICE_KEYS, _SEE):
+        device = text_of(entry, "name", place, _SEE)
+        if device in times or device == ANY:
+            said = "a device cannot be named *" if device == ANY else f"a second entry for device {device!r}"
+            raise InvalidInputError(said, location=place, hint=_SEE)
+        if "launch_us" in entry:
+            launches[device] = number_of(entry, "launch_us", place, _SEE)
+        times[device] = tuple(_time(row, at) for row, at in objects_of(entry, "operators", name, _TIME_KEYS, _SEE))
+    transfers: dict[tuple[str, str], Link] = {}
+    for entry, place in objects_of(document, "transfers", name, _TRANSFER_KEYS, _SEE):
+        pair = text_of(entry, "from", place, _SEE), text_of(entry, "to", place, _SEE)
+        for device in pair:
+            if device != ANY and device not in times:
+                raise InvalidInputError(f"device {device!r} is not among `devices`", location=place, hint=_SEE)
+        if pair in transfers:
+            raise InvalidInputError(f"a second entry from {pair[0]} to {pair[1]}", location=place, hint=_SEE)
+        transfers[pair] = Link(_optional(entry, "overhead_us", place), _per_byte(entry, place))
+    return CostDocument(tuple(times), times, launches, transfers)
+
+
+def _time(row: Document, place: str) -> TimeRule:
+    selector = selector_of(row, place, _SEE)
+    if row.get("time_us", 0) is None:  # said to be impossible
+        if "bytes_per_us" in row:
+            raise InvalidInputError("`time_us` null and a rate exclude each other", location=place, hint=_SEE)
+        return TimeRule(selector, inf, 0.0, place)
+    if not row.keys() & {"time_us", "bytes_per_us"}:
+        raise InvalidInputError("neither `time_us` nor `bytes_per_us`", location=place, hint=_SEE)
+    return TimeRule(selector, _optional(row, "time_us", place), _per_byte(row, place), place)
+
+
+def _optional(entry: Document, key: str, place: str) -> float:
+    return number_of(entry, key, place, _SEE) if key in entry else 0.0
+
+
+def _per_byte(entry: Document, place: str) -> float:
+    if "bytes_per_us" not in entry:
+        return 0.0
+    return 1 / number_of(entry, "bytes_per_us", place, _SEE, above=True)

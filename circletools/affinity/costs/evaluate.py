@@ -1,0 +1,61 @@
+"""The objective: what an assignment of operators to devices costs. Whoever compares assignments asks here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.affinity.costs.problem import Indices, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The time of one run, one operator after the other, in microseconds.
+
+    `copies` counts tensors brought to another device, once for each device. `untimed` operators are on a device that
+    has no time for them, and count nothing.
+    """
+
+    operators_us: float
+    copies_us: float
+    launches_us: float
+    copies: int
+    launches: int
+    untimed: int
+
+    @property
+    def total_us(self) -> float:
+        """Return the sum."""
+        return self.operators_us + self.copies_us + self.launches_us
+
+
+def evaluate(problem: Problem, numbers: Sequence[int] | Indices, launched: Sequence[int] | Indices = ()) -> Estimate:
+    """Return the cost of operators on devices `numbers`; `launched` has the device of each subgraph that is run.
+
+    sum of times + sum over tensors, and other devices that read them, of one copy + sum over subgraphs of a launch
+    """
+    devices = np.asarray(numbers, np.int64)
+    times = problem.times_us[np.arange(len(devices)), devices]
+    known = np.isfinite(times)
+    tensors, targets = crossings(problem, devices)
+    copies = problem.copy_us(tensors, devices[problem.producers[tensors]], targets)
+    launches = problem.links.launch_us[np.asarray(launched, np.int64)]
+    return Estimate(
+        float(times[known].sum()),
+        float(copies.sum()),
+        float(launches.sum()),
+        len(tensors),
+        len(launches),
+        int((~known).sum()),
+    )
+
+
+def crossings(problem: Problem, devices: Indices) -> tuple[Indices, Indices]:
+    """Return tensors and the devices they are copied to, each pair once."""
+    targets = devices[problem.readers]
+    across = targets != devices[problem.producers[problem.read]]
+    count = problem.times_us.shape[1]
+    pairs = np.unique(problem.read[across] * count + targets[across])
+    return pairs // count, pairs % count

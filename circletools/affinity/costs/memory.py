@@ -1,0 +1,142 @@
+"""What lives on each device: its constants, and the most bytes of computed tensors at any time.
+
+    constants      every buffer that an operator on the device reads, once
+    activations    a tensor lives where it is made from then until its last reader anywhere has run, an output of the
+                   subgraph until the end; where it is copied to (or where an input of the subgraph is read), from the
+                   start of the partition that first reads it until its last reader there has run
+
+Operators run one after the other, in the order of the partitions. What a device's compiler adds (scratch space,
+alignment, another layout of constants) is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from circletools.affinity.costs.problem import Floats, Indices, tensor_bytes
+from circletools.affinity.partition import Part
+from circletools.model import Model
+from circletools.model.graph import OperatorGraph, operator_tensors
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The tensors of a subgraph, as far as memory goes.
+
+    `constants` are pairs of an operator and a buffer that it reads, none twice; `buffer_bytes` goes by buffer.
+    `producers` goes by tensor, -1 for inputs; `read` and `readers` are pairs of a tensor and an operator that reads
+    it; `kept` tensors are outputs of the subgraph.
+    """
+
+    constants: tuple[Indices, Indices]
+    buffer_bytes: Floats
+    sizes_bytes: Floats
+    producers: Indices
+    read: Indices
+    readers: Indices
+    kept: Indices
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes on one device: of constants, and of computed tensors at the worst moment."""
+
+    constants_bytes: int
+    activations_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Return the sum."""
+        return self.constants_bytes + self.activations_bytes
+
+
+def contents(model: Model, subgraph: int) -> Contents:
+    """Return what operators of a subgraph read and make."""
+    makers, made = operator_tensors(model, subgraph, "outputs")
+    consumers, read = operator_tensors(model, subgraph, "inputs")
+    view = model.subgraphs[subgraph]
+    sizes = tensor_bytes(model, subgraph)
+    producers = np.full(len(sizes), -1, np.int64)
+    producers[made] = makers
+    inputs = np.zeros(len(sizes), np.bool_)
+    inputs[[tensor for tensor in view.inputs.tolist() if 0 <= tensor < len(sizes)]] = True
+    computed = (producers >= 0) | inputs
+    pairs = np.unique(np.stack([read, consumers], axis=1), axis=0)
+    fixed = ~computed[pairs[:, 0]]
+    buffers = np.array([tensor.buffer for tensor in view.tensors], np.int64)
+    constants = np.unique(np.stack([pairs[fixed, 1], buffers[pairs[fixed, 0]]], axis=1), axis=0)
+    lengths = np.array([len(buffer.data) for buffer in model.buffers], np.float64)
+    kept = np.array([tensor for tensor in view.outputs.tolist() if 0 <= tensor < len(sizes)], np.int64)
+    return Contents(
+        (constants[:, 0], constants[:, 1]),
+        lengths,
+        sizes,
+        producers,
+        pairs[~fixed, 0],
+        pairs[~fixed, 1],
+        np.unique(kept[computed[kept]]),
+    )
+
+
+def prices(what: Contents, count: int) -> Floats:
+    """Return what each of `count` operators adds at most: the constants that it reads, and what it makes."""
+    operators, buffers = what.constants
+    bytes_of = np.bincount(operators, what.buffer_bytes[buffers], minlength=count).astype(np.float64)
+    made = what.producers >= 0
+    both: Floats = bytes_of + np.bincount(what.producers[made], what.sizes_bytes[made], minlength=count)
+    return both
+
+
+def footprints(what: Contents, graph: OperatorGraph, parts: Sequence[Part], devices: int) -> list[Footprint]:
+    """Return the bytes on each device, the partitions running in this order."""
+    count = sum(len(part.operators) for part in parts)
+    home, place, begins = (np.zeros(count, np.int64) for _ in range(3))
+    number = np.zeros(count, np.int64)
+    number[graph.order] = np.arange(count)
+    rows = [np.array(part.operators, np.int64) for part in parts]
+    order = np.fromiter(chain.from_iterable(row[np.argsort(number[row])] for row in rows), np.int64, count)
+    place[order] = np.arange(count)
+    for part, row in zip(parts, rows, strict=True):
+        home[row] = part.device
+        begins[row] = place[row].min()
+    operators, buffers = what.constants
+    held = np.unique(home[operators] * max(len(what.buffer_bytes), 1) + buffers)
+    constants = np.bincount(
+        held // max(len(what.buffer_bytes), 1),
+        what.buffer_bytes[held % max(len(what.buffer_bytes), 1)],
+        minlength=devices,
+    )
+    peaks = _peaks(what, home, place, begins, devices)
+    return [Footprint(int(total), int(peak)) for total, peak in zip(constants, peaks, strict=True)]
+
+
+def _peaks(what: Contents, home: Indices, place: Indices, begins: Indices, devices: int) -> Floats:
+    """Return the most bytes of computed tensors at any time, by device."""
+    count, tensors = len(home), len(what.sizes_bytes)
+    last = np.full(tensors, -1, np.int64)
+    made = np.flatnonzero(what.producers >= 0)
+    last[made] = place[what.producers[made]]
+    np.maximum.at(last, what.read, place[what.readers])
+    last[what.kept] = count - 1
+    # Where it is made; and, for each other device that reads it, a life of its own.
+    reads_at = home[what.readers]
+    away = (what.producers[what.read] < 0) | (home[what.producers[what.read]] != reads_at)
+    keys = what.read[away] * devices + reads_at[away]
+    copies, which = np.unique(keys, return_inverse=True)
+    first, final = np.full(len(copies), count, np.int64), np.zeros(len(copies), np.int64)
+    np.minimum.at(first, which, begins[what.readers[away]])
+    np.maximum.at(final, which, place[what.readers[away]])
+    peaks = np.zeros(devices)
+    for device in range(devices):
+        own = made[home[what.producers[made]] == device]
+        here = copies % devices == device
+        starts = np.concatenate([place[what.producers[own]], first[here]])
+        ends = np.concatenate([last[own], final[here]]) + 1
+        sizes = np.concatenate([what.sizes_bytes[own], what.sizes_bytes[copies[here] // devices]])
+        change = np.bincount(starts, sizes, minlength=count + 1) - np.bincount(ends, sizes, minlength=count + 1)
+        peaks[device] = np.cumsum(change).max(initial=0.0)
+    return peaks

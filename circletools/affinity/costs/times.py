@@ -1,0 +1,109 @@
+"""From what is known of costs to the problem of every subgraph of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.affinity.assign import Refusals
+from circletools.affinity.costs.costfile import CostDocument, Defaults
+from circletools.affinity.costs.problem import Floats, Links, Problem, make_problem, tensor_bytes
+from circletools.affinity.precedence import by_precedence
+from circletools.errors import UsageError
+from circletools.model import Model
+from circletools.model.graph import operator_tensors
+from circletools.model.selectors import Chooser
+
+Measured = Mapping[tuple[int, int], float]
+"""Microseconds of an operator, by subgraph and index."""
+
+_DEVICES = 64
+NO_TIME = "no time is known for it"
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What is known: a document, times that were measured on a device, and what counts where neither says anything.
+
+    A time that was measured goes before one of the document.
+    """
+
+    document: CostDocument
+    measured: Mapping[str, Measured]
+    defaults: Defaults
+
+    def assumed(self, devices: Sequence[str]) -> bool:
+        """Say whether the default counts for a copy between two of these devices."""
+        known = self.document.transfers
+        return any(
+            not {(a, b), (a, "*"), ("*", b), ("*", "*")} & known.keys() for a in devices for b in devices if a != b
+        )
+
+
+def make_problems(chooser: Chooser, devices: Sequence[str], costs: Costs) -> list[Problem]:
+    """Return the problem of each subgraph.
+
+    Raises UsageError for an entry of the document that chooses nothing, and for more devices than 64.
+    """
+    if len(devices) > _DEVICES:  # every pair of devices takes room
+        raise UsageError(f"costs of {len(devices)} devices; there can be {_DEVICES}")
+    model = chooser.model
+    links = _links(devices, costs)
+    tables = [_times(chooser, device, costs) for device in devices]
+    return [
+        make_problem(model, subgraph, np.stack([table[subgraph] for table in tables], axis=1), links)
+        for subgraph in range(len(model.subgraphs))
+    ]
+
+
+def with_times(problems: Sequence[Problem], devices: Sequence[str], refusals: Refusals) -> Refusals:
+    """Return why a device does not take an operator: what its capability table says, or that no time is known."""
+    joined = {}
+    for number, device in enumerate(devices):
+        rows = []
+        for subgraph, problem in enumerate(problems):
+            refused = refusals[device][subgraph] if device in refusals else [None] * len(problem.times_us)
+            timed = np.isfinite(problem.times_us[:, number]).tolist()
+            rows.append([said or (None if has else NO_TIME) for said, has in zip(refused, timed, strict=True)])
+        joined[device] = rows
+    return joined
+
+
+def _links(devices: Sequence[str], costs: Costs) -> Links:
+    count = len(devices)
+    overhead, per_byte = np.zeros((count, count)), np.zeros((count, count))
+    for source, name in enumerate(devices):
+        for target, other in enumerate(devices):
+            if source != target:
+                link = costs.document.link(name, other, costs.defaults)
+                overhead[source, target], per_byte[source, target] = link.overhead_us, link.us_per_byte
+    launches = [costs.document.launches.get(device, costs.defaults.launch_us) for device in devices]
+    return Links(overhead, per_byte, np.array(launches))
+
+
+def _times(chooser: Chooser, device: str, costs: Costs) -> list[Floats]:
+    """Return the time of every operator on a device, by subgraph."""
+    rules = costs.document.times.get(device, ())
+    rows = []
+    for subgraph, chosen in enumerate(by_precedence(chooser, rules, any_code=True)):
+        times = np.array([np.inf if rule is None else rule.time_us for rule in chosen])
+        rates = np.array([0.0 if rule is None else rule.us_per_byte for rule in chosen])
+        if rates.any():
+            times += rates * operator_bytes(chooser.model, subgraph)
+        rows.append(times.reshape(len(chosen)))
+    for (subgraph, operator), time_us in costs.measured.get(device, {}).items():
+        rows[subgraph][operator] = time_us
+    return rows
+
+
+def operator_bytes(model: Model, subgraph: int) -> Floats:
+    """Return the bytes that each operator reads, constants included, and writes."""
+    sizes = tensor_bytes(model, subgraph)
+    total: Floats = np.zeros(len(model.subgraphs[subgraph].operators))
+    for direction in ("inputs", "outputs"):
+        operators, tensors = operator_tensors(model, subgraph, "inputs" if direction == "inputs" else "outputs")
+        pairs = np.unique(np.stack([operators, tensors], axis=1), axis=0)
+        total += np.bincount(pairs[:, 0], sizes[pairs[:, 1]], minlength=len(total))
+    return total

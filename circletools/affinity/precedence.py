@@ -1,0 +1,82 @@
+"""Of several entries that choose an operator, the one that counts.
+
+The more particular: index before name before origin before op, a whole name before a glob before *, one that names
+its subgraph before one that does not, the command line before a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from circletools.errors import UsageError
+from circletools.model.selectors import KINDS, Chooser, Selector, suggestion
+
+
+class Entry(Protocol):
+    """Something said of the operators that a selector chooses; `place` is where, for errors."""
+
+    @property
+    def selector(self) -> Selector:
+        """Return what it chooses."""
+
+    @property
+    def place(self) -> str:
+        """Return where it stands."""
+
+    @property
+    def from_command(self) -> bool:
+        """Say whether it is of the command line."""
+
+    @property
+    def says(self) -> str:
+        """Return what it says: entries that say the same do not contradict each other."""
+
+
+E = TypeVar("E", bound=Entry)
+
+
+def by_precedence(chooser: Chooser, entries: Sequence[E], *, any_code: bool = False) -> list[list[E | None]]:
+    """Return the entry that counts for each operator of each subgraph.
+
+    With `any_code` an operator code that the model does not have is no mistake, as long as the format has it. Raises
+    UsageError for an entry that chooses nothing, and for two of one rank that contradict each other.
+    """
+    found: list[list[E | None]] = [[None] * len(subgraph.operators) for subgraph in chooser.model.subgraphs]
+    for entry in sorted(entries, key=_rank):
+        for subgraph, operators in _choose(chooser, entry, any_code).items():
+            row = found[subgraph]
+            for operator in operators:
+                other = row[operator]
+                if other is None:
+                    row[operator] = entry
+                elif other.says != entry.says and _rank(other) == _rank(entry):
+                    raise UsageError(
+                        f"{entry.selector} says {entry.says} of subgraphs[{subgraph}].operators[{operator}], "
+                        f"{other.selector} ({other.place}) says {other.says}",
+                        location=entry.place,
+                        hint="of two rules the more particular counts: index, name, origin, op; a name before a glob",
+                    )
+    return found
+
+
+def _rank(entry: Entry) -> tuple[int, int, bool, bool]:
+    selector = entry.selector
+    breadth = 0 if selector.is_exact else 2 if selector.pattern == "*" else 1
+    return KINDS.index(selector.kind), breadth, selector.subgraph is None, not entry.from_command
+
+
+def _choose(chooser: Chooser, entry: Entry, any_code: bool) -> dict[int, list[int]]:
+    selector = entry.selector
+    try:
+        return chooser.choose(selector)
+    except UsageError as error:
+        codes = chooser.model.schema.enums["BuiltinOperator"].values()
+        if any_code and selector.kind == "op" and (selector.subgraph or 0) < len(chooser.model.subgraphs):
+            if not selector.is_exact or selector.pattern in codes or selector.pattern.startswith("CUSTOM:"):
+                return {}
+            hint = suggestion(selector.pattern, codes)
+            raise UsageError(
+                f"{selector}: there is no such operator code", location=entry.place, hint=hint
+            ) from error
+        raise UsageError(error.message, location=entry.place, hint=error.hint) from error

@@ -1,0 +1,152 @@
+"""What the options for costs ask for, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from circletools.errors import InvalidInputError, UsageError
+
+from .reading import read_text
+
+if TYPE_CHECKING:
+    from circletools.affinity.costs.times import Costs
+    from circletools.affinity.store import Affinity
+    from circletools.model import Model
+    from circletools.model.selectors import Chooser
+    from circletools.trace.operators import OperatorTrace
+
+
+@dataclass(frozen=True, slots=True)
+class CostOptions:
+    """The options as they were given."""
+
+    file: Path | None
+    traces: Sequence[str]
+    copy_rate: float
+    copy_overhead: float
+    launch: float
+    parallel: bool = False
+    memory: Sequence[str] = ()
+
+    @property
+    def given(self) -> bool:
+        """Say whether there are costs."""
+        return self.file is not None or bool(self.traces)
+
+    def read(self) -> CostSource | None:
+        """Read what is named; None where there are no costs. Raises UsageError for options that need them."""
+        for option, given in (("--parallel", self.parallel), ("--memory", bool(self.memory))):
+            if given and not self.given:
+                raise UsageError(f"{option} needs costs", hint="give --costs FILE or --trace DEVICE=TRACE")
+        if self.parallel and self.memory:
+            raise UsageError(
+                "--parallel and --memory exclude each other: what lives at the same time depends on when it runs"
+            )
+        return CostSource(self) if self.given else None
+
+
+class CostSource:
+    """Costs that are read, before any model is."""
+
+    def __init__(self, options: CostOptions) -> None:
+        from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs  # noqa: PLC0415
+
+        if "-" in (str(options.file), *(words.partition("=")[2] for words in options.traces)):
+            raise UsageError("costs and traces cannot be standard input", hint="name a file")
+        self.document = (
+            CostDocument() if options.file is None else parse_costs(read_text(options.file), str(options.file))
+        )
+        self.traces = dict(_traces(options.traces))
+        self.defaults = Defaults(options.copy_rate, options.copy_overhead, options.launch)
+        self.parallel, self._memory = options.parallel, options.memory
+
+    def of(self, model: Model) -> Costs:
+        """Return the costs of a model's operators; tell of operators that a trace does not have."""
+        from circletools.affinity.costs.times import Costs  # noqa: PLC0415
+        from circletools.report.costs import measured_times  # noqa: PLC0415
+
+        from .terminal import complain  # noqa: PLC0415
+
+        measured = {}
+        for device, (name, trace) in self.traces.items():
+            try:
+                measured[device] = measured_times(model, trace)
+            except InvalidInputError as error:
+                error.location = name if error.location is None else f"{name}: {error.location}"
+                raise
+            absent = sum(len(subgraph.operators) for subgraph in model.subgraphs) - len(measured[device])
+            if absent:
+                complain("note", f"{name}: {absent} operators are not in the trace of {device}")
+        return Costs(self.document, measured, self.defaults)
+
+    def chooser(self, model: Model) -> Chooser:
+        """Return what chooses operators by the words of the document."""
+        from circletools.model.selectors import Chooser  # noqa: PLC0415
+        from circletools.report.reproject import source_names  # noqa: PLC0415
+
+        return Chooser(model, source_names(model) if self.by_origin else ())
+
+    def told(self, model: Model, affinity: Affinity, as_json: bool) -> dict[int, Any]:
+        """Return what to tell of the subgraphs that have an affinity, by index: fields, or lines."""
+        from circletools.report.costs import affinity_costs, costs_json, costs_text  # noqa: PLC0415
+
+        costs, tell = self.of(model), costs_json if as_json else costs_text
+        self.tell_defaults(costs, list(affinity.devices.values()))
+        found = affinity_costs(self.chooser(model), affinity, costs)
+        return {index: tell(each, (), {}) for index, each in found.items()}
+
+    def tell_defaults(self, costs: Costs, devices: Sequence[str]) -> None:
+        """Say what counts for copies that nothing is said of."""
+        from .terminal import complain  # noqa: PLC0415
+
+        if costs.assumed(devices):
+            given = self.defaults
+            complain(
+                "note",
+                f"copies that the costs say nothing of: {given.overhead_us:g} us and {given.bytes_per_us:g} bytes/us "
+                "(--copy-overhead, --copy-rate)",
+            )
+
+    @property
+    def by_origin(self) -> bool:
+        """Say whether the document chooses operators by their sources."""
+        return any(rule.selector.kind == "origin" for rules in self.document.times.values() for rule in rules)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Return the devices that times are known for, those of the document first."""
+        return tuple(dict.fromkeys((*self.document.devices, *self.traces)))
+
+    def caps(self, devices: Sequence[str]) -> dict[int, int]:
+        """Return the bytes that devices have, by number. Raises UsageError."""
+        from circletools.model.selectors import suggestion  # noqa: PLC0415
+
+        caps: dict[int, int] = {}
+        for words in self._memory:
+            device, equals, count = words.partition("=")
+            if not equals or not count.isascii() or not count.isdigit() or len(count) > 18:
+                raise UsageError(f"--memory {words!r} names no number of bytes", hint="write --memory npu=1048576")
+            if device not in devices:
+                hint = suggestion(device, devices)
+                raise UsageError(f"--memory {words}: device {device!r} is not among the devices", hint=hint)
+            if devices.index(device) in caps:
+                raise UsageError(f"--memory {words}: a second one for {device!r}")
+            caps[devices.index(device)] = int(count)
+        return caps
+
+
+def _traces(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, OperatorTrace]]]:
+    from circletools.trace.operators import read_operator_trace  # noqa: PLC0415
+
+    known: set[str] = set()
+    for word in words:
+        device, equals, name = word.partition("=")
+        if not device or not equals or not name:
+            raise UsageError(f"--trace {word!r} names no device or no trace", hint="write --trace npu=trace.json")
+        if device in known:
+            raise UsageError(f"--trace {word}: a second one for {device!r}")
+        known.add(device)
+        yield device, (name, read_operator_trace(name))
