@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from circletools.errors import CircleToolsError, InvalidInputError, OutputError, UsageError
 
+from .kept import begin
+
 if TYPE_CHECKING:
     from circletools.model import Model
 
@@ -18,6 +20,7 @@ def reading(source: str) -> Iterator[Model]:
     """Open a model; an error about its contents gets the file's name in front of its location."""
     from circletools.model import open_model  # noqa: PLC0415
 
+    begin()
     try:
         with open_model(source) as model:
             yield model
