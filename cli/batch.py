@@ -102,7 +102,7 @@ class _Printer:
                 columns, end, rows = out.partition(b"\n")
                 out = rows if columns == self._columns else columns + end + rows
                 self._columns = columns
-            elif task.form != "json" and task.heading and self._begun:
+            elif task.form != "json" and task.heading != "line" and self._begun:
                 out = b"\n" + out
             self._begun = True
         if out:

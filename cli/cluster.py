@@ -63,28 +63,28 @@ class Cluster:
             future = next(self._done)
             number, task = self._tasks.pop(future.key)
             alone, self._alone = self._alone, False
-            outcome = self._outcome(future, task)
+            outcome = self._outcome(future)
             if outcome is not None:
                 return number, outcome
             if alone:
                 return number, lost(task, "several workers died of it")
             self._suspects.append((number, task))
 
-    def _outcome(self, future: Any, task: Task) -> Outcome | None:
+    def _outcome(self, future: Any) -> Outcome | None:
         """Return the outcome of a future that has ended; None when workers died of it."""
-        from distributed import KilledWorker  # noqa: PLC0415
+        from distributed import CancelledError, KilledWorker  # noqa: PLC0415
 
-        if future.status == "finished":
+        try:  # this can take as long as the task: where the worker died that had the result, it runs again
             outcome: Outcome = future.result()
             return outcome
-        if future.status != "error":
-            hint = "with --log FILE, --resume goes on from here"
-            raise InvalidInputError("lost the scheduler", location=self._address, hint=hint)
-        error = future.exception()
-        if isinstance(error, KilledWorker):
+        except KilledWorker:
             return None
-        hint = f"install circletools {__version__} for each worker"
-        raise UsageError(f"a worker cannot run a task: {type(error).__name__}: {error}", hint=hint)
+        except CancelledError as error:
+            hint = "with --log FILE, --resume goes on from here"
+            raise InvalidInputError("lost the scheduler", location=self._address, hint=hint) from error
+        except Exception as error:  # `apply` lets none through, so the worker did not get as far as that
+            hint = f"install circletools {__version__} for each worker"
+            raise UsageError(f"a worker cannot run a task: {type(error).__name__}: {error}", hint=hint) from error
 
     def close(self) -> None:
         """Take back what has not begun, and disconnect."""

@@ -12,7 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import connection, get_context
+from multiprocessing import connection, get_context, resource_tracker
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .task import Outcome, Task, apply, lost
@@ -88,6 +88,7 @@ class _Worker:
         self.pipe: Connection[Any, Any]
         self.pipe, theirs = context.Pipe()
         self.process: SpawnProcess = context.Process(target=_serve, args=(theirs,), daemon=True)
+        resource_tracker.ensure_running()  # else `start` starts it, and lets interrupts through meanwhile
         with without_interrupts():
             self.process.start()
         theirs.close()
@@ -171,6 +172,7 @@ def without_interrupts() -> Iterator[None]:
 
 
 def _serve(pipe: Connection[Any, Any]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception: a file half written is removed
     gc.disable()  # as in the command itself
     with suppress(EOFError, OSError):  # whoever gave the tasks is gone, or wants no more

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command("inspect", epilog="Example: circletool inspect in.circle --json")(many(inspect))
-    app.command("verify", epilog="Example: circletool verify a.tflite b.circle")(many(verify, heading=False))
-    app.command("check", epilog="Example: circletool check in.circle")(many(check, heading=False))
+    app.command("verify", epilog="Example: circletool verify a.tflite b.circle")(many(verify, heading="line"))
+    app.command("check", epilog="Example: circletool check in.circle")(many(check, heading="line"))
 
 
 def inspect(source: Input, json: Json = False) -> None:

@@ -19,9 +19,12 @@ import os
 from collections.abc import Callable
 from copy import copy
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
 import typer
+
+if TYPE_CHECKING:
+    from .task import Heading
 
 Jobs = Annotated[
     str, typer.Option("--jobs", metavar="N", help="Share several models out to N processes; auto: one for each core.")
@@ -47,11 +50,8 @@ class Way(NamedTuple):
 _OPTIONS = dict(zip(Way._fields, (Jobs, Log, Resume, Scheduler), strict=True))
 
 
-def many(command: Command, *, directories: bool = True, heading: bool = True) -> Command:
-    """Return a command for several files; with `directories`, also for the models below them.
-
-    Without `heading`, the text about each file has to begin with its name.
-    """
+def many(command: Command, *, directories: bool = True, heading: Heading = "name") -> Command:
+    """Return a command for several files; with `directories`, also for the models below them."""
 
     def run(first: str, way: Way, given: dict[str, Any]) -> None:
         sources: list[str] = given.pop(first)
@@ -87,7 +87,7 @@ def mirrored(command: Command, *, output: str = "output") -> Command:
         if directory:
             tasks = mirror(command, source, given, way, output)
         else:
-            tasks = named(command, [source], given, way, several=False, heading=False)
+            tasks = named(command, [source], given, way, several=False)
         raise typer.Exit(run_all(tasks, way))
 
     return _extended(command, run, several=False, directories=True)

@@ -14,10 +14,17 @@ from .task import Task
 
 if TYPE_CHECKING:
     from .many import Command, Way
+    from .task import Heading
 
 
 def named(
-    command: Command, sources: Sequence[str], given: dict[str, Any], way: Way, *, several: bool, heading: bool
+    command: Command,
+    sources: Sequence[str],
+    given: dict[str, Any],
+    way: Way,
+    *,
+    several: bool,
+    heading: Heading = "name",
 ) -> Iterator[Task]:
     """Yield a task for each file that is named, and for each model below a directory that is."""
     if "-" in sources and (way.jobs != "1" or way.scheduler is not None):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typer
 
@@ -20,6 +20,10 @@ from circletools.report import SCHEMA_VERSION
 
 from .kept import Kept, keeping
 from .terminal import fail, show
+
+Heading = Literal["name", "own", "line"]
+"""What is above the text of one of several files: its name, nothing as the text begins with it, or nothing and no
+empty line either, as it has few lines."""
 
 Message = tuple[str | None, str]
 """Its kind (error, warning, note), or None where it has none; and the text."""
@@ -30,8 +34,7 @@ class Task:
     """`function(file, **options)`; the function is the one of the command, found by its name in another process.
 
     `path` is the file's path below the directory that was named, and `output` what is written, if anything is.
-    `several`: results of others stand beside this one, so that all it says names the file; with a `heading` unless
-    the command's own text begins with the name.
+    `several`: results of others stand beside this one, so that all it says names the file.
     """
 
     function: Callable[..., None]
@@ -40,7 +43,7 @@ class Task:
     path: str
     output: str | None = None
     several: bool = True
-    heading: bool = True
+    heading: Heading = "name"
 
     @property
     def form(self) -> str:
@@ -132,7 +135,7 @@ def _finished(task: Task, outcome: Outcome) -> Outcome:
 
 def _naming(file: str, text: str) -> str:
     name = "<standard input>" if file == "-" else file
-    return text if name in text else f"{name}: {text}"
+    return text if text.startswith(name) else f"{name}: {text}"
 
 
 def _among_others(task: Task, outcome: Outcome) -> bytes:
@@ -142,10 +145,10 @@ def _among_others(task: Task, outcome: Outcome) -> bytes:
         return b""
     if task.form == "csv":
         return _with_column(task.file, outcome.out)
-    if not task.heading:
+    if task.heading != "name":
         return outcome.out
     with keeping(Kept()) as kept:
-        show([f"# {task.file}", ""] if task.form == "markdown" else [f"{task.file}:"])
+        show([f"{task.file}:"])
     return b"".join(kept.out) + outcome.out
 
 

@@ -49,7 +49,7 @@ Strict = Annotated[bool, typer.Option("--strict", help="Refuse a trace with diag
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command("trace-stats", epilog="Example: circletool trace-stats trace.html --by bucket")(
-        many(trace_stats, directories=False)
+        many(trace_stats, directories=False, heading="own")
     )
     app.command("trace-compare", epilog="Example: circletool trace-compare before.html after.html --threshold 5")(
         trace_compare
