@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
@@ -125,20 +124,10 @@ def _journal(way: Way) -> Journal | None:
 
 
 def _crew(way: Way) -> Crew:
-    count = _count(way.jobs)
     if way.scheduler is not None:
-        if way.jobs != "1":
+        if way.jobs != 1:
             raise UsageError("--jobs and --scheduler exclude each other: the cluster has its own processes")
         from .cluster import Cluster  # noqa: PLC0415
 
         return Cluster(way.scheduler)
-    return Here() if count == 1 else Processes(count)
-
-
-def _count(jobs: str) -> int:
-    """Return the number of processes that --jobs stands for."""
-    if jobs in ("0", "auto"):
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not jobs.isascii() or not jobs.isdigit():
-        raise UsageError(f"--jobs {jobs!r}: a number of processes, or auto for one on each core")
-    return int(jobs)
+    return Here() if way.jobs == 1 else Processes(way.jobs)

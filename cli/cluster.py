@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 from typing import Any
 from uuid import uuid4
 
@@ -12,6 +14,14 @@ from .task import Outcome, Task, apply, lost
 
 _CONNECT_SECONDS = 10
 _LEAST_IN_FLIGHT = 16
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nobody listens, UsageError for what is no address: Dask takes long to give either up."""
+    parts = re.fullmatch(r"(?:(?:tcp|tls|wss?)://)?\[?([^\[\]/]+)\]?:(\d{1,5})", address)
+    if parts is None:
+        raise UsageError(f"--scheduler {address}: this is no address", hint="write tcp://HOST:PORT")
+    socket.create_connection((parts[1], int(parts[2])), timeout=_CONNECT_SECONDS).close()
 
 
 class Cluster:
@@ -29,8 +39,9 @@ class Cluster:
             raise UsageError("--scheduler needs Dask", hint="pip install 'circletools[dask]'") from error
         self._address = address
         try:
+            _knock(address)
             self._client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, OverflowError) as error:
             raise UsageError(f"cannot reach the scheduler: {error}", location=f"--scheduler {address}") from error
         self._window = max(_LEAST_IN_FLIGHT, 2 * sum(self._client.nthreads().values()))
         self._done = as_completed(loop=self._client.loop)

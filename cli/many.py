@@ -18,6 +18,7 @@ import inspect
 import os
 from collections.abc import Callable
 from copy import copy
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
@@ -26,8 +27,25 @@ import typer
 if TYPE_CHECKING:
     from .task import Heading
 
+
+def _jobs(given: str | int) -> int:
+    """Return how many processes that is. Raises BadParameter."""
+    number = str(given)  # the default comes as it is
+    if number in ("0", "auto"):
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not number.isascii() or not number.isdigit():
+        raise typer.BadParameter(f"{number!r} is no number of processes, and not auto.")
+    return int(number)
+
+
 Jobs = Annotated[
-    str, typer.Option("--jobs", metavar="N", help="Share several models out to N processes; auto: one for each core.")
+    int,
+    typer.Option(
+        "--jobs",
+        metavar="N",
+        parser=_jobs,
+        help="Share several models out to N processes; 0 or auto: one for each core.",
+    ),
 ]
 Log = Annotated[Path | None, typer.Option("--log", metavar="FILE", help="Add a line of JSON for each model to FILE.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Leave out the models that --log FILE has as done.")]
@@ -41,12 +59,13 @@ Command = Callable[..., None]
 class Way(NamedTuple):
     """How to run over many files; the options that every such command has."""
 
-    jobs: str = "1"
+    jobs: int = 1
     log: Path | None = None
     resume: bool = False
     scheduler: str | None = None
 
 
+_Run = Callable[[str, Way, dict[str, Any]], None]
 _OPTIONS = dict(zip(Way._fields, (Jobs, Log, Resume, Scheduler), strict=True))
 
 
@@ -56,9 +75,11 @@ def many(command: Command, *, directories: bool = True, heading: Heading = "name
     def run(first: str, way: Way, given: dict[str, Any]) -> None:
         sources: list[str] = given.pop(first)
         several = len(sources) > 1 or os.path.isdir(sources[0])
-        if way == Way() and not several:
-            command(*sources, **given)
-            return
+        if not several:
+            way = way._replace(jobs=1)
+            if way == Way():
+                command(*sources, **given)
+                return
         from .batch import run as run_all  # noqa: PLC0415
         from .sources import named, refuse_directories  # noqa: PLC0415
 
@@ -66,7 +87,7 @@ def many(command: Command, *, directories: bool = True, heading: Heading = "name
             refuse_directories(sources)
         raise typer.Exit(run_all(named(command, sources, given, way, several=several, heading=heading), way))
 
-    return _extended(command, run, several=True, directories=directories)
+    return _Extended(command, run, several=True, directories=directories)
 
 
 def mirrored(command: Command, *, output: str = "output") -> Command:
@@ -78,9 +99,11 @@ def mirrored(command: Command, *, output: str = "output") -> Command:
     def run(first: str, way: Way, given: dict[str, Any]) -> None:
         source: str = given.pop(first)
         directory = os.path.isdir(source)
-        if way == Way() and not directory:
-            command(source, **given)
-            return
+        if not directory:
+            way = way._replace(jobs=1)
+            if way == Way():
+                command(source, **given)
+                return
         from .batch import run as run_all  # noqa: PLC0415
         from .sources import mirror, named  # noqa: PLC0415
 
@@ -90,27 +113,36 @@ def mirrored(command: Command, *, output: str = "output") -> Command:
             tasks = named(command, [source], given, way, several=False)
         raise typer.Exit(run_all(tasks, way))
 
-    return _extended(command, run, several=False, directories=True)
+    return _Extended(command, run, several=False, directories=True)
 
 
-def _extended(
-    command: Command, run: Callable[[str, Way, dict[str, Any]], None], *, several: bool, directories: bool
-) -> Command:
-    """Return `run` as a command with the parameters of another one, the first one widened, and those of `Way`."""
-    first, *others = inspect.signature(command, eval_str=True).parameters.values()
-    parameters = [first.replace(annotation=_argument(first.annotation, several, directories)), *others]
-    for name, default in Way._field_defaults.items():
-        kind = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(inspect.Parameter(name, kind, default=default, annotation=_OPTIONS[name]))
+class _Extended:
+    """A command with the parameters of another one, the first one widened, and those of `Way`.
 
-    def extended(**given: Any) -> None:
-        run(first.name, Way(**{name: given.pop(name) for name in Way._fields}), given)
+    They are worked out when they are asked for: of all commands, one is run.
+    """
 
-    extended.__doc__ = command.__doc__
-    extended.__name__ = command.__name__
-    extended.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    extended.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return extended
+    def __init__(self, command: Command, run: _Run, *, several: bool, directories: bool) -> None:
+        self._command, self._run, self._several, self._directories = command, run, several, directories
+        self.__doc__, self.__name__ = command.__doc__, command.__name__
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        first, *others = inspect.signature(self._command, eval_str=True).parameters.values()
+        annotation = _argument(first.annotation, self._several, self._directories)
+        ways = (
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=_OPTIONS[name])
+            for name, default in Way._field_defaults.items()
+        )
+        return inspect.Signature([first.replace(annotation=annotation), *others, *ways])
+
+    @cached_property
+    def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]
+        return {parameter.name: parameter.annotation for parameter in self.__signature__.parameters.values()}
+
+    def __call__(self, **given: Any) -> None:
+        way = Way(**{name: given.pop(name) for name in Way._fields})
+        self._run(next(iter(self.__signature__.parameters)), way, given)
 
 
 def _argument(annotation: Any, several: bool, directories: bool) -> Any:

@@ -27,7 +27,7 @@ def named(
     heading: Heading = "name",
 ) -> Iterator[Task]:
     """Yield a task for each file that is named, and for each model below a directory that is."""
-    if "-" in sources and (way.jobs != "1" or way.scheduler is not None):
+    if "-" in sources and (way.jobs != 1 or way.scheduler is not None):
         raise UsageError(
             "standard input cannot be shared out", hint="name a file, or leave out --jobs and --scheduler"
         )
