@@ -32,7 +32,8 @@ def run(tasks: Iterable[Task], way: Way) -> int:
         printer = _Printer()
         for task, outcome in in_order(skipped.left(tasks), crew):
             if outcome.fatal:
-                raise UsageError(outcome.error or "")
+                printer.show(task, outcome)
+                return outcome.status
             with without_interrupts():  # neither half a line nor a line that the log does not know
                 printer.show(task, outcome)
                 if journal is not None:

@@ -11,7 +11,7 @@ class Kept:
     """The bytes for standard output, the messages (kind, text) for standard error, and what a log records of them.
 
     With `file`, a JSON document becomes one line that begins with that name. `findings` is None for commands that do
-    not count any. `began` tells that a model was opened: an error before that is one of the command line.
+    not count any. `began` tells that a model was opened: an error before that may be one of the command line.
     """
 
     def __init__(self, file: str | None = None) -> None:

@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 import typer
 
-from circletools.errors import CircleToolsError, InvalidInputError, UsageError
+from circletools.errors import CircleToolsError, InvalidInputError, OutputError, UsageError
 from circletools.report import SCHEMA_VERSION
 
-from .kept import Kept, keeping
+from .kept import Kept, begin, keeping
 from .terminal import fail, show
 
 Heading = Literal["name", "own", "line"]
@@ -53,7 +53,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a task. `fatal`: the command line is wrong, whatever the file; the others would end like it.
+    """What became of a task. `fatal`: an error that is not about the file; the others would end with it too.
 
     Size (bytes) and modification time (ns since the epoch) are those of the file before it was read; after the edit,
     where it was edited in place.
@@ -83,7 +83,8 @@ def apply(task: Task) -> Outcome:
         except typer.Exit as ended:
             status = ended.exit_code
         except CircleToolsError as error:
-            status, fatal = fail(error), isinstance(error, UsageError) and not kept.began
+            status = fail(error)
+            fatal = not kept.began and (isinstance(error, UsageError) or not str(error).startswith(task.file))
         except Exception as error:  # a defect of ours, or no memory: the other files must not suffer from it
             status = fail(InvalidInputError(f"{type(error).__name__}: {error}", hint="run it alone to see more"))
     if task.options.get("in_place"):
@@ -113,7 +114,11 @@ def lost(task: Task, reason: str) -> Outcome:
 def _make_parent(output: str) -> None:
     from circletools.model.files import make_directory  # noqa: PLC0415
 
-    make_directory(Path(output).parent)
+    try:
+        make_directory(Path(output).parent)
+    except OutputError:
+        begin()  # it is about this model: the others may go elsewhere
+        raise
 
 
 def _known(file: str) -> tuple[int | None, int | None]:

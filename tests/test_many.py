@@ -30,7 +30,7 @@ from circletools.model.tree import models_below
 from circletools.report.check import check
 from tests.many_support import tasks
 from tests.origin_support import embedded
-from tests.support import path_of
+from tests.support import ROOT, path_of
 from tests.test_cli import MLP, TOOL, TRACE, put, run
 
 DIAMOND = path_of("circle/diamond")
@@ -127,9 +127,13 @@ def test_the_greatest_exit_status_counts(names: list[str], status: int, models: 
     assert run("check", *(models / name for name in names)).status == status
 
 
-def test_a_wrong_command_line_is_told_once(models: Path) -> None:
+def test_a_wrong_command_line_is_told_once(models: Path, tmp_path: Path) -> None:
     ran = run("dump-origins", models, "--source", "[")
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, b"", 1)
+    rules = put(tmp_path / "rules.json", "{")
+    ran = run("partition", models, "--rules", rules, "--jobs", "2")
+    assert (ran.status, ran.out, ran.err.count("\n")) == (3, b"", 1)
+    assert ran.err.startswith(f"error: {rules}:")
     assert run("inspect", MLP, models, "--jobs", "many").status == 2
     assert run("inspect", MLP, "-", "--jobs", "2").status == 2
     assert run("inspect", models, "--resume").status == 2
@@ -334,6 +338,16 @@ def test_the_results_of_a_directory_have_its_shape(models: Path, tmp_path: Path)
     assert {str(path.parent.relative_to(tables)) for path in tables.rglob("origins.json")} == set(NAMES[1:])
 
 
+def test_a_place_that_cannot_be_made_costs_its_own_files_only(models: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    in_the_way = put(tmp_path / "out" / "a", "")
+    ran = run("compact", models, tmp_path / "out")
+    assert ran.status == 4
+    assert ran.err.count(f": {in_the_way}: cannot make the directory: ") == 2
+    assert (tmp_path / "out" / NAMES[3]).exists()
+    assert (tmp_path / "out" / NAMES[4]).exists()
+
+
 def test_a_directory_in_place(models: Path) -> None:
     before = {name: (models / name).read_bytes() for name in NAMES}
     assert run("embed-origins", models, "--in-place").status == 3
@@ -372,6 +386,8 @@ def test_the_log_has_a_line_for_each_model(models: Path, tmp_path: Path) -> None
     assert "neither a TFLite nor a Circle model" in lines[0]["error"]
     assert {line["command"] for line in lines} == {"check"}
     assert all(line["seconds"] > 0 for line in lines)
+    document = (ROOT / "docs" / "many.md").read_text(encoding="utf-8")
+    assert [field for field in lines[0] if f"`{field}`" not in document] == []
 
 
 def test_resuming(models: Path, tmp_path: Path) -> None:
