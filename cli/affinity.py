@@ -30,6 +30,7 @@ from .affinity_options import (
     Traces,
     WhatIf,
 )
+from .many import many, mirrored
 from .parameters import Format, InPlace, Input, Json, Output
 from .rewriting import rewrite
 
@@ -54,12 +55,14 @@ def register(app: typer.Typer) -> None:
         "annotate-affinity",
         epilog="Example: circletool annotate-affinity in.circle out.circle --devices npu,cpu --set index:0=npu "
         "--default cpu",
-    )(annotate_affinity)
-    app.command("dump-affinity", epilog="Example: circletool dump-affinity out.circle --by partition")(dump_affinity)
+    )(mirrored(annotate_affinity))
+    app.command("dump-affinity", epilog="Example: circletool dump-affinity out.circle --by partition")(
+        many(dump_affinity)
+    )
     app.command(
         "partition",
         epilog="Example: circletool partition in.circle --devices npu,cpu --set index:0=npu --default cpu --json",
-    )(partition)
+    )(many(partition))
 
 
 def annotate_affinity(

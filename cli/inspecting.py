@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from circletools.errors import InvalidInputError
 
+from .many import many
 from .parameters import Input, Json
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command("inspect", epilog="Example: circletool inspect in.circle --json")(inspect)
-    app.command("verify", epilog="Example: circletool verify a.tflite b.circle")(verify)
-    app.command("check", epilog="Example: circletool check in.circle")(check)
+    app.command("inspect", epilog="Example: circletool inspect in.circle --json")(many(inspect))
+    app.command("verify", epilog="Example: circletool verify a.tflite b.circle")(many(verify, heading="line"))
+    app.command("check", epilog="Example: circletool check in.circle")(many(check, heading="line"))
 
 
 def inspect(source: Input, json: Json = False) -> None:
@@ -39,12 +40,7 @@ def inspect(source: Input, json: Json = False) -> None:
         show(inspection_text(document))
 
 
-Inputs = Annotated[
-    list[str], typer.Argument(metavar="IN...", help="Models to check; - is standard input.", show_default=False)
-]
-
-
-def verify(sources: Inputs, json: Json = False) -> None:
+def verify(source: Input, json: Json = False) -> None:
     """Check models: the structure of the whole file, then every index in it.
 
     Exit status 3 when the structure of a model is broken, 1 when an index or external data is out of range, or
@@ -52,10 +48,10 @@ def verify(sources: Inputs, json: Json = False) -> None:
     """
     from circletools.model.check import check_model  # noqa: PLC0415
 
-    raise typer.Exit(_judge(sources, json, check_model))
+    raise typer.Exit(_judge(source, json, check_model))
 
 
-def check(sources: Inputs, json: Json = False) -> None:
+def check(source: Input, json: Json = False) -> None:
     """Check models as `verify` does, and report odd outputs and origins that are broken or stale.
 
     docs/findings.md has all codes. Exit status 3 when the structure of a model is broken, 1 when there is an error
@@ -63,37 +59,38 @@ def check(sources: Inputs, json: Json = False) -> None:
     """
     from circletools.report.check import check as check_all  # noqa: PLC0415
 
-    raise typer.Exit(_judge(sources, json, check_all))
+    raise typer.Exit(_judge(source, json, check_all))
 
 
-def _judge(sources: list[str], json: bool, find: Callable[[Model], list[Finding]]) -> int:
-    """Show the findings of each model; return the exit status."""
+def _judge(source: str, json: bool, find: Callable[[Model], list[Finding]]) -> int:
+    """Show the findings of a model; return the exit status."""
     from circletools.report import SCHEMA_VERSION  # noqa: PLC0415
 
+    from .kept import record  # noqa: PLC0415
     from .reading import reading  # noqa: PLC0415
     from .terminal import complain, show, show_json  # noqa: PLC0415
 
-    status, results = 0, []
-    for source in sources:
-        findings: list[Finding] = []
-        broken = None
-        try:
-            with reading(source) as model:
-                findings = find(model)
-        except InvalidInputError as error:
-            broken = str(error)
-        telling = any(finding.severity != "info" for finding in findings)
-        verdict = "invalid" if broken else "findings" if telling else "ok"
-        status = max(status, {"ok": 0, "findings": 1, "invalid": 3}[verdict])
-        results.append(
-            {"file": source, "verdict": verdict, "error": broken, "findings": [asdict(item) for item in findings]}
-        )
-        if json:
-            continue
+    findings: list[Finding] = []
+    broken = None
+    try:
+        with reading(source) as model:
+            findings = find(model)
+    except InvalidInputError as error:
+        broken = str(error)
+    record(len(findings), broken)
+    telling = any(finding.severity != "info" for finding in findings)
+    verdict = "invalid" if broken else "findings" if telling else "ok"
+    if json:
+        result = {
+            "file": source,
+            "verdict": verdict,
+            "error": broken,
+            "findings": [asdict(item) for item in findings],
+        }
+        show_json({"schema_version": SCHEMA_VERSION, "models": [result]})
+    else:
         show([f"{source}: {verdict}"])
         show(f"  {item.severity} {item.code} {item.location}: {item.message}" for item in findings)
         if broken:
             complain("error", broken)
-    if json:
-        show_json({"schema_version": SCHEMA_VERSION, "models": results})
-    return status
+    return {"ok": 0, "findings": 1, "invalid": 3}[verdict]

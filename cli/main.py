@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from circletools.errors import CircleToolsError, EditError, UsageError
+from circletools.errors import CircleToolsError
 
 from . import (
     affinity,
@@ -83,10 +83,9 @@ def _run() -> None:
     try:
         app()
     except CircleToolsError as error:
-        from .terminal import complain  # noqa: PLC0415
+        from .terminal import fail  # noqa: PLC0415
 
-        complain("error", str(error))
-        sys.exit(_status(error))
+        sys.exit(fail(error))
     except OSError as error:  # standard output is full, or gone
         from .terminal import complain  # noqa: PLC0415
 
@@ -104,9 +103,3 @@ def _drop_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _status(error: CircleToolsError) -> int:
-    if isinstance(error, UsageError):
-        return 2
-    return 4 if isinstance(error, EditError) else 3

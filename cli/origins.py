@@ -12,6 +12,7 @@ import typer
 
 from circletools.errors import UsageError
 
+from .many import many, mirrored
 from .parameters import Directory, Format, InPlace, Input, Output
 from .reading import read_text
 from .rewriting import rewrite
@@ -32,11 +33,15 @@ class Names(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command("embed-origins", epilog="Example: circletool embed-origins in.circle out.circle")(embed_origins)
-    app.command("dump-origins", epilog="Example: circletool dump-origins out.circle --operator 0-10 --format json")(
-        dump_origins
+    app.command("embed-origins", epilog="Example: circletool embed-origins in.circle out.circle")(
+        mirrored(embed_origins)
     )
-    app.command("extract-origins", epilog="Example: circletool extract-origins out.circle tables/")(extract_origins)
+    app.command("dump-origins", epilog="Example: circletool dump-origins out.circle --operator 0-10 --format json")(
+        many(dump_origins)
+    )
+    app.command("extract-origins", epilog="Example: circletool extract-origins out.circle tables/")(
+        mirrored(extract_origins, output="directory")
+    )
 
 
 def embed_origins(

@@ -9,6 +9,7 @@ import typer
 
 from circletools.errors import UsageError
 
+from .many import mirrored
 from .parameters import InPlace, Input, Json, Output
 from .rewriting import rewrite
 
@@ -27,7 +28,7 @@ class CopyOperator(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command("fix-outputs", epilog="Example: circletool fix-outputs in.circle out.circle")(fix_outputs)
+    app.command("fix-outputs", epilog="Example: circletool fix-outputs in.circle out.circle")(mirrored(fix_outputs))
 
 
 def fix_outputs(

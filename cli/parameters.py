@@ -13,7 +13,11 @@ Input = Annotated[
 ]
 Output = Annotated[
     str | None,
-    typer.Argument(metavar="OUT", help="The file to write; - is standard output.", show_default=False),
+    typer.Argument(
+        metavar="OUT",
+        help="The file to write (a directory where IN is one); - is standard output.",
+        show_default=False,
+    ),
 ]
 InPlace = Annotated[bool, typer.Option("--in-place", help="Write over IN.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]

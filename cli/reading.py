@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from circletools.errors import CircleToolsError, InvalidInputError, OutputError, UsageError
 
+from .kept import begin
+
 if TYPE_CHECKING:
     from circletools.model import Model
 
@@ -21,6 +23,7 @@ def reading(source: str) -> Iterator[Model]:
     """
     from circletools.model import open_model  # noqa: PLC0415
 
+    begin()
     try:
         with open_model(source) as model:
             yield model

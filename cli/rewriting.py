@@ -10,6 +10,7 @@ import typer
 
 from circletools.errors import UsageError
 
+from .many import mirrored
 from .parameters import InPlace, Input, Output
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command("strip-metadata", epilog="Example: circletool strip-metadata in.tflite out.tflite --origins")(
-        strip_metadata
+        mirrored(strip_metadata)
     )
-    app.command("compact", epilog="Example: circletool compact edited.circle small.circle")(compact)
+    app.command("compact", epilog="Example: circletool compact edited.circle small.circle")(mirrored(compact))
 
 
 def target(source: str, output: str | None, in_place: bool) -> str:

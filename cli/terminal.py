@@ -12,6 +12,10 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+from circletools.errors import CircleToolsError, EditError, UsageError
+
+from . import kept
+
 _COLORS = {"error": "31", "warning": "33"}
 _PATIENCE_SECONDS = 1.0
 _LINES_AT_ONCE = 4096
@@ -20,6 +24,9 @@ _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 def complain(kind: str, message: str) -> None:
     """Write `error: …` or `warning: …` to standard error, in colour on a terminal unless NO_COLOR is set."""
+    if (keep := kept.current()) is not None:
+        keep.messages.append((kind, message))
+        return
     label = f"{kind}:"
     if kind in _COLORS and sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         label = f"\033[{_COLORS[kind]}m{label}\033[0m"
@@ -28,14 +35,26 @@ def complain(kind: str, message: str) -> None:
 
 def tell(message: str) -> None:
     """Write a message to standard error."""
+    if (keep := kept.current()) is not None:
+        keep.messages.append((None, message))
+        return
     _message(f"{_plain(message)}\n")
+
+
+def fail(error: CircleToolsError) -> int:
+    """Write an error to standard error; return the exit status it stands for."""
+    complain("error", str(error))
+    if isinstance(error, UsageError):
+        return 2
+    return 4 if isinstance(error, EditError) else 3
 
 
 def _message(text: str) -> None:
     # Where nobody can be told, the exit status still tells.
     with suppress(OSError):
         if sys.stderr is not None:
-            _write(sys.stderr.buffer, text)
+            sys.stderr.buffer.write(_encoded(text))
+            sys.stderr.buffer.flush()
 
 
 def show(lines: Iterable[str]) -> None:
@@ -47,9 +66,18 @@ def show(lines: Iterable[str]) -> None:
 
 def show_text(text: str) -> None:
     """Write text to standard output as it is."""
+    show_bytes(_encoded(text))
+
+
+def show_bytes(data: bytes) -> None:
+    """Write bytes to standard output."""
+    if (keep := kept.current()) is not None:
+        keep.out.append(data)
+        return
     if sys.stdout is None:
         raise OSError(errno.EBADF, "standard output is closed")
-    _write(sys.stdout.buffer, text)
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
 
 
 def _plain(text: str) -> str:
@@ -59,16 +87,18 @@ def _plain(text: str) -> str:
 
 def show_json(document: Any) -> None:
     """Write a JSON document to standard output. What is no UTF-8 in a name stays a surrogate escape."""
-    show_text(json.dumps(document, indent=2) + "\n")
+    keep = kept.current()
+    if keep is not None and keep.file is not None:
+        show_text(json.dumps({"file": keep.file, **document}) + "\n")
+    else:
+        show_text(json.dumps(document, indent=2) + "\n")
 
 
-def _write(stream: Any, text: str) -> None:
+def _encoded(text: str) -> bytes:
     try:  # names are bytes: what could not be decoded leaves as it came
-        data = text.encode("utf-8", "surrogateescape")
+        return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # a surrogate that stands for no byte, as JSON can spell one
-        data = text.encode("utf-8", "backslashreplace")
-    stream.write(data)
-    stream.flush()
+        return text.encode("utf-8", "backslashreplace")
 
 
 class Bar:
@@ -77,7 +107,7 @@ class Bar:
     def __init__(self) -> None:
         self._start = time.monotonic()
         self._drawn = False
-        self._enabled = sys.stderr is not None and sys.stderr.isatty()
+        self._enabled = kept.current() is None and sys.stderr is not None and sys.stderr.isatty()
 
     def __call__(self, done: int, total: int) -> None:
         """Draw the bar for `done` of `total` bytes."""

@@ -9,6 +9,7 @@ import typer
 
 from circletools.errors import InvalidInputError, UsageError
 
+from .many import many
 from .parameters import Json
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ Strict = Annotated[bool, typer.Option("--strict", help="Refuse a trace with diag
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command("trace-stats", epilog="Example: circletool trace-stats trace.html --by bucket")(trace_stats)
+    app.command("trace-stats", epilog="Example: circletool trace-stats trace.html --by bucket")(
+        many(trace_stats, directories=False, heading="own")
+    )
     app.command("trace-compare", epilog="Example: circletool trace-compare before.html after.html --threshold 5")(
         trace_compare
     )

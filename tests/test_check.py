@@ -376,9 +376,9 @@ def test_json(tmp_path: Path) -> None:
     odd, broken = written(tmp_path, with_outputs(lambda _: [1, 1])), written(tmp_path, b"no model", "broken.circle")
     ran = run("check", path_of(CLEAN), odd, broken, "--json")
     assert ran.returncode == 3
-    document = json.loads(ran.stdout)
-    assert isinstance(document["schema_version"], int)
-    clean, found, invalid = document["models"]
+    documents = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert all(isinstance(document["schema_version"], int) for document in documents)
+    clean, found, invalid = (document["models"][0] for document in documents)
     assert clean == {"file": str(path_of(CLEAN)), "verdict": "ok", "error": None, "findings": []}
     assert (found["verdict"], found["error"]) == ("findings", None)
     assert found["findings"] == [

@@ -712,15 +712,16 @@ def test_verify_json(tmp_path: Path) -> None:
     wrong = put(tmp_path / "wrong.circle", index_out_of_range())
     missing = tmp_path / "missing.circle"
     ran = run("verify", MLP, missing, wrong, "--json")
-    document = json.loads(ran.out)
-    assert (ran.status, ran.err, document["schema_version"]) == (3, "", 1)
-    assert [(model["file"], model["verdict"]) for model in document["models"]] == [
+    documents = [json.loads(line) for line in ran.out.splitlines()]
+    assert (ran.status, ran.err, {document["schema_version"] for document in documents}) == (3, "", {1})
+    models = [model for document in documents for model in document["models"]]
+    assert [(model["file"], model["verdict"]) for model in models] == [
         (str(MLP), "ok"),
         (str(missing), "invalid"),
         (str(wrong), "findings"),
     ]
-    assert document["models"][1]["error"] == f"{missing}: cannot read it: No such file or directory"
-    assert document["models"][2]["findings"] == [
+    assert models[1]["error"] == f"{missing}: cannot read it: No such file or directory"
+    assert models[2]["findings"] == [
         {
             "code": "INDEX_OUT_OF_RANGE",
             "severity": "error",

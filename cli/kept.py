@@ -1,0 +1,53 @@
+"""What a command says of one model, kept instead of shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+
+class Kept:
+    """The bytes for standard output, the messages (kind, text) for standard error, and what a log records of them.
+
+    With `file`, a JSON document becomes one line that begins with that name. `findings` is None for commands that do
+    not count any. `began` tells that a model was opened: an error before that may be one of the command line.
+    """
+
+    def __init__(self, file: str | None = None) -> None:
+        self.file = file
+        self.out: list[bytes] = []
+        self.messages: list[tuple[str | None, str]] = []
+        self.findings: int | None = None
+        self.error: str | None = None
+        self.began = False
+
+
+_current: ContextVar[Kept | None] = ContextVar("kept", default=None)
+
+
+def current() -> Kept | None:
+    """Return where to keep what is said; None where it is to be shown."""
+    return _current.get()
+
+
+@contextmanager
+def keeping(kept: Kept) -> Iterator[Kept]:
+    """Keep what is said meanwhile, in this thread."""
+    token = _current.set(kept)
+    try:
+        yield kept
+    finally:
+        _current.reset(token)
+
+
+def begin() -> None:
+    """Note that a model is being opened."""
+    if (kept := _current.get()) is not None:
+        kept.began = True
+
+
+def record(findings: int, error: str | None = None) -> None:
+    """Note for a log how many findings a model has, and an error that is shown among them."""
+    if (kept := _current.get()) is not None:
+        kept.findings, kept.error = findings, error
