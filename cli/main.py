@@ -64,6 +64,11 @@ def main() -> None:
 
         complain("error", str(error))
         sys.exit(_status(error))
+    except MemoryError:
+        from .terminal import complain  # noqa: PLC0415
+
+        complain("error", "out of memory: the input asks for more than this process may have")
+        sys.exit(3)
     except OSError as error:  # standard output is full, or gone
         from .terminal import complain  # noqa: PLC0415
 

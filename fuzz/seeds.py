@@ -115,7 +115,7 @@ def trace_text() -> list[bytes]:
 def trace_html() -> list[bytes]:
     """Return pages of systrace."""
     page = b'<!DOCTYPE html>\n<html>\n<script class="trace-data" type="application/text">\n%s</script>\n</html>\n'
-    return [page % _MARKS, page % b"{}" + page % _MARKS, *_of_testdata("benchmark.html"), *attack_files("trace-html")]
+    return [page % _MARKS, page % b"{}" + page % _MARKS, *attack_files("trace-html")]
 
 
 def trace_chrome() -> list[bytes]:

@@ -228,19 +228,19 @@ def _zip_false() -> bytes:
 def _sharing() -> list[Attack]:
     return [
         _model(
-            "subgraph-shared", "100,000 references to one subgraph of 100 operators", _shared_subgraph,
+            "subgraph-shared", "20,000 references to one subgraph of 100 operators", _shared_subgraph,
             {"verify": 3, EDIT: 3},
         ),
         _model(
-            "subgraphs-empty", "50,000 references to one subgraph without operators, with an op table of 5,000",
+            "subgraphs-empty", "20,000 references to one subgraph without operators, with an op table of 5,000",
             _empty_subgraphs, {},
         ),
-        _model("tensor-shared", "one tensor 200,000 times", _shared_tensor, {"verify": 0}),
+        _model("tensor-shared", "one tensor 50,000 times", _shared_tensor, {"verify": 0}),
         _model("names-overlap", "5,000 tensors share one name of a megabyte", _shared_name, {"inspect": 3, EDIT: 3}),
         _model("inputs-overlap", "5,000 operators share one list of 200,000 inputs", _shared_inputs, {EDIT: 3}),
         _model("codes-overlap", "5,000 operator codes share one custom code of a megabyte", _shared_custom, {EDIT: 3}),
         _model(
-            "entries-many", "60,000 metadata entries, every other of one name", _many_entries,
+            "entries-many", "20,000 metadata entries, every other of one name", _many_entries,
             {"verify": 0, "strip-metadata": 0},
         ),
     ]  # fmt: skip
@@ -250,7 +250,7 @@ def _shared_subgraph() -> bytes:
     build = Build()
     tensors = [build.tensor(b"a"), build.tensor(b"b")]
     one = build.subgraph(tensors, [build.operator([0, 0], [1])] * 100, [0], [1])
-    return build.model([one] * 100_000, [build.table({})], [build.code()])
+    return build.model([one] * 20_000, [build.table({})], [build.code()])
 
 
 def _empty_subgraphs() -> bytes:
@@ -269,12 +269,12 @@ def _empty_subgraphs() -> bytes:
         build.table({0: build.string(name), 1: ("u32", index)})
         for index, name in enumerate((b"ONE_source_table", b"ONE_op_table"), 1)
     ]
-    return build.model([one] * 50_000, buffers, [build.code()], metadata=build.refs(entries))
+    return build.model([one] * 20_000, buffers, [build.code()], metadata=build.refs(entries))
 
 
 def _shared_tensor() -> bytes:
     build = Build()
-    tensors = [build.tensor(b"a")] * 200_000
+    tensors = [build.tensor(b"a")] * 50_000
     return build.model([build.subgraph(tensors, [build.operator([0, 1], [2])], [0], [2])], [build.table({})], [build.code()])
 
 
@@ -304,7 +304,7 @@ def _shared_custom() -> bytes:
 
 def _many_entries() -> bytes:
     build = Build()
-    names = [b"ONE_source_table" if index % 2 else b"note" for index in range(60_000)]
+    names = [b"ONE_source_table" if index % 2 else b"note" for index in range(20_000)]
     subgraph = build.subgraph([build.tensor(b"a"), build.tensor(b"b")], [build.operator([0, 0], [1])], [0], [1])
     buffers = [build.table({}), build.table({0: build.bytes(bytes(4))})]
     return build.model([subgraph], buffers, [build.code()], metadata=build.metadata(names, 1))
@@ -325,13 +325,13 @@ def _graphs() -> list[Attack]:
             lambda: _operators([([0, 0], [1])] * 3000 + [([1, 1], [2])] * 3000, 3), {"verify": 0, "partition": 3},
         ),
         _model(
-            "chain-long", "30,000 operators in a row, from the last to the first",
-            lambda: _operators([([index + 1, index + 1], [index]) for index in range(30_000)], 30_001),
+            "chain-long", "10,000 operators in a row, from the last to the first",
+            lambda: _operators([([index + 1, index + 1], [index]) for index in range(10_000)], 10_001),
             {"verify": 0, "partition": 0},
         ),
         _model(
-            "outputs-many", "50,000 outputs that are one tensor",
-            lambda: _operators([([0, 0], [1])], 2, [1] * 50_000), {"verify": 0},
+            "outputs-many", "20,000 outputs that are one tensor",
+            lambda: _operators([([0, 0], [1])], 2, [1] * 20_000), {"verify": 0},
         ),
     ]  # fmt: skip
 
