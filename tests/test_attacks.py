@@ -29,7 +29,7 @@ TRACE = ROOT / "testdata" / "trace" / "onert_if_cond.chrome.json"
 
 # What follows the name of the program; {} is the hostile file, OUT a file to be written.
 _MODEL_COMMANDS = (
-    *("inspect {}", "inspect {} --json", "verify {}", "check {}", "dump-affinity {}", "partition {}"),
+    *("inspect {}", "inspect {} --json", "verify {}", "check {}", "dump-affinity {}"),
     *("dump-origins {}", "dump-origins {} --json", "extract-origins {} OUT"),
     *(f"export-affinity {{}} --to {target} -o OUT" for target in TARGETS),
     "partition {} --devices npu,cpu --set index:0=npu --default cpu --mode min",

@@ -13,7 +13,7 @@ from tests.attacks.attack import Attack
 
 _DEEP = 100_000
 _REFUSED = {"trace-stats": 3, "trace-export": 3, "trace-compare": 3}
-_BOMB_BYTES = 256 << 20
+_BOMB_BYTES = 128 << 20
 
 
 def traces() -> list[Attack]:
@@ -136,17 +136,17 @@ def _packings() -> list[Attack]:
     block *= (1 << 20) // len(block)
     shell = b"capturing trace... done\nTRACE:\n"
     return [
-        packing("gzip-bomb", "260 kB of gzip that unpack to 256 MiB of zeros", lambda: _zeros(31), _REFUSED),
-        packing("gzip-bomb-lines", "gzip of 256 MiB of marks", lambda: _squeezed(block, 31), _REFUSED),
+        packing("gzip-bomb", "130 kB of gzip that unpack to 128 MiB of zeros", lambda: _zeros(31), _REFUSED),
+        packing("gzip-bomb-lines", "gzip of 128 MiB of marks", lambda: _squeezed(block, 31), _REFUSED),
         packing(
-            "gzip-bomb-json", "gzip of 256 MiB of JSON", lambda: _squeezed(b'{"a": 1},\n' * 100_000, 31), _REFUSED,
+            "gzip-bomb-json", "gzip of 128 MiB of JSON", lambda: _squeezed(b'{"a": 1},\n' * 100_000, 31), _REFUSED,
         ),
         packing("gzip-members", "100,000 empty members of gzip", lambda: gzip.compress(b"", mtime=0) * _DEEP, _REFUSED),
         packing("gzip-twice", "gzip in gzip", lambda: gzip.compress(gzip.compress(block, mtime=0), mtime=0), _REFUSED),
         packing("gzip-broken", "gzip with noise in the middle", lambda: _noisy(gzip.compress(block, mtime=0)), _REFUSED),
         packing("gzip-empty", "a gzip header and nothing else", lambda: b"\x1f\x8b\x08" + bytes(7), _REFUSED),
-        packing("atrace-bomb", "atrace -z of 256 MiB of zeros", lambda: shell + _zeros(15), _REFUSED),
-        packing("atrace-bomb-lines", "atrace -z of 256 MiB of marks", lambda: shell + _squeezed(block, 15), _REFUSED),
+        packing("atrace-bomb", "atrace -z of 128 MiB of zeros", lambda: shell + _zeros(15), _REFUSED),
+        packing("atrace-bomb-lines", "atrace -z of 128 MiB of marks", lambda: shell + _squeezed(block, 15), _REFUSED),
         packing("atrace-broken", "atrace -z with noise in it", lambda: shell + _noisy(zlib.compress(block)), _REFUSED),
         packing("zstd", "the first bytes of zstd", lambda: b"\x28\xb5\x2f\xfd" + bytes(20), _REFUSED),
     ]  # fmt: skip
@@ -194,8 +194,8 @@ def _perfetto() -> list[Attack]:
     threads = field_bytes(2, field_bytes(2, field_number(1, 7) + field_number(3, (1 << 64) - 1)))
     good = _event(1, b"B|7|[NN_LR_PE]x") + _event(2, b"E|7")
     return [
-        perfetto("packet-bomb", "a compressed packet of 256 MiB of zeros", lambda: bomb(_zeros(15)), _REFUSED),
-        perfetto("packet-bomb-marks", "a compressed packet of 256 MiB of marks", lambda: bomb(_squeezed(marks, 15)), _REFUSED),
+        perfetto("packet-bomb", "a compressed packet of 128 MiB of zeros", lambda: bomb(_zeros(15)), _REFUSED),
+        perfetto("packet-bomb-marks", "a compressed packet of 128 MiB of marks", lambda: bomb(_squeezed(marks, 15)), _REFUSED),
         perfetto(
             "packet-bombs", "20 compressed packets of 16 MiB each",
             lambda: bomb(zlib.compress(field_bytes(1, bytes(16 << 20)), 9)) * 20, _REFUSED,

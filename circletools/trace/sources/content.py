@@ -10,7 +10,7 @@ from circletools.errors import InvalidInputError
 EXPECTED = "expected systrace HTML, ftrace text, atrace -z, a Perfetto trace, or an export of this program"
 
 PIECE_BYTES = 1 << 19
-_UNPACKED_FREE, _UNPACKED_RATIO = 64 << 20, 100
+_UNPACKED_FREE, _UNPACKED_RATIO = 16 << 20, 100
 _LONGEST_LINE = 8 << 20
 
 Pieces = Callable[[], Iterator[memoryview | bytes]]
@@ -56,9 +56,9 @@ def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
                 left -= len(unpacked)
                 if left < 0:
                     raise InvalidInputError(
-                        f"it unpacks to more than {most} bytes",
+                        f"it unpacks to more than {_UNPACKED_RATIO} times its size",
                         location=name,
-                        hint="that is out of all proportion; unpack it yourself if it is no bomb",
+                        hint="unpack it yourself if it is no bomb",
                     )
                 if unpacked:
                     yield unpacked
