@@ -11,6 +11,8 @@ CircleToolsError              whatever circletools raises on purpose
 
 from __future__ import annotations
 
+_LONGEST = 1500  # characters of each part of an error; a hostile file can have names of any length
+
 
 class CircleToolsError(Exception):
     """An error with a place and a next step.
@@ -27,8 +29,14 @@ class CircleToolsError(Exception):
 
     def __str__(self) -> str:
         """Return `location: message (hint)`."""
-        text = f"{self.location}: {self.message}" if self.location else self.message
-        return f"{text} ({self.hint})" if self.hint else text
+        message, location, hint = map(_shortened, (self.message, self.location or "", self.hint or ""))
+        text = f"{location}: {message}" if location else message
+        return f"{text} ({hint})" if hint else text
+
+
+def _shortened(text: str) -> str:
+    """Leave out the middle of a text that repeats what somebody else made long."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
 
 
 class UsageError(CircleToolsError):

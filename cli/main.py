@@ -86,6 +86,11 @@ def _run() -> None:
         from .terminal import fail  # noqa: PLC0415
 
         sys.exit(fail(error))
+    except MemoryError:
+        from .terminal import complain  # noqa: PLC0415
+
+        complain("error", "out of memory: the input asks for more than this process may have")
+        sys.exit(3)
     except OSError as error:  # standard output is full, or gone
         from .terminal import complain  # noqa: PLC0415
 

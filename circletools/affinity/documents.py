@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import json.decoder
 import json.scanner
+import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -92,7 +95,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        found[_TWICE] = next(name for name in names if names.count(name) > 1)
+        found[_TWICE] = next(name for name, count in Counter(names).items() if count > 1)
     return found
 
 
@@ -102,10 +105,11 @@ class _Numbering(json.JSONDecoder):
     def __init__(self, words: str) -> None:
         super().__init__(object_pairs_hook=_object)
         read: Callable[..., tuple[Any, int]] = json.decoder.JSONObject  # type: ignore[attr-defined]
+        breaks = [match.start() for match in re.finditer("\n", words)]
 
         def parse(text_and_end: tuple[str, int], *others: Any) -> tuple[Any, int]:
             found, end = read(text_and_end, *others)
-            found[_LINE] = words.count("\n", 0, text_and_end[1]) + 1
+            found[_LINE] = bisect_left(breaks, text_and_end[1]) + 1
             return found, end
 
         self.parse_object = parse

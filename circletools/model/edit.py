@@ -138,19 +138,19 @@ class ModelEdit:
             if isinstance(entry.table, int):
                 entry.table = self._overlay.open("Metadata", entry.table)
             entry.table.set("buffer", entry.buffer)
-        for further in same[1:]:
-            self._drop(further)
+        self._drop(same[1:])
 
     def remove_metadata(self, name: str) -> int:
         """Remove all entries of this name, and the data that only they name; return how many there were."""
         same = [entry for entry in self._entries if entry.name == name]
-        for entry in same:
-            self._drop(entry)
+        self._drop(same)
         return len(same)
 
-    def _drop(self, entry: _Entry) -> None:
-        self._pool.release(entry.buffer)
-        self._entries.remove(entry)
+    def _drop(self, entries: Sequence[_Entry]) -> None:
+        for entry in entries:
+            self._pool.release(entry.buffer)
+        gone = set(map(id, entries))
+        self._entries = [entry for entry in self._entries if id(entry) not in gone]
 
     def add_buffer(self, data: bytes) -> int:
         """Append a buffer, 16-byte aligned, and return its index (a place that an edit left free is used first)."""

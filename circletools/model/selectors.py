@@ -27,6 +27,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 """From the most particular to the most general."""
 
 Ranges = tuple[tuple[int, int], ...]
+_LONGEST_COMPARED, _LONGEST_GLOB = 200, 10_000  # both take time by the square of the length
 _SELECTOR = re.compile(r"(?:(\d{1,6})/)?(index|name|origin|op):(.+)", re.DOTALL)
 
 
@@ -63,6 +64,8 @@ def parse_selector(words: str) -> Selector:
             hint="write index:0-10,15 or name:GLOB, origin:GLOB, op:GLOB; 1/ in front for subgraph 1",
         )
     kind = next(kind for kind in KINDS if kind == match[2])
+    if kind != "index" and len(match[3]) > _LONGEST_GLOB:
+        raise UsageError(f"the pattern has {len(match[3])} characters; {_LONGEST_GLOB} are the most")
     subgraph = None if match[1] is None else int(match[1])
     return Selector(kind, match[3], subgraph, parse_ranges(match[3]) if kind == "index" else ())
 
@@ -153,7 +156,7 @@ class Chooser:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return a hint: what the word may have been meant to be, or what there is."""
-    names = sorted(known)
+    names, word = sorted(known), word[:_LONGEST_COMPARED]  # comparing takes the square of the lengths
     close = get_close_matches(word, names, 1) or get_close_matches(word.upper(), names, 1)
     if close:
         return f"did you mean {close[0]!r}?"

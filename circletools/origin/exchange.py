@@ -15,7 +15,6 @@ from typing import Any
 
 from circletools.errors import InvalidInputError, UsageError
 from circletools.model.tables import encode_name
-from circletools.origin.algebra import Origin
 from circletools.origin.read import Origins
 
 SCHEMA_VERSION = 1
@@ -94,7 +93,7 @@ class _Collected:
     def __init__(self, name: str) -> None:
         self.name = name
         self.sources: dict[int, str] = {}
-        self.subgraphs: dict[int, dict[int, Origin]] = {}
+        self.subgraphs: dict[int, dict[int, set[int]]] = {}
 
     def source(self, source: int, name: str, place: str) -> None:
         if source in self.sources:
@@ -108,14 +107,19 @@ class _Collected:
     def pair(self, subgraph: int, operator: int, source: int, place: str) -> None:
         if source not in self.sources:
             raise InvalidInputError(f"source {source} is not listed", location=place)
-        operators = self.subgraphs.setdefault(subgraph, {})
-        operators[operator] = operators.get(operator, frozenset()) | {source}
+        self.subgraphs.setdefault(subgraph, {}).setdefault(operator, set()).add(source)
 
     def origins(self) -> Origins:
         count = max(self.subgraphs, default=0) + 1
         if count > 1 << 20:
             raise InvalidInputError(f"subgraph {count - 1} is out of all proportion", location=self.name)
-        return Origins(self.sources, tuple(self.subgraphs.get(index, {}) for index in range(count)))
+        return Origins(
+            self.sources,
+            tuple(
+                {operator: frozenset(origin) for operator, origin in self.subgraphs.get(index, {}).items()}
+                for index in range(count)
+            ),
+        )
 
 
 def _items(document: Any, key: str, name: str) -> list[Mapping[str, Any]]:

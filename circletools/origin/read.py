@@ -136,7 +136,20 @@ def read_origins(model: Model) -> Origins | None:
     elif model.metadata_value(STAMP) is not None:
         # Written here, and not for several subgraphs.
         return Origins(sources, (shared, *({} for _ in range(count - 1))) if count else (), "main")
-    return Origins(sources, (shared,) * count, "shared" if count > 1 else "main")
+    return Origins(sources, _of_each(model, shared), "shared" if count > 1 else "main")
+
+
+def _of_each(model: Model, shared: OperatorOrigins) -> tuple[OperatorOrigins, ...]:
+    """Return for each subgraph what one table says of its operators; the largest keeps what is said of no operator.
+
+    A file can name one small subgraph any number of times, so that the table must not be gone through for each.
+    """
+    counts = [len(subgraph.operators) for subgraph in model.subgraphs]
+    largest = counts.index(max(counts)) if counts else 0
+    return tuple(
+        shared if index == largest else {operator: shared[operator] for operator in range(count) if operator in shared}
+        for index, count in enumerate(counts)
+    )
 
 
 def check_freshness(model: Model, origins: Origins) -> Freshness:

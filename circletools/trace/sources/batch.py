@@ -73,13 +73,15 @@ class Trace:
     """A trace that can be read, more than once.
 
     `processes` maps threads to their processes and `thread_names` to their names, as far as the trace has been read;
-    `faults` holds the first thousand of each kind, `fault_counts` all.
+    `faults` holds the first thousand of each kind, `fault_counts` all. Its compressed packets may unpack to
+    `most_unpacked` bytes together.
     """
 
     name: str
     encoding: str
     place_kind: Literal["line", "byte", "event"]
     read: Callable[[Trace], Iterator[Batch]]
+    most_unpacked: int
     processes: dict[int, int] = field(default_factory=dict)
     thread_names: dict[int, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)

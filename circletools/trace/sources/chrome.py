@@ -16,7 +16,7 @@ from circletools.errors import InvalidInputError
 from circletools.trace.sources.batch import LATEST_NS, Batch, Trace
 from circletools.trace.sources.content import EXPECTED, Pieces
 
-_MOST_BYTES = 1 << 30
+_MOST_BYTES = 512 << 20
 _BATCH_EVENTS = 1 << 15
 
 
@@ -47,7 +47,7 @@ def _events(trace: Trace, pieces: Pieces) -> list[Any]:
     for piece in pieces():
         data += piece
         if len(data) > _MOST_BYTES:
-            raise InvalidInputError("it has more than a gigabyte of JSON", location=trace.name, hint=EXPECTED)
+            raise InvalidInputError("it has more than 512 MiB of JSON", location=trace.name, hint=EXPECTED)
     try:
         document = json.loads(bytes(data), parse_float=Decimal, parse_constant=lambda _: None)
     except (ValueError, RecursionError, ArithmeticError) as error:

@@ -10,6 +10,7 @@ from circletools.errors import InvalidInputError
 EXPECTED = "expected systrace HTML, ftrace text, atrace -z, a Perfetto trace, or an export of this program"
 
 PIECE_BYTES = 1 << 19
+_UNPACKED_FREE, _UNPACKED_RATIO = 16 << 20, 100
 _LONGEST_LINE = 8 << 20
 
 Pieces = Callable[[], Iterator[memoryview | bytes]]
@@ -26,15 +27,23 @@ def pieces_of(memory: memoryview, start: int = 0) -> Pieces:
     return read
 
 
-def inflated(packed: Pieces, name: str, window_bits: int) -> Pieces:
+def most_unpacked(file_bytes: int) -> int:
+    """Return how many bytes the compressed content of a file may unpack to.
+
+    Traces are packed to a tenth or a thirtieth of their size, bombs to a thousandth.
+    """
+    return _UNPACKED_FREE + _UNPACKED_RATIO * file_bytes
+
+
+def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
     """Return what zlib (15) or gzip (31) content unpacks to; gzip may have several members.
 
     Content that ends early gives what there is: a trace may be cut. The reader raises InvalidInputError for
-    content that is broken.
+    content that is broken, and for more than `most` bytes.
     """
 
     def read() -> Iterator[bytes]:
-        engine = zlib.decompressobj(window_bits)
+        engine, left = zlib.decompressobj(window_bits), most
         for piece in packed():
             rest = bytes(piece)
             while rest:
@@ -44,6 +53,13 @@ def inflated(packed: Pieces, name: str, window_bits: int) -> Pieces:
                     raise InvalidInputError(
                         f"the compressed content is broken: {error}", location=name, hint="copy the file again"
                     ) from error
+                left -= len(unpacked)
+                if left < 0:
+                    raise InvalidInputError(
+                        f"it unpacks to more than {_UNPACKED_RATIO} times its size",
+                        location=name,
+                        hint="unpack it yourself if it is no bomb",
+                    )
                 if unpacked:
                     yield unpacked
                 rest = engine.unconsumed_tail

@@ -10,7 +10,7 @@ from circletools.errors import InvalidInputError
 from circletools.model.files import open_source
 from circletools.trace.sources.batch import BEGIN, END, NO_PROCESS, Batch, Event, Trace
 from circletools.trace.sources.chrome import read_chrome
-from circletools.trace.sources.content import EXPECTED, Pieces, head, inflated, pieces_of
+from circletools.trace.sources.content import EXPECTED, Pieces, head, inflated, most_unpacked, pieces_of
 from circletools.trace.sources.html import read_html
 from circletools.trace.sources.merge import merged
 from circletools.trace.sources.perfetto import read_perfetto
@@ -26,20 +26,21 @@ def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -
     file = open_source(source)
     memory = file.memory
     file.close()  # the mapping stays for as long as something refers to it
-    pieces, packing = _unpacked(pieces_of(memory), file.name)
+    most = most_unpacked(len(memory))
+    pieces, packing = _unpacked(pieces_of(memory), file.name, most)
     start = head(pieces, _HEAD_BYTES)
     shell = start.find(b"TRACE:")
     if shell >= 0 and not start[:shell].strip(b"\r\n").count(b"\n") and b"|" not in start[:shell]:
         body = shell + len(b"TRACE:")
         body += len(start[body:]) - len(start[body:].lstrip(b"\r\n"))
         if _is_zlib(start[body : body + 2]):
-            pieces, packing = inflated(_after(pieces, body), file.name, 15), "zlib"
+            pieces, packing = inflated(_after(pieces, body), file.name, 15, most), "zlib"
             start = head(pieces, _HEAD_BYTES)
     if not start:
         raise InvalidInputError("the trace is empty", location=file.name, hint="did the recording end early?")
     encoding, place_kind, read = _encoding(start, file.name)
     said = f"{encoding} in {packing}" if packing else encoding
-    return Trace(file.name, said, place_kind, lambda trace: read(trace, pieces))
+    return Trace(file.name, said, place_kind, lambda trace: read(trace, pieces), most)
 
 
 def _encoding(start: bytes, name: str) -> tuple[str, Literal["line", "byte", "event"], _Read]:
@@ -67,10 +68,10 @@ def events(trace: Trace, *, ordered: bool = True) -> Iterator[Event]:
                 yield Event(t_ns, tid, tgid, BEGIN, batch.names[text], where)
 
 
-def _unpacked(pieces: Pieces, name: str) -> tuple[Pieces, str]:
+def _unpacked(pieces: Pieces, name: str, most: int) -> tuple[Pieces, str]:
     start = head(pieces, 4)
     if start.startswith(_GZIP):
-        pieces = inflated(pieces, name, 31)
+        pieces = inflated(pieces, name, 31, most)
         if head(pieces, 2) == _GZIP:
             raise InvalidInputError("it is in gzip twice", location=name, hint="unpack it once")
         return pieces, "gzip"

@@ -11,7 +11,7 @@ from circletools.trace.sources.content import Pieces, inflated, pieces_of
 from circletools.trace.sources.wire import BrokenMessage, fields, varint
 
 _COMPRESSED, _COMPRESSED_ZSTD = 50, 133
-_HEADER_BYTES = 20
+_HEADER_BYTES, _LEAST_HEADER_BYTES = 20, 2
 
 
 class Packet(NamedTuple):
@@ -34,12 +34,14 @@ class Field(NamedTuple):
 
 def packet_fields(trace: Trace, pieces: Pieces) -> Iterator[Field]:
     """Yield the fields of all packets, also of compressed ones. Raises InvalidInputError."""
+    left = trace.most_unpacked
     for data, where in _framed(trace, pieces):
         packet = Packet(data, where, True)
         for field in _fields(trace, packet):
             if field.number == _COMPRESSED:
                 content = memoryview(data)[field.start : field.end]
-                for inner, _ in _framed(trace, inflated(pieces_of(content), trace.place(where), 15)):
+                for inner, _ in _framed(trace, inflated(pieces_of(content), trace.place(where), 15, left)):
+                    left -= len(inner) + _LEAST_HEADER_BYTES
                     yield from _fields(trace, Packet(inner, where, False))
             elif field.number == _COMPRESSED_ZSTD:
                 raise InvalidInputError(

@@ -69,8 +69,10 @@ def read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterat
 
 def _note_losses(trace: Trace, data: bytes, line: int) -> None:
     if b" EVENTS" in data:
+        at = number = 0
         for match in _LOST.finditer(data):
-            trace.fault(FaultKind.LOST, line + data.count(b"\n", 0, match.start()), match[0].strip())
+            at, number = match.start(), number + data.count(b"\n", at, match.start())
+            trace.fault(FaultKind.LOST, line + number, match[0].strip())
     if line == 1 or data.startswith(b"#"):  # the head of the trace, or of a section of a page
         for match in _WRITTEN.finditer(data, 0, _HEAD_BYTES):
             if int(match[2]) > int(match[1]) > 0:

@@ -1,0 +1,289 @@
+"""Targets that read models, and that edit them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import NamedTuple
+from zlib import crc32
+
+from circletools.affinity.assign import assign
+from circletools.affinity.exports.dot import dot_graph
+from circletools.affinity.exports.model_explorer import model_explorer_data
+from circletools.affinity.exports.onert import onert_environment
+from circletools.affinity.exports.openvino import openvino_affinity
+from circletools.affinity.exports.part import part_file
+from circletools.affinity.exports.placement import current_affinity
+from circletools.affinity.partfile import format_part
+from circletools.affinity.partition import Mode
+from circletools.affinity.plan import make_plan, to_affinity
+from circletools.affinity.rules import Rule, RuleSet, make_default
+from circletools.affinity.store import AFFINITY_ENTRIES, Affinity, annotate, read_affinity
+from circletools.affinity.store import check_freshness as check_affinity
+from circletools.affinity.store import follow as follow_affinity
+from circletools.affinity.store import strip as strip_affinity
+from circletools.errors import CircleToolsError, EditError
+from circletools.findings import Finding
+from circletools.model import Model, open_model
+from circletools.model.check import check_model
+from circletools.model.compact import compact_parts
+from circletools.model.edit import ModelEdit
+from circletools.model.files import view
+from circletools.model.selectors import Chooser, parse_selector
+from circletools.origin import collect_sources, embed, read_origins
+from circletools.origin import follow as follow_origins
+from circletools.origin import strip as strip_origins
+from circletools.origin.embed import ORIGIN_ENTRIES
+from circletools.origin.names import NameSource
+from circletools.origin.read import check_freshness as check_origins
+from circletools.outputs import choose_subgraphs, fix_outputs
+from circletools.report.affinity import affinity_csv, affinity_json, affinity_text, plan_json, plan_text
+from circletools.report.check import check
+from circletools.report.inspection import inspect_model, inspection_text
+from circletools.report.origins import Selection, origins_csv, origins_json, origins_text
+from fuzz import seeds
+from fuzz.content import Content, content
+from fuzz.target import no_refusal
+
+Change = Callable[[ModelEdit], object]
+_MODES: tuple[Mode, ...] = ("safe", "min", "epochs", "seed")
+
+
+def exhaust(lines: Iterable[str]) -> None:
+    """Have all lines made; each must be a line."""
+    for line in lines:
+        assert isinstance(line, str)
+
+
+def look(data: bytes) -> None:
+    """Open, verify, check, inspect. What verifies can be inspected."""
+    with open_model(data) as model:
+        try:
+            findings = check(model)
+        except CircleToolsError:
+            findings = None
+        told = json.dumps([(one.code, one.severity, one.location, one.message) for one in findings or ()])
+        assert told
+        if findings is not None and not _errors(findings):
+            with no_refusal("inspect refuses what verify accepts"):
+                document = inspect_model(model)
+        else:
+            document = inspect_model(model)
+        assert json.dumps(document)
+        exhaust(inspection_text(document))
+
+
+def _errors(findings: Iterable[Finding]) -> list[Finding]:
+    return [one for one in findings if one.severity == "error"]
+
+
+def dump(data: bytes) -> None:
+    """Show the origins and the affinity that are in a model, and export them."""
+    with open_model(data) as model:
+        _dump_origins(model)
+        _dump_affinity(model)
+        _export(model)
+
+
+def _dump_origins(model: Model) -> None:
+    try:
+        origins = read_origins(model)
+        if origins is None:
+            return
+        freshness = check_origins(model, origins)
+        assert json.dumps(origins_json(model, origins, freshness, Selection()))
+        assert origins_csv(model, origins, Selection())
+        exhaust(origins_text(model, origins, Selection()))
+    except CircleToolsError:
+        pass
+
+
+def _dump_affinity(model: Model) -> None:
+    try:
+        affinity = read_affinity(model)
+        if affinity is None:
+            return
+        freshness = check_affinity(model, affinity)
+        if freshness.state == "stale":
+            affinity = Affinity(affinity.devices, {})
+        assert json.dumps(affinity_json(model, affinity, freshness))
+        for by_partition in (False, True):
+            assert affinity_csv(model, affinity, by_partition=by_partition)
+            exhaust(affinity_text(model, affinity, by_partition=by_partition))
+    except CircleToolsError:
+        pass
+
+
+def _export(model: Model) -> None:
+    affinity = current_affinity(model)
+    exports: tuple[Callable[[Model, Affinity], object], ...] = (
+        dot_graph,
+        model_explorer_data,
+        openvino_affinity,
+        onert_environment,
+        lambda model, affinity: format_part(part_file(model, affinity)),
+    )
+    for export in exports:
+        try:
+            assert json.dumps(export(model, affinity)) is not None
+        except CircleToolsError:
+            continue
+
+
+# --- edits --------------------------------------------------------------------------------------------------
+
+
+def _after(data: bytes, change: Change) -> bytes:
+    with open_model(data) as model:
+        edit = model.edit()
+        change(edit)
+        return edit.to_bytes()
+
+
+def _content(data: bytes) -> Content:
+    with open_model(data) as model:
+        errors = _errors(check_model(model))
+        assert not errors, f"the result does not verify: {errors[0]}"
+        return content(model)
+
+
+class _Rewrite(NamedTuple):
+    """What an edit made, and the contents before and after."""
+
+    after: bytes
+    old: Content
+    new: Content
+
+
+def rewritten(data: bytes, change: Change, owned: tuple[str, ...] = ()) -> _Rewrite:
+    """Apply an edit; fail where it changes metadata that it does not own, or where a second time changes anything."""
+    after = _after(data, change)  # refuses what does not verify
+    with no_refusal("what was written cannot be read"):
+        old, new = _content(data), _content(after)
+        again = _after(after, change)
+    kept, found = ([entry for entry in one.metadata if entry[0] not in owned] for one in (old, new))
+    assert kept == found, "metadata changed"
+    assert again == after, "the second time changes something"
+    return _Rewrite(after, old, new)
+
+
+def _same_graph(done: _Rewrite) -> bytes:
+    """Fail unless only metadata changed; return the result."""
+    assert done.new.subgraphs == done.old.subgraphs, "subgraphs changed"
+    assert done.new.signatures == done.old.signatures, "signatures changed"
+    return done.after
+
+
+def _undone(data: bytes, after: bytes, strip: Change, owned: tuple[str, ...]) -> None:
+    """Fail unless taking the entries out again gives the file that did not have them."""
+    with open_model(data) as model:
+        names = {entry.name for entry in model.metadata}
+        if names & set(owned) or _after(data, lambda _: None) != data:
+            return
+    assert _after(after, strip) == data, "undoing does not give the original"
+
+
+def embed_origins(data: bytes) -> None:
+    """Write origins, of each kind of name in turn."""
+    names = list(NameSource)[crc32(data) % 3]
+
+    def change(edit: ModelEdit) -> None:
+        try:
+            sources = collect_sources(edit.model, names)
+        except EditError:
+            sources = collect_sources(edit.model)
+        embed(edit, sources, replace=True)
+
+    after = _same_graph(rewritten(data, change, ORIGIN_ENTRIES))
+    _undone(data, after, strip_origins, ORIGIN_ENTRIES)
+    with open_model(after) as model:
+        origins = read_origins(model)
+        assert origins is not None
+        assert check_origins(model, origins).state == "fresh"
+
+
+def plan_of(model: Model, mode: Mode = "safe", min_size: int = 1) -> Affinity:
+    """Put operators 1, 3, 4 and 5 on one device and the others on another."""
+    rules = tuple(
+        Rule(parse_selector(f"{number}/index:1,3-5"), "npu", "a rule")
+        for number, subgraph in enumerate(model.subgraphs[:1000])
+        if len(subgraph.operators) > 5
+    )
+    assignment = assign(Chooser(model), ("npu", "cpu"), RuleSet(rules, make_default("cpu", "default")))
+    plan = make_plan(model, assignment, mode, min_size=min_size)
+    assert json.dumps(plan_json(model, plan, assignment, None))
+    exhaust(plan_text(model, plan, assignment, None))
+    return to_affinity(plan)
+
+
+@cache
+def model_seeds() -> list[bytes]:
+    """Return the models to start from, and a few with all tables of ours."""
+
+    def change(edit: ModelEdit) -> None:
+        embed(edit, collect_sources(edit.model))
+        annotate(edit, plan_of(edit.model))
+
+    some = ("circle/inception", "circle/if_cond", "tflite/while_loop", "tflite/zip_tail", "circle/mlp_external")
+    return [*seeds.models(), *(_after(seeds.model_seed(name), change) for name in some)]
+
+
+def annotate_affinity(data: bytes) -> None:
+    """Write a plan, by each way to partition in turn."""
+    mode = _MODES[crc32(data) % 4]
+
+    def change(edit: ModelEdit) -> None:
+        annotate(edit, plan_of(edit.model, mode, 1 + crc32(data, 1) % 2))
+
+    after = _same_graph(rewritten(data, change, AFFINITY_ENTRIES))
+    _undone(data, after, strip_affinity, AFFINITY_ENTRIES)
+    with open_model(after) as model:
+        affinity = read_affinity(model)
+        assert affinity is not None
+        assert check_affinity(model, affinity).state == "fresh"
+
+
+def fix(data: bytes) -> None:
+    """Give every output a tensor of its own. Only the tables that follow operators may change."""
+
+    def change(edit: ModelEdit) -> None:
+        follow_origins(edit)
+        follow_affinity(edit)
+        where = choose_subgraphs(edit.model, "all" if crc32(data) % 2 else "entry")
+        fix_outputs(edit, where, detach_taps=crc32(data, 1) % 2 == 0, keep_constants=crc32(data, 2) % 2 == 0)
+
+    done = rewritten(data, change, (*ORIGIN_ENTRIES, *AFFINITY_ENTRIES))
+    for old, new in zip(done.old.subgraphs, done.new.subgraphs, strict=True):
+        name, inputs, outputs, operators, tensors = old  # type: ignore[misc] # what `content` puts there
+        new_name, new_inputs, new_outputs, new_operators, new_tensors = new  # type: ignore[misc]
+        assert (name, inputs, len(outputs)) == (new_name, new_inputs, len(new_outputs))
+        assert new_operators[: len(operators)] == operators
+        assert new_tensors[: len(tensors)] == tensors
+
+
+def strip_all(data: bytes) -> None:
+    """Remove every other metadata entry."""
+    with open_model(data) as model:
+        names = sorted({entry.name for entry in model.metadata})[::2]
+
+    def change(edit: ModelEdit) -> None:
+        for name in names:
+            edit.remove_metadata(name)
+
+    after = _same_graph(rewritten(data, change, tuple(names)))
+    with open_model(after) as model:
+        assert not {entry.name for entry in model.metadata} & set(names)
+
+
+def compact(data: bytes) -> None:
+    """Write a minimal file, twice."""
+    with open_model(data) as model:
+        after = b"".join(map(view, compact_parts(model)))
+    with no_refusal("what was written cannot be read"):
+        assert _content(after) == _content(data), "the content changed"
+        with open_model(after) as model:
+            again = b"".join(map(view, compact_parts(model)))
+    assert again == after, "the second time changes something"
+
+

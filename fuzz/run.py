@@ -1,0 +1,172 @@
+"""Look for inputs that a target does not take well: `python -m fuzz.run --seconds 600 [--target look]`.
+
+Each target runs in a process of its own, under libFuzzer (atheris), for an equal share of the time; the coverage of
+`circletools` leads it. What is found is told, and kept by kind of error, the smallest input of each:
+
+    WORK/findings/TARGET-NUMBER      the input
+    WORK/corpus/TARGET/              inputs that reached something new, to go on from the next time
+
+Needs the extra `fuzz`. The exit status is 1 when there are findings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import resource
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+from zlib import crc32
+
+ROOT = Path(__file__).parents[1]
+CORPUS = ROOT / "fuzz" / "corpus"
+LONGEST_SECONDS = 10.0  # of the processor, for one input
+MOST_MEMORY = 3 << 30  # of addresses, for the process
+_LONGEST_INPUT = 1 << 16
+_OWN_MUTATIONS = 0.6  # the share of the mutators of this package; libFuzzer's own do the rest
+_STATISTICS = re.compile(r"^#(\d+)\s.*?cov: (\d+) ft: (\d+) corp: (\d+)", re.MULTILINE)
+
+
+class TooSlow(BaseException):
+    """An input took too much time of the processor."""
+
+
+@contextmanager
+def limited(seconds: float = LONGEST_SECONDS) -> Iterator[None]:
+    """Raise TooSlow when the block takes more time of the processor."""
+
+    def stop(_signal: int, _frame: object) -> None:
+        raise TooSlow(f"more than {seconds:g} s")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+class Findings:
+    """What a target did that it may not, by kind; the smallest input of each is kept."""
+
+    def __init__(self, folder: Path, target: str) -> None:
+        self.folder, self.target = folder, target
+        self.known: dict[str, int] = {}
+
+    def add(self, data: bytes, error: BaseException) -> None:
+        """Keep an input that led to an error."""
+        frames = [
+            f"{Path(frame.filename).relative_to(ROOT)}:{frame.lineno}"
+            for frame in traceback.extract_tb(error.__traceback__)
+            if Path(frame.filename).is_relative_to(ROOT)
+        ]
+        kind = f"{type(error).__name__} {' < '.join(reversed(frames[-3:]))}"
+        if len(data) >= self.known.get(kind, len(data) + 1):
+            return
+        path = self.folder / f"{self.target}-{crc32(kind.encode()):08x}"
+        path.write_bytes(data)
+        if kind not in self.known:
+            print(f"FOUND {path}: {kind}: {error}"[:600], flush=True)
+        self.known[kind] = len(data)
+
+
+def fuzz_one(name: str, seconds: float, work: Path) -> None:
+    """Fuzz one target in this process, which libFuzzer ends."""
+    import atheris  # type: ignore[import-not-found, unused-ignore] # noqa: PLC0415 - the extra
+
+    with atheris.instrument_imports(include=["circletools"]):
+        from fuzz.targets import TARGETS  # noqa: PLC0415
+    target = TARGETS[name]
+    corpus, seeds = work / "corpus" / name, work / "seeds" / name
+    for folder in (corpus, seeds, work / "findings"):
+        folder.mkdir(parents=True, exist_ok=True)
+    inputs = target.seeds()
+    for number, data in enumerate(inputs):
+        (seeds / str(number)).write_bytes(data)
+    findings = Findings(work / "findings", name)
+
+    def run(data: bytes) -> None:
+        try:
+            with limited():
+                target.outcome(data)
+        except (Exception, TooSlow) as error:  # noqa: BLE001 - any other outcome is what is looked for
+            findings.add(data, error)
+
+    def mutate(data: bytes, longest: int, seed: int) -> bytes:
+        random = Random(seed)
+        if random.random() > _OWN_MUTATIONS:
+            return bytes(atheris.Mutate(data, longest))
+        return target.mutate(data, random, random.choice(inputs))[:longest]
+
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    options: dict[str, Any] = {
+        "max_total_time": int(seconds),
+        "max_len": _LONGEST_INPUT,
+        "timeout": int(10 * LONGEST_SECONDS),
+        "rss_limit_mb": 2048,
+        "artifact_prefix": f"{work}/findings/{name}-",
+    }
+    arguments = [*(f"-{option}={value}" for option, value in options.items()), str(corpus), str(seeds)]
+    given = CORPUS / name
+    atheris.Setup([sys.argv[0], *arguments, *([str(given)] if given.is_dir() else [])], run, custom_mutator=mutate)
+    atheris.Fuzz()
+
+
+def fuzz_all(names: list[str], seconds: float, work: Path) -> int:
+    """Fuzz targets one after the other; tell what was reached, and return the exit status."""
+    total, found = 0, 0
+    for name in names:
+        command = [sys.executable, "-m", "fuzz.run", "--child", name, "--seconds", str(seconds / len(names))]
+        done = subprocess.run(
+            [*command, "--work", str(work)], cwd=ROOT, capture_output=True, text=True, errors="replace", check=False
+        )
+        kinds = re.findall(r"^FOUND (.*)$", done.stdout, re.MULTILINE)
+        if done.returncode:  # libFuzzer ended it: out of time or of memory
+            kinds.append(f"{name}: exit status {done.returncode}: {done.stderr.strip()[-800:]}")
+        last = list(_STATISTICS.finditer(done.stderr))[-1:]
+        executions, edges, features, inputs = map(int, last[0].groups()) if last else (0, 0, 0, 0)
+        rate = executions * len(names) / seconds
+        print(f"{name:18} {executions:9} executions {rate:7.1f}/s {edges:6} edges {features:6} features", end=" ")
+        print(f"{inputs:5} inputs {len(kinds):3} findings", flush=True)
+        for kind in kinds:
+            print(f"  {kind}", flush=True)
+        total, found = total + executions, found + len(kinds)
+    print(f"{len(names)} targets: {total} executions, {found} findings")
+    return 1 if found else 0
+
+
+def main() -> int:
+    """Run the command line."""
+    from fuzz.targets import TARGETS  # noqa: PLC0415 - after the child has instrumented what they import
+
+    parser = argparse.ArgumentParser(prog="python -m fuzz.run", description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("--seconds", type=float, default=600, help="for all targets together")
+    parser.add_argument("--target", action="append", choices=TARGETS, help="may be given again; all unless given")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "fuzz", help="where inputs and findings go")
+    given = parser.parse_args()
+    try:
+        import atheris  # type: ignore[import-not-found, unused-ignore] # noqa: F401, PLC0415
+    except ImportError:
+        print("fuzzing needs atheris: pip install -e '.[fuzz]'", file=sys.stderr)
+        return 2
+    return fuzz_all(given.target or list(TARGETS), given.seconds, given.work)
+
+
+if __name__ == "__main__":
+    if "--child" in sys.argv:
+        child = argparse.ArgumentParser()
+        child.add_argument("--child")
+        child.add_argument("--seconds", type=float)
+        child.add_argument("--work", type=Path)
+        wanted = child.parse_args()
+        fuzz_one(wanted.child, wanted.seconds, wanted.work)
+    else:
+        sys.exit(main())

@@ -1,0 +1,104 @@
+"""Targets that read traces: of every encoding, of marks and of operators."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from itertools import chain
+
+from circletools.errors import CircleToolsError
+from circletools.model import open_model
+from circletools.report.attribution import attribute
+from circletools.report.attribution_output import attribution_csv, attribution_json, attribution_text
+from circletools.report.operator_comparison import compare_operators, operators_csv, operators_text
+from circletools.report.trace_comparison import compare_traces, comparison_csv, comparison_text
+from circletools.report.trace_tables import trace_csv, trace_markdown, trace_text
+from circletools.report.traces import trace_json
+from circletools.trace.analysis import Analysis, analyse
+from circletools.trace.export import chrome_parts, perfetto_parts
+from circletools.trace.operators import OperatorTrace, read_operator_trace, without_first
+from circletools.trace.sources import Trace, open_trace
+from circletools.trace.sources.wire import field_bytes
+from fuzz.models import exhaust
+from fuzz.seeds import model_seed
+from fuzz.target import no_refusal
+
+_MODELS = ("circle/if_cond", "circle/mlp", "tflite/custom_op")
+
+
+def marks(data: bytes) -> None:
+    """Analyse a trace, show it in every form, compare it with itself, export it and read the exports."""
+    trace = open_trace(data)
+    analysis = analyse(trace, per_execution=True)
+    _show(analysis)
+    compared = compare_traces(analysis, analysis, 10.0)
+    assert not compared["regressed"]
+    assert json.dumps(compared)
+    assert comparison_csv(compared)
+    exhaust(comparison_text(compared))
+    _export(trace, analysis)
+
+
+def _show(analysis: Analysis) -> None:
+    assert json.dumps(trace_json(analysis, None, per_execution=True, stream=False))
+    document = trace_json(analysis, None, per_execution=True, stream=True)
+    exhaust(chain(trace_text(document, None), trace_markdown(document, None)))
+    for by in ("bucket", "function"):
+        document = trace_json(analysis, by, per_execution=True, stream=True)
+        assert trace_csv(document, by, per_execution=True)
+    for table in chain(analysis.tables.values(), analysis.execution_tables.values()):
+        for bucket, own_ns in table.own.items():
+            assert 0 <= own_ns <= table.inclusive[bucket], (bucket, own_ns, table.inclusive[bucket])
+        assert all(waiting_ns >= 0 for waiting_ns in table.waiting.values())
+
+
+def _export(trace: Trace, analysis: Analysis) -> None:
+    for parts in (chrome_parts, perfetto_parts):
+        exported = b"".join(parts(trace, analysis))
+        if analysis.threads:
+            with no_refusal("an export cannot be read"):
+                again = analyse(open_trace(exported))
+            assert again.threads == analysis.threads
+
+
+def packed(data: bytes) -> None:
+    """Read a trace in each packing: gzip, atrace -z, a compressed packet of Perfetto; and cut short."""
+    keep = len(data) % 7 + 1
+    forms = (
+        gzip.compress(data, 1, mtime=0),
+        b"capturing trace... done\nTRACE:\n" + zlib.compress(data, 1),
+        field_bytes(1, field_bytes(50, zlib.compress(data, 1))),
+    )
+    for form in forms:
+        for content in (form, form[: len(form) * keep // 8]):
+            try:
+                marks(content)
+            except CircleToolsError:
+                continue
+
+
+def operators(data: bytes) -> None:
+    """Read an operator-level trace and join it with models."""
+    times = read_operator_trace(data)
+    compared = compare_operators(times, times, 10.0)
+    assert not compared["regressed"]
+    assert json.dumps(compared)
+    assert operators_csv(compared)
+    exhaust(operators_text(compared))
+    for name in _MODELS:
+        try:
+            _attribute(times, name)
+        except CircleToolsError:
+            continue
+    if not times.averaged and times.executions > 1:
+        assert without_first(times, 1).executions == times.executions - 1
+
+
+def _attribute(times: OperatorTrace, name: str) -> None:
+    with open_model(model_seed(name)) as model:
+        result = attribute(model, times, None, 2)
+    assert json.dumps(attribution_json(result))
+    assert attribution_csv(result)
+    exhaust(attribution_text(result))
+    assert sum(row.share.time.total_ns for row in result.sources) <= result.total_ns

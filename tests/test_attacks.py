@@ -1,0 +1,178 @@
+"""Every command, given every hostile file that it reads: a value or one clear error, within limits, and no half output.
+
+Limits: a gigabyte of addresses and 20 seconds of the processor for each run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import pytest
+
+from circletools.model import open_model
+from fuzz.content import content
+from tests.attacks import EDIT, Attack, attacks
+from tests.support import ROOT, path_of
+
+MOST_BYTES, SECONDS = 1 << 30, 20
+LONGEST_MESSAGE = 6000
+SOUND = path_of("circle/inception")
+TARGETS = ("onert", "part", "openvino", "model-explorer", "dot")
+EDITS = ("embed-origins", "fix-outputs", "annotate-affinity", "strip-metadata", "compact")
+TRACE = ROOT / "testdata" / "trace" / "onert_if_cond.chrome.json"
+
+# What follows the name of the program; {} is the hostile file, OUT a file to be written.
+_MODEL_COMMANDS = (
+    *("inspect {}", "inspect {} --json", "verify {}", "check {}", "dump-affinity {}"),
+    *("dump-origins {}", "dump-origins {} --json", "extract-origins {} OUT"),
+    *(f"export-affinity {{}} --to {target} -o OUT" for target in TARGETS),
+    "partition {} --devices npu,cpu --set index:0=npu --default cpu --mode min",
+    *("embed-origins {} OUT --replace", "embed-origins {} OUT --replace --names debug-metadata"),
+    *("fix-outputs {} OUT", "fix-outputs {} OUT --subgraph all --detach-taps"),
+    "annotate-affinity {} OUT --devices npu,cpu --default cpu",
+    *("strip-metadata {} OUT --origins --affinity", "compact {} OUT", f"attribute {TRACE} --model {{}}"),
+)
+_TRACE_COMMANDS = (
+    *("trace-stats {}", "trace-stats {} --json --per-execution", "trace-compare {} {}"),
+    *("trace-export {} OUT --to chrome", "trace-export {} OUT --to perfetto"),
+)
+_RULE_COMMANDS = (
+    f"partition {SOUND} --devices npu,cpu --rules {{}}",
+    f"annotate-affinity {SOUND} OUT --devices npu,cpu --rules {{}}",
+)
+_ORIGIN_COMMANDS = (f"embed-origins {SOUND} OUT --origins {{}}",)
+COMMANDS = {
+    **dict.fromkeys(("models", "tables"), _MODEL_COMMANDS),
+    **{f"trace-{kind}": _TRACE_COMMANDS for kind in ("text", "html", "packed", "chrome", "perfetto")},
+    "operators": (f"attribute {{}} --model {path_of('circle/mlp')}", "trace-compare {} {} --operators"),
+    **dict.fromkeys(("rules", "part"), _RULE_COMMANDS),
+    "capability": tuple(command.replace("--rules", "--default cpu --capabilities") for command in _RULE_COMMANDS),
+    **dict.fromkeys(("origins-json", "origins-csv"), _ORIGIN_COMMANDS),
+}
+ENDINGS = {"rules": ".json", "part": ".part", "capability": ".json", "origins-json": ".json", "origins-csv": ".csv"}
+
+
+class Ran(NamedTuple):
+    """How a run ended."""
+
+    status: int
+    err: str
+    seconds: float
+    most_bytes: int
+
+
+class Runner:
+    """The program under limits."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        # One thread and one arena: else the addresses that libraries set aside are most of the limit.
+        quiet = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.attacks.runner", str(MOST_BYTES), str(SECONDS)],
+            cwd=ROOT,
+            env=os.environ | quiet,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, argv: list[str]) -> Ran:
+        """Run the program in the folder."""
+        err = self.folder / "stderr"
+        request = {"argv": argv, "cwd": str(self.folder), "out": str(self.folder / "stdout"), "err": str(err)}
+        stream: IO[str] | None = self.process.stdin
+        assert stream is not None
+        assert self.process.stdout is not None
+        print(json.dumps(request), file=stream, flush=True)
+        answer = json.loads(self.process.stdout.readline())
+        return Ran(answer["status"], err.read_bytes().decode("utf-8", "replace"), answer["seconds"], answer["most_bytes"])
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    one = Runner(tmp_path_factory.mktemp("attacks"))
+    yield one
+    one.close()
+
+
+def expected(attack: Attack, command: str) -> int | None:
+    name = command.split()[0]
+    if "--names" in command:  # there need not be any
+        return None
+    return attack.expect.get(name, attack.expect.get(EDIT) if name in EDITS else None)
+
+
+def check_run(ran: Ran, command: str, hostile: Path, out: Path, wanted: int | None) -> None:
+    """Fail unless a run did what any run may do."""
+    assert 0 <= ran.status <= 4, (command, ran)
+    assert "Traceback" not in ran.err, (command, ran)
+    if wanted is not None:
+        assert ran.status == wanted, (command, ran)
+    lines = ran.err.splitlines()
+    errors = [line for line in lines if line.startswith("error: ")]
+    assert not any(ord(character) < 32 or 127 <= ord(character) < 160 for line in lines for character in line), command
+    assert all(len(line) < LONGEST_MESSAGE for line in lines), (command, max(map(len, lines)))
+    if ran.status in (0, 1):
+        return
+    assert len(errors) == 1, (command, ran)
+    assert any(str(path) in errors[0] for path in (hostile, *ROOT.glob("testdata/*/*"))) or ran.status == 2, (command, ran)
+    assert not out.is_file(), f"{command} failed and left an output"
+
+
+def check_output(hostile: bytes, out: Path, command: str) -> None:
+    """Fail unless an edit that was made gives a model that holds what the hostile one held."""
+    name = command.split()[0]
+    if name not in EDITS:
+        return
+    with open_model(hostile) as before, open_model(out) as after:
+        old, new = content(before), content(after)
+        assert not [finding for finding in check_errors(after) if finding]
+    if name != "fix-outputs":
+        assert old.subgraphs == new.subgraphs
+        assert old.signatures == new.signatures
+
+
+def check_errors(model: object) -> list[str]:
+    from circletools.model import Model  # noqa: PLC0415
+    from circletools.model.check import check_model  # noqa: PLC0415
+
+    assert isinstance(model, Model)
+    return [finding.message for finding in check_model(model) if finding.severity == "error"]
+
+
+@pytest.mark.parametrize("attack", attacks(), ids=lambda attack: attack.name)
+def test_an_attack(attack: Attack, runner: Runner) -> None:
+    data = attack.make()
+    hostile = runner.folder / f"hostile{ENDINGS.get(attack.kind, '.circle')}"
+    hostile.write_bytes(data)
+    before = {path.name for path in runner.folder.iterdir()} | {"stdout", "stderr"}
+    for command in COMMANDS[attack.kind]:
+        out = runner.folder / "out"
+        words = [word.replace("{}", str(hostile)).replace("OUT", str(out)) for word in command.split()]
+        ran = runner.run(words)
+        check_run(ran, command, hostile, out, expected(attack, command))
+        if ran.status == 0 and out.is_file() and SOUND.name not in command:
+            check_output(data, out, command)
+        remove(out)
+        assert {path.name for path in runner.folder.iterdir()} <= before, command
+    assert hostile.read_bytes() == data
+
+
+def remove(path: Path) -> None:
+    if path.is_dir():
+        for inner in path.iterdir():
+            inner.unlink()
+        path.rmdir()
+    else:
+        path.unlink(missing_ok=True)
