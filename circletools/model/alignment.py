@@ -59,7 +59,6 @@ def align(levels: Levels, blunt: Levels = (), *, by_place: bool = False) -> Alig
     gaps: list[_Gap] = [(np.arange(first), np.arange(second))]
     for keys in levels:
         gaps = [rest for gap in gaps for rest in _match(keys, gap, partner)]
-    for keys in levels:
         gaps = _find_moved(keys, gaps, partner, moved)
     for keys in blunt:
         gaps = [rest for gap in gaps for rest in _match(keys, gap, partner)]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from circletools.flatbuf.comparison import Comparison, Difference, Pairs, Rules
 from circletools.flatbuf.schema import Schema
@@ -83,20 +84,23 @@ class ModelComparison:
         def content(model: Model) -> Keys:
             return sample_keys(model.wire.data, *_ranges(model))
 
-        def reader(model: Model) -> Keys:
-            """Name a buffer after the first tensor that has it."""
-            columns, keys = model.tensor_columns, np.full(len(model.buffers), -1, np.int64)
-            inside = np.flatnonzero(columns.buffers < len(keys))[::-1]
-            keys[columns.buffers[inside]] = self._tensor_names.keys(columns.names)[inside]
+        def readers(model: Model) -> Keys:
+            """Name a buffer after the tensors that have it, in any order."""
+            columns, keys = model.tensor_columns, np.zeros(len(model.buffers), np.uint64)
+            inside = columns.buffers < len(keys)
+            np.add.at(keys, columns.buffers[inside], mixed(self._tensor_names.keys(columns.names))[inside])
             return keys
+
+        def whole(model: Model) -> Keys:
+            return mixed(content(model), readers(model))
 
         def length(model: Model) -> Keys:
             return _ranges(model)[1]
 
-        kept = [_own_buffers(model) for model in (self.before, self.after)]
+        kept = [np.flatnonzero(~_of_metadata(model))[1:] for model in (self.before, self.after)]
         levels, blunt = (
             [(old[kept[0]], new[kept[1]]) for old, new in map(self._both, makers)]
-            for makers in ((content, reader), (length,))
+            for makers in ((whole, content, readers), (length,))
         )
         found = align(levels, blunt, by_place=True)
         sentinel = [_ROOT] if len(self.before.buffers) and len(self.after.buffers) else []
@@ -198,16 +202,13 @@ class ModelComparison:
             owners = (found.before, found.after) if name == "subgraphs" else None
             places = (found.rows, found.before), (found.rows, found.after)
             yield from self._engine.elements(pairs, name, *places, owners)
-            added = self._own(found.added) if name == "buffers" else found.added
-            removed = self._own(found.removed, before=True) if name == "buffers" else found.removed
+            removed, added = found.removed, found.added
+            if name == "buffers":
+                removed, added = _own_buffers(self.before, removed), _own_buffers(self.after, added)
             yield from self._engine.one_sided(pairs, name, "removed", removed)
             yield from self._engine.one_sided(pairs, name, "added", added)
 
         return rule
-
-    def _own(self, which: tuple[Indices, Indices], *, before: bool = False) -> tuple[Indices, Indices]:
-        kept = np.isin(which[1], _own_buffers(self.before if before else self.after))
-        return which[0][kept], which[1][kept]
 
     def _signatures(self, pairs: Pairs) -> Iterator[Difference]:
         keys = self._both(lambda model: self._names.keys([signature.key for signature in model.signatures]))
@@ -274,18 +275,28 @@ def _ranges(model: Model) -> tuple[Indices, Indices]:
     return start.astype(np.int64), np.minimum(count, size - start).astype(np.int64)
 
 
-def _own_buffers(model: Model) -> Indices:
-    """Return the buffers that belong to the structure, but for 0: not those that only metadata entries name."""
+def _named_by_structure(model: Model) -> NDArray[np.bool_]:
+    """Say of each buffer whether something else than a metadata entry names it; 0, which means no data, counts."""
     count = len(model.buffers)
     named = np.zeros(count, np.bool_)
     named[model.tensor_columns.buffers[model.tensor_columns.buffers < count]] = True
     further = model.root.vectors("metadata_buffer").row(0)
     named[further[(further >= 0) & (further < count)]] = True
-    entries = np.zeros(count, np.bool_)
-    entries[[entry.buffer for entry in model.metadata if entry.buffer < count]] = True
-    wanted = named | (~entries & (_ranges(model)[1] > 0))
-    wanted[:1] = False
-    return np.flatnonzero(wanted)
+    named[:1] = True
+    return named
+
+
+def _of_metadata(model: Model) -> NDArray[np.bool_]:
+    """Say of each buffer whether only metadata entries name it."""
+    entries = np.zeros(len(model.buffers), np.bool_)
+    entries[[entry.buffer for entry in model.metadata if entry.buffer < len(entries)]] = True
+    return entries & ~_named_by_structure(model)
+
+
+def _own_buffers(model: Model, which: tuple[Indices, Indices]) -> tuple[Indices, Indices]:
+    """Return those of some buffers, by row and index, that say something: no metadata, nothing empty and unnamed."""
+    own = _named_by_structure(model) | (~_of_metadata(model) & (_ranges(model)[1] > 0))
+    return which[0][own[which[1]]], which[1][own[which[1]]]
 
 
 def _type_numbers(before: Schema, after: Schema, old: Keys, new: Keys) -> tuple[Keys, Keys]:
