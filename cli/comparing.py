@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,12 +12,13 @@ from circletools.errors import UsageError
 from .parameters import Json
 
 if TYPE_CHECKING:
+    from circletools.model import Model
     from circletools.report.difference import Section
 
 
 def register(app: typer.Typer) -> None:
     """Add the command of this module."""
-    app.command("diff", epilog="Example: circletool diff before.circle after.circle --ignore 'buffers[*]'")(diff)
+    app.command("diff", epilog="Example: circletool diff in.circle out.circle --only structure")(diff)
 
 
 def diff(
@@ -47,14 +49,16 @@ def diff(
     from circletools.report.difference import ModelDifference, compare_models  # noqa: PLC0415
     from circletools.report.difference_output import difference_json, difference_text, ignoring  # noqa: PLC0415
 
-    from .reading import reading  # noqa: PLC0415
+    from .reading import naming  # noqa: PLC0415
     from .terminal import complain, show, show_json  # noqa: PLC0415
 
     sections = _sections(only)
     if before == after == "-":
         raise UsageError("only one of the models can be standard input")
-    with reading(before) as old, reading(after) as new:
-        found = compare_models(old, new, sections)
+    with ExitStack() as opened:
+        old, new = (_checked(opened, source) for source in (before, after))
+        with naming(f"{before}, {after}"):
+            found = compare_models(old, new, sections)
         found = ModelDifference(ignoring(found.changes, ignore or ()), found.identical, found.notes)
         if json:
             show_json(difference_json(found, old, new))
@@ -64,6 +68,18 @@ def diff(
         complain("note", note)
     if found.changes:
         raise typer.Exit(1)
+
+
+def _checked(opened: ExitStack, source: str) -> Model:
+    """Open a model and check its structure, so that an error names the one of the two that is broken."""
+    from circletools.model import open_model  # noqa: PLC0415
+
+    from .reading import naming  # noqa: PLC0415
+
+    with naming(source):
+        model = opened.enter_context(open_model(source))
+        _ = model.reachable
+    return model
 
 
 def _sections(only: str | None) -> tuple[Section, ...]:

@@ -18,9 +18,15 @@ def reading(source: str) -> Iterator[Model]:
     """Open a model; an error about its contents gets the file's name in front of its location."""
     from circletools.model import open_model  # noqa: PLC0415
 
+    with naming(source), open_model(source) as model:
+        yield model
+
+
+@contextmanager
+def naming(source: str) -> Iterator[None]:
+    """Give an error about the contents of a file its name in front of the location."""
     try:
-        with open_model(source) as model:
-            yield model
+        yield
     except UsageError:
         raise
     except CircleToolsError as error:

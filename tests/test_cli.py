@@ -31,6 +31,7 @@ COMMANDS = (
     "fix-outputs",
     *("annotate-affinity", "dump-affinity", "partition", "export-affinity"),
     *("strip-metadata", "compact", "inspect", "verify", "check"),
+    "diff",
     *("trace-stats", "trace-compare", "trace-export"),
     "attribute",
 )

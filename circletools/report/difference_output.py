@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+import numpy as np
+
+from circletools.errors import ModelFormatError
 from circletools.flatbuf.comparison import Difference
 from circletools.model import Model
 from circletools.model.views import text
@@ -21,6 +24,8 @@ _WIDEST_PATH = 48
 _VALUE_CHARACTERS = 100
 _OBJECT = re.compile(r"subgraphs\[(\d+)\]\.(operators|tensors)\[(\d+)\]")
 _CODE = re.compile(r"operator_codes\[(\d+)\]")
+_TENSOR_INDEX = re.compile(r"subgraphs\[(\d+)\]\.(?:operators\[\d+\]\.)?(?:inputs|outputs|intermediates)\[\d+\]")
+_SIGNATURE_INDEX = re.compile(r"signature_defs\[(\d+)\]\.(?:inputs|outputs)\[\d+\]\.tensor_index")
 
 
 def ignoring(changes: Iterable[Change], globs: Sequence[str]) -> tuple[Change, ...]:
@@ -92,7 +97,7 @@ def _line(one: Difference, labels: tuple[Labels, Labels], full: bool) -> tuple[s
     if one.kind == "moved":
         what = f"-> {one.path_after}"
     elif one.kind == "changed":
-        what = _changed(one, full)
+        what = _changed(one, labels, full)
         if one.path != one.path_after and one.path.rpartition("]")[0] != one.path_after.rpartition("]")[0]:
             what += f"  (now {one.path_after})"
     else:
@@ -100,12 +105,14 @@ def _line(one: Difference, labels: tuple[Labels, Labels], full: bool) -> tuple[s
     return place + (f" {label}" if label else ""), what
 
 
-def _changed(one: Difference, full: bool) -> str:
+def _changed(one: Difference, labels: tuple[Labels, Labels], full: bool) -> str:
     if one.path.endswith(".origin"):
         old, new = (Counter(side or ()) for side in (one.before, one.after))
         gained, lost = sorted((new - old).elements()), sorted((old - new).elements())
         return _cut(" ".join((*(f"+{name}" for name in gained), *(f"-{name}" for name in lost))), full)
-    return f"{_short(one.before, full)} -> {_short(one.after, full)}"
+    names = labels[0].meant(one.path, one.before), labels[1].meant(one.path_after, one.after)
+    sides = zip((one.before, one.after), names, strict=True)
+    return " -> ".join(f"{_short(value, full)} {_cut(name, full)}".rstrip() for value, name in sides)
 
 
 def _short(value: Any, full: bool) -> str:
@@ -140,7 +147,28 @@ class Labels:
             return self._model.operator_codes[int(code[1])].name if code else ""
         subgraph, index = int(found[1]), int(found[3])
         if found[2] == "tensors":
-            columns = self._model.tensor_columns
-            return text(columns.names[int(columns.splits[subgraph]) + index])
-        outputs = self._model.output_names(subgraph)[index]
-        return f"{self._model.code_names(subgraph)[index]} {text(outputs[0]) if outputs else ''}".rstrip()
+            return self._tensor(subgraph, index)
+        try:
+            operator = self._model.subgraphs[subgraph].operators[index]
+        except ModelFormatError:  # its code does not exist
+            return ""
+        first = self._tensor(subgraph, operator.outputs[0]) if operator.outputs else ""
+        return f"{operator.code.name} {first}".rstrip()
+
+    def meant(self, path: str, value: Any) -> str:
+        """Return the name of what an index leads to, empty where the path has no index or it leads nowhere."""
+        if not isinstance(value, int):
+            return ""
+        if path.endswith(".opcode_index"):
+            codes = self._model.operator_codes
+            return codes[value].name if value < len(codes) else ""
+        found, signature = _TENSOR_INDEX.fullmatch(path), _SIGNATURE_INDEX.fullmatch(path)
+        if found is not None:
+            return self._tensor(int(found[1]), value)
+        return "" if signature is None else self._tensor(self._model.signatures[int(signature[1])].subgraph, value)
+
+    def _tensor(self, subgraph: int, index: int) -> str:
+        columns = self._model.tensor_columns
+        if not (0 <= subgraph < len(columns.splits) - 1 and 0 <= index < np.diff(columns.splits)[subgraph]):
+            return ""
+        return text(columns.names[int(columns.splits[subgraph]) + index])
