@@ -327,9 +327,7 @@ def test_origins_of_operators_that_moved_back() -> None:
     graph.operators.insert(0, generated("OperatorT", b"CIR0")())
     graph.operators[0].inputs, graph.operators[0].outputs = [0], []
     after = embedded(packed(model, b"CIR0"), origins({1: "a", 2: "b", 3: "c"}, {0: {3}, 1: {1}, 2: {2}, 3: {3}}))
-    assert differences(before, after, "origins") == [
-        at("added", "subgraphs[0].operators[0].origin", None, ["c"])
-    ]
+    assert differences(before, after, "origins") == [at("added", "subgraphs[0].operators[0].origin", None, ["c"])]
 
 
 def test_devices_and_partitions() -> None:
@@ -379,9 +377,7 @@ def test_fields_that_the_schema_does_not_know() -> None:
     assert paths(plain, unknown) == [("changed", "operator_codes[0].slot_9")]
     found = compared(unknown, other)
     assert (found.changes, found.identical) == ((), False)
-    assert found.notes == (
-        "not compared, since the schema does not know what is there: operator_codes[0].slot_9",
-    )
+    assert found.notes == ("not compared, since the schema does not know what is there: operator_codes[0].slot_9",)
 
 
 # --- properties ---------------------------------------------------------------------------------------------

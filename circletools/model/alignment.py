@@ -152,15 +152,11 @@ def _between(gap: _Gap, anchors: tuple[Indices, Indices]) -> Iterator[_Gap]:
     bounds = [np.concatenate(([-1], at, [len(side)])) for at, side in zip(anchors, gap, strict=True)]
     some = (np.diff(bounds[0]) > 1) | (np.diff(bounds[1]) > 1)
     for index in np.flatnonzero(some).tolist():
-        before, after = (
-            side[bound[index] + 1 : bound[index + 1]] for side, bound in zip(gap, bounds, strict=True)
-        )
+        before, after = (side[bound[index] + 1 : bound[index + 1]] for side, bound in zip(gap, bounds, strict=True))
         yield before, after
 
 
-def _find_moved(
-    keys: tuple[Keys, Keys], gaps: list[_Gap], partner: Indices, moved: NDArray[np.bool_]
-) -> list[_Gap]:
+def _find_moved(keys: tuple[Keys, Keys], gaps: list[_Gap], partner: Indices, moved: NDArray[np.bool_]) -> list[_Gap]:
     """Pair what is left over by unique keys, wherever it stands."""
     if not gaps:
         return gaps

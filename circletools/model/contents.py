@@ -26,9 +26,7 @@ def custom_options(engine: Comparison, pairs: Pairs, before: Model, after: Model
     old, new = _programs(before), _programs(after)
     known = np.isin(pairs.before.at, list(old)) & np.isin(pairs.after.at, list(new))
     rest = pairs.take(np.flatnonzero(~known))
-    yield from _contents(
-        engine, rest, "custom_options", ("large_custom_options_offset", "large_custom_options_size")
-    )
+    yield from _contents(engine, rest, "custom_options", ("large_custom_options_offset", "large_custom_options_size"))
     for row in np.flatnonzero(known).tolist():
         ours, theirs = old[int(pairs.before.at[row])], new[int(pairs.after.at[row])]
         options = theirs.options
@@ -69,8 +67,7 @@ def _contents(engine: Comparison, pairs: Pairs, name: str, outside: tuple[str, s
     yield from engine.vectors(pairs.take(np.flatnonzero(~external)), item)
     for row in np.flatnonzero(external).tolist():
         old, new = (
-            _data(tables, row, name, place)
-            for tables, place in zip((pairs.before, pairs.after), places, strict=True)
+            _data(tables, row, name, place) for tables, place in zip((pairs.before, pairs.after), places, strict=True)
         )
         if not same_bytes(old, new):
             index = first_differing_byte(old, new)

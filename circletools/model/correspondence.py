@@ -102,9 +102,7 @@ class TensorNumbering:
         numbers[inside] = self._partner[numbers[inside]]
         return numbers
 
-    def _global(
-        self, values: NDArray[Any], owners: Indices, splits: Indices
-    ) -> tuple[Indices, NDArray[np.bool_]]:
+    def _global(self, values: NDArray[Any], owners: Indices, splits: Indices) -> tuple[Indices, NDArray[np.bool_]]:
         values = values.astype(np.int64)
         first, count = splits[owners], np.diff(splits)[owners]
         inside = (values >= 0) & (values < count)

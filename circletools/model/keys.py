@@ -56,9 +56,7 @@ def row_keys(flat: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.uint64
     return mixed(np.diff(sums[splits]), counts)
 
 
-def sample_keys(
-    data: NDArray[np.uint8], start: NDArray[np.int64], count: NDArray[np.int64]
-) -> NDArray[np.uint64]:
+def sample_keys(data: NDArray[np.uint8], start: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return a number for each range of bytes: by its length, and bytes that are spread over it evenly."""
     keys = np.zeros(len(start), np.uint64)
     spread = np.arange(_SAMPLES)
