@@ -20,6 +20,7 @@ from . import (
     affinity,
     affinity_exports,
     attribution,
+    comparing,
     inspecting,
     origins,
     outputs,
@@ -40,7 +41,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for module in (
-    origins, outputs, affinity, affinity_exports, splitting, rewriting, inspecting, traces, attribution, page,
+    origins, outputs, affinity, affinity_exports, splitting, rewriting, inspecting, comparing, traces, attribution,
+    page,
 ):  # fmt: skip
     module.register(app)
 for command in app.registered_commands:

@@ -24,10 +24,16 @@ def reading(source: str) -> Iterator[Model]:
     from circletools.model import open_model  # noqa: PLC0415
 
     begin()
+    with naming(source), open_model(source) as model:
+        yield model
+        model.source.check_unchanged()
+
+
+@contextmanager
+def naming(source: str) -> Iterator[None]:
+    """Give an error about the contents of a file its name in front of the location."""
     try:
-        with open_model(source) as model:
-            yield model
-            model.source.check_unchanged()
+        yield
     except UsageError:
         raise
     except CircleToolsError as error:

@@ -32,6 +32,7 @@ COMMANDS = (
     *("annotate-affinity", "dump-affinity", "partition", "export-affinity"),
     *("split", "verify-split"),
     *("strip-metadata", "compact", "inspect", "verify", "check"),
+    "diff",
     *("trace-stats", "trace-compare", "trace-export"),
     "attribute",
     "report",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from circletools.affinity.exports.palette import device_colors
@@ -24,11 +25,16 @@ def model_explorer_data(model: Model, affinity: Affinity) -> dict[str, Any]:
 
     Raises EditError where an operator has no key of its own, or a graph has no name of its own.
     """
-    graphs = {index: _graph(model, affinity, index) for index in range(len(model.subgraphs))}
+    graphs = {index: device_data(model, affinity, index) for index in range(len(model.subgraphs))}
     if len(graphs) == 1:
         return graphs[0]
+    return {name: graphs[index] for name, index in graph_ids(model).items()}
+
+
+def graph_ids(model: Model) -> dict[str, int]:
+    """Return graph id -> subgraph. Raises EditError where a graph has no name of its own."""
     if model.format == "circle":
-        return {"main": graphs[0]}
+        return {"main": 0}
     names = [subgraph.name for subgraph in model.subgraphs]
     names[0] = names[0] or "main"
     for index, name in enumerate(names):
@@ -38,16 +44,30 @@ def model_explorer_data(model: Model, affinity: Affinity) -> dict[str, Any]:
                 location=f"subgraphs[{index}]",
                 hint="name each subgraph differently",
             )
-    return {names[index]: graph for index, graph in graphs.items()}
+    return {name: index for index, name in enumerate(names)}
 
 
-def _graph(model: Model, affinity: Affinity, subgraph: int) -> dict[str, Any]:
-    colors, tensors = device_colors(affinity), Counter(tensor_names(model, subgraph))
-    results = {}
-    outputs = model.output_names(subgraph)
-    for index, device in enumerate(devices_of(model, affinity, subgraph)):
-        if device is None:
-            continue
+def device_data(model: Model, affinity: Affinity, subgraph: int) -> dict[str, Any]:
+    """Return the devices of a subgraph's operators as node data. Raises EditError; see `by_key`."""
+    colors = device_colors(affinity)
+    devices = devices_of(model, affinity, subgraph)
+    results = {index: coloured(device, colors[device]) for index, device in enumerate(devices) if device is not None}
+    return {"name": "device", "results": by_key(model, subgraph, results)}
+
+
+def coloured(value: str, color: str) -> dict[str, Any]:
+    """Return the node data of an operator."""
+    return {"value": value, "bgColor": color, "textColor": "#000000"}
+
+
+def by_key(model: Model, subgraph: int, results: Mapping[int, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return what is known of operators by the key that Model Explorer finds each with.
+
+    Raises EditError where an operator has none of its own.
+    """
+    tensors, outputs = Counter(tensor_names(model, subgraph)), model.output_names(subgraph)
+    keyed = {}
+    for index, result in results.items():
         key = str(index)
         if key.encode() in tensors:  # the key means that tensor
             own = next((name for name in map(text, outputs[index]) if _is_own(name, tensors)), None)
@@ -57,8 +77,8 @@ def _graph(model: Model, affinity: Affinity, subgraph: int) -> dict[str, Any]:
                     location=at(subgraph, index),
                 )
             key = own
-        results[key] = {"value": device, "bgColor": colors[device], "textColor": "#000000"}
-    return {"name": "device", "results": results}
+        keyed[key] = result
+    return keyed
 
 
 def _is_own(name: str, tensors: Counter[bytes]) -> bool:

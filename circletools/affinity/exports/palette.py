@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from circletools.affinity.store import Affinity
 
 # Light enough for black text, and told apart by most who are colour-blind (after Okabe and Ito, lightened).
@@ -11,5 +13,9 @@ UNASSIGNED = "#ffffff"
 
 def device_colors(affinity: Affinity) -> dict[str, str]:
     """Return device -> colour, `#rrggbb`. Devices beyond the ninth share colours."""
-    names = dict.fromkeys(name for _, name in sorted(affinity.devices.items()))
-    return {name: _COLORS[index % len(_COLORS)] for index, name in enumerate(names)}
+    return colors(name for _, name in sorted(affinity.devices.items()))
+
+
+def colors(names: Iterable[str]) -> dict[str, str]:
+    """Return a colour for each distinct name, in turn."""
+    return {name: _COLORS[index % len(_COLORS)] for index, name in enumerate(dict.fromkeys(names))}

@@ -1,0 +1,339 @@
+"""Two flatbuffers compared table by table, driven by the schema, so that no field is forgotten.
+
+Like the reader, it works in columns: tables of one type that belong together are compared field by field, all rows at
+once, and only what differs is looked at row by row. How the elements of a vector of tables belong together, and what
+a number stands for, is for the caller to say (`Rules`); without a rule elements go by their place, numbers by value.
+
+Absent is the schema's default for a number, as readers see it. For a vector, a string or a table, absent and empty
+are different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.flatbuf.columns import Tables, Vectors, vectors_at
+from circletools.flatbuf.description import described, number, shortened, union_members
+from circletools.flatbuf.leaves import differing_vectors, first_difference
+from circletools.flatbuf.schema import OFFSET, Field, Schema
+
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Kind = Literal["added", "removed", "changed", "moved"]
+Place = Callable[[int], tuple[str, str]]
+
+_SHOWN_ELEMENTS = 16  # longer vectors are compared as a whole
+
+
+class Difference(NamedTuple):
+    """One difference. `path` is the place in the first file, `path_after` in the second.
+
+    What was added has only a place in the second, what was removed only in the first: both fields have it then.
+    Values are plain (numbers, text, lists, dicts); None is absent.
+    """
+
+    kind: Kind
+    path: str
+    path_after: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Tables of one type: row i of `before` belongs to row i of `after`; `place(i)` names both.
+
+    `owners` says for each row in which table of some other type it stands, for rules that need to know.
+    """
+
+    before: Tables
+    after: Tables
+    place: Place
+    owners: tuple[Rows, Rows] | None = None
+
+    def take(self, rows: Rows) -> Pairs:
+        """Return the pairs at these rows."""
+        place, owners = self.place, self.owners
+        return Pairs(
+            self.before.take(rows),
+            self.after.take(rows),
+            lambda row: place(int(rows[row])),
+            None if owners is None else (owners[0][rows], owners[1][rows]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the schema does not say, by (table type, field).
+
+    `fields` compares a field in another way. `numbers` translates the numbers of a field, before they are compared:
+    from (pairs, the row of each number, the numbers before, the numbers after).
+    """
+
+    fields: Mapping[tuple[str, str], Callable[[Pairs], Iterator[Difference]]]
+    numbers: Mapping[
+        tuple[str, str], Callable[[Pairs, Rows, NDArray[Any], NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]]
+    ]
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Compares tables of two files. `unknown` collects places where the schemas do not say what to compare."""
+
+    before: Schema
+    after: Schema
+    rules: Rules
+    unknown: list[str] = field(default_factory=list)
+
+    def tables(self, pairs: Pairs) -> Iterator[Difference]:
+        """Yield the differences between tables that belong together, field by field."""
+        if not len(pairs.before):
+            return
+        fields = {**pairs.after.type.by_name, **pairs.before.type.by_name}
+        codes = {item.type_slot for item in fields.values() if item.kind == "union"}
+        for name, item in fields.items():
+            rule = self.rules.fields.get((pairs.before.type.name, name))
+            if rule is not None:
+                yield from rule(pairs)
+            elif item.kind == "union":
+                yield from self._unions(pairs, item)
+            elif item.kind == "table":
+                yield from self._children(pairs, item)
+            elif item.kind == "vector" and item.target is not None:
+                yield from self._vectors_of_tables(pairs, item)
+            elif item.kind != "scalar":
+                yield from self.vectors(pairs, item)
+            elif item.slot not in codes:
+                yield from self._scalars(pairs, item)
+        yield from self._unknown(pairs)
+
+    def _scalars(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
+        before, after = (_scalars(tables, item) for tables in (pairs.before, pairs.after))
+        differs = self._unequal(pairs, item, np.arange(len(before)), before, after)
+        for row in np.flatnonzero(differs).tolist():
+            yield _changed(_below(pairs.place(row), item.name), number(before[row]), number(after[row]))
+
+    def _unequal(
+        self, pairs: Pairs, item: Field, rows: Rows, before: NDArray[Any], after: NDArray[Any]
+    ) -> NDArray[np.bool_]:
+        translate = self.rules.numbers.get((pairs.before.type.name, item.name))
+        if translate is not None:
+            before, after = translate(pairs, rows, before, after)
+        elif before.dtype.kind == "f":  # by their bits, so that NaN equals itself
+            before, after = (values.view(f"u{values.dtype.itemsize}") for values in (before, after))
+        unequal: Mask = before != after
+        return unequal
+
+    # ------------------------------------------------------------------ strings and vectors of numbers
+
+    def vectors(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
+        """Yield the differences in a string, or in a vector of numbers."""
+        before, after = (_targets(tables, item) for tables in (pairs.before, pairs.after))
+        width = np.dtype("u1") if item.kind == "string" else item.dtype
+        old, new = vectors_at(pairs.before.wire, before, width), vectors_at(pairs.after.wire, after, width)
+        one_sided = (before == 0) != (after == 0)
+        resized = one_sided | (old.count != new.count)
+        translated = (pairs.before.type.name, item.name) in self.rules.numbers
+        differs = self._translated(pairs, item, old, new, ~resized) if translated else differing_vectors(old, new)
+        for row in np.flatnonzero(differs | resized).tolist():
+            place = _below(pairs.place(row), item.name)
+            if item.kind == "string" or resized[row] or old.count[row] > _SHOWN_ELEMENTS:
+                yield _whole(place, item, (old, bool(before[row])), (new, bool(after[row])), row)
+                continue
+            elements = old.row(row), new.row(row)
+            unequal = self._unequal(pairs, item, np.full(len(elements[0]), row), *elements)
+            for index in np.flatnonzero(unequal).tolist():
+                there = (f"{place[0]}[{index}]", f"{place[1]}[{index}]")
+                yield _changed(there, number(elements[0][index]), number(elements[1][index]))
+
+    def _translated(self, pairs: Pairs, item: Field, old: Vectors, new: Vectors, equal_length: Mask) -> Mask:
+        """Say which vectors differ, of those of equal length, where numbers have to be translated first."""
+        differs = np.zeros(len(equal_length), np.bool_)
+        rows = np.flatnonzero(equal_length & (old.count > 0))
+        if rows.size:
+            some = [Vectors(all_.wire, all_.dtype, all_.start[rows], all_.count[rows]) for all_ in (old, new)]
+            owner = np.repeat(rows, some[0].count)
+            unequal = self._unequal(pairs, item, owner, some[0].flat(), some[1].flat())
+            differs[owner[unequal]] = True
+        return differs
+
+    # ------------------------------------------------------------------ tables in tables
+
+    def _children(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
+        before, after = (_targets(tables, item) for tables in (pairs.before, pairs.after))
+        yield from self._appeared(pairs, item, before, after, (before == 0) != (after == 0))
+        rows = np.flatnonzero((before != 0) & (after != 0))
+        yield from self._descend(pairs, item, str(item.target), before, after, rows)
+
+    def _descend(
+        self, pairs: Pairs, item: Field, target: str, before: Rows, after: Rows, rows: Rows
+    ) -> Iterator[Difference]:
+        if rows.size:
+            old, new = self.before.tables[target], self.after.tables[target]
+            below = pairs.take(rows)
+            yield from self.tables(
+                Pairs(
+                    Tables(pairs.before.wire, old, before[rows]),
+                    Tables(pairs.after.wire, new, after[rows]),
+                    lambda row: _below(below.place(row), item.name),
+                    below.owners,
+                )
+            )
+
+    def _unions(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
+        """Compare members by name: the two formats may number them differently."""
+        before, after = (_targets(tables, item) for tables in (pairs.before, pairs.after))
+        old, old_names = union_members(pairs.before, item, self.before)
+        new, new_names = union_members(pairs.after, item, self.after)
+        both = (before != 0) & (after != 0)
+        names = {name: number for number, name in enumerate(dict.fromkeys((*old_names, *new_names)))}
+        old = np.array([names[name] for name in old_names], np.int64)[old]
+        new = np.array([names[name] for name in new_names], np.int64)[new]
+        other, listed = old != new, list(names)
+        empty = other & (before == 0) & (after == 0)
+        code = next(other.name for other in pairs.before.type.fields if other.slot == item.type_slot)
+        for row in np.flatnonzero(empty).tolist():
+            yield _changed(_below(pairs.place(row), code), listed[old[row]], listed[new[row]])
+        yield from self._appeared(pairs, item, before, after, (other & ~empty) | ((before == 0) != (after == 0)))
+        for kind in np.unique(old[both & ~other]).tolist():
+            rows = np.flatnonzero(both & ~other & (old == kind))
+            if listed[kind] in self.before.tables and listed[kind] in self.after.tables:
+                yield from self._descend(pairs, item, listed[kind], before, after, rows)
+            else:
+                self.unknown.append(_below(pairs.place(int(rows[0])), item.name)[0])
+
+    def _appeared(self, pairs: Pairs, item: Field, before: Rows, after: Rows, which: Mask) -> Iterator[Difference]:
+        """Yield tables that are there on one side only, or of different types, as they are."""
+        rows = np.flatnonzero(which)
+        if not rows.size:
+            return
+        sides = (pairs.before.take(rows), self.before), (pairs.after.take(rows), self.after)
+        old, new = ([one.get(item.name) for one in described(tables, schema)] for tables, schema in sides)
+        for index, row in enumerate(rows.tolist()):
+            yield _changed(_below(pairs.place(row), item.name), old[index], new[index])
+
+    def _vectors_of_tables(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
+        """Compare elements by their place."""
+        before, after = (_targets(tables, item) for tables in (pairs.before, pairs.after))
+        old, new = vectors_at(pairs.before.wire, before, OFFSET), vectors_at(pairs.after.wire, after, OFFSET)
+        one_sided = ((before == 0) != (after == 0)) & (old.count == new.count)
+        for row in np.flatnonzero(one_sided).tolist():
+            yield _changed(_below(pairs.place(row), item.name), _empty(before[row]), _empty(after[row]))
+        common = np.minimum(old.count, new.count)
+        yield from self.elements(pairs, item.name, _numbered(common), _numbered(common))
+        for kind, count in (("removed", old.count), ("added", new.count)):
+            rows, elements = _numbered(count)
+            beyond = elements >= common[rows]
+            yield from self.one_sided(pairs, item.name, kind, (rows[beyond], elements[beyond]))  # type: ignore[arg-type]
+
+    def elements(
+        self,
+        pairs: Pairs,
+        name: str,
+        before: tuple[Rows, Rows],
+        after: tuple[Rows, Rows],
+        owners: tuple[Rows, Rows] | None = None,
+    ) -> Iterator[Difference]:
+        """Yield the differences between elements of vectors of tables that belong together.
+
+        `before` and `after` have row and index of each; the rows are the same.
+        """
+        if not before[0].size:
+            return
+        place = pairs.place
+
+        def there(row: int) -> tuple[str, str]:
+            old, new = _below(place(int(before[0][row])), name)
+            return f"{old}[{before[1][row]}]", f"{new}[{after[1][row]}]"
+
+        if owners is None and pairs.owners is not None:
+            owners = (pairs.owners[0][before[0]], pairs.owners[1][before[0]])
+        yield from self.tables(
+            Pairs(
+                _elements(pairs.before, name, before, self.before),
+                _elements(pairs.after, name, after, self.after),
+                there,
+                owners,
+            )
+        )
+
+    def one_sided(
+        self, pairs: Pairs, name: str, kind: Literal["added", "removed"], which: tuple[Rows, Rows]
+    ) -> Iterator[Difference]:
+        """Yield elements that only one of the files has, as they are."""
+        if not which[0].size:
+            return
+        added = kind == "added"
+        tables, schema = (pairs.after, self.after) if added else (pairs.before, self.before)
+        values = described(_elements(tables, name, which, schema), schema)
+        for row, index, value in zip(which[0].tolist(), which[1].tolist(), values, strict=True):
+            path = f"{_below(pairs.place(row), name)[added]}[{index}]"
+            yield Difference(kind, path, path, None if added else value, value if added else None)
+
+    def _unknown(self, pairs: Pairs) -> Iterator[Difference]:
+        """Compare which fields beyond the schema's are there; what is in them cannot be told."""
+        most = max(int(tables.vtable_bytes.max(initial=0)) for tables in (pairs.before, pairs.after))
+        for slot in range(min(pairs.before.type.slots, pairs.after.type.slots), (most - 4) // 2):
+            old, new = (
+                (slot >= tables.type.slots) & (tables.slot_positions(slot) != 0)
+                for tables in (pairs.before, pairs.after)
+            )
+            for row in np.flatnonzero(old != new).tolist():
+                yield _changed(_below(pairs.place(row), f"slot_{slot}"), *(_empty(side[row]) for side in (old, new)))
+            if (old & new).any():
+                self.unknown.append(_below(pairs.place(int(np.argmax(old & new))), f"slot_{slot}")[0])
+
+
+def _changed(place: tuple[str, str], before: Any, after: Any) -> Difference:
+    return Difference("changed", *place, before, after)
+
+
+def _empty(present: Any) -> Any:
+    return {} if present else None
+
+
+def _below(place: tuple[str, str], name: str) -> tuple[str, str]:
+    before, after = place
+    return (f"{before}.{name}" if before else name), (f"{after}.{name}" if after else name)
+
+
+def _whole(
+    place: tuple[str, str], item: Field, before: tuple[Vectors, bool], after: tuple[Vectors, bool], row: int
+) -> Difference:
+    """Return the difference between two vectors as wholes: of long ones, where it begins."""
+    values = [shortened(vectors, row, item) if present else None for vectors, present in (before, after)]
+    if isinstance(values[0], dict) and isinstance(values[1], dict):
+        index = first_difference(before[0], after[0], row)
+        for value, (vectors, _) in zip(values, (before, after), strict=True):
+            assert isinstance(value, dict)
+            value["index"] = index
+            value["value"] = number(vectors.row(row)[index]) if index < vectors.count[row] else None
+    return _changed(place, *values)
+
+
+def _scalars(tables: Tables, item: Field) -> NDArray[Any]:
+    """Return a scalar field, its default where this format does not have it."""
+    if item.name in tables.type.by_name:
+        return tables.scalars(item.name)
+    return np.full(len(tables), item.default, item.dtype)
+
+
+def _targets(tables: Tables, item: Field) -> Rows:
+    return tables.targets(item.name) if item.name in tables.type.by_name else np.zeros(len(tables), np.int64)
+
+
+def _numbered(counts: Rows) -> tuple[Rows, Rows]:
+    """Return row and index of each element, for vectors of these lengths."""
+    rows = np.repeat(np.arange(len(counts)), counts)
+    return rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def _elements(tables: Tables, name: str, which: tuple[Rows, Rows], schema: Schema) -> Tables:
+    """Return elements of vectors of tables, by row and index."""
+    children, vectors = tables.children(name, schema)
+    return children.take(vectors.splits()[which[0]] + which[1])

@@ -1,0 +1,78 @@
+"""Tables as plain values, for people and JSON: what is written in them, long vectors by their length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.flatbuf.columns import Tables, Vectors
+from circletools.flatbuf.schema import Field, Schema
+
+_SHOWN_ELEMENTS = 16
+_SHOWN_CHARACTERS = 1000
+
+
+def described(tables: Tables, schema: Schema) -> list[dict[str, Any]]:
+    """Return each table as a dict of the fields that are written in it.
+
+    A union member says its `type`. Of a long vector, and of a vector of tables, there is only the `count`.
+    """
+    values: list[dict[str, Any]] = [{} for _ in range(len(tables))]
+    codes = {item.type_slot for item in tables.type.fields if item.kind == "union"}
+    for item in tables.type.fields:
+        rows = np.flatnonzero(tables.has(item.name))
+        if rows.size and item.slot not in codes:
+            for row, value in zip(rows.tolist(), _column(tables.take(rows), item, schema), strict=True):
+                values[row][item.name] = value
+    return values
+
+
+def _column(tables: Tables, item: Field, schema: Schema) -> list[Any]:
+    if item.kind == "scalar":
+        return [number(value) for value in tables.scalars(item.name)]
+    if item.kind == "table":
+        return list(described(tables.child(item.name, schema)[0], schema))
+    if item.kind == "union":
+        return _union(tables, item, schema)
+    vectors = tables.vectors(item.name)
+    if item.kind == "vector" and item.target is not None:
+        return [{"count": count} for count in vectors.count.tolist()]
+    return [shortened(vectors, row, item) for row in range(len(tables))]
+
+
+def _union(tables: Tables, item: Field, schema: Schema) -> list[Any]:
+    kinds, names = union_members(tables, item, schema)
+    targets, values = tables.targets(item.name), [{"type": names[kind]} for kind in kinds.tolist()]
+    for kind, name in enumerate(names):
+        rows = np.flatnonzero(kinds == kind)
+        if name in schema.tables:
+            members = described(Tables(tables.wire, schema.tables[name], targets[rows]), schema)
+            for row, member in zip(rows.tolist(), members, strict=True):
+                values[row] |= member
+    return list(values)
+
+
+def union_members(tables: Tables, item: Field, schema: Schema) -> tuple[NDArray[np.int64], list[str]]:
+    """Return for each table which member a union field has, and the names of these; unknown codes are members too."""
+    if item.name not in tables.type.by_name:
+        return np.zeros(len(tables), np.int64), ["NONE"]
+    codes, kinds = np.unique(tables.union_codes(tables.field(item.name)), return_inverse=True)
+    members = schema.unions[str(item.target)]
+    names = [members.get(code, f"UNKNOWN:{code}") if code else "NONE" for code in codes.tolist()]
+    return kinds.astype(np.int64), names
+
+
+def number(value: Any) -> Any:
+    """Return a number of an array as a plain one."""
+    return value.item()
+
+
+def shortened(vectors: Vectors, row: int, item: Field) -> Any:
+    """Return a string or a vector of numbers, of a long one its `count` only."""
+    count = int(vectors.count[row])
+    if item.kind == "string":
+        raw = vectors.row(row)[:_SHOWN_CHARACTERS].tobytes().decode("utf-8", "surrogateescape")
+        return raw if count <= _SHOWN_CHARACTERS else {"count": count, "begins": raw}
+    return vectors.row(row).tolist() if count <= _SHOWN_ELEMENTS else {"count": count}

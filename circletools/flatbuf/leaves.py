@@ -1,0 +1,91 @@
+"""Strings and vectors of numbers of two files, compared byte by byte where they lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.flatbuf.columns import Vectors
+
+_SMALL_BYTES = 1 << 10  # up to here many are compared at once
+_CHUNK_BYTES = 1 << 20
+
+
+def differing_vectors(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
+    """Say for each row whether the bytes differ; a pair that stands in several rows is compared once.
+
+    Raises ModelFormatError where rows overlap so much that comparing all would take longer than the files justify.
+    """
+    width = before.dtype.itemsize
+    differs: NDArray[np.bool_] = before.count != after.count
+    rows = np.flatnonzero(~differs & (before.count > 0))
+    ends = np.stack([before.start[rows], after.start[rows]], axis=1)
+    distinct, back = _distinct_rows(ends)
+    rows, every = rows[distinct], rows
+    pairs = [_bytes_of(vectors, rows) for vectors in (before, after)]
+    for one in pairs:
+        one.check_total()
+    unequal = np.zeros(len(rows), np.bool_)
+    small = before.count[rows] * width <= _SMALL_BYTES
+    unequal[small] = _small(*(_bytes_of(vectors, rows[small]) for vectors in (before, after)))
+    for row in np.flatnonzero(~small).tolist():
+        unequal[row] = not _same(pairs[0].row(row), pairs[1].row(row))
+    differs[every] = unequal[back]
+    return differs
+
+
+def _distinct_rows(ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return one row for each distinct pair of positions, and which of them each row is."""
+    order = np.lexsort((ends[:, 1], ends[:, 0]))
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (np.diff(ends[order], axis=0) != 0).any(axis=1)
+    back = np.empty(len(order), np.int64)
+    back[order] = np.cumsum(new) - 1
+    return order[new], back
+
+
+def _bytes_of(vectors: Vectors, rows: NDArray[np.int64]) -> Vectors:
+    return Vectors(vectors.wire, np.dtype("u1"), vectors.start[rows], vectors.count[rows] * vectors.dtype.itemsize)
+
+
+def _small(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
+    """Compare rows of the same lengths, none of them empty."""
+    if not len(before.count):
+        return np.zeros(0, np.bool_)
+    unequal: NDArray[np.bool_] = np.logical_or.reduceat(before.flat() != after.flat(), before.splits()[:-1])
+    return unequal
+
+
+def _same(before: NDArray[Any], after: NDArray[Any]) -> bool:
+    return all(
+        np.array_equal(before[at : at + _CHUNK_BYTES], after[at : at + _CHUNK_BYTES])
+        for at in range(0, len(before), _CHUNK_BYTES)
+    )
+
+
+def same_bytes(before: memoryview, after: memoryview) -> bool:
+    """Say whether two ranges hold the same bytes, without copying them."""
+    return len(before) == len(after) and _same(np.frombuffer(before, np.uint8), np.frombuffer(after, np.uint8))
+
+
+def first_difference(before: Vectors, after: Vectors, row: int) -> int:
+    """Return the index of the first element that differs, or the length of the shorter."""
+    return _first(before.row(row), after.row(row), before.dtype)
+
+
+def first_differing_byte(before: memoryview, after: memoryview) -> int:
+    """Return the first position at which the bytes differ, or the length of the shorter."""
+    return _first(np.frombuffer(before, np.uint8), np.frombuffer(after, np.uint8), np.dtype("u1"))
+
+
+def _first(before: NDArray[Any], after: NDArray[Any], dtype: np.dtype[Any]) -> int:
+    length, step = min(len(before), len(after)), _CHUNK_BYTES // dtype.itemsize
+    bits = np.dtype(f"u{dtype.itemsize}")  # so that NaN equals itself
+    for at in range(0, length, step):
+        end = min(at + step, length)
+        unequal = before[at:end].view(bits) != after[at:end].view(bits)
+        if unequal.any():
+            return at + int(unequal.argmax())
+    return length

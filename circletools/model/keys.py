@@ -1,0 +1,70 @@
+"""Numbers that stand for things while two models are aligned: equal things, equal numbers.
+
+Interned numbers are exact. Mixed ones are 64-bit hashes: a collision misleads an alignment, never a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_SAMPLES = 64
+_ROWS_AT_ONCE = 1 << 14
+
+
+class Interning:
+    """Gives each distinct value a number."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, int] = {}
+
+    def keys(self, values: Iterable[Hashable]) -> NDArray[np.int64]:
+        """Return the number of each value."""
+        known = self._known
+        return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
+
+
+def _scramble(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Spread the bits (splitmix64)."""
+    values = values + _GOLDEN
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def _unsigned(values: NDArray[Any]) -> NDArray[np.uint64]:
+    return values if values.dtype == np.uint64 else values.astype(np.int64).view(np.uint64)
+
+
+def mixed(*columns: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a number for each row of some columns of integers."""
+    keys = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        keys = _scramble(keys * np.uint64(31) + _scramble(_unsigned(column)))
+    return keys
+
+
+def row_keys(flat: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return a number for each row of elements, rows one after the other: by the elements and their order."""
+    splits = np.concatenate(([0], np.cumsum(counts)))
+    place = np.arange(len(flat)) - np.repeat(splits[:-1], counts)
+    sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(mixed(flat, place), dtype=np.uint64)))
+    return mixed(np.diff(sums[splits]), counts)
+
+
+def sample_keys(data: NDArray[np.uint8], start: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return a number for each range of bytes: by its length, and bytes that are spread over it evenly."""
+    keys = np.zeros(len(start), np.uint64)
+    spread = np.arange(_SAMPLES)
+    for first in range(0, len(start), _ROWS_AT_ONCE):
+        rows = slice(first, first + _ROWS_AT_ONCE)
+        some = count[rows] > 0
+        at = (start[rows, None] + spread * count[rows, None] // _SAMPLES)[some]
+        sampled = np.zeros((len(some), _SAMPLES // 8), np.uint64)
+        sampled[some] = data[at].view(np.uint64)
+        keys[rows] = mixed(count[rows], *sampled.T)
+    return keys

@@ -1,0 +1,86 @@
+"""What Model Explorer can ask about a graph: origins, devices and partitions, and time from a trace.
+
+Interface: model_explorer/node_data_provider.py of ai-edge-model-explorer 0.1.34.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from model_explorer import (
+    GetConfigEditorsResult,
+    NodeDataProvider,
+    NodeDataProviderFilter,
+    NodeDataProviderMetadata,
+    NodeDataProviderResult,
+)
+from model_explorer.config_editor import TextInputConfigEditor
+from model_explorer.node_data_builder import GradientItem, GraphNodeData, NodeDataResult
+
+from circletools.errors import CircleToolsError, UsageError
+from circletools.model import Model, open_model
+from circletools.report.model_explorer import NodeData, affinity_data, origin_data, subgraph_of, time_data
+
+_TRACE = "trace"
+_FORMATS = NodeDataProviderFilter(modelFileExts=["tflite", "circle"])
+
+
+def _time(model: Model, subgraph: int, values: Mapping[str, Any]) -> list[NodeData]:
+    from circletools.trace.operators import read_operator_trace  # noqa: PLC0415
+
+    trace = str(values.get(_TRACE) or "").strip()
+    if not trace:
+        raise UsageError("no trace is named")
+    return time_data(model, subgraph, read_operator_trace(trace))
+
+
+_VIEWS: Mapping[str, tuple[str, str, Callable[[Model, int, Mapping[str, Any]], list[NodeData]]]] = {
+    "circletools_origins": (
+        "Origins",
+        "The source that each operator came from.",
+        lambda model, subgraph, _: origin_data(model, subgraph),
+    ),
+    "circletools_affinity": (
+        "Affinity",
+        "The device and the partition of each operator.",
+        lambda model, subgraph, _: affinity_data(model, subgraph),
+    ),
+    "circletools_time": ("Time", "How long each operator ran, from a trace.", _time),
+}
+
+
+class CircletoolsProvider(NodeDataProvider):  # type: ignore[misc] # it publishes no types
+    """Answers for a graph that Model Explorer shows."""
+
+    metadata = [  # noqa: RUF012 - the interface has it so
+        NodeDataProviderMetadata(id=name, name=title, description=about, icon="schema", filter=_FORMATS)
+        for name, (title, about, _) in _VIEWS.items()
+    ]
+
+    def get_config_editors(self, provider_id: str) -> Any:
+        """Return what the user is asked for: the trace, where one is needed."""
+        asked = TextInputConfigEditor(
+            id=_TRACE,
+            label="Trace",
+            required=True,
+            description="A file where the server runs: a trace of onert, of LiteRT, or a report of benchmark_model.",
+        )
+        return GetConfigEditorsResult(configEditors=[asked] if provider_id == "circletools_time" else [])
+
+    def run(self, provider_id: str, model_path: str, graph_id: str, config_values: dict[str, Any], graph: Any) -> Any:
+        """Return the node data of a graph, or the error as text."""
+        try:
+            with open_model(model_path) as model:
+                found = _VIEWS[provider_id][2](model, subgraph_of(model, graph_id), config_values)
+        except CircleToolsError as error:
+            return NodeDataProviderResult(error=str(error))
+        return NodeDataProviderResult(result=[_graph(data) for data in found])
+
+
+def _graph(data: NodeData) -> Any:
+    return GraphNodeData(
+        name=data["name"],
+        results={key: NodeDataResult(**result) for key, result in data["results"].items()},
+        gradient=[GradientItem(**item) for item in data.get("gradient", ())],
+    )
