@@ -13,6 +13,7 @@ and with those of both. A pair counts (operator of AFTER, source).
 from __future__ import annotations
 
 import argparse
+import gc
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.models import operators
+from benchmarks.models import many_operators
 from benchmarks.tracking_pairs import Pair, Score, judge, load, shuffled, without_names
 from circletools import CircleToolsError, open_model
 from circletools.origin.tracking import track
@@ -109,15 +110,16 @@ def show(scores: dict[tuple[str, str], Score]) -> bool:
         for evidence, confidence, right in score.sure:
             sure[evidence, next(bound for bound in BOUNDS if confidence >= bound)].append(right)
     print("\n| evidence | confidence from | found | right |\n|---|---:|---:|---:|")
-    for (evidence, bound), rights in sorted(sure.items()):
-        print(f"| {evidence} | {bound} | {len(rights)} | {sum(rights) / len(rights):.4f} |")
+    for (kind, bound), rights in sorted(sure.items()):
+        print(f"| {kind} | {bound} | {len(rights)} | {sum(rights) / len(rights):.4f} |")
     return met
 
 
 def speed(folder: Path) -> bool:
     """Print how long a model of 100,000 operators takes; say whether that is short enough."""
+    gc.disable()  # as the command does
     path = folder / "operators.tflite"
-    operators(path, 100_000)
+    many_operators(path, 100_000)
     seconds = []
     for after in (path.read_bytes(), without_names(path.read_bytes())):
         with open_model(path) as before, open_model(after) as model:

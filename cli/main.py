@@ -15,7 +15,7 @@ import typer
 
 from circletools.errors import CircleToolsError, EditError, UsageError
 
-from . import affinity, affinity_exports, attribution, inspecting, origins, outputs, rewriting, traces
+from . import affinity, affinity_exports, attribution, inspecting, origins, outputs, rewriting, traces, tracking
 from .usage import Command
 
 app = typer.Typer(
@@ -26,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: half the start-up time, and the same in every terminal
     pretty_exceptions_enable=False,
 )
-for module in (origins, outputs, affinity, affinity_exports, rewriting, inspecting, traces, attribution):
+for module in (origins, tracking, outputs, affinity, affinity_exports, rewriting, inspecting, traces, attribution):
     module.register(app)
 for command in app.registered_commands:
     command.cls = Command

@@ -10,6 +10,8 @@ by comparing the operators before and after it.
 * An operator object keeps its sources as long as it lives.
 * What no output needs any more has gone. Its sources go to the operators that the same rewrite made or gave other
   options, another output or another constant.
+* An operator that takes what an ADD, MUL, SUB or DIV took, instead of that one's output, and has other constants now,
+  has absorbed it, though others may still need it.
 * If there are none, it was merely removed (a reshape to the same shape, one of two equal operators): nobody computes it,
   or it is a matter of taste who does. Those sources are listed under `removed`, and are not counted either way.
 """
@@ -33,6 +35,8 @@ from tico.config.v1 import CompileConfigV1
 from torch import Tensor, nn
 
 State = tuple[Any, ...]
+ARITHMETIC = frozenset({0, 18, 41, 42})
+"""BuiltinOperator values of ADD, MUL, SUB and DIV."""
 
 
 class Ledger:
@@ -43,12 +47,15 @@ class Ledger:
         operators = [operator for subgraph in model.subgraphs for operator in subgraph.operators]
         self.model = model
         self.sources = {id(operator): {number} for number, operator in enumerate(operators)}
-        self.kept_alive = list(operators)  # so that no other object gets the id of one that is gone
+        self.kept_alive: list[Any] = list(operators)  # no other object may get the id of one that is gone
+        for subgraph in model.subgraphs:
+            self.kept_alive += subgraph.tensors
         self.removed: set[int] = set()
         self.seen = [self.look(subgraph) for subgraph in model.subgraphs]
 
-    def look(self, subgraph: Any) -> tuple[set[int], dict[int, State]]:
-        """Return the operators that outputs need, and the state of all."""
+    def look(self, subgraph: Any) -> tuple[set[int], dict[int, State], dict[int, set[int]], dict[int, int]]:
+        """Return the operators that outputs need, the state and the inputs of all, and what produces each tensor."""
+        tensors = subgraph.tensors
         producer = {int(t): operator for operator in subgraph.operators for t in operator.outputs}
         needed: set[int] = set()
         waiting = [producer[int(t)] for t in subgraph.outputs if int(t) in producer]
@@ -57,33 +64,45 @@ class Ledger:
             if id(operator) not in needed:
                 needed.add(id(operator))
                 waiting += [producer[int(t)] for t in operator.inputs if int(t) in producer]
-        return needed, {id(operator): self.state(subgraph, operator) for operator in subgraph.operators}
+        return (
+            needed,
+            {id(operator): self.state(subgraph, operator) for operator in subgraph.operators},
+            {id(operator): {id(tensors[t]) for t in operator.inputs if t >= 0} for operator in subgraph.operators},
+            {id(tensors[tensor]): id(operator) for tensor, operator in producer.items()},
+        )
 
     def state(self, subgraph: Any, operator: Any) -> State:
         """Return what makes an operator do something else when it changes: not where its values come from."""
         options = getattr(operator.builtinOptions, "__dict__", {})
         constants = []
         for slot, index in enumerate(operator.inputs):
-            buffer = subgraph.tensors[int(index)].buffer if index >= 0 else 0
-            data = self.model.buffers[buffer].data
-            constants.append((slot, int(index), buffer) if data is not None and len(data) else (slot,))
-        return operator.opcodeIndex, repr(options), tuple(operator.outputs), tuple(constants)
+            data = self.model.buffers[subgraph.tensors[int(index)].buffer].data if index >= 0 else None
+            constants.append((slot, bytes(data)) if data is not None and len(data) else (slot,))
+        code = self.model.operatorCodes[operator.opcodeIndex].builtinCode
+        outputs = tuple(id(subgraph.tensors[int(tensor)]) for tensor in operator.outputs)
+        return code, repr(options), outputs, tuple(constants)
 
     def update(self) -> None:
         """Enter what has happened since the last look."""
         for index, subgraph in enumerate(self.model.subgraphs):
-            old_needed, old_states = self.seen[index]
-            new_needed, new_states = self.seen[index] = self.look(subgraph)
+            old_needed, old_states, old_inputs, old_producer = self.seen[index]
+            new_needed, new_states, new_inputs, _ = self.seen[index] = self.look(subgraph)
             gone: set[int] = set().union(*(self.sources[key] for key in old_needed - new_needed))
             made = [key for key in new_states if key not in old_states]
             heirs = [key for key in new_needed if new_states[key] != old_states.get(key)]
             for key in made:
                 self.sources[key] = set()
             for key in heirs:
-                self.sources[key] = self.sources[key] | gone
+                skipped = {old_producer.get(t) for t in old_inputs.get(key, set()) - new_inputs[key]} - {None}
+                passed_by = [
+                    other
+                    for other in skipped
+                    if old_states[other][0] in ARITHMETIC and old_inputs[other] & (new_inputs[key] - old_inputs[key])
+                ]
+                self.sources[key] = self.sources[key].union(gone, *(self.sources[other] for other in passed_by))
             if not heirs:
                 self.removed |= gone
-            self.kept_alive += subgraph.operators
+            self.kept_alive += [*subgraph.operators, *subgraph.tensors]
 
     def truth(self) -> dict[str, Any]:
         """Return the sources of the operators as they stand."""
@@ -177,6 +196,9 @@ class Attention(nn.Module):
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
         self.heads = heads
+        for norm in (self.first, self.second):  # as trained: factors of 1 and 0 would leave no trace
+            nn.init.normal_(norm.weight, 1.0, 0.2)
+            nn.init.normal_(norm.bias, 0.0, 0.2)
 
     def forward(self, x: Tensor) -> Tensor:
         """Attend, then transform."""

@@ -86,7 +86,10 @@ def _pair_ends(before: Side, after: Side, old: int, new: int, direction: str) ->
     if common:
         yield from ((by_name[0][name], by_name[1][name]) for name in sorted(common))
     elif len(old_ends) == len(new_ends):
-        yield from zip(old_ends, new_ends, strict=True)
+        for pair in zip(old_ends, new_ends, strict=True):
+            sizes = int(before.elements[pair[0]]), int(after.elements[pair[1]])
+            if sizes[0] == sizes[1] or 0 in sizes:
+                yield pair
     else:
         names = before.model.tensor_columns.names, after.model.tensor_columns.names
         old_names = {names[0][tensor]: tensor for tensor in old_ends}

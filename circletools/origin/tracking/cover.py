@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from circletools.origin.tracking.constants import CLOSE, SCALED
 from circletools.origin.tracking.match import CONVERTING, Matcher
 from circletools.origin.tracking.score import Evidence
-from circletools.origin.tracking.side import NONE, Side, View, main_inputs, view
+from circletools.origin.tracking.side import NONE, Side, View, main_inputs
 
 PREPARING = frozenset({"PAD", "PADV2", "MIRROR_PAD", "DEQUANTIZE", "DENSIFY"})
 """Operators that are folded into what takes their output."""
@@ -61,29 +62,29 @@ def cover(matcher: Matcher, paired: list[Found], ends: dict[int, list[int]]) -> 
     before, after, pairs = matcher.before, matcher.after, matcher.pairs
     put_in = np.array([code in CONVERTING for code in after.codes], np.bool_)
     put_in &= np.array(pairs.to_before, np.int64).reshape(-1) == NONE
-    views = view(before, np.zeros(len(before), np.bool_)), view(after, put_in)
+    matcher.show([np.zeros(len(before), np.bool_), put_in])
+    views = matcher.views
+    matcher.paired = len(after) - pairs.to_before.count(NONE)
     inputs, outputs = ({old: new for old, new in pair} for pair in (matcher.anchors.inputs, matcher.anchors.outputs))
     olds = _regions(before, views[0], pairs.to_after, pairs.to_after, inputs, outputs)
-    own = list(range(len(after)))
-    identity = ({new: new for new in side.values()} for side in (inputs, outputs))
-    shown = [value if partner == NONE else partner for value, partner in zip(own, pairs.to_before, strict=True)]
-    news = _regions(after, views[1], [NONE if h else p for h, p in zip(put_in, pairs.to_before, strict=True)], own,
-                    *identity, skip=put_in.tolist())  # fmt: skip
-    del shown
+    same = [{new: new for new in ends_of.values()} for ends_of in (inputs, outputs)]
+    news = _regions(after, views[1], pairs.to_before, list(range(len(after))), same[0], same[1])
     named = {old: new for new, rows in ends.items() for old in rows}
-    left = _pair_regions(matcher, olds, news, named, found)
-    for region in left:
-        _absorb(matcher, views[0], region, named, found)
+    for region in _pair_regions(matcher, olds, news, named, found):
+        moved = _moved(matcher, region, news, found)
+        if moved is None:
+            _absorb(matcher, views[0], region, named, found)
+        else:
+            _share_out(matcher, [(region, ABSORBED)], moved, found)
     _continue(after, views[1], found)
     return found
 
 
 def _regions(
     side: Side, shown: View, partner: list[int], name: list[int], inputs: dict[int, int], outputs: dict[int, int],
-    skip: list[bool] | None = None,
 ) -> list[_Region]:  # fmt: skip
     """Return the regions; `partner` is -1 for what is in one, `name` the row by which what is around is called."""
-    free = [row for row, other in enumerate(partner) if other == NONE and not (skip and skip[row])]
+    free = [row for row, other in enumerate(partner) if other == NONE and not shown.hidden[row]]
     is_free = set(free)
     region_of: dict[int, int] = {}
     regions: list[_Region] = []
@@ -138,7 +139,7 @@ def _pair_regions(
         if by_name:
             for index in by_name:
                 assigned[index].append((region, 1.0))
-        elif best[0] >= _OVERLAP:
+        elif best[0] >= _OVERLAP and _is_tied(region, news[-best[1]]):
             assigned[-best[1]].append((region, best[0]))
         else:
             left.append(region)
@@ -147,11 +148,28 @@ def _pair_regions(
     return left
 
 
+def _is_tied(old: _Region, new: _Region) -> bool:
+    """Say whether there is more to two regions than that each is all there is between the ends of a model."""
+    between_operators = any(kind == "operator" for kind, _ in (old.feeds & new.feeds) | (old.takers & new.takers))
+    return between_operators or len(old.operators) == 1 or len(new.operators) == 1
+
+
+def _sureness(matcher: Matcher, old: _Region, new: _Region, found: list[Found]) -> float:
+    """Return how sure the ends are between which two regions lie; inputs and outputs are as sure as the rest is."""
+    share = min(1.0, matcher.paired / max(1, min(len(matcher.before), len(matcher.after)) - len(new.operators)))
+    ends = (old.feeds & new.feeds) | (old.takers & new.takers)
+    sure = [
+        max((confidence for _, confidence in found[row].values()), default=0.0) if kind == "operator" else share
+        for kind, row in ends
+    ]
+    return sum(sure) / len(sure) if sure else 1.0
+
+
 def _share_out(
     matcher: Matcher, parts: list[tuple[_Region, float]], region: _Region, found: list[Found]
 ) -> None:
     """Share BEFORE's operators out to a region: one by one where the codes tell, else all to all that is left."""
-    score = min(overlap for _, overlap in parts)
+    score = min(overlap * _sureness(matcher, part, region, found) for part, overlap in parts)
     olds = sorted(row for part, _ in parts for row in part.operators)
     news = list(region.operators)
     if len(olds) > 1 and len(news) > 1:
@@ -177,6 +195,36 @@ def _share_out(
             found[new].setdefault(old, (Evidence.REGION, IN_REGION * score / max(1, len(news) - 1) ** 0.5))
 
 
+def _moved(matcher: Matcher, region: _Region, news: list[_Region], found: list[Found]) -> _Region | None:
+    """Return the region of AFTER that a region has become which changed places with its neighbour."""
+    codes = Counter(matcher.before.codes[row] for row in region.operators)
+    around = region.feeds | region.takers
+    for other in news:
+        if (
+            around & (other.feeds | other.takers)
+            and not any(found[row] for row in other.operators)
+            and Counter(matcher.after.codes[row] for row in other.operators) == codes
+        ):
+            return other
+    return None
+
+
+def _changed(matcher: Matcher, row: int) -> bool:
+    """Say whether an operator of AFTER holds other constants than its partner; quantized ones are the same."""
+    held: list[dict[int, int]] = []  # class -> tensor type
+    for side, classes, shown, operator in (
+        (matcher.before, matcher.classes.before, matcher.views[0], matcher.pairs.to_before[row]),
+        (matcher.after, matcher.classes.after, matcher.views[1], row),
+    ):
+        types = side.model.tensor_columns.types
+        tensors = [value for producer, _, value in shown.sources[operator] if producer == NONE]
+        held.append({int(classes[tensor]): int(types[tensor]) for tensor in tensors if classes[tensor] != NONE})
+    return held[0].keys() != held[1].keys() or any(
+        matcher.classes.how[number] == SCALED or (matcher.classes.how[number] == CLOSE and kind == held[1][number])
+        for number, kind in held[0].items()
+    )
+
+
 def _absorb(matcher: Matcher, shown: View, region: _Region, named: dict[int, int], found: list[Found]) -> None:
     """Give a region of BEFORE that is gone to what took over its work."""
     by_name = {named[row] for row in region.operators if row in named}
@@ -187,10 +235,10 @@ def _absorb(matcher: Matcher, shown: View, region: _Region, named: dict[int, int
         heirs = sorted(by_name)
     elif len(twins) == len(region.operators):
         heirs = sorted(twins)
-    elif feeds and not preparing:
+    elif feeds and not preparing and (_changed(matcher, feeds[-1]) or not any(_changed(matcher, row) for row in takers)):
         heirs = feeds[-1:]
     else:
-        heirs = takers if region.takers else []
+        heirs = takers
     for heir in heirs:
         own = max((confidence for _, confidence in found[heir].values()), default=IN_REGION)
         for row in region.operators:

@@ -44,6 +44,9 @@ class Matcher:
     def __init__(self, before: Side, after: Side, classes: Classes, anchors: Anchors) -> None:
         """Start without any pair."""
         self.before, self.after, self.classes, self.anchors = before, after, classes, anchors
+        self.views: list[View] = []
+        self.name_share = 0.0  # how many of the operators have a name in common with one of the other model
+        self.paired = 0
         self.pairs = Pairs([NONE] * len(before), [NONE] * len(after), [1] * len(after))
         known: dict[str, int] = {}
         self.codes = [np.array([known.setdefault(c, len(known)) for c in s.codes], np.int64) for s in (before, after)]
@@ -52,11 +55,20 @@ class Matcher:
 
     def show(self, hidden: list[NDArray[np.bool_]]) -> None:
         """Look through other operators than before."""
-        self.views = [view(side, mask) for side, mask in zip((self.before, self.after), hidden, strict=True)]
-        self.held = [_held(v, c, self.classes) for v, c in zip(self.views, self._tensor_classes(), strict=True)]
-
-    def _tensor_classes(self) -> tuple[Indices, Indices]:
-        return self.classes.before, self.classes.after
+        shown = [
+            old if old is not None and np.array_equal(old.hidden, mask) else view(side, mask)
+            for side, mask, old in zip((self.before, self.after), hidden, self.views or (None, None), strict=True)
+        ]
+        if self.views and shown[0] is self.views[0] and shown[1] is self.views[1]:
+            return
+        self.views = shown
+        self.computed = [_computed(side, shown) for side, shown in zip((self.before, self.after), self.views, strict=True)]
+        self.held = [
+            _held(side, shown, classes, self.classes)
+            for side, shown, classes in zip(
+                (self.before, self.after), self.views, (self.classes.before, self.classes.after), strict=True
+            )
+        ]
 
     def match(self, *, by_size: bool = True) -> None:
         """Find all pairs that the graph gives as it is shown now.
@@ -70,8 +82,11 @@ class Matcher:
         self._choose(by_size=by_size)
 
     def fits(self, old: int, new: int, *, by_size: bool = True) -> bool:
-        """Say whether two operators can be the same one: same code, and neither has a constant of another one."""
-        if self.codes[0][old] != self.codes[1][new]:
+        """Say whether two operators can be the same one.
+
+        They have one code, take equally many computed values, and neither holds a constant of another operator.
+        """
+        if self.codes[0][old] != self.codes[1][new] or self.computed[0][old] != self.computed[1][new]:
             return False
         sizes = self.sizes[0][old], self.sizes[1][new]
         if by_size and sizes[0] != sizes[1] and 0 not in sizes:
@@ -149,7 +164,8 @@ class Matcher:
 
     def _is_free(self, side: int, rows: Indices) -> NDArray[np.bool_]:
         partner = np.array((self.pairs.to_after, self.pairs.to_before)[side], np.int64)
-        return partner[rows] == NONE
+        free: NDArray[np.bool_] = partner[rows] == NONE
+        return free
 
     def _history(self, side: int, with_constants: bool, by_size: bool) -> list[Colours]:
         """Return the colours of one side after 0, 1, 2, … rounds."""
@@ -169,7 +185,7 @@ class Matcher:
         anchors = np.zeros(len(this.producer), np.int64)
         for number, pair in enumerate(self.anchors.inputs, 1):
             anchors[pair[side]] = number
-        known = self._tensor_classes()[side][value]
+        known = (self.classes.before, self.classes.after)[side][value]
         constant = this.is_constant[value]
         shared = constant & self.classes.shared[np.maximum(known, 0)] if len(self.classes.shared) else constant
         kind = np.where(shared & with_constants, known + 8, np.where(constant, 1, 0))
@@ -177,12 +193,22 @@ class Matcher:
         ends = np.array([pair[side] for pair in self.anchors.outputs], np.int64)
         makers = this.producer[self.views[side].value[ends]]
         given = gather(len(this), makers[makers != NONE], mix(np.flatnonzero(makers != NONE), 5))
-        labels = mix(what, held.view(np.int64), given.view(np.int64))
+        labels = mix(what, held.view(np.int64), given.view(np.int64), self._homes(side, edges))
         pairs = self.pairs
         identity = np.arange(len(this)) if side else np.array(pairs.to_after, np.int64).reshape(-1)
         paired = np.array((pairs.to_after, pairs.to_before)[side], np.int64).reshape(-1) != NONE
         labels[paired] = mix(identity[paired], 6)
         return labels
+
+    def _homes(self, side: int, edges: Edges) -> Indices:
+        """Return, for operators that neither take nor feed anything, the subgraph they are in; 0 for all others."""
+        this = (self.before, self.after)[side]
+        number = {pair[side]: index for index, pair in enumerate(self.anchors.subgraphs.items(), 1)}
+        counts = np.diff(this.operator_splits)
+        homes = np.repeat([number.get(subgraph, 0) for subgraph in range(len(counts))], counts).astype(np.int64)
+        homes[edges.taker] = 0
+        homes[edges.giver] = 0
+        return homes
 
     # ------------------------------------------------------------------ what is alike
 
@@ -223,6 +249,12 @@ def _output_sizes(side: Side) -> Indices:
     return sizes
 
 
+def _computed(side: Side, shown: View) -> Indices:
+    """Return how many of the inputs of each operator are no constants."""
+    moving = ~side.is_constant[shown.value[side.inputs.tensor]]
+    return np.bincount(side.inputs.operator[moving], minlength=len(side))
+
+
 def _single(side: Side) -> NDArray[np.bool_]:
     """Say which operators make one value out of one that is no constant."""
     moving = ~side.is_constant[side.inputs.tensor]
@@ -232,15 +264,12 @@ def _single(side: Side) -> NDArray[np.bool_]:
     return single
 
 
-def _held(shown: View, classes: Indices, known: Classes) -> dict[int, frozenset[int]]:
+def _held(side: Side, shown: View, classes: Indices, known: Classes) -> dict[int, frozenset[int]]:
     """Return the constants of each operator that both models have and that are hardly equal by chance."""
-    telling = known.shared & known.distinctive
-    if not telling.any():
-        return {}
-    held = {}
-    for operator, sources in enumerate(shown.sources):
-        found = [int(classes[value]) for producer, _, value in sources if producer == NONE and classes[value] != NONE]
-        telltale = frozenset(number for number in found if telling[number])
-        if telltale:
-            held[operator] = telltale
+    telling = np.append(known.shared & known.distinctive, False)
+    values = shown.value[side.inputs.tensor]
+    chosen = telling[classes[values]] & ~shown.hidden[side.inputs.operator]
+    held: dict[int, frozenset[int]] = {}
+    for operator, number in zip(side.inputs.operator[chosen].tolist(), classes[values[chosen]].tolist(), strict=True):
+        held[operator] = held.get(operator, frozenset()) | {number}
     return held

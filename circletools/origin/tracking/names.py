@@ -30,6 +30,7 @@ def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
     same = sum(1 for old, new in pairs if before.codes[old] == after.codes[new])
     if same < _BELIEVED * len(pairs):
         return {}
+    matcher.name_share = len(pairs) / max(1, min(len(before), len(after)))
     ends: dict[int, list[int]] = defaultdict(list)
     main = main_inputs(before)
     for old, new in pairs:  # first what is itself: going back below must not take it

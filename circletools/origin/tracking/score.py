@@ -32,6 +32,9 @@ class Evidence(StrEnum):
 ALONE = {Evidence.NAME: 0.9, Evidence.CONSTANT: 0.9, Evidence.VALUES: 0.8, Evidence.POSITION: 0.0}
 """The confidence in a pair with this evidence when nothing around it agrees; with all around it, it is 1."""
 
+CHOSEN = 0.5
+"""The factor for a pair that was chosen by its order among others that are just the same."""
+
 Source = tuple[int, int, int]
 
 
@@ -56,8 +59,13 @@ class Scorer:
 
     def confidence(self, old: int, new: int) -> float:
         """Return the confidence in a pair."""
-        alone = ALONE[self.evidence(old, new)]
-        return (1 - (1 - alone) * (1 - self.agreement(old, new))) / self.matcher.pairs.choices[new]
+        evidence = self.evidence(old, new)
+        alone = ALONE[evidence]
+        if evidence is Evidence.NAME:  # one name in common among many is a coincidence
+            alone *= min(1.0, 2 * self.matcher.name_share)
+        sure = 1 - (1 - alone) * (1 - self.agreement(old, new))
+        chosen = self.matcher.pairs.choices[new] > 1 and not alone
+        return sure * (CHOSEN if chosen else 1)
 
     def agreement(self, old: int, new: int) -> float:
         """Return the share of what is around two operators that agrees."""
@@ -81,7 +89,7 @@ class Scorer:
             old_ends, new_ends = (self.outputs[side].get(made, []) for side, made in enumerate((first_made, second_made)))
             total += max(len(old_ends), len(new_ends))
             agreeing += len(set(old_ends) & set(new_ends))
-        return agreeing / total if total else 0.0
+        return agreeing / total if total else 1.0
 
     def _takers(self, side: int, value: int) -> set[tuple[int, int]]:
         return set(self.matcher.views[side].takers.get(value, ()))

@@ -11,6 +11,7 @@ from circletools.model import Model
 from circletools.model.views import text
 from circletools.origin.algebra import Origin
 from circletools.origin.read import NO_NAME, Origins, read_origins
+from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
 from circletools.origin.tracking.anchors import Anchors, calls, subgraph_pairs
 from circletools.origin.tracking.constants import classify
 from circletools.origin.tracking.cover import Found, cover
@@ -58,6 +59,14 @@ def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracki
         {index: frozenset(sources) for index, sources in subgraph.items()} for subgraph in by_subgraph
     )
     return Tracking(Origins(known.sources, operators), by_subgraph)
+
+
+def carried_along(before: Model, after: Model) -> bool:
+    """Say whether the tables in `after` are those of `before`: the tool kept the metadata and knew nothing of it."""
+    return all(
+        (old := before.metadata_value(name)) is not None and old == after.metadata_value(name)
+        for name in (SOURCE_TABLE, OP_TABLE)
+    )
 
 
 def _by_source(found: Found, origin_of: list[Origin], least: float) -> dict[int, Grounds]:
