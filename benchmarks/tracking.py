@@ -25,7 +25,8 @@ from pathlib import Path
 
 from benchmarks.models import many_operators
 from benchmarks.tracking_pairs import Pair, Score, judge, load, shuffled, without_names
-from circletools import CircleToolsError, open_model
+from circletools.errors import CircleToolsError
+from circletools.model import open_model
 from circletools.origin.tracking import track
 
 ROOT = Path(__file__).parents[1]

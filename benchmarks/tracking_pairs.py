@@ -19,7 +19,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as tflite
 from circle_schema.v0_10 import circle
 
-from circletools import open_model
+from circletools.model import open_model
 from circletools.origin.tracking import Evidence, track
 
 Sources = dict[tuple[int, int], set[int]]
