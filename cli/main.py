@@ -29,6 +29,7 @@ from . import (
     signals,
     splitting,
     traces,
+    tracking,
 )
 from .usage import Command
 
@@ -41,8 +42,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for module in (
-    origins, outputs, affinity, affinity_exports, splitting, rewriting, inspecting, comparing, traces, attribution,
-    page,
+    origins, tracking, outputs, affinity, affinity_exports, splitting, rewriting, inspecting, comparing, traces,
+    attribution, page,
 ):  # fmt: skip
     module.register(app)
 for command in app.registered_commands:

@@ -27,7 +27,7 @@ from tests.support import ROOT, bytes_of, edited, noted, packed, path_of, read, 
 
 TOOL = Path(sys.executable).with_name("circletool")
 COMMANDS = (
-    *("embed-origins", "dump-origins", "extract-origins"),
+    *("embed-origins", "dump-origins", "extract-origins", "track-origins"),
     "fix-outputs",
     *("annotate-affinity", "dump-affinity", "partition", "export-affinity"),
     *("split", "verify-split"),

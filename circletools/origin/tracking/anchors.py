@@ -1,0 +1,107 @@
+"""Where the two models meet for certain: their subgraphs, and the inputs and outputs of those."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from circletools.model import Model
+from circletools.origin.tracking.side import Side
+
+_CALLING = ("subgraph_index", "called_computations")
+
+
+@dataclass(slots=True)
+class Anchors:
+    """Pairs (BEFORE, AFTER) of subgraphs, and of the tensor rows that are their inputs and outputs.
+
+    An output's key (subgraph, slot) comes with its pair, as one tensor may be several outputs.
+    """
+
+    subgraphs: dict[int, int] = field(default_factory=dict)
+    inputs: list[tuple[int, int]] = field(default_factory=list)
+    outputs: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, before: Side, after: Side, pairs: Iterable[tuple[int, int]]) -> bool:
+        """Take up pairs of subgraphs, as far as neither has a partner yet; say whether there was a new one."""
+        taken = set(self.subgraphs.values())
+        fresh = False
+        for old, new in pairs:
+            if old in self.subgraphs or new in taken:
+                continue
+            self.subgraphs[old] = new
+            taken.add(new)
+            fresh = True
+            for direction, found in (("inputs", self.inputs), ("outputs", self.outputs)):
+                found.extend(_pair_ends(before, after, old, new, direction))
+        return fresh
+
+
+def subgraph_pairs(before: Model, after: Model) -> Iterator[tuple[int, int]]:
+    """Yield the subgraphs that belong together by signature, then the main ones, then by name."""
+    old_keys = {signature.key: signature.subgraph for signature in before.signatures}
+    for signature in after.signatures:
+        if signature.key in old_keys:
+            pair = old_keys[signature.key], signature.subgraph
+            if pair[0] < len(before.subgraphs) and pair[1] < len(after.subgraphs):
+                yield pair
+    if len(before.subgraphs) and len(after.subgraphs):
+        yield 0, 0
+    if len(before.subgraphs) > 1 and len(after.subgraphs) > 1:
+        names = [model.subgraph_tables.strings("name") for model in (before, after)]
+        counts = [Counter(side) for side in names]
+        old_names = {name: index for index, name in enumerate(names[0])}
+        for index, name in enumerate(names[1]):
+            if name and counts[0][name] == counts[1][name] == 1:
+                yield old_names[name], index
+
+
+def calls(side: Side) -> dict[int, list[int]]:
+    """Return the subgraphs that each operator calls, in the order of the fields of its options."""
+    called: dict[int, list[int]] = {}
+    operators = side.model.operator_columns.tables
+    for options in ("builtin_options", "builtin_options_2"):
+        rows_at: dict[int, list[int]] = {}
+        for row, at in enumerate(operators.targets(options).tolist()):
+            rows_at.setdefault(at, []).append(row)
+        for tables in side.model.reachable.tables.values():
+            fields = [item for item in tables.type.fields if item.name.endswith(_CALLING)]
+            if tables.type.name == "SignatureDef":
+                continue
+            for item in fields:
+                scalar = item.kind == "scalar"
+                values = tables.scalars(item.name).tolist() if scalar else None
+                for index, at in enumerate(tables.at.tolist()):
+                    found = [values[index]] if values is not None else tables.vectors(item.name).row(index).tolist()
+                    for row in rows_at.get(at, ()):
+                        called.setdefault(row, []).extend(int(subgraph) for subgraph in found)
+    return called
+
+
+def _pair_ends(before: Side, after: Side, old: int, new: int, direction: str) -> Iterator[tuple[int, int]]:
+    old_ends, new_ends = before.boundary(old, direction), after.boundary(new, direction)
+    by_name = [_signature_ends(side, subgraph, direction) for side, subgraph in ((before, old), (after, new))]
+    common = by_name[0].keys() & by_name[1].keys()
+    if common:
+        yield from ((by_name[0][name], by_name[1][name]) for name in sorted(common))
+    elif len(old_ends) == len(new_ends):
+        for pair in zip(old_ends, new_ends, strict=True):
+            sizes = int(before.elements[pair[0]]), int(after.elements[pair[1]])
+            if sizes[0] == sizes[1] or 0 in sizes:
+                yield pair
+    else:
+        names = before.model.tensor_columns.names, after.model.tensor_columns.names
+        old_names = {names[0][tensor]: tensor for tensor in old_ends}
+        yield from ((old_names[names[1][end]], end) for end in new_ends if names[1][end] in old_names)
+
+
+def _signature_ends(side: Side, subgraph: int, direction: str) -> dict[str, int]:
+    first, end = side.tensor_splits[subgraph : subgraph + 2].tolist()
+    return {
+        name: first + tensor
+        for signature in side.model.signatures
+        if signature.subgraph == subgraph
+        for name, tensor in (signature.inputs if direction == "inputs" else signature.outputs)
+        if 0 <= tensor < end - first
+    }

@@ -1,0 +1,275 @@
+"""Pairs of operators that are the same one: from names, constants and places, and on along the graph.
+
+What is certain comes first, and each pair makes others certain: operators whose colour stands once in each model
+(see `colours`), the deepest colours first; then what feeds and what takes the same values. What looks alike
+everywhere is paired in its order, and remembered as a choice among so many.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.origin.tracking.anchors import Anchors
+from circletools.origin.tracking.colours import Colours, Edges, alone_in_both, gather, mix
+from circletools.origin.tracking.constants import Classes
+from circletools.origin.tracking.side import NONE, Indices, Side, View, main_inputs, view
+
+_DEPTHS = (12, 8, 5, 3, 2, 1, 0)
+CONVERTING = frozenset({"QUANTIZE", "DEQUANTIZE", "FAKE_QUANT"})
+"""Operators that change how a value is written, not the value; tools put them in and take them out."""
+
+
+@dataclass(slots=True)
+class Pairs:
+    """The partner of each operator, or -1, by operator row; `choices` tells among how many a pair was chosen."""
+
+    to_after: list[int]
+    to_before: list[int]
+    choices: list[int]
+    fresh: deque[tuple[int, int]] = field(default_factory=deque)
+
+    def add(self, old: int, new: int, choices: int = 1) -> None:
+        """Pair two operators that have no partner yet."""
+        self.to_after[old], self.to_before[new], self.choices[new] = new, old, choices
+        self.fresh.append((old, new))
+
+
+class Matcher:
+    """The two models and what is known of their operators so far."""
+
+    def __init__(self, before: Side, after: Side, classes: Classes, anchors: Anchors) -> None:
+        """Start without any pair."""
+        self.before, self.after, self.classes, self.anchors = before, after, classes, anchors
+        self.views: list[View] = []
+        self.name_share = 0.0  # how many of the operators have a name in common with one of the other model
+        self.paired = 0
+        self.pairs = Pairs([NONE] * len(before), [NONE] * len(after), [1] * len(after))
+        known: dict[str, int] = {}
+        self.codes = [np.array([known.setdefault(c, len(known)) for c in s.codes], np.int64) for s in (before, after)]
+        self.sizes = [_output_sizes(side) for side in (before, after)]
+        self.show([np.array([c in CONVERTING for c in side.codes], np.bool_) for side in (before, after)])
+
+    def show(self, hidden: list[NDArray[np.bool_]]) -> None:
+        """Look through other operators than before."""
+        shown = [
+            old if old is not None and np.array_equal(old.hidden, mask) else view(side, mask)
+            for side, mask, old in zip((self.before, self.after), hidden, self.views or (None, None), strict=True)
+        ]
+        if self.views and shown[0] is self.views[0] and shown[1] is self.views[1]:
+            return
+        self.views = shown
+        self.computed = [_computed(side, shown) for side, shown in zip((self.before, self.after), self.views, strict=True)]
+        self.held = [
+            _held(side, shown, classes, self.classes)
+            for side, shown, classes in zip(
+                (self.before, self.after), self.views, (self.classes.before, self.classes.after), strict=True
+            )
+        ]
+
+    def match(self, *, by_size: bool = True) -> None:
+        """Find all pairs that the graph gives as it is shown now.
+
+        With `by_size` the outputs of two operators must have as many elements.
+        """
+        self._spread_from_ends(by_size=by_size)
+        for with_constants in (True, False) if by_size else (False,):
+            while self._match_colours(with_constants=with_constants, by_size=by_size):
+                pass
+        self._choose(by_size=by_size)
+
+    def fits(self, old: int, new: int, *, by_size: bool = True) -> bool:
+        """Say whether two operators can be the same one.
+
+        They have one code, take equally many computed values, and neither holds a constant of another operator.
+        """
+        if self.codes[0][old] != self.codes[1][new] or self.computed[0][old] != self.computed[1][new]:
+            return False
+        sizes = self.sizes[0][old], self.sizes[1][new]
+        if by_size and sizes[0] != sizes[1] and 0 not in sizes:
+            return False
+        held = self.held[0].get(old), self.held[1].get(new)
+        return held[0] is None or held[1] is None or not held[0].isdisjoint(held[1])
+
+    def spread(self, *, by_size: bool = True) -> None:
+        """Follow the graph from every new pair to what feeds it and what it feeds."""
+        pairs = self.pairs
+        while pairs.fresh:
+            old, new = pairs.fresh.popleft()
+            choices = pairs.choices[new]
+            for old_source, new_source in zip(self.views[0].sources[old], self.views[1].sources[new], strict=False):
+                if old_source[1] == new_source[1]:
+                    self._pair_if(old_source[0], new_source[0], choices, by_size)
+            for old_value, new_value in zip(self.views[0].made[old], self.views[1].made[new], strict=False):
+                self._pair_takers(old_value, new_value, choices, by_size)
+
+    def _spread_from_ends(self, *, by_size: bool) -> None:
+        values, producers = [shown.value for shown in self.views], (self.before.producer, self.after.producer)
+        for old, new in self.anchors.inputs:
+            self._pair_takers(int(values[0][old]), int(values[1][new]), 1, by_size)
+        for old, new in self.anchors.outputs:
+            self._pair_if(int(producers[0][values[0][old]]), int(producers[1][values[1][new]]), 1, by_size)
+        self.spread(by_size=by_size)
+
+    def _pair_if(self, old: int, new: int, choices: int, by_size: bool) -> None:
+        pairs = self.pairs
+        if old == NONE or new == NONE or pairs.to_after[old] != NONE or pairs.to_before[new] != NONE:
+            return
+        if not self.views[0].hidden[old] and not self.views[1].hidden[new] and self.fits(old, new, by_size=by_size):
+            pairs.add(old, new, choices)
+
+    def _pair_takers(self, old: int, new: int, choices: int, by_size: bool) -> None:
+        """Pair the operators that take a value in either model, where there is one of a kind."""
+        pairs = self.pairs
+        olds, news = self.views[0].takers.get(old), self.views[1].takers.get(new)
+        if olds is None or news is None:
+            return
+        if len(olds) == len(news) == 1:
+            if olds[0][1] == news[0][1]:
+                self._pair_if(olds[0][0], news[0][0], choices, by_size)
+            return
+        kinds: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
+        for side, (takers, partner) in enumerate(((olds, pairs.to_after), (news, pairs.to_before))):
+            for operator, slot in takers:
+                if partner[operator] == NONE:
+                    kinds.setdefault((int(self.codes[side][operator]), slot), ([], []))[side].append(operator)
+        for first, second in kinds.values():
+            if len(first) == len(second) == 1:
+                self._pair_if(first[0], second[0], choices, by_size)
+
+    # ------------------------------------------------------------------ colours
+
+    def _match_colours(self, *, with_constants: bool, by_size: bool) -> int:
+        """Pair operators whose colours stand alone, the deepest first; return how many pairs came of it."""
+        pairs = self.pairs
+        free = [np.flatnonzero(np.array(partner, np.int64) == NONE) for partner in (pairs.to_after, pairs.to_before)]
+        free = [rows[~v.hidden[rows]] for rows, v in zip(free, self.views, strict=True)]
+        if not all(rows.size for rows in free):
+            return 0
+        start = pairs.to_before.count(NONE)
+        history = [self._history(side, with_constants, by_size) for side in (0, 1)]
+        for depth in _DEPTHS:
+            colours = [rounds[depth] for rounds in history]
+            rows = [rows[self._is_free(side, rows)] for side, rows in enumerate(free)]
+            olds, news = alone_in_both(colours[0][rows[0]], colours[1][rows[1]])
+            for old, new in zip(rows[0][olds].tolist(), rows[1][news].tolist(), strict=True):
+                # Alone by itself and not by what is around it: only what it holds can vouch for it.
+                if depth or (old in self.held[0] and new in self.held[1]):
+                    self._pair_if(old, new, 1, by_size)
+            self.spread(by_size=by_size)
+        return start - pairs.to_before.count(NONE)
+
+    def _is_free(self, side: int, rows: Indices) -> NDArray[np.bool_]:
+        partner = np.array((self.pairs.to_after, self.pairs.to_before)[side], np.int64)
+        free: NDArray[np.bool_] = partner[rows] == NONE
+        return free
+
+    def _history(self, side: int, with_constants: bool, by_size: bool) -> list[Colours]:
+        """Return the colours of one side after 0, 1, 2, … rounds."""
+        edges = Edges((self.before, self.after)[side], self.views[side])
+        rounds = [self._labels(side, edges, with_constants, by_size)]
+        for _ in range(_DEPTHS[0]):
+            rounds.append(edges.refine(rounds[-1]))
+        return rounds
+
+    def _labels(self, side: int, edges: Edges, with_constants: bool, by_size: bool) -> Colours:
+        """Return what each operator is by itself; one that has a partner is like that one and no other."""
+        this = (self.before, self.after)[side]
+        sizes = self.sizes[side] if by_size else np.zeros(len(this), np.int64)
+        what = mix(self.codes[side], sizes, 3).view(np.int64)
+        bare = ~edges.fed
+        value, taker, slot = edges.value[bare], edges.taker[bare], edges.slot[bare]
+        anchors = np.zeros(len(this.producer), np.int64)
+        for number, pair in enumerate(self.anchors.inputs, 1):
+            anchors[pair[side]] = number
+        known = (self.classes.before, self.classes.after)[side][value]
+        constant = this.is_constant[value]
+        shared = constant & self.classes.shared[np.maximum(known, 0)] if len(self.classes.shared) else constant
+        kind = np.where(shared & with_constants, known + 8, np.where(constant, 1, 0))
+        held = gather(len(this), taker, mix(kind, anchors[value], slot, 4))
+        ends = np.array([pair[side] for pair in self.anchors.outputs], np.int64)
+        makers = this.producer[self.views[side].value[ends]]
+        given = gather(len(this), makers[makers != NONE], mix(np.flatnonzero(makers != NONE), 5))
+        labels = mix(what, held.view(np.int64), given.view(np.int64), self._homes(side, edges))
+        pairs = self.pairs
+        identity = np.arange(len(this)) if side else np.array(pairs.to_after, np.int64).reshape(-1)
+        paired = np.array((pairs.to_after, pairs.to_before)[side], np.int64).reshape(-1) != NONE
+        labels[paired] = mix(identity[paired], 6)
+        return labels
+
+    def _homes(self, side: int, edges: Edges) -> Indices:
+        """Return, for operators that neither take nor feed anything, the subgraph they are in; 0 for all others."""
+        this = (self.before, self.after)[side]
+        number = {pair[side]: index for index, pair in enumerate(self.anchors.subgraphs.items(), 1)}
+        counts = np.diff(this.operator_splits)
+        homes = np.repeat([number.get(subgraph, 0) for subgraph in range(len(counts))], counts).astype(np.int64)
+        homes[edges.taker] = 0
+        homes[edges.giver] = 0
+        return homes
+
+    # ------------------------------------------------------------------ what is alike
+
+    def _choose(self, *, by_size: bool) -> None:
+        """Pair what has the same colour as others, as many in each model, in the order of the operators."""
+        history = [self._history(side, True, by_size)[-1] for side in (0, 1)]
+        groups: dict[int, tuple[list[int], list[int]]] = {}
+        partners = (self.pairs.to_after, self.pairs.to_before)
+        for side, colours in enumerate(history):
+            for row, colour in enumerate(colours.tolist()):
+                if partners[side][row] == NONE and not self.views[side].hidden[row]:
+                    groups.setdefault(colour, ([], []))[side].append(row)
+        alike = [pair for pair in groups.values() if len(pair[0]) == len(pair[1])]
+        for olds, news in sorted(alike, key=lambda pair: pair[1][0]):
+            for old, new in zip(olds, news, strict=True):
+                self._pair_if(old, new, len(olds), by_size)
+                self.spread(by_size=by_size)
+
+    def look_through_the_rest(self) -> None:
+        """Hide what has no partner and only hands on one value, so that the graph joins up across it."""
+        hidden = []
+        for side, partner in ((self.before, self.pairs.to_after), (self.after, self.pairs.to_before)):
+            converting = np.array([code in CONVERTING for code in side.codes], np.bool_)
+            hidden.append((_single(side) | converting) & (np.array(partner, np.int64) == NONE))
+        self.show(hidden)
+        self.pairs.fresh.extend((old, new) for new, old in enumerate(self.pairs.to_before) if old != NONE)
+
+    def look_at_everything(self) -> None:
+        """Hide nothing."""
+        self.show([np.zeros(len(side), np.bool_) for side in (self.before, self.after)])
+        self.pairs.fresh.extend((old, new) for new, old in enumerate(self.pairs.to_before) if old != NONE)
+
+
+def _output_sizes(side: Side) -> Indices:
+    sizes = np.zeros(len(side), np.int64)
+    first = side.outputs.position == 0
+    sizes[side.outputs.operator[first]] = side.elements[side.outputs.tensor[first]]
+    return sizes
+
+
+def _computed(side: Side, shown: View) -> Indices:
+    """Return how many of the inputs of each operator are no constants."""
+    moving = ~side.is_constant[shown.value[side.inputs.tensor]]
+    return np.bincount(side.inputs.operator[moving], minlength=len(side))
+
+
+def _single(side: Side) -> NDArray[np.bool_]:
+    """Say which operators make one value out of one that is no constant."""
+    moving = ~side.is_constant[side.inputs.tensor]
+    taken = np.bincount(side.inputs.operator[moving], minlength=len(side))
+    made = np.bincount(side.outputs.operator, minlength=len(side))
+    single: NDArray[np.bool_] = (taken == 1) & (made == 1) & (main_inputs(side) != NONE)
+    return single
+
+
+def _held(side: Side, shown: View, classes: Indices, known: Classes) -> dict[int, frozenset[int]]:
+    """Return the constants of each operator that both models have and that are hardly equal by chance."""
+    telling = np.append(known.shared & known.distinctive, False)
+    values = shown.value[side.inputs.tensor]
+    chosen = telling[classes[values]] & ~shown.hidden[side.inputs.operator]
+    held: dict[int, frozenset[int]] = {}
+    for operator, number in zip(side.inputs.operator[chosen].tolist(), classes[values[chosen]].tolist(), strict=True):
+        held[operator] = held.get(operator, frozenset()) | {number}
+    return held

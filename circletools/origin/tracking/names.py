@@ -1,0 +1,106 @@
+"""Pairs by the names of output tensors, as long as names can be believed.
+
+A tool that numbers tensors anew gives old names to other tensors. So names count only where most operators whose
+outputs have the same name are of the same code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+
+from circletools.origin.tracking.match import Matcher
+from circletools.origin.tracking.side import NONE, Side, main_inputs
+
+_ADDED = re.compile(rb"(_(de|re)?quant(ize|ized)?|_(u?int(4|8|16)|fp?16|float16))+$")
+_STEPS_BACK = 6
+_BELIEVED = 0.5
+
+Keyed = dict[tuple[int, bytes], int]
+
+
+def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
+    """Pair operators whose first outputs have the same name.
+
+    Return, for operators of AFTER whose outputs are named after other operators than those they are, those: the
+    last of what was fused into them.
+    """
+    pairs = _same_names(matcher)
+    before, after = matcher.before, matcher.after
+    same = sum(1 for old, new in pairs if before.codes[old] == after.codes[new])
+    if same < _BELIEVED * len(pairs):
+        return {}
+    matcher.name_share = len(pairs) / max(1, min(len(before), len(after)))
+    ends: dict[int, list[int]] = defaultdict(list)
+    main = main_inputs(before)
+    for old, new in pairs:  # first what is itself: going back below must not take it
+        if _is_free(matcher, old, new) and matcher.fits(old, new, by_size=False):
+            matcher.pairs.add(old, new)
+    for old, new in pairs:
+        if matcher.pairs.to_after[old] != NONE:
+            continue
+        ends[new].append(old)
+        further = old
+        for _ in range(_STEPS_BACK):
+            if main[further] == NONE or before.producer[main[further]] == NONE:
+                break
+            further = int(before.producer[main[further]])
+            if matcher.pairs.to_after[further] != NONE:
+                break
+            if _is_free(matcher, further, new) and matcher.fits(further, new, by_size=False):
+                matcher.pairs.add(further, new)
+                break
+    return dict(ends)
+
+
+def _is_free(matcher: Matcher, old: int, new: int) -> bool:
+    return matcher.pairs.to_after[old] == NONE and matcher.pairs.to_before[new] == NONE
+
+
+def _same_names(matcher: Matcher) -> list[tuple[int, int]]:
+    """Return the operators, one of each model, that have an output name to themselves and in common."""
+    subgraphs = matcher.anchors.subgraphs
+    inverse = {new: old for old, new in subgraphs.items()}
+    before, after = matcher.before, matcher.after
+    old_names, new_names = _names(before, {s: s for s in subgraphs}), _names(after, inverse)
+    pairs = []
+    taken: set[int] = set()
+    left: list[tuple[tuple[int, bytes], int]] = []
+    for key, new in new_names.items():
+        old = old_names.get(key)
+        if old is None:
+            left.append((key, new))
+        else:
+            pairs.append((old, new))
+            taken.add(old)
+    anywhere = {name: old for (_, name), old in old_names.items()} if len(subgraphs) < len(after.model.subgraphs) else {}
+    for (subgraph, name), new in left:
+        if subgraph == NONE and name in anywhere and anywhere[name] not in taken:  # moved to a subgraph of its own
+            pairs.append((anywhere[name], new))
+            taken.add(anywhere[name])
+            continue
+        parts = name.split(b";") if b";" in name else [_ADDED.sub(b"", name)]
+        for part in parts:
+            old = old_names.get((subgraph, part))
+            if old is not None and old not in taken:
+                pairs.append((old, new))
+                taken.add(old)
+    return pairs
+
+
+def _names(side: Side, numbers: dict[int, int]) -> Keyed:
+    """Return the operator of each name of a first output that stands once; subgraphs by `numbers`, else -1."""
+    names, first = side.model.tensor_columns.names, side.outputs.position == 0
+    counts: Counter[tuple[int, bytes]] = Counter()
+    found: Keyed = {}
+    starts = side.operator_splits.tolist()
+    subgraph = 0
+    for operator, tensor in zip(
+        side.outputs.operator[first].tolist(), side.outputs.tensor[first].tolist(), strict=True
+    ):
+        while operator >= starts[subgraph + 1]:
+            subgraph += 1
+        key = numbers.get(subgraph, NONE), names[tensor]
+        counts[key] += 1
+        found[key] = operator
+    return {key: operator for key, operator in found.items() if key[1] and counts[key] == 1}

@@ -1,0 +1,141 @@
+"""How sure a pair is: what kind of evidence it has, and how much of what is around it agrees.
+
+The agreement of a pair is the share of its input slots, and of the operators that take its outputs, that are paired
+with each other too (or are the same constant, the same input or the same output).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import zip_longest
+
+from circletools.origin.tracking.constants import EXACT
+from circletools.origin.tracking.match import Matcher
+from circletools.origin.tracking.side import NONE
+
+_LEAST_AGREEMENT = 0.34
+
+
+class Evidence(StrEnum):
+    """What an origin rests on, the strongest first."""
+
+    NAME = "name"
+    CONSTANT = "constant"
+    VALUES = "values"
+    POSITION = "position"
+    FUSED = "fused"
+    REGION = "region"
+    CONTINUED = "continued"
+
+
+ALONE = {Evidence.NAME: 0.9, Evidence.CONSTANT: 0.9, Evidence.VALUES: 0.8, Evidence.POSITION: 0.0}
+"""The confidence in a pair with this evidence when nothing around it agrees; with all around it, it is 1."""
+
+CHOSEN = 0.5
+"""The factor for a pair that was chosen by its order among others that are just the same."""
+
+Source = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class Scorer:
+    """Looks at the pairs as they are, with all that has no partner and hands on one value looked through."""
+
+    matcher: Matcher
+    names: tuple[list[bytes], list[bytes]]
+    inputs: dict[int, int]
+    outputs: tuple[dict[int, list[int]], dict[int, list[int]]]
+
+    def evidence(self, old: int, new: int) -> Evidence:
+        """Return the strongest evidence that a pair has."""
+        first, second = self.matcher.views[0].made[old][:1], self.matcher.views[1].made[new][:1]
+        if first and second and self.names[0][first[0]] == self.names[1][second[0]] != b"":
+            return Evidence.NAME
+        held = self.matcher.held[0].get(old, frozenset()) & self.matcher.held[1].get(new, frozenset())
+        if any(self.matcher.classes.how[number] == EXACT for number in held):
+            return Evidence.CONSTANT
+        return Evidence.VALUES if held else Evidence.POSITION
+
+    def confidence(self, old: int, new: int) -> float:
+        """Return the confidence in a pair."""
+        evidence = self.evidence(old, new)
+        alone = ALONE[evidence]
+        if evidence is Evidence.NAME:  # one name in common among many is a coincidence
+            alone *= min(1.0, 2 * self.matcher.name_share)
+        sure = 1 - (1 - alone) * (1 - self.agreement(old, new))
+        chosen = self.matcher.pairs.choices[new] > 1 and not alone
+        return sure * (CHOSEN if chosen else 1)
+
+    def agreement(self, old: int, new: int) -> float:
+        """Return the share of what is around two operators that agrees."""
+        matcher = self.matcher
+        agreeing = total = 0
+        for first, second in zip_longest(matcher.views[0].sources[old], matcher.views[1].sources[new]):
+            if first is None or second is None:
+                total += self._moves(first, 0) or self._moves(second, 1)
+                continue
+            total += 1
+            agreeing += self._same(first, second)
+        for first_made, second_made in zip_longest(matcher.views[0].made[old], matcher.views[1].made[new]):
+            if first_made is None or second_made is None:
+                total += 1
+                continue
+            olds = self._takers(0, first_made)
+            news = self._takers(1, second_made)
+            to_after = matcher.pairs.to_after
+            total += max(len(olds), len(news))
+            agreeing += len({(to_after[taker], slot) for taker, slot in olds if to_after[taker] != NONE} & news)
+            old_ends, new_ends = (self.outputs[side].get(made, []) for side, made in enumerate((first_made, second_made)))
+            total += max(len(old_ends), len(new_ends))
+            agreeing += len(set(old_ends) & set(new_ends))
+        return agreeing / total if total else 1.0
+
+    def _takers(self, side: int, value: int) -> set[tuple[int, int]]:
+        return set(self.matcher.views[side].takers.get(value, ()))
+
+    def _moves(self, source: Source | None, side: int) -> bool:
+        """Say whether a slot that only one of the two has takes what is no constant: a bias may come or go."""
+        if source is None:
+            return False
+        return source[0] != NONE or not (self.matcher.before, self.matcher.after)[side].is_constant[source[2]]
+
+    def _same(self, old: Source, new: Source) -> bool:
+        matcher = self.matcher
+        if old[0] != NONE or new[0] != NONE:
+            return old[0] != NONE and old[1] == new[1] and matcher.pairs.to_after[old[0]] == new[0]
+        classes = int(matcher.classes.before[old[2]]), int(matcher.classes.after[new[2]])
+        if classes == (NONE, NONE):
+            return self.inputs.get(old[2], old[2] if old[2] == new[2] else NONE) == new[2]
+        if NONE in classes:
+            return False
+        both_small = not matcher.classes.distinctive[classes[0]] and not matcher.classes.distinctive[classes[1]]
+        return classes[0] == classes[1] or both_small
+
+
+def scorer(matcher: Matcher) -> Scorer:
+    """Return a scorer of the pairs found so far; the matcher must show what scores are to look at."""
+    outputs: tuple[dict[int, list[int]], dict[int, list[int]]] = ({}, {})
+    for number, pair in enumerate(matcher.anchors.outputs):
+        for side in (0, 1):
+            outputs[side].setdefault(int(matcher.views[side].value[pair[side]]), []).append(number)
+    names = matcher.before.model.tensor_columns.names, matcher.after.model.tensor_columns.names
+    return Scorer(matcher, names, dict(matcher.anchors.inputs), outputs)
+
+
+def drop_the_unlikely(matcher: Matcher) -> None:
+    """Take apart the pairs that rest on their place alone where that place does not agree either."""
+    pairs = matcher.pairs
+    for _ in range(3):
+        scores = scorer(matcher)
+        unlikely = [
+            (old, new)
+            for new, old in enumerate(pairs.to_before)
+            if old != NONE
+            and scores.evidence(old, new) is Evidence.POSITION
+            and scores.agreement(old, new) < _LEAST_AGREEMENT
+        ]
+        for old, new in unlikely:
+            pairs.to_after[old] = pairs.to_before[new] = NONE
+        if not unlikely:
+            return

@@ -1,0 +1,165 @@
+"""One of the two models as arrays: all subgraphs in one graph, operators and tensors by their row in the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import ModelFormatError
+from circletools.flatbuf.columns import Vectors
+from circletools.model import Model
+from circletools.model.graph import operator_tensors
+
+Indices = NDArray[np.int64]
+NONE = -1
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The used input (or output) slots of all operators: operator, position among its used slots, tensor."""
+
+    operator: Indices
+    position: Indices
+    tensor: Indices
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A model. `producer` is the operator row that makes a tensor, or -1; `elements` is 0 where a size is unknown."""
+
+    model: Model
+    codes: list[str]
+    inputs: Slots
+    outputs: Slots
+    producer: Indices
+    elements: Indices
+    is_constant: NDArray[np.bool_]
+    operator_splits: Indices
+    tensor_splits: Indices
+
+    def __len__(self) -> int:
+        """Return the number of operators, of all subgraphs."""
+        return len(self.codes)
+
+    def boundary(self, subgraph: int, direction: str) -> list[int]:
+        """Return the tensor rows of a subgraph's `inputs` or `outputs`. Raises ModelFormatError."""
+        first, end = self.tensor_splits[subgraph : subgraph + 2].tolist()
+        tensors = self.model.subgraph_tables.vectors(direction).row(subgraph).tolist()
+        if any(not 0 <= tensor < end - first for tensor in tensors):
+            raise ModelFormatError("the tensor does not exist", location=f"subgraphs[{subgraph}].{direction}")
+        return [first + tensor for tensor in tensors]
+
+
+def read_side(model: Model) -> Side:
+    """Return the arrays of a model. Raises ModelFormatError for an index that leads nowhere."""
+    operators, tensors = model.operator_columns, model.tensor_columns
+    count = len(model.subgraphs)
+    codes = [name for subgraph in range(count) for name in model.code_names(subgraph)]
+    inputs, outputs = (_slots(model, count, direction) for direction in ("inputs", "outputs"))
+    producer = np.full(len(tensors.tables), NONE, np.int64)
+    producer[outputs.tensor] = outputs.operator
+    buffers = tensors.buffers.astype(np.int64)
+    holds = np.concatenate([model.buffers.data.count > 0, [False]]) if len(model.buffers) else np.zeros(1, np.bool_)
+    holds[:-1] |= model.buffers.offsets > 1
+    is_constant = holds[np.minimum(buffers, len(holds) - 1)] & (producer == NONE)
+    return Side(
+        model, codes, inputs, outputs, producer, _products(tensors.shapes), is_constant,
+        operators.splits, tensors.splits,
+    )  # fmt: skip
+
+
+def _slots(model: Model, subgraphs: int, direction: str) -> Slots:
+    operators, tensors = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for subgraph in range(subgraphs):
+        rows, used = operator_tensors(model, subgraph, "inputs" if direction == "inputs" else "outputs")
+        first, end = model.tensor_columns.splits[subgraph : subgraph + 2].tolist()
+        if used.size and int(used.max()) >= end - first:
+            location = f"subgraphs[{subgraph}]"
+            raise ModelFormatError(f"tensor {used.max()} does not exist; there are {end - first}", location=location)
+        operators.append(rows + int(model.operator_columns.splits[subgraph]))
+        tensors.append(used + first)
+    operator = np.concatenate(operators)
+    position = np.arange(len(operator)) - np.searchsorted(operator, operator)
+    return Slots(operator, position, np.concatenate(tensors))
+
+
+def _products(shapes: Vectors) -> Indices:
+    """Return the number of elements of each shape, 0 where a size is 0, negative or out of all proportion."""
+    sizes = np.append(shapes.flat().astype(np.float64), 1.0)
+    starts = shapes.splits()[:-1]
+    products = np.ones(len(starts))
+    filled = shapes.count > 0
+    if filled.any():
+        with np.errstate(over="ignore", invalid="ignore"):
+            products[filled] = np.multiply.reduceat(sizes, starts[filled])
+    last = np.flatnonzero(filled)[-1:]  # reduceat takes the sentinel into the last row: it is 1
+    assert not last.size or sizes[-1] == 1.0
+    products[~((products > 0) & (products < 2**62))] = 0
+    return products.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A side with some operators looked through: what they give is the value of what they take.
+
+    `sources[operator]` has (producer, output position, value) for each input slot, `takers[value]` the
+    (operator, slot) that use a value, `made[operator]` the values it makes. Hidden operators have none of these.
+    """
+
+    value: Indices
+    sources: list[list[tuple[int, int, int]]]
+    takers: dict[int, list[tuple[int, int]]]
+    made: list[list[int]]
+    hidden: NDArray[np.bool_]
+
+
+def view(side: Side, hidden: NDArray[np.bool_]) -> View:
+    """Return the side with the `hidden` operators looked through; each hands on its first input that is no constant."""
+    value = _look_through(side, hidden)
+    position = np.zeros(len(value), np.int64)
+    position[side.outputs.tensor] = side.outputs.position
+    shown = ~hidden[side.inputs.operator]
+    operators, slots = side.inputs.operator[shown], side.inputs.position[shown]
+    values = value[side.inputs.tensor[shown]]
+    columns = zip(side.producer[values].tolist(), position[values].tolist(), values.tolist(), strict=True)
+    sources = _rows(len(side), operators, list(columns))
+    takers: dict[int, list[tuple[int, int]]] = {}
+    for taken, operator, slot in zip(values.tolist(), operators.tolist(), slots.tolist(), strict=True):
+        takers.setdefault(taken, []).append((operator, slot))
+    shown = ~hidden[side.outputs.operator]
+    made = _rows(len(side), side.outputs.operator[shown], side.outputs.tensor[shown].tolist())
+    return View(value, sources, takers, made, hidden)
+
+
+def _look_through(side: Side, hidden: NDArray[np.bool_]) -> Indices:
+    """Return for each tensor the one whose value it has."""
+    value = np.arange(len(side.producer))
+    handed = main_inputs(side)
+    through = hidden[side.outputs.operator] & (handed[side.outputs.operator] != NONE)
+    value[side.outputs.tensor[through]] = handed[side.outputs.operator[through]]
+    for _ in range(64):  # each step doubles the distance; only a cycle takes longer
+        further = value[value]
+        if (further == value).all():
+            break
+        value = further
+    return value
+
+
+def main_inputs(side: Side) -> Indices:
+    """Return the tensor that each operator works on: its first input that is no constant, else its first, else -1."""
+    main = np.full(len(side), NONE, np.int64)
+    for constant in (True, False):  # the later assignment wins, of equal ones the last: so go backwards
+        chosen = np.flatnonzero(side.is_constant[side.inputs.tensor] == constant)[::-1]
+        main[side.inputs.operator[chosen]] = side.inputs.tensor[chosen]
+    return main
+
+
+def _rows(count: int, keys: Indices, items: Sequence[_Item]) -> list[list[_Item]]:
+    bounds = np.searchsorted(keys, np.arange(count + 1)).tolist()
+    return [list(items[start:end]) for start, end in pairwise(bounds)]

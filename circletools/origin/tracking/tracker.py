@@ -1,0 +1,137 @@
+"""Origins for a model that comes out of a tool which knew nothing of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.model import Model
+from circletools.model.views import text
+from circletools.origin.algebra import Origin
+from circletools.origin.read import NO_NAME, Origins, read_origins
+from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
+from circletools.origin.tracking.anchors import Anchors, calls, subgraph_pairs
+from circletools.origin.tracking.constants import classify
+from circletools.origin.tracking.cover import Found, cover
+from circletools.origin.tracking.match import Matcher
+from circletools.origin.tracking.names import pair_by_name
+from circletools.origin.tracking.score import Evidence, drop_the_unlikely, scorer
+from circletools.origin.tracking.side import NONE, Side, read_side
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """Why an operator has a source: the evidence, and the confidence, from 0 to 1."""
+
+    evidence: Evidence
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tracking:
+    """What was found: origins to embed in AFTER, and for each subgraph operator index -> source id -> grounds."""
+
+    origins: Origins
+    grounds: tuple[Mapping[int, Mapping[int, Grounds]], ...]
+
+
+def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracking:
+    """Give every operator of `after` the sources of `before` that it computes.
+
+    Sources are those of the tables in `before`; where it has none, its operators, numbered over all subgraphs.
+    Those with a confidence below `min_confidence` are left out. Raises ModelFormatError for a broken model and
+    TableFormatError for broken tables.
+    """
+    known = _sources(before)
+    old, new = read_side(before), read_side(after)
+    found = _operators(old, new)
+    origin_of = [origin for subgraph, count in enumerate(np.diff(old.operator_splits).tolist())
+                 for origin in (known.operators[subgraph].get(index, frozenset()) for index in range(count))]  # fmt: skip
+    grounds = [_by_source(entry, origin_of, min_confidence) for entry in found]
+    splits = new.operator_splits.tolist()
+    by_subgraph = tuple(
+        {row - first: grounds[row] for row in range(first, end) if grounds[row]}
+        for first, end in zip(splits[:-1], splits[1:], strict=True)
+    )
+    operators: tuple[dict[int, Origin], ...] = tuple(
+        {index: frozenset(sources) for index, sources in subgraph.items()} for subgraph in by_subgraph
+    )
+    return Tracking(Origins(known.sources, operators), by_subgraph)
+
+
+def carried_along(before: Model, after: Model) -> bool:
+    """Say whether the tables in `after` are those of `before`: the tool kept the metadata and knew nothing of it."""
+    return all(
+        (old := before.metadata_value(name)) is not None and old == after.metadata_value(name)
+        for name in (SOURCE_TABLE, OP_TABLE)
+    )
+
+
+def _by_source(found: Found, origin_of: list[Origin], least: float) -> dict[int, Grounds]:
+    """Return the sources of what was found; of two ways to one source the surer counts."""
+    best: dict[int, Grounds] = {}
+    for row, (evidence, confidence) in found.items():
+        if confidence >= least:
+            for source in origin_of[row]:
+                if source not in best or best[source].confidence < confidence:
+                    best[source] = Grounds(evidence, confidence)
+    return dict(sorted(best.items()))
+
+
+def _sources(model: Model) -> Origins:
+    """Return the origins in a model; without any, every operator is its own source, named after its first output."""
+    origins = read_origins(model)
+    if origins is not None:
+        return origins
+    sources: dict[int, str] = {}
+    operators: list[dict[int, Origin]] = []
+    for subgraph in range(len(model.subgraphs)):
+        own: dict[int, Origin] = {}
+        for index, outputs in enumerate(model.output_names(subgraph)):
+            own[index] = frozenset((len(sources),))
+            sources[len(sources)] = text(outputs[0].partition(b"\0")[0] if outputs else b"") or NO_NAME
+        operators.append(own)
+    return Origins(sources, tuple(operators))
+
+
+def _operators(before: Side, after: Side) -> list[Found]:
+    """Return for each operator of AFTER which of BEFORE's it computes."""
+    anchors = Anchors()
+    anchors.add(before, after, subgraph_pairs(before.model, after.model))
+    matcher = Matcher(before, after, classify(before, after), anchors)
+    ends = pair_by_name(matcher)
+    matcher.match()
+    _enter_called(matcher)
+    matcher.look_through_the_rest()
+    matcher.match(by_size=False)
+    matcher.look_at_everything()
+    matcher.match()
+    matcher.look_through_the_rest()
+    drop_the_unlikely(matcher)
+    scores = scorer(matcher)
+    paired: list[Found] = [
+        {} if old == NONE else {old: (scores.evidence(old, new), scores.confidence(old, new))}
+        for new, old in enumerate(matcher.pairs.to_before)
+    ]
+    return cover(matcher, paired, ends)
+
+
+def _enter_called(matcher: Matcher) -> None:
+    """Pair the subgraphs that paired operators call, and match again, as deep as calls go."""
+    sides = matcher.before, matcher.after
+    if any(len(side.model.subgraphs) < 2 for side in sides):
+        return
+    called = [calls(side) for side in sides]
+    while True:
+        pairs = [
+            pair
+            for new, old in enumerate(matcher.pairs.to_before)
+            if old != NONE
+            for pair in zip(called[0].get(old, ()), called[1].get(new, ()), strict=False)
+            if pair[0] < len(sides[0].model.subgraphs) and pair[1] < len(sides[1].model.subgraphs) and min(pair) >= 0
+        ]
+        if not matcher.anchors.add(*sides, pairs):
+            return
+        matcher.match()
