@@ -303,6 +303,7 @@ def test_findings_lead_to_their_place(browser: Browser, tmp_path: Path) -> None:
     assert "DUPLICATE_OUTPUT" in browser.text("#panel-findings")
     browser.evaluate("document.querySelector('#panel-findings button').click()")
     assert details(browser).startswith("Tensor")
+    assert browser.evaluate("!document.getElementById('panel-graph').hidden")
     assert browser.complaints() == []
 
 

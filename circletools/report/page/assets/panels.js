@@ -274,10 +274,8 @@ function findingRow({ code, severity, location, message }) {
   const go = () => {
     if (place.operator !== undefined) selectOperator(place.subgraph, place.operator, 'link');
     else if (place.tensor !== undefined) select({ kind: 'tensor', ...place }, 'link');
-    else {
-      view.show(place.subgraph);
-      openTab('graph');
-    }
+    else view.show(place.subgraph);
+    openTab('graph');
   };
   return [
     make('span', { class: severity }, severity),
