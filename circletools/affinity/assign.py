@@ -16,6 +16,8 @@ from circletools.errors import EditError, UsageError
 from circletools.model import Model
 from circletools.model.selectors import Chooser, suggestion
 
+__all__ = ["Assignment", "assign"]
+
 Refusals = Mapping[str, Sequence[Sequence[str | None]]]
 """Of each device with a capability table, by subgraph and operator: None, or why the device does not take it."""
 

@@ -21,6 +21,8 @@ from circletools.affinity.capability_traits import OperatorTraits, SubgraphTrait
 from circletools.errors import InvalidInputError, UsageError
 from circletools.model import Model
 
+__all__ = ["Capability", "load_capability"]
+
 ANY = "*"
 
 

@@ -22,6 +22,8 @@ from circletools.affinity.seed import seed_parts
 from circletools.errors import EditError
 from circletools.model.graph import OperatorGraph
 
+__all__ = ["Mode", "Part", "partition"]
+
 Mode = Literal["seed", "safe", "min", "epochs"]
 
 

@@ -16,6 +16,8 @@ from circletools.errors import EditError
 from circletools.model import Model
 from circletools.model.graph import OperatorGraph, operator_graph
 
+__all__ = ["Plan", "SubgraphPlan", "make_plan", "to_affinity"]
+
 
 @dataclass(frozen=True, slots=True)
 class SubgraphPlan:

@@ -14,6 +14,8 @@ from circletools.affinity.partfile import parse_part
 from circletools.errors import UsageError
 from circletools.model.selectors import Selector
 
+__all__ = ["Rule", "RuleSet", "parse_rules"]
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:

@@ -23,6 +23,8 @@ from circletools.model.edit import IndexMap, ModelEdit, RewriteResult
 from circletools.model.stamp import Freshness, check_stamp, encode_stamp, stamp_after, stamp_model
 from circletools.model.tables import decode_names, encode_names
 
+__all__ = ["Affinity", "annotate", "check_freshness", "follow", "read_affinity", "strip"]
+
 AFFINITY_ENTRIES = (DEVICE_TABLE, AFFINITY_TABLE, AFFINITY_STAMP)
 """The metadata entries that `annotate` writes and `strip` removes, in the order they are written."""
 

@@ -19,6 +19,8 @@ from circletools.model.calls import call_fields
 from circletools.model.external import ExternalData, external_data
 from circletools.model.model import Model
 
+__all__ = ["check_model"]
+
 _SHOWN = 20  # findings of one kind that are told one by one
 OPTIONAL = -1  # an optional input, or one that is left out
 

@@ -14,6 +14,8 @@ from circletools.model.external import FILE_OFFSETS, external_data
 from circletools.model.files import Part, Progress, Range, same_file, write
 from circletools.model.model import Model
 
+__all__ = ["compact"]
+
 _EXTERNAL_ALIGNMENT = 64  # external data keeps its alignment up to this
 
 

@@ -34,6 +34,8 @@ from circletools.model.model import Model
 from circletools.model.pool import BufferPool
 from circletools.model.views import OperatorCode
 
+__all__ = ["AddedOperator", "IndexMap", "ModelEdit", "RewriteResult"]
+
 _PLACEHOLDER_CODE = 127  # stands in deprecated_builtin_code (a byte) for every code from 127 on
 
 

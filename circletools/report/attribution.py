@@ -19,6 +19,8 @@ from circletools.report.joining import AddedKind, Join, Measured, Place, Time, t
 from circletools.report.sharing import Shared, Shares, modules_of, split
 from circletools.trace.operators import OperatorTrace, Runtime
 
+__all__ = ["AddedTime", "Attribution", "GroupTime", "OperatorTime", "attribute"]
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorTime:

@@ -15,6 +15,8 @@ from circletools.report.file_difference import file_differences
 from circletools.report.metadata_difference import metadata_differences
 from circletools.report.origin_difference import origin_differences
 
+__all__ = ["Change", "ModelDifference", "compare_models"]
+
 Section = Literal["structure", "metadata", "origins", "affinity", "file"]
 SECTIONS: tuple[Section, ...] = get_args(Section)
 

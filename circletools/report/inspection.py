@@ -15,6 +15,8 @@ from circletools.model.editable import original_start
 from circletools.model.external import external_data
 from circletools.report import SCHEMA_VERSION
 
+__all__ = ["inspect_model"]
+
 
 def inspect_model(model: Model) -> dict[str, Any]:
     """Return the JSON document of `inspect`. Raises ModelFormatError when the structure is broken."""

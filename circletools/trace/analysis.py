@@ -30,6 +30,8 @@ from circletools.trace.statistics import (
 from circletools.trace.timeline import OUTSIDE, Run, Runs, Timeline
 from circletools.trace.verdict import Seen, judge
 
+__all__ = ["Analysis", "analyse"]
+
 _APPLICATION = (Role.RUN, Role.WARM_UP, Role.BENCHMARK)
 _EXECUTION = (Role.START, Role.FENCED, Role.WAIT, Role.COMPUTE)
 _MOST_REMEMBERED = 1 << 16

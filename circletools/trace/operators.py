@@ -17,6 +17,8 @@ from typing import BinaryIO, Literal, NamedTuple
 from circletools.errors import CircleToolsError, InvalidInputError, UsageError
 from circletools.model.files import open_source
 
+__all__ = ["OperatorRun", "OperatorTrace", "read_operator_trace", "without_first"]
+
 Runtime = Literal["onert", "litert", "benchmark_model"]
 
 UNKNOWN_SUBGRAPH = -1
