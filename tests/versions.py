@@ -11,6 +11,7 @@ left out. Prints a table; the exit status is 1 when a test failed.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -42,7 +43,7 @@ _OF_DEVELOPERS = ("mypy", "ruff")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one interpreter: the versions used, what could not be installed, and pytest's last line."""
+    """What came of one interpreter: the versions used, what there is none of, and pytest's last line."""
 
     python: str
     versions: str
@@ -74,21 +75,35 @@ def build_wheel(folder: Path) -> Path:
 
 def try_version(python: str, wheel: Path, folder: Path, *, floors: bool, arguments: Sequence[str]) -> Result:
     """Run the tests with one interpreter."""
-    environment = folder / "environment"
-    subprocess.run([python, "-m", "venv", str(environment)], check=True)
-    inner = str(environment / "bin" / "python")
     needs, for_tests = requirements()
-    if floors:
-        needs = [need.replace(">=", "==") for need in needs]
-    constraints = folder / "constraints.txt"
-    constraints.write_text("\n".join(needs) + "\n", encoding="utf-8")
-    install = [inner, "-m", "pip", "install", "-q", "-c", str(constraints)]
+    inner = _environment(python, wheel, folder, [need.replace(">=", "==") for need in needs] if floors else needs)
+    command = [inner, "-m", "pytest", "-q", "-p", "no:cacheprovider", *_ABOUT_SOURCES, *arguments]
+    done = subprocess.run(command, cwd=_tree(folder), capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    if done.returncode:
+        print(done.stdout[-20000:], done.stderr[-2000:], sep="\n", file=sys.stderr)
+    summary = re.sub(r" in .*", "", lines[-1].strip("= ")) if lines else done.stderr[-200:]
+    installed = _installed(inner)
+    versions = ", ".join(f"{name} {installed[name]}" for name in map(_name, needs))
+    missing = tuple(name for name in map(_name, for_tests) if name not in installed)
+    return Result(_python(inner), versions, missing, summary, done.returncode)
+
+
+def _environment(python: str, wheel: Path, folder: Path, constraints: Sequence[str]) -> str:
+    """Install the wheel and what the tests need, as far as it exists; return the interpreter."""
+    subprocess.run([python, "-m", "venv", str(folder / "environment")], check=True)
+    inner = str(folder / "environment" / "bin" / "python")
+    file = folder / "constraints.txt"
+    file.write_text("\n".join(constraints) + "\n", encoding="utf-8")
+    install = [inner, "-m", "pip", "install", "-q", "-c", str(file)]
     subprocess.run([*install, str(wheel)], check=True)
-    missing = []
-    for need in for_tests:
-        done = subprocess.run([*install, need], capture_output=True, text=True, check=False)
-        if done.returncode:
-            missing.append(need)
+    for need in requirements()[1]:  # one by one: not all of them are there for every version
+        subprocess.run([*install, need], capture_output=True, check=False)
+    return inner
+
+
+def _tree(folder: Path) -> Path:
+    """Copy what the tests need, and not the sources."""
     tree = folder / "tree"
     tree.mkdir()
     for name in _COPIED:
@@ -97,13 +112,7 @@ def try_version(python: str, wheel: Path, folder: Path, *, floors: bool, argumen
             shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, tree / name)
-    command = [inner, "-m", "pytest", "-q", "-p", "no:cacheprovider", *_ABOUT_SOURCES, *arguments]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
-    lines = done.stdout.splitlines()
-    if done.returncode:
-        print(done.stdout[-20000:], done.stderr[-2000:], sep="\n", file=sys.stderr)
-    summary = re.sub(r" in .*", "", lines[-1].strip("= ")) if lines else done.stderr[-200:]
-    return Result(_python(inner), _versions(inner, needs), tuple(missing), summary, done.returncode)
+    return tree
 
 
 def _python(python: str) -> str:
@@ -111,10 +120,15 @@ def _python(python: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def _versions(python: str, needs: Sequence[str]) -> str:
-    names = [re.split(r"[<>=]", need)[0] for need in needs]
-    program = "import sys, importlib.metadata as m; print(*(f'{n} {m.version(n)}' for n in sys.argv[1:]), sep=', ')"
-    return subprocess.run([python, "-c", program, *names], capture_output=True, text=True, check=True).stdout.strip()
+def _name(need: str) -> str:
+    return re.split(r"[<>=;]", need)[0]
+
+
+def _installed(python: str) -> dict[str, str]:
+    """Return the versions of what is installed, by name."""
+    program = "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d in m.distributions()))"
+    done = subprocess.run([python, "-c", program], capture_output=True, text=True, check=True)
+    return dict(word.split("==", 1) for word in done.stdout.split())
 
 
 def main(words: Sequence[str]) -> int:
@@ -127,6 +141,7 @@ def main(words: Sequence[str]) -> int:
     failed = False
     print("| Python | dependencies | not to be had | tests |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)  # noqa: S103 - some tests become somebody else, who has to read the models
         wheel = build_wheel(Path(name))
         for number, python in enumerate(options.pythons):
             folder = Path(name) / str(number)
