@@ -143,6 +143,7 @@ def automorphisms(drawn: Drawn) -> int:
     return count
 
 
+@settings(max_examples=60)
 @given(graphs())
 def test_without_names_a_graph_is_itself_where_it_has_no_symmetry(drawn: Drawn) -> None:
     data = built(drawn)
@@ -152,6 +153,7 @@ def test_without_names_a_graph_is_itself_where_it_has_no_symmetry(drawn: Drawn) 
         assert {why.confidence for entry in tracking.grounds[0].values() for why in entry.values()} == {1.0}
 
 
+@settings(max_examples=60)
 @given(graphs(), st.integers(0, 2**32))
 def test_the_order_of_operators_does_not_matter(drawn: Drawn, seed: int) -> None:
     data = built(drawn)
@@ -316,7 +318,7 @@ def test_unrelated_models_have_nothing_sure_in_common(before: str, after: str) -
     assert [dict(operators) for operators in tracking.grounds if operators] == []
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.sampled_from(own_models()), st.sampled_from(own_models()), st.data())
 def test_any_two_files_give_a_value_or_one_error(before: Path, after: Path, data: st.DataObject) -> None:
     broken = bytearray(after.read_bytes())
