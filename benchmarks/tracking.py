@@ -2,12 +2,12 @@
 
     python -m benchmarks.tracking [MODEL...] --quantizer-python PYTHON --tico-python PYTHON
 
-Each pair of models is made by a tool that nobody here wrote, and its truth by watching that tool, not by comparing the
-models (`tracking_tools/quantize.py`, `tracking_tools/optimize.py`). Only `shuffled` is made here: operators (and tensors,
-where no signature names them) in another order that can run too, and the truth is that order.
+Each pair of models is made by a tool that nobody here wrote, and its truth by watching that tool, not by comparing
+the models (`tracking_tools/quantize.py`, `tracking_tools/optimize.py`). Only `shuffled` is made here: operators (and
+tensors, where no signature names them) in another order that can run too, and the truth is that order.
 
-Each pair is tracked with the names as they are, with those of AFTER taken away (of tensors, subgraphs and signatures),
-and with those of both. A pair counts (operator of AFTER, source).
+Each pair of models is tracked with the names as they are, with those of AFTER taken away (of tensors, subgraphs and
+signatures), and with those of both. What is counted is pairs (operator of AFTER, source).
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def show(scores: dict[tuple[str, str], Score]) -> bool:
         good = score.precision >= precision and score.recall >= recall
         met &= good
         total = score.right + score.missed
-        print(f"| {tool} | {names} | {total} | {score.precision:.4f} | {score.recall:.4f} | {'yes' if good else 'NO'} |")
+        rates = f"{score.precision:.4f} | {score.recall:.4f}"
+        print(f"| {tool} | {names} | {total} | {rates} | {'yes' if good else 'NO'} |")
     sure: dict[tuple[str, float], list[bool]] = defaultdict(list)
     for score in scores.values():
         for evidence, confidence, right in score.sure:

@@ -75,7 +75,8 @@ def load(folder: Path) -> Iterator[Pair]:
             for index, sources in enumerate(operators)
         }
         after_bytes = after.read_bytes()
-        yield Pair(path.stem, before.read_bytes(), after_bytes, inserted(after_bytes, truth), frozenset(document["removed"]))
+        truth = inserted(after_bytes, truth)
+        yield Pair(path.stem, before.read_bytes(), after_bytes, truth, frozenset(document["removed"]))
 
 
 def inserted(after: bytes, truth: Sources) -> Sources:

@@ -2,10 +2,10 @@
 
     python benchmarks/tracking_tools/quantize.py DIR MODEL...
 
-Run it with a Python that has ai-edge-quantizer. For each model and recipe it writes DIR/NAME.before.tflite, .after.tflite
-and .json. The truth comes from the tool itself: before, each operator's `debug_metadata_index` is set to its index. The
-quantizer changes the objects of the model and carries the field along, so what it put in is without one. The recipes
-that need a calibration get one run on pseudo-random inputs, since the values do not matter here.
+Run it with a Python that has ai-edge-quantizer. For each model and recipe it writes DIR/NAME.before.tflite,
+.after.tflite and .json. The truth comes from the tool itself: before, each operator's `debug_metadata_index` is set
+to its number. The quantizer changes the objects of the model and carries the field along, so what it put in is
+without one. The recipes that need a calibration get one run on pseudo-random inputs: the values do not matter here.
 """
 
 import json
@@ -89,7 +89,7 @@ def main(directory: Path, models: list[Path]) -> None:
             source.write_bytes(before)
             try:
                 after = quantize(source, name)
-            except Exception as error:  # noqa: BLE001 - whatever it is, there is no pair
+            except Exception as error:  # whatever it is, there is no pair
                 print(f"{stem.name}: {type(error).__name__}: {str(error).splitlines()[:1]}", file=sys.stderr)
                 source.unlink()
                 continue

@@ -1,8 +1,8 @@
 """How sure a pair is: what kind of evidence it has, and how much of what is around it agrees.
 
 The agreement of a pair is the share of its input slots, and of the operators that take its outputs, that are paired
-with each other too (or are the same constant, the same input or the same output). Where in both models something without a
-partner stands beside the two, that counts as one that does not agree.
+with each other too (or are the same constant, the same input or the same output). Where in both models something
+without a partner stands beside the two, that counts as one that does not agree.
 """
 
 from __future__ import annotations

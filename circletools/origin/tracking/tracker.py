@@ -56,8 +56,7 @@ def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracki
     grounds = [_by_source(entry, origin_of, min_confidence) for entry in found]
     splits = new.operator_splits.tolist()
     by_subgraph = tuple(
-        {row - first: grounds[row] for row in range(first, end) if grounds[row]}
-        for first, end in pairwise(splits)
+        {row - first: grounds[row] for row in range(first, end) if grounds[row]} for first, end in pairwise(splits)
     )
     operators: tuple[dict[int, Origin], ...] = tuple(
         {index: frozenset(sources) for index, sources in subgraph.items()} for subgraph in by_subgraph
