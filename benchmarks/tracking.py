@@ -44,11 +44,15 @@ def made_by_tools(models: list[Path], quantizer: str | None, tico: str | None, f
         made.mkdir(exist_ok=True)
     if quantizer:
         tflite = [path for path in models if path.suffix == ".tflite"]
-        subprocess.run([quantizer, tools / "quantize.py", quantized, *tflite], check=True, stderr=subprocess.DEVNULL)
+        _run(quantizer, tools / "quantize.py", quantized, *tflite)
     if tico:
-        subprocess.run([tico, tools / "optimize.py", optimised], check=True, stderr=subprocess.DEVNULL)
+        _run(tico, tools / "optimize.py", optimised)
     for made in (quantized, optimised):
         yield from load(made)
+
+
+def _run(*command: str | Path) -> None:
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def made_here(models: list[Path]) -> Iterator[Pair]:
@@ -140,7 +144,8 @@ def main() -> int:
     parser.add_argument("--tico-python", metavar="PYTHON", help="a Python that has torch and tico")
     parser.add_argument("--verbose", action="store_true", help="name the pairs that are not all right")
     options = parser.parse_args()
-    models = [*sorted((ROOT / "testdata").glob("*/*.tflite")), *sorted((ROOT / "testdata").glob("*/*.circle"))]
+    kinds = ("tflite", "circle")
+    models = [path for kind in kinds for path in sorted((ROOT / "testdata" / kind).iterdir())]
     models += options.models
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

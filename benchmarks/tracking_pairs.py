@@ -67,7 +67,8 @@ class Score:
 def load(folder: Path) -> Iterator[Pair]:
     """Yield the pairs of a folder."""
     for path in sorted(folder.glob("*.json")):
-        (before,), (after,) = (list(folder.glob(f"{path.stem}.{which}.*")) for which in ("before", "after"))
+        kind = next(kind for kind in ("tflite", "circle") if path.with_suffix(f".before.{kind}").exists())
+        before, after = (path.with_suffix(f".{which}.{kind}") for which in ("before", "after"))
         document = json.loads(path.read_text())
         truth = {
             (subgraph, index): set(sources)
