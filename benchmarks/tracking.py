@@ -2,12 +2,12 @@
 
     python -m benchmarks.tracking [MODEL...] --quantizer-python PYTHON --tico-python PYTHON
 
-Each pair of models is made by a tool that nobody here wrote, and its truth by watching that tool, not by comparing the
-models (`tracking_tools/quantize.py`, `tracking_tools/optimize.py`). Only `shuffled` is made here: operators (and tensors,
-where no signature names them) in another order that can run too, and the truth is that order.
+Each pair of models is made by a tool that nobody here wrote, and its truth by watching that tool, not by comparing
+the models (`tracking_tools/quantize.py`, `tracking_tools/optimize.py`). Only `shuffled` is made here: operators (and
+tensors, where no signature names them) in another order that can run too, and the truth is that order.
 
-Each pair is tracked with the names as they are, with those of AFTER taken away (of tensors, subgraphs and signatures),
-and with those of both. A pair counts (operator of AFTER, source).
+Each pair of models is tracked with the names as they are, with those of AFTER taken away (of tensors, subgraphs and
+signatures), and with those of both. What is counted is pairs (operator of AFTER, source).
 """
 
 from __future__ import annotations
@@ -44,11 +44,15 @@ def made_by_tools(models: list[Path], quantizer: str | None, tico: str | None, f
         made.mkdir(exist_ok=True)
     if quantizer:
         tflite = [path for path in models if path.suffix == ".tflite"]
-        subprocess.run([quantizer, tools / "quantize.py", quantized, *tflite], check=True, stderr=subprocess.DEVNULL)
+        _run(quantizer, tools / "quantize.py", quantized, *tflite)
     if tico:
-        subprocess.run([tico, tools / "optimize.py", optimised], check=True, stderr=subprocess.DEVNULL)
+        _run(tico, tools / "optimize.py", optimised)
     for made in (quantized, optimised):
         yield from load(made)
+
+
+def _run(*command: str | Path) -> None:
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def made_here(models: list[Path]) -> Iterator[Pair]:
@@ -105,7 +109,8 @@ def show(scores: dict[tuple[str, str], Score]) -> bool:
         good = score.precision >= precision and score.recall >= recall
         met &= good
         total = score.right + score.missed
-        print(f"| {tool} | {names} | {total} | {score.precision:.4f} | {score.recall:.4f} | {'yes' if good else 'NO'} |")
+        rates = f"{score.precision:.4f} | {score.recall:.4f}"
+        print(f"| {tool} | {names} | {total} | {rates} | {'yes' if good else 'NO'} |")
     sure: dict[tuple[str, float], list[bool]] = defaultdict(list)
     for score in scores.values():
         for evidence, confidence, right in score.sure:
@@ -139,7 +144,8 @@ def main() -> int:
     parser.add_argument("--tico-python", metavar="PYTHON", help="a Python that has torch and tico")
     parser.add_argument("--verbose", action="store_true", help="name the pairs that are not all right")
     options = parser.parse_args()
-    models = [*sorted((ROOT / "testdata").glob("*/*.tflite")), *sorted((ROOT / "testdata").glob("*/*.circle"))]
+    kinds = ("tflite", "circle")
+    models = [path for kind in kinds for path in sorted((ROOT / "testdata" / kind).iterdir())]
     models += options.models
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

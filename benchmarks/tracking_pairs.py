@@ -67,7 +67,8 @@ class Score:
 def load(folder: Path) -> Iterator[Pair]:
     """Yield the pairs of a folder."""
     for path in sorted(folder.glob("*.json")):
-        (before,), (after,) = (list(folder.glob(f"{path.stem}.{which}.*")) for which in ("before", "after"))
+        kind = next(kind for kind in ("tflite", "circle") if path.with_suffix(f".before.{kind}").exists())
+        before, after = (path.with_suffix(f".{which}.{kind}") for which in ("before", "after"))
         document = json.loads(path.read_text())
         truth = {
             (subgraph, index): set(sources)
@@ -75,7 +76,8 @@ def load(folder: Path) -> Iterator[Pair]:
             for index, sources in enumerate(operators)
         }
         after_bytes = after.read_bytes()
-        yield Pair(path.stem, before.read_bytes(), after_bytes, inserted(after_bytes, truth), frozenset(document["removed"]))
+        truth = inserted(after_bytes, truth)
+        yield Pair(path.stem, before.read_bytes(), after_bytes, truth, frozenset(document["removed"]))
 
 
 def inserted(after: bytes, truth: Sources) -> Sources:

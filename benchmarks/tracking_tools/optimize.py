@@ -2,18 +2,18 @@
 
     python benchmarks/tracking_tools/optimize.py DIR
 
-Run it with a Python that has torch and tico. The model before is TICO's without its optimiser, the model after has been
-through the optimiser (pipeline O1 and the fusion of activations). The truth is written by watching the optimiser: each of
-its rewrites is one transaction on the objects of the model, and what a transaction did (or a pass that has none) is seen
-by comparing the operators before and after it.
+Run it with a Python that has torch and tico. The model before is TICO's without its optimiser, the model after has
+been through the optimiser (pipeline O1 and the fusion of activations). The truth is written by watching the
+optimiser: each of its rewrites is one transaction on the objects of the model, and what a transaction did (or a pass
+that has none) is seen by comparing the operators before and after it.
 
 * An operator object keeps its sources as long as it lives.
 * What no output needs any more has gone. Its sources go to the operators that the same rewrite made or gave other
   options, another output or another constant.
 * An operator that takes what an ADD, MUL, SUB or DIV took, instead of that one's output, and has other constants now,
   has absorbed it, though others may still need it.
-* If there are none, it was merely removed (a reshape to the same shape, one of two equal operators): nobody computes it,
-  or it is a matter of taste who does. Those sources are listed under `removed`, and are not counted either way.
+* If there are none, it was merely removed (a reshape to the same shape, one of two equal operators): nobody computes
+  it, or it is a matter of taste who does. Those sources are listed under `removed`, and are not counted either way.
 """
 
 import json
@@ -158,7 +158,8 @@ class Residual(nn.Module):
     def __init__(self, width: int, depth: int) -> None:
         super().__init__()
         self.stem = ConvBlock(3, width)
-        self.blocks = nn.ModuleList(nn.Sequential(ConvBlock(width, width), ConvBlock(width, width)) for _ in range(depth))
+        blocks = (nn.Sequential(ConvBlock(width, width), ConvBlock(width, width)) for _ in range(depth))
+        self.blocks = nn.ModuleList(blocks)
         self.head = nn.Linear(width, 10)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -218,7 +219,8 @@ class Gated(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.scale = nn.Parameter(torch.rand(width) + 0.5)
-        self.gate, self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.gate, self.up = nn.Linear(width, 2 * width), nn.Linear(width, 2 * width)
+        self.down = nn.Linear(2 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize, gate, add."""

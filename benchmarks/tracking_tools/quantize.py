@@ -2,14 +2,15 @@
 
     python benchmarks/tracking_tools/quantize.py DIR MODEL...
 
-Run it with a Python that has ai-edge-quantizer. For each model and recipe it writes DIR/NAME.before.tflite, .after.tflite
-and .json. The truth comes from the tool itself: before, each operator's `debug_metadata_index` is set to its index. The
-quantizer changes the objects of the model and carries the field along, so what it put in is without one. The recipes
-that need a calibration get one run on pseudo-random inputs, since the values do not matter here.
+Run it with a Python that has ai-edge-quantizer. For each model and recipe it writes DIR/NAME.before.tflite,
+.after.tflite and .json. The truth comes from the tool itself: before, each operator's `debug_metadata_index` is set
+to its number. The quantizer changes the objects of the model and carries the field along, so what it put in is
+without one. The recipes that need a calibration get one run on pseudo-random inputs: the values do not matter here.
 """
 
 import json
 import logging
+import multiprocessing
 import sys
 from pathlib import Path
 from typing import Any
@@ -78,24 +79,32 @@ def quantize(before: Path, recipe_name: str) -> bytes:
     return bytes(tool.quantize(calibrated).quantized_model)
 
 
+def make(directory: Path, path: Path, recipe_name: str) -> None:
+    """Write one pair."""
+    before, count = tagged(path.read_bytes())
+    stem = f"{path.stem}.{recipe_name}"
+    source = directory / f"{stem}.before.tflite"
+    source.write_bytes(before)
+    try:
+        after = quantize(source, recipe_name)
+        truth = {"operators": tags(after, count), "removed": []}
+    except Exception:
+        source.unlink()
+        raise
+    (directory / f"{stem}.after.tflite").write_bytes(after)
+    (directory / f"{stem}.json").write_text(json.dumps(truth))
+
+
 def main(directory: Path, models: list[Path]) -> None:
-    """Write all pairs that the quantizer can make; say what it could not."""
+    """Write all pairs that the quantizer can make, each in a process of its own: on some models it crashes."""
     logging.disable(logging.CRITICAL)
     for path in models:
-        before, count = tagged(path.read_bytes())
         for name in RECIPES:
-            stem = directory / f"{path.stem}.{name}"
-            source = stem.with_name(f"{stem.name}.before.tflite")
-            source.write_bytes(before)
-            try:
-                after = quantize(source, name)
-            except Exception as error:  # noqa: BLE001 - whatever it is, there is no pair
-                print(f"{stem.name}: {type(error).__name__}: {str(error).splitlines()[:1]}", file=sys.stderr)
-                source.unlink()
-                continue
-            stem.with_name(f"{stem.name}.after.tflite").write_bytes(after)
-            truth = {"operators": tags(after, count), "removed": []}
-            stem.with_name(f"{stem.name}.json").write_text(json.dumps(truth))
+            child = multiprocessing.get_context("fork").Process(target=make, args=(directory, path, name))
+            child.start()
+            child.join()
+            if child.exitcode:
+                (directory / f"{path.stem}.{name}.before.tflite").unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

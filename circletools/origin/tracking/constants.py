@@ -40,7 +40,7 @@ Samples = NDArray[np.float64]
 class Classes:
     """The class of each tensor, -1 for what is no constant, and of each class what it is.
 
-    `shared` says that both models have it, `how` by which comparison, `distinctive` that it is hardly equal by chance.
+    `shared` says that both models have it, `how` by which comparison, `distinctive` that chance hardly made it equal.
     """
 
     before: Indices
@@ -274,7 +274,8 @@ class _Reader:
                 values = np.where(values > 7, values - 16, values)
         else:
             dtype: np.dtype[Any] = np.dtype(_DTYPES[kind])
-            values = np.frombuffer(constant.data, dtype)[places].astype(np.float64)
+            with np.errstate(invalid="ignore"):  # signalling NaN
+                values = np.frombuffer(constant.data, dtype)[places].astype(np.float64)
         values = self._dequantized(constant, places, values)
         with np.errstate(all="ignore"):
             return np.where(np.isfinite(values) & (np.abs(values) < 1e100), values, 0.0)

@@ -65,7 +65,7 @@ def cover(matcher: Matcher, paired: list[Found], ends: dict[int, list[int]]) -> 
     matcher.show([np.zeros(len(before), np.bool_), put_in])
     views = matcher.views
     matcher.paired = len(after) - pairs.to_before.count(NONE)
-    inputs, outputs = ({old: new for old, new in pair} for pair in (matcher.anchors.inputs, matcher.anchors.outputs))
+    inputs, outputs = dict(matcher.anchors.inputs), dict(matcher.anchors.outputs)
     olds = _regions(before, views[0], pairs.to_after, pairs.to_after, inputs, outputs)
     same = [{new: new for new in ends_of.values()} for ends_of in (inputs, outputs)]
     news = _regions(after, views[1], pairs.to_before, list(range(len(after))), same[0], same[1])
@@ -165,17 +165,14 @@ def _sureness(matcher: Matcher, old: _Region, new: _Region, found: list[Found]) 
     return sum(sure) / len(sure) if sure else 1.0
 
 
-def _share_out(
-    matcher: Matcher, parts: list[tuple[_Region, float]], region: _Region, found: list[Found]
-) -> None:
+def _share_out(matcher: Matcher, parts: list[tuple[_Region, float]], region: _Region, found: list[Found]) -> None:
     """Share BEFORE's operators out to a region: one by one where the codes tell, else all to all that is left."""
     score = min(overlap * _sureness(matcher, part, region, found) for part, overlap in parts)
     olds = sorted(row for part, _ in parts for row in part.operators)
     news = list(region.operators)
     if len(olds) > 1 and len(news) > 1:
         counts = [
-            Counter(side.codes[row] for row in rows)
-            for side, rows in ((matcher.before, olds), (matcher.after, news))
+            Counter(side.codes[row] for row in rows) for side, rows in ((matcher.before, olds), (matcher.after, news))
         ]
         same = {code for code in counts[0] if counts[0][code] == counts[1].get(code)}
         for code in same:
@@ -229,16 +226,18 @@ def _absorb(matcher: Matcher, shown: View, region: _Region, named: dict[int, int
     """Give a region of BEFORE that is gone to what took over its work."""
     by_name = {named[row] for row in region.operators if row in named}
     twins = {twin for row in region.operators if (twin := _twin(matcher, shown, row)) != NONE}
-    feeds, takers = ([row for kind, row in sorted(ends) if kind == "operator"] for ends in (region.feeds, region.takers))
+    feeds = [row for kind, row in sorted(region.feeds) if kind == "operator"]
+    takers = [row for kind, row in sorted(region.takers) if kind == "operator"]
     preparing = all(matcher.before.codes[row] in PREPARING for row in region.operators)
     if by_name:
         heirs = sorted(by_name)
     elif len(twins) == len(region.operators):
         heirs = sorted(twins)
-    elif feeds and not preparing and (_changed(matcher, feeds[-1]) or not any(_changed(matcher, row) for row in takers)):
-        heirs = feeds[-1:]
-    else:
+    elif not feeds or preparing:
         heirs = takers
+    else:
+        behind = not _changed(matcher, feeds[-1]) and any(_changed(matcher, row) for row in takers)
+        heirs = takers if behind else feeds[-1:]
     for heir in heirs:
         own = max((confidence for _, confidence in found[heir].values()), default=IN_REGION)
         for row in region.operators:
@@ -253,9 +252,9 @@ def _twin(matcher: Matcher, shown: View, row: int) -> int:
         return NONE
     for other, _ in shown.takers.get(sources[0][2], ()):
         partner = matcher.pairs.to_after[other]
-        if partner != NONE and matcher.before.codes[other] == matcher.before.codes[row]:
-            if [source[2] for source in shown.sources[other]] == [source[2] for source in sources]:
-                return partner
+        same_code = partner != NONE and matcher.before.codes[other] == matcher.before.codes[row]
+        if same_code and [source[2] for source in shown.sources[other]] == [source[2] for source in sources]:
+            return partner
     return NONE
 
 

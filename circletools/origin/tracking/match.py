@@ -62,7 +62,8 @@ class Matcher:
         if self.views and shown[0] is self.views[0] and shown[1] is self.views[1]:
             return
         self.views = shown
-        self.computed = [_computed(side, shown) for side, shown in zip((self.before, self.after), self.views, strict=True)]
+        sides = self.before, self.after
+        self.computed = [_computed(side, shown) for side, shown in zip(sides, self.views, strict=True)]
         self.held = [
             _held(side, shown, classes, self.classes)
             for side, shown, classes in zip(
@@ -116,7 +117,7 @@ class Matcher:
 
     def _pair_if(self, old: int, new: int, choices: int, by_size: bool) -> None:
         pairs = self.pairs
-        if old == NONE or new == NONE or pairs.to_after[old] != NONE or pairs.to_before[new] != NONE:
+        if NONE in (old, new) or pairs.to_after[old] != NONE or pairs.to_before[new] != NONE:
             return
         if not self.views[0].hidden[old] and not self.views[1].hidden[new] and self.fits(old, new, by_size=by_size):
             pairs.add(old, new, choices)

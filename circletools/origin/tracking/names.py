@@ -73,7 +73,8 @@ def _same_names(matcher: Matcher) -> list[tuple[int, int]]:
         else:
             pairs.append((old, new))
             taken.add(old)
-    anywhere = {name: old for (_, name), old in old_names.items()} if len(subgraphs) < len(after.model.subgraphs) else {}
+    more = len(subgraphs) < len(after.model.subgraphs)
+    anywhere = {name: old for (_, name), old in old_names.items()} if more else {}
     for (subgraph, name), new in left:
         if subgraph == NONE and name in anywhere and anywhere[name] not in taken:  # moved to a subgraph of its own
             pairs.append((anywhere[name], new))

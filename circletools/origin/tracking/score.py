@@ -1,7 +1,8 @@
 """How sure a pair is: what kind of evidence it has, and how much of what is around it agrees.
 
 The agreement of a pair is the share of its input slots, and of the operators that take its outputs, that are paired
-with each other too (or are the same constant, the same input or the same output).
+with each other too (or are the same constant, the same input or the same output). Where in both models something
+without a partner stands beside the two, that counts as one that does not agree.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 
+import numpy as np
+from numpy.typing import NDArray
+
 from circletools.origin.tracking.constants import EXACT
-from circletools.origin.tracking.match import Matcher
+from circletools.origin.tracking.match import CONVERTING, Matcher
 from circletools.origin.tracking.side import NONE
 
 _LEAST_AGREEMENT = 0.34
@@ -36,6 +40,7 @@ CHOSEN = 0.5
 """The factor for a pair that was chosen by its order among others that are just the same."""
 
 Source = tuple[int, int, int]
+Beside = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
 @dataclass(slots=True)
@@ -46,6 +51,7 @@ class Scorer:
     names: tuple[list[bytes], list[bytes]]
     inputs: dict[int, int]
     outputs: tuple[dict[int, list[int]], dict[int, list[int]]]
+    loose: tuple[Beside, Beside]
 
     def evidence(self, old: int, new: int) -> Evidence:
         """Return the strongest evidence that a pair has."""
@@ -70,7 +76,8 @@ class Scorer:
     def agreement(self, old: int, new: int) -> float:
         """Return the share of what is around two operators that agrees."""
         matcher = self.matcher
-        agreeing = total = 0
+        agreeing = 0
+        total = sum(bool(self.loose[0][end][old] and self.loose[1][end][new]) for end in (0, 1))
         for first, second in zip_longest(matcher.views[0].sources[old], matcher.views[1].sources[new]):
             if first is None or second is None:
                 total += self._moves(first, 0) or self._moves(second, 1)
@@ -86,7 +93,7 @@ class Scorer:
             to_after = matcher.pairs.to_after
             total += max(len(olds), len(news))
             agreeing += len({(to_after[taker], slot) for taker, slot in olds if to_after[taker] != NONE} & news)
-            old_ends, new_ends = (self.outputs[side].get(made, []) for side, made in enumerate((first_made, second_made)))
+            old_ends, new_ends = self.outputs[0].get(first_made, []), self.outputs[1].get(second_made, [])
             total += max(len(old_ends), len(new_ends))
             agreeing += len(set(old_ends) & set(new_ends))
         return agreeing / total if total else 1.0
@@ -120,7 +127,21 @@ def scorer(matcher: Matcher) -> Scorer:
         for side in (0, 1):
             outputs[side].setdefault(int(matcher.views[side].value[pair[side]]), []).append(number)
     names = matcher.before.model.tensor_columns.names, matcher.after.model.tensor_columns.names
-    return Scorer(matcher, names, dict(matcher.anchors.inputs), outputs)
+    loose = _beside_the_lost(matcher, 0), _beside_the_lost(matcher, 1)
+    return Scorer(matcher, names, dict(matcher.anchors.inputs), outputs, loose)
+
+
+def _beside_the_lost(matcher: Matcher, side: int) -> Beside:
+    """Say which operators are fed by, and which feed, one without a partner that does more than convert."""
+    this = (matcher.before, matcher.after)[side]
+    partner = np.array((matcher.pairs.to_after, matcher.pairs.to_before)[side], np.int64).reshape(-1)
+    lost = (partner == NONE) & np.array([code not in CONVERTING for code in this.codes], np.bool_)
+    giver, taker = this.producer[this.inputs.tensor], this.inputs.operator
+    giver, taker = giver[giver != NONE], taker[giver != NONE]
+    fed, feeds = np.zeros(len(this), np.bool_), np.zeros(len(this), np.bool_)
+    fed[taker[lost[giver]]] = True
+    feeds[giver[lost[taker]]] = True
+    return fed, feeds
 
 
 def drop_the_unlikely(matcher: Matcher) -> None:

@@ -120,7 +120,7 @@ class View:
 
 
 def view(side: Side, hidden: NDArray[np.bool_]) -> View:
-    """Return the side with the `hidden` operators looked through; each hands on its first input that is no constant."""
+    """Return the side with the `hidden` operators looked through; each hands on its main input."""
     value = _look_through(side, hidden)
     position = np.zeros(len(value), np.int64)
     position[side.outputs.tensor] = side.outputs.position

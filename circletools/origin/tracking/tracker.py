@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from circletools.model import Model
 from circletools.model.views import text
-from circletools.origin.algebra import Origin
+from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.read import NO_NAME, Origins, read_origins
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
 from circletools.origin.tracking.anchors import Anchors, calls, subgraph_pairs
@@ -47,13 +48,15 @@ def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracki
     known = _sources(before)
     old, new = read_side(before), read_side(after)
     found = _operators(old, new)
-    origin_of = [origin for subgraph, count in enumerate(np.diff(old.operator_splits).tolist())
-                 for origin in (known.operators[subgraph].get(index, frozenset()) for index in range(count))]  # fmt: skip
+    origin_of = [
+        known.operators[subgraph].get(index, UNKNOWN)
+        for subgraph, count in enumerate(np.diff(old.operator_splits).tolist())
+        for index in range(count)
+    ]
     grounds = [_by_source(entry, origin_of, min_confidence) for entry in found]
     splits = new.operator_splits.tolist()
     by_subgraph = tuple(
-        {row - first: grounds[row] for row in range(first, end) if grounds[row]}
-        for first, end in zip(splits[:-1], splits[1:], strict=True)
+        {row - first: grounds[row] for row in range(first, end) if grounds[row]} for first, end in pairwise(splits)
     )
     operators: tuple[dict[int, Origin], ...] = tuple(
         {index: frozenset(sources) for index, sources in subgraph.items()} for subgraph in by_subgraph
