@@ -121,7 +121,7 @@ def _excerpt(
         part.operators,
         part.inputs,
         part.outputs,
-        {tensor: plan.names[tensor] for tensor in plan.renamed},
+        plan.renamed,
         part_metadata(annotations, plan, part, called),
         signatures.get(_ends(part), ()),
     )
@@ -181,7 +181,7 @@ def _notes(model: Model, plan: SplitPlan, annotations: Annotations) -> Iterator[
     if directory_start(model.wire.memory) is not None:
         yield "the archive of associated files behind the model is left out"
     if plan.renamed:
-        first = ", ".join(repr(text(plan.names[tensor])) for tensor in plan.renamed[:5])
+        first = ", ".join(repr(text(name)) for name in list(plan.renamed.values())[:5])
         more = f" and {len(plan.renamed) - 5} more" if len(plan.renamed) > 5 else ""
         yield f"tensors without a name of their own are called {first}{more} in the parts"
     readers = Counter(tensor for part in plan.parts for tensor in part.inputs)
