@@ -25,10 +25,8 @@ class Runtime(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command("split", epilog="Example: circletool split annotated.circle parts/")(split)
-    app.command("verify-split", epilog="Example: circletool verify-split parts/ --source annotated.circle")(
-        verify_split
-    )
+    app.command("split", epilog="Example: circletool split out.circle parts/")(split)
+    app.command("verify-split", epilog="Example: circletool verify-split parts/")(verify_split)
 
 
 Subgraph = Annotated[int, typer.Option("--subgraph", metavar="N", min=0, help="The subgraph that is split.")]

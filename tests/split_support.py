@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +84,11 @@ def assert_operators_are_the_sources(data: bytes, folder: Path, done: Split) -> 
     seen: list[int] = []
     for planned, piece in zip(done.plan.parts, done.connections.parts, strict=True):
         part = read((folder / piece.file).read_bytes())
-        renamed = {index: done.plan.names[index] for index in done.plan.renamed}
         operators = part["subgraphs"][0]["operators"]
         assert len(operators) == len(planned.operators)
         for index, operator in zip(planned.operators, operators, strict=True):
             theirs = source["subgraphs"][done.plan.subgraph]["operators"][index]
-            assert spelled(part, 0, operator, {}) == spelled(source, done.plan.subgraph, theirs, renamed)
+            assert spelled(part, 0, operator, {}) == spelled(source, done.plan.subgraph, theirs, done.plan.renamed)
         seen += planned.operators
         graph = part["subgraphs"][0]
         for table, names in (("inputs", piece.inputs), ("outputs", piece.outputs)):
@@ -99,7 +98,7 @@ def assert_operators_are_the_sources(data: bytes, folder: Path, done: Split) -> 
     assert sorted(seen) == list(range(len(source["subgraphs"][done.plan.subgraph]["operators"])))
 
 
-def spelled(model: dict[str, Any], subgraph: int, operator: dict[str, Any], renamed: dict[int, bytes]) -> Any:
+def spelled(model: dict[str, Any], subgraph: int, operator: dict[str, Any], renamed: Mapping[int, bytes]) -> Any:
     """Return an operator with everything that it names by a number spelled out."""
     tensors = model["subgraphs"][subgraph]["tensors"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from circletools.affinity.partition import Mode
-from circletools.errors import EditError
+from circletools.errors import EditError, UsageError
 from circletools.model import open_model
 from circletools.split.execute import compare_runs
 from circletools.split.verify import open_split, verify_split
@@ -163,6 +164,20 @@ def test_shapes_that_are_known_only_then_cross(tmp_path: Path, workers: dict[str
     graph.operator("NEG", [made], [after])
     graph.ends([value], [after])
     assert verify(build.to_bytes(), tmp_path / "parts", workers["tflite"], "safe", alternating) == []
+
+
+def test_a_runtime_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+    split_to(with_devices(bytes_of("tflite/cnn"), alternating), tmp_path / "parts", "tflite")
+    with Worker("litert", 1e-9) as worker:
+        (finding,) = compare_runs(open_split(tmp_path / "parts"), worker)
+    assert (finding.code, finding.severity) == ("SOURCE_NOT_RUN", "warning")
+    assert "no answer in 1e-09 s" in finding.message
+
+
+def test_a_runtime_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(UsageError, match=r"the runtime onert is not installed \(pip install onert\)"):
+        Worker("onert")
 
 
 def test_arrays_are_compared_bit_by_bit() -> None:

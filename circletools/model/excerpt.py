@@ -17,7 +17,7 @@ import numpy as np
 
 from circletools.flatbuf.columns import Vectors
 from circletools.flatbuf.transplant import Altered, References, Value, transplant
-from circletools.model.calls import Call, called_from, operator_calls
+from circletools.model.calls import Call, Calls
 from circletools.model.editable import check_editable
 from circletools.model.external import FILE_OFFSETS, external_data
 from circletools.model.files import Part, Range
@@ -51,7 +51,7 @@ class Excerpts:
         check_editable(model)
         self.model, self.schema = model, model.schema
         operators, tensors = model.operator_columns, model.tensor_columns
-        self.calls = operator_calls(model)
+        self.calls = Calls(model)
         self.operator_splits: list[int] = operators.splits.tolist()
         self.tensor_splits: list[int] = tensors.splits.tolist()
         self.operator_at: list[int] = operators.tables.at.tolist()
@@ -68,7 +68,7 @@ class Excerpts:
     def called(self, subgraph: int, operators: Iterable[int]) -> list[int]:
         """Return the subgraphs that go along with these operators, ascending."""
         first = self.operator_splits[subgraph]
-        return called_from(self.model, self.calls, (first + operator for operator in operators))
+        return self.calls.reached(first + operator for operator in operators)
 
     def tensors(self, excerpt: Excerpt) -> list[int]:
         """Return the tensors of the subgraph that the excerpt has, ascending."""
@@ -197,7 +197,7 @@ class _Build:
 
     def operator(self, row: int, moves: Mapping[tuple[str, int], int], **fields: Value) -> Altered:
         fields["opcode_index"] = _u4(self.new_code[self.source.codes[row]])
-        for call in self.source.calls.get(row, ()):
+        for call in self.source.calls.by_row.get(row, ()):
             fields[call.union] = self.options(call)
         tables = self.source.model.operator_columns.tables
         for kind, name in (("large_custom_options", "large_custom_options_offset"), ("bytecode", "custom_options")):

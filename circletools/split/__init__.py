@@ -1,4 +1,4 @@
-"""A model for each device subgraph, how they are connected, and whether they are together what was split."""
+"""A model in parts, one for each device subgraph: writing them, and checking that together they are the model."""
 
 from circletools.split.plan import SplitPlan, plan_split
 from circletools.split.verify import SplitFiles, open_split, verify_split

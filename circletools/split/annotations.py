@@ -48,15 +48,12 @@ def read_annotations(model: Model, plan: SplitPlan) -> Annotations:
 def _records(model: Model, plan: SplitPlan) -> list[list[bytes]]:
     """Return the records of all operators for stamps, with the names that their outputs have in the parts."""
     records = [operator_records(model, subgraph) for subgraph in range(len(model.subgraphs))]
-    renamed = set(plan.renamed)
+    renamed = plan.renamed
     names = model.code_names(plan.subgraph)
     for operator in model.subgraphs[plan.subgraph].operators if renamed else ():
-        if renamed.intersection(operator.outputs):
+        if not renamed.keys().isdisjoint(operator.outputs):
             old = model.output_names(plan.subgraph)[operator.index]
-            new = [
-                plan.names[tensor] if tensor in renamed else name
-                for tensor, name in zip(operator.outputs, old, strict=True)
-            ]
+            new = [renamed.get(tensor, name) for tensor, name in zip(operator.outputs, old, strict=True)]
             records[plan.subgraph][operator.index] = operator_record(names[operator.index], new)
     return records
 

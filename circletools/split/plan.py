@@ -15,7 +15,7 @@ import numpy as np
 from circletools.affinity.exports.placement import current_affinity, tensor_names
 from circletools.affinity.findings import affinity_findings
 from circletools.affinity.store import Affinity
-from circletools.errors import EditError
+from circletools.errors import EditError, UsageError
 from circletools.model import Model
 from circletools.model.graph import operator_tensors
 from circletools.split.state import check_state
@@ -39,7 +39,7 @@ class SplitPlan:
     """The parts of a subgraph in an order in which they can run.
 
     `inputs` and `outputs` are the tensors of the subgraph, `names` the name of every tensor that a part takes or
-    gives, `renamed` those of them whose name is not the model's.
+    gives, `renamed` those of them that are not the model's own.
     """
 
     subgraph: int
@@ -48,16 +48,18 @@ class SplitPlan:
     outputs: tuple[int, ...]
     parts: tuple[PlannedPart, ...]
     names: Mapping[int, bytes]
-    renamed: tuple[int, ...]
+    renamed: Mapping[int, bytes]
 
 
 def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
     """Return the split by the partitions that the model's affinity has.
 
     Raises EditError where the model has no affinity that is true and complete, or where operators that share a state
-    are in several partitions; TableFormatError for a broken table.
+    are in several partitions; TableFormatError for a broken table, UsageError for a subgraph that does not exist.
     """
     affinity = current_affinity(model)
+    if subgraph >= len(model.subgraphs):
+        raise UsageError(f"subgraph {subgraph} does not exist; there are {len(model.subgraphs)}")
     _check_affinity(model, affinity, subgraph)
     ids = affinity.subgraphs[subgraph]
     number_of = ids.partitions.astype(np.int64)
@@ -76,7 +78,7 @@ def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
     crossing = {*ends[0], *ends[1], *(tensor for part in parts for tensor in (*part.inputs, *part.outputs))}
     raw = tensor_names(model, subgraph)
     names = _unique_names({tensor: raw[tensor] for tensor in sorted(crossing)}, raw)
-    renamed = tuple(tensor for tensor, name in names.items() if name != raw[tensor])
+    renamed = {tensor: name for tensor, name in names.items() if name != raw[tensor]}
     return SplitPlan(subgraph, affinity, *ends, parts, names, renamed)
 
 

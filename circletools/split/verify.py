@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,10 +65,10 @@ def verify_split(files: SplitFiles, subgraph: int = 0) -> list[Finding]:
     """
     connections = files.connections
     findings = [*_unlinked(connections), *_manifest(files)]
-    with open_model(files.source) as model:
+    with _opened(files.source) as model:
         if subgraph >= len(model.subgraphs):
             raise UsageError(f"subgraph {subgraph} does not exist; there are {len(model.subgraphs)}")
-        whole = _contents(model, str(files.source))
+        whole = Contents(model)
         view = model.subgraphs[subgraph]
         findings += _ends(model, subgraph, connections.source, "source", exact=False)
         inputs = view.inputs.tolist()
@@ -102,11 +102,15 @@ def verify_split(files: SplitFiles, subgraph: int = 0) -> list[Finding]:
     return findings
 
 
-def _contents(model: Model, name: str) -> Contents:
+@contextmanager
+def _opened(path: Path) -> Iterator[Model]:
+    """Open a model; what is wrong in it is an InvalidInputError that names the file."""
     try:
-        return Contents(model)
-    except EditError as error:  # an index that leads nowhere
-        raise InvalidInputError(error.message, location=f"{name}: {error.location}", hint="see verify") from error
+        with open_model(path) as model:
+            yield model
+    except (InvalidInputError, EditError) as error:  # EditError: an index that leads nowhere
+        place = str(path) if error.location in (None, str(path)) else f"{path}: {error.location}"
+        raise InvalidInputError(error.message, location=place, hint=error.hint) from error
 
 
 def _check_part(
@@ -114,11 +118,10 @@ def _check_part(
 ) -> tuple[list[Finding], Counter[bytes]]:
     """Check a part, and add what it makes to `known` and `forms`, both by name."""
     piece = files.connections.parts[index]
-    with ExitStack() as stack:
-        model = stack.enter_context(open_model(files.part(index)))
+    with _opened(files.part(index)) as model:
         if not model.subgraphs:
             return [Finding("ENDS_DIFFER", "error", piece.file, "the model has no subgraph")], Counter()
-        contents, view = _contents(model, piece.file), model.subgraphs[0]
+        contents, view = Contents(model), model.subgraphs[0]
         findings = _ends(model, 0, piece, f"parts[{index}]", exact=True)
         if findings:
             return findings, Counter()

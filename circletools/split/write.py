@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,8 @@ from circletools.split.plan import PlannedPart, SplitPlan, plan_split
 
 MANIFEST = "metadata/MANIFEST"
 CONNECTIONS = ".part.conn.json"
+Ends = tuple[frozenset[int], frozenset[int]]
+"""The tensors that go in, and those that come out, in any order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +55,14 @@ def split(model: Model, target: Path, *, subgraph: int = 0, force: bool = False)
     plan = plan_split(model, subgraph)
     annotations = read_annotations(model, plan)
     stem = Path(model.source.path.name).stem if model.source.path else "model"
+    signatures = _signatures(model, plan)
     connections = _connect(model, plan, stem)
     obstacle = _package_obstacle(connections) or _open_shape(model, plan)
     notes = [*_notes(model, plan, annotations), *([] if obstacle is None else [obstacle])]
 
     def files() -> Iterator[tuple[str, list[Part]]]:
         for part, piece in zip(plan.parts, connections.parts, strict=True):
-            yield piece.file, excerpts.take(_excerpt(excerpts, plan, part, annotations))
+            yield piece.file, excerpts.take(_excerpt(excerpts, plan, part, annotations, signatures))
         yield f"{stem}{CONNECTIONS}", [encode_connections(connections)]
         if obstacle is None:
             yield MANIFEST, [encode_manifest(connections, model.format)]
@@ -104,35 +108,46 @@ def _for_file(device: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", device)[:64]
 
 
-def _excerpt(excerpts: Excerpts, plan: SplitPlan, part: PlannedPart, annotations: Annotations) -> Excerpt:
+def _excerpt(
+    excerpts: Excerpts,
+    plan: SplitPlan,
+    part: PlannedPart,
+    annotations: Annotations,
+    signatures: Mapping[Ends, list[int]],
+) -> Excerpt:
     called = excerpts.called(plan.subgraph, part.operators)
     return Excerpt(
         plan.subgraph,
         part.operators,
         part.inputs,
         part.outputs,
-        {tensor: plan.names[tensor] for tensor in plan.renamed},
+        plan.renamed,
         part_metadata(annotations, plan, part, called),
-        _signatures(excerpts.model, plan, part),
+        signatures.get(_ends(part), ()),
     )
 
 
-def _signatures(model: Model, plan: SplitPlan, part: PlannedPart) -> list[int]:
-    """Return the signatures whose inputs and outputs are just those of the part."""
-    return [
-        signature.index
-        for signature in model.signatures
-        if signature.subgraph == plan.subgraph
-        and {tensor for _, tensor in signature.inputs} == set(part.inputs)
-        and {tensor for _, tensor in signature.outputs} == set(part.outputs)
-    ]
+def _signatures(model: Model, plan: SplitPlan) -> dict[Ends, list[int]]:
+    """Return the signatures of the subgraph by the tensors of their inputs and outputs."""
+    found: dict[Ends, list[int]] = {}
+    for signature in model.signatures:
+        if signature.subgraph == plan.subgraph:
+            inputs, outputs = (
+                frozenset(tensor for _, tensor in entries) for entries in (signature.inputs, signature.outputs)
+            )
+            found.setdefault((inputs, outputs), []).append(signature.index)
+    return found
+
+
+def _ends(part: PlannedPart) -> Ends:
+    return frozenset(part.inputs), frozenset(part.outputs)
 
 
 def _package_obstacle(connections: Connections) -> str | None:
     """Return why onert could not load the parts as a package: each output goes to one place only."""
     outputs = connections.source.outputs
     read = {name for part in connections.parts for name in part.inputs} - set(connections.source.inputs)
-    twice = next((name for name in outputs if outputs.count(name) > 1), None)
+    twice = next((name for name, count in Counter(outputs).items() if count > 1), None)
     tapped = next((name for name in outputs if name in read), None)
     if twice is None and tapped is None:
         return None
@@ -153,7 +168,8 @@ def _open_shape(model: Model, plan: SplitPlan) -> str | None:
 
 def _notes(model: Model, plan: SplitPlan, annotations: Annotations) -> Iterator[str]:
     yield from annotations.dropped
-    kept = {index for part in plan.parts for index in _signatures(model, plan, part)}
+    by_ends = _signatures(model, plan)
+    kept = {index for part in plan.parts for index in by_ends.get(_ends(part), ())}
     for signature in model.signatures:
         if signature.subgraph != plan.subgraph:
             yield (
@@ -165,9 +181,9 @@ def _notes(model: Model, plan: SplitPlan, annotations: Annotations) -> Iterator[
     if directory_start(model.wire.memory) is not None:
         yield "the archive of associated files behind the model is left out"
     if plan.renamed:
-        first = ", ".join(repr(text(plan.names[tensor])) for tensor in plan.renamed[:5])
+        first = ", ".join(repr(text(name)) for name in list(plan.renamed.values())[:5])
         more = f" and {len(plan.renamed) - 5} more" if len(plan.renamed) > 5 else ""
         yield f"tensors without a name of their own are called {first}{more} in the parts"
-    readers = [sum(tensor in part.inputs for part in plan.parts) for tensor in dict.fromkeys(plan.inputs)]
-    if any(count > 1 for count in readers):
+    readers = Counter(tensor for part in plan.parts for tensor in part.inputs)
+    if any(readers[tensor] > 1 for tensor in plan.inputs):
         yield "in the package, an input that several parts read is given once for each of them"
