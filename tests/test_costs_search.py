@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -17,6 +18,7 @@ from circletools.affinity.costs.parallel import bounds, confined, heft, quickest
 from circletools.affinity.costs.problem import Indices
 from circletools.affinity.costs.search import launches, least_time
 from circletools.affinity.partition import Part, partition
+from circletools.errors import UsageError
 from circletools.model.graph import OperatorGraph
 from tests.costs_support import Case, random_case
 from tests.partition_support import graph_of, seeded
@@ -113,6 +115,12 @@ def test_one_huge_time_does_not_drown_the_others() -> None:
 def test_of_equal_choices_the_first_device_is_taken() -> None:
     case = Case([[1.0, 1.0], [2.0, 2.0]], [(0, 1.0, [1])], [[0.0] * 2] * 2, [[0.0] * 2] * 2, [0.0, 0.0])
     assert least_time(*case.problem()).tolist() == [0, 0]
+
+
+def test_without_scipy_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.sparse", None)
+    with pytest.raises(UsageError, match=r"circletools\[costs\]"):
+        least_time(*random_case(1, 9, 2).problem())
 
 
 # --- devices at the same time -------------------------------------------------------------------------------
@@ -241,7 +249,7 @@ def test_caps_are_kept_and_not_wasted() -> None:
         impossible += not fitted.fits
     assert impossible == 0  # the second device takes everything
     assert min(ratios) >= 1 - SLACK
-    assert sum(ratios) / len(ratios) <= 1.15
+    assert sum(ratios) / len(ratios) <= 1.05
 
 
 def test_an_order_of_devices_is_only_a_name() -> None:

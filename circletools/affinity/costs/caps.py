@@ -2,7 +2,7 @@
 
 A price for each byte on a device that is too full is raised until the cheapest assignment fits, then lowered as far
 as it still does. What differs between the last that fits and the first that does not is given back in execution
-order, as much as fits. Whether it fits is always asked of the partitions that come out.
+order, as much as fits, then single operators. Whether it fits is always asked of the partitions that come out.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from circletools.affinity.costs.search import least_time
 from circletools.affinity.partition import Part
 from circletools.model.graph import OperatorGraph
 
-_DOUBLINGS = 60
-_HALVINGS = 12
+_HALVINGS = 16
+_TRIES, _LEAST_TRIES = 200_000, 10  # operators partitioned; single operators moved
+_RANGE = 1e-15  # of the highest price; 16 halvings of its logarithm leave 0.05 %
 
 Partitioner = Callable[[Indices], tuple[Part, ...]]
 
@@ -66,30 +67,41 @@ class _Search:
     def run(self) -> Fitted:
         per_byte = dict.fromkeys(self._caps, 0.0)
         found = self._look(self._solve(per_byte))
+        if found.fits:
+            return found
         # A device that has room may fill up with what others give away; so each may come again.
         for _ in range(2 * len(self._caps)):
-            if found.fits:
-                break
             full = max(found.excess_bytes, key=lambda device: found.excess_bytes[device])
             found = self._raise(per_byte, full, found)
+            if found.fits:
+                break
+        self._take_back()
         assert self._best is not None
         return self._best
 
+    def _take_back(self) -> None:
+        """Move single operators to the capped devices, those that save most first, where that fits and is cheaper."""
+        times = self._problem.times_us
+        for device in self._caps:
+            assert self._best is not None
+            now = times[np.arange(len(times)), self._best.devices]
+            saved = np.where(np.isfinite(times[:, device]), now - times[:, device], -np.inf)
+            saved[self._best.devices == device] = -np.inf
+            order = np.argsort(-saved, kind="stable")[: max(_LEAST_TRIES, _TRIES // max(len(times), 1))]
+            for operator in order[np.isfinite(saved[order])].tolist():
+                devices = self._best.devices.copy()
+                devices[operator] = device
+                self._look(devices)
+
     def _raise(self, per_byte: dict[int, float], device: int, over: Fitted) -> Fitted:
         """Set the price of a device so that it is no longer too full, as low as can be."""
-        largest = self._bytes.max(initial=1.0)
-        low, high = per_byte[device], max(per_byte[device], 1e-6 / max(largest, 1.0))
-        under = over
-        for _ in range(_DOUBLINGS):
-            high *= 4
-            under = self._look(self._solve(per_byte | {device: high}))
-            if not under.excess_bytes[device]:
-                break
-        else:
-            per_byte[device] = high
-            return under
+        high = self._prohibitive()
+        under = self._look(self._solve(per_byte | {device: high}))
+        low, per_byte[device] = max(per_byte[device], high * _RANGE), high
+        if under.excess_bytes[device]:
+            return under  # what is left there has nowhere else to go
         for _ in range(_HALVINGS):
-            middle = (low * high) ** 0.5 if low else high / 4
+            middle = (low * high) ** 0.5
             found = self._look(self._solve(per_byte | {device: middle}))
             if found.excess_bytes[device]:
                 low, over = middle, found
@@ -97,6 +109,16 @@ class _Search:
                 high, under = middle, found
         per_byte[device] = high
         return self._given_back(over, under, device)
+
+    def _prohibitive(self) -> float:
+        """Return a price at which one byte costs more than all operators and copies at their dearest."""
+        problem, times = self._problem, self._problem.times_us
+        dearest = np.where(np.isfinite(times), times, 0).max(axis=1, initial=0).sum()
+        links, devices = problem.links, times.shape[1]
+        copies = (
+            links.overhead_us.max() * len(problem.sizes_bytes) + links.us_per_byte.max() * problem.sizes_bytes.sum()
+        )
+        return float(dearest + devices * copies + links.launch_us.max() * len(times)) + 1.0
 
     def _given_back(self, over: Fitted, under: Fitted, device: int) -> Fitted:
         """Return `under` with as much of what `over` has on the device as still fits, from the start or the end."""

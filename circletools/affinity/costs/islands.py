@@ -24,7 +24,7 @@ def settled(problem: Problem, graph: OperatorGraph, devices: Indices) -> Indices
 
 
 class _Sea:
-    """The islands of a graph; `made` and `read` are the tensors of each operator, `readers` those of each tensor."""
+    """A graph in plain lists, and the devices as they are by now."""
 
     def __init__(self, problem: Problem, graph: OperatorGraph, devices: list[int]) -> None:
         self.devices = devices
