@@ -1,7 +1,7 @@
-"""Who works on tasks: this process, or several others. All are used in the same way.
+"""Who works on tasks: this process, or several others.
 
-crew.start(number, task)        while crew.free
-number, outcome = crew.wait()   while crew.busy; which one ends first is not said
+All are used in the same way: a task is started while the crew is free, and while it is busy there is an outcome to
+wait for. Which task ends first is not said.
 """
 
 from __future__ import annotations

@@ -36,6 +36,9 @@ class Journal:
             # O_APPEND: two runs with one log mix their lines, but tear none
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
             self._read(resume)
+        except UsageError:
+            os.close(self._file)
+            raise
         except OSError as error:
             raise OutputError(f"cannot write the log: {error.strerror}", location=str(path)) from error
 

@@ -434,8 +434,9 @@ def test_resuming_in_place(models: Path, tmp_path: Path) -> None:
 def test_a_file_that_is_no_log_is_left_alone(models: Path) -> None:
     for content in (MLP.read_bytes(), b'{"a": 1}\n', b"[" * 100_000 + b"\n", b"x"):
         file = put(models / "mistaken", content)
-        ran = run("check", models, "--log", file)
-        assert (ran.status, file.read_bytes()) == (2, content)
+        with pytest.raises(UsageError, match="this is no log of circletool"):
+            Journal(file, resume=True)
+        assert file.read_bytes() == content
     ran = run("check", models, "--log", models)
     assert (ran.status, ran.err) == (4, f"error: {models}: cannot write the log: Is a directory\n")
 
