@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.affinity.store import annotate
-from circletools.errors import ModelFormatError
+from circletools.errors import CircleToolsError, ModelFormatError
 from circletools.flatbuf.comparison import Difference, Kind
 from circletools.model import open_model
 from circletools.model.alignment import align
@@ -23,6 +24,8 @@ from circletools.model.compact import compact_parts
 from circletools.model.edit import ModelEdit
 from circletools.model.files import view
 from circletools.outputs import fix_outputs
+from circletools.report.difference import compare_models
+from circletools.report.difference_output import difference_json, difference_text
 from tests.affinity_support import affinity
 from tests.difference_support import Site, compared, differences, mutated, paths, repacked, schema_of, sites
 from tests.origin_support import embedded, origins
@@ -488,3 +491,24 @@ def test_indices_that_lead_nowhere_are_compared_as_numbers() -> None:
         "subgraphs[0].operators[0].inputs[1]", "subgraphs[0].tensors[0].buffer",
         "subgraphs[0].operators[1].opcode_index",
     }  # fmt: skip
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_any_bytes_give_differences_or_one_error(data: st.DataObject) -> None:
+    base = data.draw(st.sampled_from(VARIANTS))
+    broken = bytearray(base)
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(base) // 4 - 1)) * 4
+        broken[place : place + 4] = data.draw(
+            st.sampled_from([0, 1, 4, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF]) | st.integers(0, 2**32 - 1)
+        ).to_bytes(4, "little")
+    pair = data.draw(st.permutations([base, bytes(broken)]))
+    try:
+        with open_model(pair[0]) as old, open_model(pair[1]) as new:
+            found = compare_models(old, new)
+            lines = list(difference_text(found, old, new, full=True))
+            json.dumps(difference_json(found, old, new))
+    except CircleToolsError:
+        return
+    assert lines[-1].startswith("no differences") == (found.changes == ())

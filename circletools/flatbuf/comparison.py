@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.flatbuf.columns import Tables, Vectors, vectors_at
-from circletools.flatbuf.description import described, number, shortened, union_members
+from circletools.flatbuf.description import SHOWN_ELEMENTS, described, number, shortened, union_members
 from circletools.flatbuf.leaves import differing_vectors, first_difference
 from circletools.flatbuf.schema import OFFSET, Field, Schema
 
@@ -26,8 +26,6 @@ Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Kind = Literal["added", "removed", "changed", "moved"]
 Place = Callable[[int], tuple[str, str]]
-
-_SHOWN_ELEMENTS = 16  # longer vectors are compared as a whole
 
 
 class Difference(NamedTuple):
@@ -142,7 +140,7 @@ class Comparison:
         differs = self._translated(pairs, item, old, new, ~resized) if translated else differing_vectors(old, new)
         for row in np.flatnonzero(differs | resized).tolist():
             place = _below(pairs.place(row), item.name)
-            if item.kind == "string" or resized[row] or old.count[row] > _SHOWN_ELEMENTS:
+            if item.kind == "string" or resized[row] or old.count[row] > SHOWN_ELEMENTS:
                 yield _whole(place, item, (old, bool(before[row])), (new, bool(after[row])), row)
                 continue
             elements = old.row(row), new.row(row)

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from circletools.flatbuf.columns import Tables, Vectors
 from circletools.flatbuf.schema import Field, Schema
 
-_SHOWN_ELEMENTS = 16
+SHOWN_ELEMENTS = 16
+"""Longer vectors are described by their length."""
+
 _SHOWN_CHARACTERS = 1000
 
 
@@ -75,4 +77,4 @@ def shortened(vectors: Vectors, row: int, item: Field) -> Any:
     if item.kind == "string":
         raw = vectors.row(row)[:_SHOWN_CHARACTERS].tobytes().decode("utf-8", "surrogateescape")
         return raw if count <= _SHOWN_CHARACTERS else {"count": count, "begins": raw}
-    return vectors.row(row).tolist() if count <= _SHOWN_ELEMENTS else {"count": count}
+    return vectors.row(row).tolist() if count <= SHOWN_ELEMENTS else {"count": count}
