@@ -71,7 +71,7 @@ def _origins() -> list[Attack]:
             "subgraph-far", "subgraph 2^32-1", one, [{"subgraph": 0xFFFFFFFF, "operator_index": 0, "sources": [0]}]
         ),
         origins(
-            "subgraph-many", "subgraph 1,000,000", one, [{"subgraph": 10**6, "operator_index": 0, "sources": [0]}], 2
+            "subgraph-many", "subgraph 65,535", one, [{"subgraph": 65535, "operator_index": 0, "sources": [0]}], 2
         ),
         origins(
             "pairs-many",
