@@ -14,7 +14,7 @@ from tests.attacks.attack import Attack
 _DEEP = 100_000
 _MARKS = 20_000
 _REFUSED = {"trace-stats": 3, "trace-export": 3, "trace-compare": 3}
-_BOMB_BYTES = 128 << 20
+_ZERO_BYTES, _BOMB_BYTES = 128 << 20, 40 << 20
 
 
 def traces() -> list[Attack]:
@@ -128,16 +128,17 @@ def _pages() -> list[Attack]:
 
 @cache
 def _zeros(window_bits: int) -> bytes:
-    return _squeezed(bytes(1 << 20), window_bits)
+    return _squeezed(bytes(1 << 20), window_bits, _ZERO_BYTES)
 
 
-def _squeezed(block: bytes, window_bits: int) -> bytes:
+def _squeezed(block: bytes, window_bits: int, most: int = _BOMB_BYTES) -> bytes:
     """Return what unpacks to much of a block again and again."""
     engine = zlib.compressobj(9, zlib.DEFLATED, window_bits)
-    first = engine.compress(block * 64) + engine.flush(zlib.Z_FULL_FLUSH)
-    again = engine.compress(block * 64) + engine.flush(zlib.Z_FULL_FLUSH)
+    times = (8 << 20) // len(block)
+    first = engine.compress(block * times) + engine.flush(zlib.Z_FULL_FLUSH)
+    again = engine.compress(block * times) + engine.flush(zlib.Z_FULL_FLUSH)
     # After a full flush nothing refers back, so that a piece may be repeated; the checksum at the end is left out.
-    return first + again * (_BOMB_BYTES // (64 * len(block)) - 1)
+    return first + again * (most // (8 << 20) - 1)
 
 
 def _packings() -> list[Attack]:
@@ -149,10 +150,10 @@ def _packings() -> list[Attack]:
     shell = b"capturing trace... done\nTRACE:\n"
     return [
         packing("gzip-bomb", "130 kB of gzip that unpack to 128 MiB of zeros", lambda: _zeros(31), _REFUSED),
-        packing("gzip-bomb-lines", "gzip of 128 MiB of marks", lambda: _squeezed(block, 31), _REFUSED),
+        packing("gzip-bomb-lines", "gzip of 40 MiB of marks", lambda: _squeezed(block, 31), _REFUSED),
         packing(
             "gzip-bomb-json",
-            "gzip of 128 MiB of JSON",
+            "gzip of 40 MiB of JSON",
             lambda: _squeezed(b'{"a": 1},\n' * 100_000, 31),
             _REFUSED,
         ),
@@ -167,7 +168,7 @@ def _packings() -> list[Attack]:
         ),
         packing("gzip-empty", "a gzip header and nothing else", lambda: b"\x1f\x8b\x08" + bytes(7), _REFUSED),
         packing("atrace-bomb", "atrace -z of 128 MiB of zeros", lambda: shell + _zeros(15), _REFUSED),
-        packing("atrace-bomb-lines", "atrace -z of 128 MiB of marks", lambda: shell + _squeezed(block, 15), _REFUSED),
+        packing("atrace-bomb-lines", "atrace -z of 40 MiB of marks", lambda: shell + _squeezed(block, 15), _REFUSED),
         packing(
             "atrace-broken", "atrace -z with noise in it", lambda: shell + _noisy(zlib.compress(block)), _REFUSED
         ),
@@ -224,7 +225,7 @@ def _perfetto() -> list[Attack]:
         perfetto("packet-bomb", "a compressed packet of 128 MiB of zeros", lambda: bomb(_zeros(15)), _REFUSED),
         perfetto(
             "packet-bomb-marks",
-            "a compressed packet of 128 MiB of marks",
+            "a compressed packet of 40 MiB of marks",
             lambda: bomb(_squeezed(marks, 15)),
             _REFUSED,
         ),
