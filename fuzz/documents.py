@@ -50,8 +50,10 @@ def part(data: bytes) -> None:
 
 def _said(found: PartFile) -> PartFile:
     """Leave out the numbers of lines."""
-    sections = ({key: (backend, 0) for key, (backend, _) in rules.items()} for rules in (found.opcodes, found.opnames))
-    return replace(found, **dict(zip(("opcodes", "opnames"), sections, strict=True)))
+    opcodes, opnames = (
+        {key: (backend, 0) for key, (backend, _) in rules.items()} for rules in (found.opcodes, found.opnames)
+    )
+    return replace(found, opcodes=opcodes, opnames=opnames)
 
 
 def capability(data: bytes) -> None:

@@ -255,11 +255,9 @@ def fix(data: bytes) -> None:
 
     done = rewritten(data, change, (*ORIGIN_ENTRIES, *AFFINITY_ENTRIES))
     for old, new in zip(done.old.subgraphs, done.new.subgraphs, strict=True):
-        name, inputs, outputs, operators, tensors = old  # type: ignore[misc] # what `content` puts there
-        new_name, new_inputs, new_outputs, new_operators, new_tensors = new  # type: ignore[misc]
-        assert (name, inputs, len(outputs)) == (new_name, new_inputs, len(new_outputs))
-        assert new_operators[: len(operators)] == operators
-        assert new_tensors[: len(tensors)] == tensors
+        assert (old.name, old.inputs, len(old.outputs)) == (new.name, new.inputs, len(new.outputs))
+        assert new.operators[: len(old.operators)] == old.operators
+        assert new.tensors[: len(old.tensors)] == old.tensors
 
 
 def strip_all(data: bytes) -> None:
@@ -285,5 +283,3 @@ def compact(data: bytes) -> None:
         with open_model(after) as model:
             again = b"".join(map(view, compact_parts(model)))
     assert again == after, "the second time changes something"
-
-

@@ -17,7 +17,26 @@ from circletools.flatbuf.columns import Tables, Vectors
 from circletools.flatbuf.prefix import MARKER
 from circletools.model import Model, open_model
 
-_INTERESTING = (0, 1, 2, 3, 4, 7, 8, 16, 127, 128, 255, 256, 32767, 65535, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
+_INTERESTING = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    7,
+    8,
+    16,
+    127,
+    128,
+    255,
+    256,
+    32767,
+    65535,
+    1 << 16,
+    (1 << 31) - 1,
+    1 << 31,
+    (1 << 32) - 1,
+)
 _MOST_PLACES = 400
 
 
@@ -74,7 +93,7 @@ def mutate_model(data: bytes, random: Random, other: bytes) -> bytes:
 def _places(model: Model, tables: dict[str, Tables] | object, random: Random) -> list[_Place]:
     assert isinstance(tables, dict)
     found = [_Place(0, 4, model.schema.root)]
-    for name, rows in tables.items():
+    for _name, rows in tables.items():
         for at, vtable, size in zip(rows.at.tolist(), rows.vtable.tolist(), rows.vtable_bytes.tolist(), strict=True):
             found += [_Place(at, 4, None), _Place(vtable, 2, None), _Place(vtable + 2, 2, None)]
             found += [_Place(vtable + entry, 2, None) for entry in range(4, min(size, 4 + 2 * rows.type.slots), 2)]

@@ -75,7 +75,7 @@ _ORIGINS = {
     "sources": [{"id": 0, "name": "a"}, {"id": 4294967295, "name": "\udcff"}],
     "operators": [{"operator_index": 1, "sources": [0, 4294967295]}, {"subgraph": 0, "operator_index": 2}],
 }
-_ORIGINS_CSV = b"subgraph,operator_index,source_id,source_name\n0,1,0,a\n,,7,\"b,\n\"\n0,2,,\n0,1,7,\"b,\n\"\n"
+_ORIGINS_CSV = b'subgraph,operator_index,source_id,source_name\n0,1,0,a\n,,7,"b,\n"\n0,2,,\n0,1,7,"b,\n"\n'
 _SELECTORS = b"op:CONV_2D=npu\n0/index:0-3,5\nname:*conv[12]?*=cpu\norigin:a*\n"
 _ONERT = [
     {"name": "$0 subg", "tid": "$0 sess, $0 subg", "ph": "B", "ts": "1"},

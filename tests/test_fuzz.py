@@ -66,19 +66,20 @@ def test_the_mutator_makes_models_that_are_taken() -> None:
             with open_model(data) as model:
                 walk(model.wire, model.schema)
                 taken += 1
-        except Exception:  # noqa: BLE001, S112 - only what is taken counts
+        except Exception:  # noqa: S112 - only what is taken counts
             continue
     assert taken > 10
 
 
 def test_time_is_limited() -> None:
     with pytest.raises(TooSlow), limited(0.05):
-        while True:
-            pass
+        sum(iter(int, 1))  # never ends
 
 
 @pytest.mark.parametrize("name", sorted(_EDITS))
-def test_an_edit_target_notices_a_change_that_the_edit_does_not_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_target_notices_a_change_that_the_edit_does_not_own(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from circletools.model.edit import ModelEdit  # noqa: PLC0415
     from circletools.model.files import Part  # noqa: PLC0415
     from fuzz import models  # noqa: PLC0415

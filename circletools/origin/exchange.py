@@ -15,9 +15,10 @@ from typing import Any
 
 from circletools.errors import InvalidInputError, UsageError
 from circletools.model.tables import encode_name
-from circletools.origin.read import Origins
+from circletools.origin.read import OperatorOrigins, Origins
 
 SCHEMA_VERSION = 1
+_MOST_SUBGRAPHS = 1 << 16
 CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "source_id", "source_name")
 
 
@@ -111,15 +112,14 @@ class _Collected:
 
     def origins(self) -> Origins:
         count = max(self.subgraphs, default=0) + 1
-        if count > 1 << 20:
+        if count > _MOST_SUBGRAPHS:
             raise InvalidInputError(f"subgraph {count - 1} is out of all proportion", location=self.name)
-        return Origins(
-            self.sources,
-            tuple(
-                {operator: frozenset(origin) for operator, origin in self.subgraphs.get(index, {}).items()}
-                for index in range(count)
-            ),
-        )
+        known = {
+            index: {operator: frozenset(origin) for operator, origin in operators.items()}
+            for index, operators in self.subgraphs.items()
+        }
+        nothing: OperatorOrigins = {}
+        return Origins(self.sources, tuple(known.get(index, nothing) for index in range(count)))
 
 
 def _items(document: Any, key: str, name: str) -> list[Mapping[str, Any]]:

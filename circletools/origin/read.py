@@ -147,7 +147,9 @@ def _of_each(model: Model, shared: OperatorOrigins) -> tuple[OperatorOrigins, ..
     counts = [len(subgraph.operators) for subgraph in model.subgraphs]
     largest = counts.index(max(counts)) if counts else 0
     return tuple(
-        shared if index == largest else {operator: shared[operator] for operator in range(count) if operator in shared}
+        shared
+        if index == largest
+        else {operator: shared[operator] for operator in range(count) if operator in shared}
         for index, count in enumerate(counts)
     )
 

@@ -84,6 +84,7 @@ class _SubgraphFix:
         columns = edit.model.tensor_columns
         first, end = columns.splits[subgraph.index : subgraph.index + 2].tolist()
         self.names = set(columns.names[first:end])
+        self.numbers: dict[str, int] = {}  # a name -> the last number that was put behind it
         self.operands: dict[tuple[int, ...], int] = {}  # the value of a second input -> its tensor
 
     def apply(self, copies: list[tuple[OddOutput, CopyOperator]]) -> list[str]:
@@ -142,11 +143,13 @@ class _SubgraphFix:
 
     def unique(self, name: str) -> str:
         """Return the name, with a number behind it where a tensor has it already."""
-        candidate, number = name, 1
+        number = self.numbers.get(name, 1)
+        candidate = name if number == 1 else f"{name}_{number}"
         while (raw := candidate.encode("utf-8", "surrogateescape")) in self.names:
             number += 1
             candidate = f"{name}_{number}"
         self.names.add(raw)
+        self.numbers[name] = number
         return candidate
 
     def follow_signatures(self, before: list[int], after: list[int]) -> None:

@@ -23,7 +23,7 @@ class Build:
         """Write a string."""
         return int(self.builder.CreateString(value))
 
-    def bytes(self, value: bytes) -> int:
+    def data(self, value: bytes) -> int:
         """Write a vector of bytes."""
         return int(self.builder.CreateByteVector(value))
 
@@ -76,7 +76,11 @@ class Build:
         return self.table({0: ("u32", 0), 1: sides[0], 2: sides[1]})
 
     def subgraph(
-        self, tensors: Sequence[int], operators: Sequence[int], inputs: Sequence[int] = (), outputs: Sequence[int] = ()
+        self,
+        tensors: Sequence[int],
+        operators: Sequence[int],
+        inputs: Sequence[int] = (),
+        outputs: Sequence[int] = (),
     ) -> int:
         """Write a subgraph."""
         sides = {1: self.ints(inputs), 2: self.ints(outputs)}

@@ -35,8 +35,12 @@ def _any_json() -> list[Attack]:
             _document(kind, "deep", "arrays nested 100,000 deep", lambda: b"[" * _DEEP),
             _document(kind, "deep-objects", "objects nested 100,000 deep", lambda: b'{"a":' * _DEEP),
             _document(kind, "integer", "an integer of 100,000 digits", lambda: b"9" * _DEEP),
-            _document(kind, "version-deep", "a version that is an array, 900 deep", lambda: _version("[" * 900 + "]" * 900)),
-            _document(kind, "version-long", "a version that is a megabyte of text", lambda: _version(f'"{"v" * 10**6}"')),
+            _document(
+                kind, "version-deep", "a version that is an array, 900 deep", lambda: _version("[" * 900 + "]" * 900)
+            ),
+            _document(
+                kind, "version-long", "a version that is a megabyte of text", lambda: _version(f'"{"v" * 10**6}"')
+            ),
             _document(kind, "scalar", "a number where an object should be", lambda: b"1e400"),
             _document(kind, "not-text", "bytes that are no UTF-8", lambda: b"\xff\xfe\x00{"),
             _document(kind, "null", "null for everything", lambda: _version("null", "null")),
@@ -67,17 +71,23 @@ def _origins() -> list[Attack]:
             "subgraph-far", "subgraph 2^32-1", one, [{"subgraph": 0xFFFFFFFF, "operator_index": 0, "sources": [0]}]
         ),
         origins(
-            "subgraph-many", "subgraph 1,000,000", one, [{"subgraph": 10**6, "operator_index": 0, "sources": [0]}], 2
+            "subgraph-many", "subgraph 65,535", one, [{"subgraph": 65535, "operator_index": 0, "sources": [0]}], 2
         ),
         origins(
-            "pairs-many", "an operator that names one source 200,000 times", one,
-            [{"operator_index": 0, "sources": [0] * 200_000}], 0,
+            "pairs-many",
+            "an operator that names one source 200,000 times",
+            one,
+            [{"operator_index": 0, "sources": [0] * 200_000}],
+            0,
         ),
         origins(
-            "sources-many", "an operator that names 100,000 sources", [{"id": at, "name": "a"} for at in range(100_000)],
-            [{"operator_index": 0, "sources": list(range(100_000))}], 0,
+            "sources-many",
+            "an operator that names 100,000 sources",
+            [{"id": at, "name": "a"} for at in range(100_000)],
+            [{"operator_index": 0, "sources": list(range(100_000))}],
+            0,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _csv() -> list[Attack]:
@@ -97,10 +107,12 @@ def _csv() -> list[Attack]:
         csv("subgraph-far", "subgraph 2^32-1", lambda: head + b"4294967295,0,0,a\n"),
         csv("returns", "a carriage return in the middle of a row", lambda: head + b"0,0\r,0,a\n"),
         csv(
-            "pairs-many", "100,000 rows of one operator",
-            lambda: head + b"".join(b"0,0,%d,a\n" % at for at in range(_DEEP)), 0,
+            "pairs-many",
+            "100,000 rows of one operator",
+            lambda: head + b"".join(b"0,0,%d,a\n" % at for at in range(_DEEP)),
+            0,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _rules() -> list[Attack]:
@@ -111,7 +123,9 @@ def _rules() -> list[Attack]:
         return lambda: json.dumps({"default": "cpu", "rules": [{"select": select, "device": "npu"}]})
 
     return [
-        rules("objects-many", "300,000 rules, each an empty object", lambda: '{"rules": [' + "{},\n" * 300_000 + "{}]}"),
+        rules(
+            "objects-many", "300,000 rules, each an empty object", lambda: '{"rules": [' + "{},\n" * 300_000 + "{}]}"
+        ),
         rules("keys-many", "100,000 keys, the last two the same", _many_keys),
         rules("keys-large", "a key of a megabyte", lambda: f'{{"{"k" * 10**6}": 1}}'),
         rules("glob-stars", "a glob of 2,000 stars", selects("name:" + "*a" * 2000 + "b"), 2),
@@ -122,7 +136,7 @@ def _rules() -> list[Attack]:
         rules("index-many", "one operator 300,000 times", selects("index:" + "0," * 300_000 + "0"), 0),
         rules("device-missing", "a device that is not among those given", lambda: '{"default": "x\\u001b[2J\\n"}', 2),
         rules("surrogate", "a device that is half a character", lambda: '{"default": "\\ud800"}', 2),
-    ]  # fmt: skip
+    ]
 
 
 def _many_keys() -> str:
@@ -140,13 +154,25 @@ def _parts() -> list[Attack]:
         part("nul", "a NUL in a key", lambda: head + b"[OPNAME]\na\0b=npu\n"),
         part("line-long", "a line of a megabyte without a =", lambda: head + b"[OPNAME]\n" + b"x" * (1 << 20)),
         part("section-long", "a section named with a megabyte", lambda: b"[" + b"x" * (1 << 20) + b"]"),
-        part("escapes", "a key of a hundred thousand backslashes", lambda: head + b"[OPNAME]\n" + b"\\" * 10**5 + b"=npu\n", 2),
-        part("escapes-mixed", "a key of backslashes and semicolons", lambda: head + b"[OPNAME]\n" + b"\\;" * 10**5 + b"=npu\n", 2),
+        part(
+            "escapes",
+            "a key of a hundred thousand backslashes",
+            lambda: head + b"[OPNAME]\n" + b"\\" * 10**5 + b"=npu\n",
+            2,
+        ),
+        part(
+            "escapes-mixed",
+            "a key of backslashes and semicolons",
+            lambda: head + b"[OPNAME]\n" + b"\\;" * 10**5 + b"=npu\n",
+            2,
+        ),
         part("sections", "a hundred thousand sections", lambda: head + b"[OPNAME]\n" * 10**5, None),
-        part("backends", "a hundred thousand backends", lambda: head.replace(b"npu,cpu", b"x," * 10**5 + b"cpu"), None),
+        part(
+            "backends", "a hundred thousand backends", lambda: head.replace(b"npu,cpu", b"x," * 10**5 + b"cpu"), None
+        ),
         part("rules-many", "100,000 rules that match nothing", lambda: head + b"[OPNAME]\n" + _part_rules(), 2),
         part("not-text", "bytes that are no UTF-8", lambda: bytes(range(128, 256)) * 100),
-    ]  # fmt: skip
+    ]
 
 
 def _part_rules() -> bytes:
@@ -168,4 +194,4 @@ def _capabilities() -> list[Attack]:
         capability("pattern-long", "a type of 200,000 words", {"types": ["FLOAT32 " + "constant " * 200_000]}),
         capability("inputs-many", "200,000 inputs", {"inputs": ["FLOAT32"] * 200_000}, None),
         _document("capability", "keys-many", "30,000 keys, the last two the same", lambda: _many_keys().encode()),
-    ]  # fmt: skip
+    ]

@@ -17,9 +17,10 @@ import resource
 import sys
 from contextlib import suppress
 
+from circletool_cli.main import app, main  # type: ignore[import-not-found, unused-ignore] # the installed name
+
 import circletools
 from circletools.errors import CircleToolsError
-from circletool_cli.main import app, main  # type: ignore[import-not-found, unused-ignore] # the installed name
 
 
 def _load() -> None:

@@ -12,8 +12,9 @@ from circletools.trace.sources.wire import field_bytes, field_number, number_byt
 from tests.attacks.attack import Attack
 
 _DEEP = 100_000
+_MARKS = 20_000
 _REFUSED = {"trace-stats": 3, "trace-export": 3, "trace-compare": 3}
-_BOMB_BYTES = 128 << 20
+_ZERO_BYTES, _BOMB_BYTES = 128 << 20, 40 << 20
 
 
 def traces() -> list[Attack]:
@@ -30,57 +31,66 @@ def _lines(marks: Callable[[int], str], count: int) -> bytes:
     return "".join(line(f"{1 + at // 1000000}.{at % 1000000:06}", marks(at)) for at in range(count)).encode()
 
 
-def _text(name: str, says: str, make: Callable[[], bytes], expect: Mapping[str, int], kind: str = "trace-text") -> Attack:
+def _text(
+    name: str, says: str, make: Callable[[], bytes], expect: Mapping[str, int], kind: str = "trace-text"
+) -> Attack:
     return Attack(name, kind, says, make, expect)
 
 
 def _texts() -> list[Attack]:
     one = line("1.000000", "B|7|[NN_LR_PE]x")
     return [
-        _text("marks-deep", "marks nested 100,000 deep", lambda: _nested("[NN_LR_PE]f"), {"trace-stats": 0}),
-        _text("marks-deep-sub", "[SUB] marks nested 100,000 deep", lambda: _nested("[SUB][NN_LR_PE]f"), {}),
+        _text("marks-deep", "marks nested 20,000 deep", lambda: _nested("[NN_LR_PE]f"), {"trace-stats": 0}),
+        _text("marks-deep-sub", "[SUB] marks nested 20,000 deep", lambda: _nested("[SUB][NN_LR_PE]f"), {}),
         _text("marks-deep-mixed", "marks of all layers, nested 20,000 deep", _mixed, {}),
-        _text("ends-only", "100,000 ends without a begin", lambda: _lines(lambda at: "E|7", _DEEP), {}),
-        _text("names-distinct", "100,000 different marks", lambda: _lines(_distinct, _DEEP), {}),
+        _text("ends-only", "20,000 ends without a begin", lambda: _lines(lambda at: "E|7", _MARKS), {}),
+        _text("names-distinct", "20,000 different marks", lambda: _lines(_distinct, _MARKS), {}),
         _text(
-            "time-absurd", "a time of 99,999,999,999 seconds, past what 64 bits hold",
-            lambda: (one + line("99999999999.999999999", "E|7")).encode(), {},
+            "time-absurd",
+            "a time of 99,999,999,999 seconds, past what 64 bits hold",
+            (one + line("99999999999.999999999", "E|7")).encode,
+            {},
         ),
+        _text("time-digits", "a time of a million digits", (one + line("9" * 10**6 + ".0", "E|7")).encode, {}),
+        _text("time-back", "times that go backwards, 20,000 of them", _backwards, {}),
         _text(
-            "time-digits", "a time of a million digits", lambda: (one + line("9" * 10**6 + ".0", "E|7")).encode(), {}
+            "thread-huge",
+            "thread and process 9,999,999,999",
+            lambda: line("1.000000", "B|9999999999|[NN_LR_PE]x", 9999999999).encode(),
+            {},
         ),
-        _text("time-back", "times that go backwards, 50,000 of them", _backwards, {}),
+        _text("threads-many", "20,000 threads", _threads, {}),
+        _text("line-long", "a line of 12 MB", lambda: one.encode() + b"x" * (12 << 20) + b"\n" + one.encode(), {}),
         _text(
-            "thread-huge", "thread and process 9,999,999,999",
-            lambda: line("1.000000", "B|9999999999|[NN_LR_PE]x", 9999999999).encode(), {},
+            "lost-many", "a megabyte of lost events", lambda: one.encode() + b"CPU:1 [LOST 1 EVENTS]\n" * 50_000, {}
         ),
-        _text("threads-many", "100,000 threads", _threads, {}),
-        _text("line-long", "a line of 40 MB", lambda: one.encode() + b"x" * (40 << 20) + b"\n" + one.encode(), {}),
-        _text("lost-many", "a megabyte of lost events", lambda: one.encode() + b"CPU:1 [LOST 1 EVENTS]\n" * 50_000, {}),
         _text("bars", "a megabyte of bars", lambda: one.encode() + b" B|" * 350_000, {}),
-        _text("spaces", "an almost mark with a megabyte of spaces", lambda: f" a-1 ({' ' * (1 << 20)} B|".encode(), _REFUSED),
-        _text("dashes", "a task name of a megabyte of dashes and digits", lambda: b" -1" * 350_000 + one.encode(), {}),
+        _text("spaces", "an almost mark with a megabyte of spaces", f" a-1 ({' ' * (1 << 20)} B|".encode, {}),
         _text(
-            "mark-commands", "a mark that would command a terminal",
-            lambda: line("1.000000", "B|7|[NN_LR_PE]\x1b]0;x\x07\x9b2J").encode() + line("1.000001", "E|7").encode(), {},
+            "dashes", "a task name of a megabyte of dashes and digits", lambda: b" -1" * 350_000 + one.encode(), {}
+        ),
+        _text(
+            "mark-commands",
+            "a mark that would command a terminal",
+            lambda: line("1.000000", "B|7|[NN_LR_PE]\x1b]0;x\x07\x9b2J").encode() + line("1.000001", "E|7").encode(),
+            {},
         ),
         _text("nothing", "no byte at all", lambda: b"", _REFUSED),
         _text("noise", "random bytes", lambda: zlib.compress(bytes(range(256)) * 40)[2:], _REFUSED),
-    ]  # fmt: skip
+    ]
 
 
 def _nested(name: str) -> bytes:
-    return _lines(lambda at: f"B|7|{name}{at % 3}" if at < _DEEP else "E|7", 2 * _DEEP)
+    return _lines(lambda at: f"B|7|{name}{at % 3}" if at < _MARKS else "E|7", 2 * _MARKS)
 
 
 def _mixed() -> bytes:
     layers, phases = ("LA", "LR", "LI", "LD", "LC", "LU", "LO"), ("PO", "PI", "PC", "PE", "PIO", "PT", "PU")
-    count = 20_000
 
     def mark(at: int) -> str:
-        return f"B|7|[NN_{layers[at % 7]}_{phases[at // 7 % 7]}]f" if at < count else "E|7"
+        return f"B|7|[NN_{layers[at % 7]}_{phases[at // 7 % 7]}]f" if at < _MARKS else "E|7"
 
-    return _lines(mark, 2 * count)
+    return _lines(mark, 2 * _MARKS)
 
 
 def _distinct(at: int) -> str:
@@ -88,12 +98,12 @@ def _distinct(at: int) -> str:
 
 
 def _backwards() -> bytes:
-    rows = [line(f"{50_000 - at}.000000", "E|7" if at % 2 else "B|7|[NN_LR_PE]x") for at in range(50_000)]
+    rows = [line(f"{20_000 - at}.000000", "E|7" if at % 2 else "B|7|[NN_LR_PE]x") for at in range(20_000)]
     return "".join(rows).encode()
 
 
 def _threads() -> bytes:
-    return "".join(line(f"1.{at:06}", f"B|{at}|[NN_LR_PE]x", at) for at in range(1, 100_001)).encode()
+    return "".join(line(f"1.{at:06}", f"B|{at}|[NN_LR_PE]x", at) for at in range(1, 20_001)).encode()
 
 
 def _pages() -> list[Attack]:
@@ -108,24 +118,27 @@ def _pages() -> list[Attack]:
         page("page-one-line", "a page in one line of 20 MB", lambda: b"<html>" + b"<b>x</b>" * 2_600_000, _REFUSED),
         page("page-open", "a script that is not closed", lambda: b"<html>" + script + one, {"trace-stats": 0}),
         page(
-            "page-closings", "100,000 scripts on one line",
-            lambda: b"<html>\n" + script + one + (script[:-1] + b"</script>") * _DEEP, {},
+            "page-closings",
+            "100,000 scripts on one line",
+            lambda: b"<html>\n" + script + one + (script[:-1] + b"</script>") * _DEEP,
+            {},
         ),
-    ]  # fmt: skip
+    ]
 
 
 @cache
 def _zeros(window_bits: int) -> bytes:
-    return _squeezed(bytes(1 << 20), window_bits)
+    return _squeezed(bytes(1 << 20), window_bits, _ZERO_BYTES)
 
 
-def _squeezed(block: bytes, window_bits: int) -> bytes:
+def _squeezed(block: bytes, window_bits: int, most: int = _BOMB_BYTES) -> bytes:
     """Return what unpacks to much of a block again and again."""
     engine = zlib.compressobj(9, zlib.DEFLATED, window_bits)
-    first = engine.compress(block * 64) + engine.flush(zlib.Z_FULL_FLUSH)
-    again = engine.compress(block * 64) + engine.flush(zlib.Z_FULL_FLUSH)
+    times = (8 << 20) // len(block)
+    first = engine.compress(block * times) + engine.flush(zlib.Z_FULL_FLUSH)
+    again = engine.compress(block * times) + engine.flush(zlib.Z_FULL_FLUSH)
     # After a full flush nothing refers back, so that a piece may be repeated; the checksum at the end is left out.
-    return first + again * (_BOMB_BYTES // (64 * len(block)) - 1)
+    return first + again * (most // (8 << 20) - 1)
 
 
 def _packings() -> list[Attack]:
@@ -137,19 +150,30 @@ def _packings() -> list[Attack]:
     shell = b"capturing trace... done\nTRACE:\n"
     return [
         packing("gzip-bomb", "130 kB of gzip that unpack to 128 MiB of zeros", lambda: _zeros(31), _REFUSED),
-        packing("gzip-bomb-lines", "gzip of 128 MiB of marks", lambda: _squeezed(block, 31), _REFUSED),
+        packing("gzip-bomb-lines", "gzip of 40 MiB of marks", lambda: _squeezed(block, 31), _REFUSED),
         packing(
-            "gzip-bomb-json", "gzip of 128 MiB of JSON", lambda: _squeezed(b'{"a": 1},\n' * 100_000, 31), _REFUSED,
+            "gzip-bomb-json",
+            "gzip of 40 MiB of JSON",
+            lambda: _squeezed(b'{"a": 1},\n' * 100_000, 31),
+            _REFUSED,
         ),
-        packing("gzip-members", "100,000 empty members of gzip", lambda: gzip.compress(b"", mtime=0) * _DEEP, _REFUSED),
-        packing("gzip-twice", "gzip in gzip", lambda: gzip.compress(gzip.compress(block, mtime=0), mtime=0), _REFUSED),
-        packing("gzip-broken", "gzip with noise in the middle", lambda: _noisy(gzip.compress(block, mtime=0)), _REFUSED),
+        packing(
+            "gzip-members", "100,000 empty members of gzip", lambda: gzip.compress(b"", mtime=0) * _DEEP, _REFUSED
+        ),
+        packing(
+            "gzip-twice", "gzip in gzip", lambda: gzip.compress(gzip.compress(block, mtime=0), mtime=0), _REFUSED
+        ),
+        packing(
+            "gzip-broken", "gzip with noise in the middle", lambda: _noisy(gzip.compress(block, mtime=0)), _REFUSED
+        ),
         packing("gzip-empty", "a gzip header and nothing else", lambda: b"\x1f\x8b\x08" + bytes(7), _REFUSED),
         packing("atrace-bomb", "atrace -z of 128 MiB of zeros", lambda: shell + _zeros(15), _REFUSED),
-        packing("atrace-bomb-lines", "atrace -z of 128 MiB of marks", lambda: shell + _squeezed(block, 15), _REFUSED),
-        packing("atrace-broken", "atrace -z with noise in it", lambda: shell + _noisy(zlib.compress(block)), _REFUSED),
+        packing("atrace-bomb-lines", "atrace -z of 40 MiB of marks", lambda: shell + _squeezed(block, 15), _REFUSED),
+        packing(
+            "atrace-broken", "atrace -z with noise in it", lambda: shell + _noisy(zlib.compress(block)), _REFUSED
+        ),
         packing("zstd", "the first bytes of zstd", lambda: b"\x28\xb5\x2f\xfd" + bytes(20), _REFUSED),
-    ]  # fmt: skip
+    ]
 
 
 def _noisy(packed: bytes) -> bytes:
@@ -175,10 +199,14 @@ def _chrome() -> list[Attack]:
         chrome("json-exponent-small", "a time of 1e-999999999", lambda: event(ts="1e-999999999"), {}),
         chrome("json-exponent-absurd", "an exponent of 40 digits", lambda: event(ts="1e" + "9" * 40), _REFUSED),
         chrome("json-thread", "a thread of 2^64", lambda: event(tid=str(1 << 64)), {}),
-        chrome("json-nan", "NaN, Infinity and null as times", lambda: event(ts="NaN", tid="Infinity", pid="null"), {}),
+        chrome(
+            "json-nan", "NaN, Infinity and null as times", lambda: event(ts="NaN", tid="Infinity", pid="null"), {}
+        ),
         chrome("json-surrogate", "a name that is half a character", lambda: event(name='"[NN_LR_PE]\\ud800"'), {}),
-        chrome("json-keys", "an object of 200,000 equal keys", lambda: b"{" + b'"a":1,' * 200_000 + b'"a":1}', _REFUSED),
-    ]  # fmt: skip
+        chrome(
+            "json-keys", "an object of 200,000 equal keys", lambda: b"{" + b'"a":1,' * 200_000 + b'"a":1}', _REFUSED
+        ),
+    ]
 
 
 def _perfetto() -> list[Attack]:
@@ -195,23 +223,37 @@ def _perfetto() -> list[Attack]:
     good = _event(1, b"B|7|[NN_LR_PE]x") + _event(2, b"E|7")
     return [
         perfetto("packet-bomb", "a compressed packet of 128 MiB of zeros", lambda: bomb(_zeros(15)), _REFUSED),
-        perfetto("packet-bomb-marks", "a compressed packet of 128 MiB of marks", lambda: bomb(_squeezed(marks, 15)), _REFUSED),
         perfetto(
-            "packet-bombs", "20 compressed packets of 16 MiB each",
-            lambda: bomb(zlib.compress(field_bytes(1, bytes(16 << 20)), 9)) * 20, _REFUSED,
+            "packet-bomb-marks",
+            "a compressed packet of 40 MiB of marks",
+            lambda: bomb(_squeezed(marks, 15)),
+            _REFUSED,
+        ),
+        perfetto(
+            "packet-bombs",
+            "20 compressed packets of 16 MiB each",
+            lambda: bomb(zlib.compress(field_bytes(1, bytes(16 << 20)), 9)) * 20,
+            _REFUSED,
         ),
         perfetto("packet-in-packet", "compressed packets, 200 in each other", _nested_packets, {}),
         perfetto("varint-endless", "a varint that never ends", lambda: b"\x0a" + b"\xff" * 100_000, {}),
         perfetto("packet-long", "a packet of 2^63 bytes", lambda: b"\x0a" + number_bytes(1 << 63) + bytes(100), {}),
         perfetto("packet-empty", "a million empty packets", lambda: b"\x0a\0" * 10**6, {}),
         perfetto("event-huge", "times and threads of 2^64-1", lambda: _packet(field_bytes(1, huge + good)), {}),
-        perfetto("tree-huge", "processes of 2^64-1", lambda: _packet(tree) + _packet(threads) + _packet(field_bytes(1, good)), {}),
         perfetto(
-            "events-numbers", "an event of 100,000 number fields",
-            lambda: _packet(field_bytes(1, field_bytes(2, field_number(1, 5) + field_number(9, 1) * 100_000))), {},
+            "tree-huge",
+            "processes of 2^64-1",
+            lambda: _packet(tree) + _packet(threads) + _packet(field_bytes(1, good)),
+            {},
+        ),
+        perfetto(
+            "events-numbers",
+            "an event of 100,000 number fields",
+            lambda: _packet(field_bytes(1, field_bytes(2, field_number(1, 5) + field_number(9, 1) * 100_000))),
+            {},
         ),
         perfetto("groups", "groups, which no reader knows", lambda: _packet(b"\x0b" * 1000), {}),
-    ]  # fmt: skip
+    ]
 
 
 def _packet(content: bytes) -> bytes:
@@ -245,22 +287,33 @@ def _operators() -> list[Attack]:
         operator("onert-deep", "JSON nested 100,000 deep", lambda: b"[" * _DEEP, refused),
         operator("onert-time", "a time of 100,000 digits", onert(ts="9" * _DEEP), refused),
         operator("onert-index", "operator 999,999,999", onert(name="@999999999 Softmax"), {"attribute": 3}),
-        operator("onert-integer", "an integer of 100,000 digits", lambda: b'[{"ts": ' + b"9" * _DEEP + b"}]", refused),
+        operator(
+            "onert-integer", "an integer of 100,000 digits", lambda: b'[{"ts": ' + b"9" * _DEEP + b"}]", refused
+        ),
         operator("onert-track", "a track of a megabyte", onert(tid="$0 sess, $0 subg, " + "c" * (1 << 20)), {}),
         operator(
-            "onert-sessions", "session 999,999,999 of subgraph 999,999,999",
-            onert(tid="$999999999 sess, $999999999 subg, cpu"), {"attribute": 3},
+            "onert-sessions",
+            "session 999,999,999 of subgraph 999,999,999",
+            onert(tid="$999999999 sess, $999999999 subg, cpu"),
+            {"attribute": 3},
         ),
         operator(
-            "litert-deep", "operators of LiteRT nested 100,000 deep",
-            lambda: _lines(lambda at: "B|7|Invoke@0/0" if at == 0 else f"B|7|ADD@{at % 9}/0", _DEEP), refused,
+            "litert-deep",
+            "operators of LiteRT nested 20,000 deep",
+            lambda: _lines(lambda at: "B|7|Invoke@0/0" if at == 0 else f"B|7|ADD@{at % 9}/0", _MARKS),
+            refused,
         ),
-        operator("report-numbers", "a report whose times are 1e999 and nan", lambda: _report(head, "1e999", "nan"), {}),
-        operator("report-digits", "a report with a time of 10,000 digits", lambda: _report(head, "9" * 10_000, "1"), {}),
-    ]  # fmt: skip
+        operator(
+            "report-numbers", "a report whose times are 1e999 and nan", lambda: _report(head, "1e999", "nan"), {}
+        ),
+        operator(
+            "report-digits", "a report with a time of 10,000 digits", lambda: _report(head, "9" * 10_000, "1"), {}
+        ),
+    ]
 
 
 def _report(head: str, first: str, average: str) -> bytes:
     columns = "[node type]\t[first]\t[avg ms]\t[%]\t[cdf%]\t[mem KB]\t[times called]\t[Name]"
     row = f"CONV_2D\t{first}\t{average}\t100%\t100%\t0\t1\t[a]:0"
-    return f"{head}\n============================== Run Order ==============================\n{columns}\n{row}\n".encode()
+    order = f"{'=' * 30} Run Order {'=' * 30}"
+    return f"{head}\n{order}\n{columns}\n{row}\n".encode()
