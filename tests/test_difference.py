@@ -28,7 +28,7 @@ from circletools.report.difference import compare_models
 from circletools.report.difference_output import difference_json, difference_text
 from tests.affinity_support import affinity
 from tests.difference_support import Site, compared, differences, mutated, paths, repacked, schema_of, sites
-from tests.origin_support import embedded, origins
+from tests.origin_support import STAMP, embedded, origins
 from tests.outputs_support import Build
 from tests.partition_support import seeded
 from tests.support import (
@@ -355,6 +355,15 @@ def test_tables_that_cannot_be_decoded_are_compared_as_bytes() -> None:
     ]  # fmt: skip
     assert found.changes[0].difference.after["malformed"].startswith("an entry is cut off")
     assert "the origins cannot be read: ONE_op_table" in found.notes[0]
+
+
+def test_stamps_that_cannot_be_decoded() -> None:
+    before = edited(embedded(MLP), lambda edit: annotate(edit, affinity(("cpu",), ((0, 0, 0), (0, 0, 0)))))
+    after = noted(noted(before, STAMP, b"broken"), "CIRCLETOOLS_affinity_stamp", b"broken")
+    assert differences(before, after, "origins", "affinity") == [
+        at("changed", "origins.freshness", "fresh", "unknown"),
+        at("changed", "affinity.freshness", "fresh", "unknown"),
+    ]
 
 
 def test_files_behind_the_model(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from circletools.affinity.store import Affinity, check_freshness, read_affinity
 from circletools.affinity.tables import NONE
-from circletools.errors import TableFormatError
+from circletools.errors import InvalidInputError, TableFormatError
 from circletools.flatbuf.comparison import Difference
 from circletools.model import Model
 from circletools.model.alignment import Indices
@@ -30,10 +30,7 @@ def affinity_differences(comparison: ModelComparison, notes: list[str]) -> Itera
         return
     for path, values in (
         ("affinity.devices", (_devices(old), _devices(new))),
-        (
-            "affinity.freshness",
-            (check_freshness(comparison.before, old).state, check_freshness(comparison.after, new).state),
-        ),
+        ("affinity.freshness", (_freshness(comparison.before, old), _freshness(comparison.after, new))),
     ):
         if values[0] != values[1]:
             yield Difference("changed", path, path, *values)
@@ -49,6 +46,13 @@ def _read(model: Model, notes: list[str]) -> Affinity | None:
     except TableFormatError as error:
         notes.append(f"{model.source.name}: the affinity cannot be read: {error}")
         return None
+
+
+def _freshness(model: Model, affinity: Affinity) -> str:
+    try:
+        return check_freshness(model, affinity).state
+    except InvalidInputError:  # a stamp that cannot be decoded, or operators that cannot be named
+        return "unknown"
 
 
 def _devices(affinity: Affinity) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from circletools.errors import TableFormatError
+from circletools.errors import InvalidInputError, TableFormatError
 from circletools.flatbuf.comparison import Difference
 from circletools.model import Model
 from circletools.model.alignment import Indices
@@ -28,7 +28,7 @@ def origin_differences(comparison: ModelComparison, notes: list[str]) -> Iterato
             counts = [None if one is None else _counted(one) for one in (old, new)]
             yield Difference("added" if old is None else "removed", "origins", "origins", *counts)
         return
-    states = [check_freshness(comparison.before, old).state, check_freshness(comparison.after, new).state]
+    states = _freshness(comparison.before, old), _freshness(comparison.after, new)
     if states[0] != states[1]:
         yield Difference("changed", "origins.freshness", "origins.freshness", *states)
     yield from _sources(old, new)
@@ -41,6 +41,13 @@ def _read(model: Model, notes: list[str]) -> Origins | None:
     except TableFormatError as error:
         notes.append(f"{model.source.name}: the origins cannot be read: {error}")
         return None
+
+
+def _freshness(model: Model, origins: Origins) -> str:
+    try:
+        return check_freshness(model, origins).state
+    except InvalidInputError:  # a stamp that cannot be decoded, or operators that cannot be named
+        return "unknown"
 
 
 def _counted(origins: Origins) -> dict[str, int]:
