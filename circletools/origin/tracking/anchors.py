@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from circletools.model import Model
 from circletools.origin.tracking.side import Side
 
+_MOST_CALLED = 16  # of a list of subgraphs; converters write one
 _CALLING = ("subgraph_index", "called_computations")
 
 
@@ -70,10 +71,12 @@ def calls(side: Side) -> dict[int, list[int]]:
             if tables.type.name == "SignatureDef":
                 continue
             for item in fields:
-                scalar = item.kind == "scalar"
-                values = tables.scalars(item.name).tolist() if scalar else None
+                values = tables.scalars(item.name).tolist() if item.kind == "scalar" else None
+                lists = tables.vectors(item.name) if values is None else None
                 for index, at in enumerate(tables.at.tolist()):
-                    found = [values[index]] if values is not None else tables.vectors(item.name).row(index).tolist()
+                    found = [values[index]] if values is not None else []
+                    if lists is not None:
+                        found = lists.row(index)[:_MOST_CALLED].tolist()
                     for row in rows_at.get(at, ()):
                         called.setdefault(row, []).extend(int(subgraph) for subgraph in found)
     return called

@@ -27,7 +27,7 @@ DISTINCTIVE_BYTES = 32  # less may be equal by chance: shapes, axes, scalars
 _SIMILAR, _APART = 0.97, 0.01
 _CHANNELS, _PER_CHANNEL = 16, 16
 _FEWEST = 16  # elements that say something when they correlate
-_MOST_PAIRS, _MOST_SAMPLES = 1 << 22, 1 << 13
+_MOST_PAIRS, _MOST_SAMPLES, _MOST_SHAPES = 1 << 22, 1 << 13, 16
 _DTYPES = {
     "FLOAT32": "<f4", "FLOAT16": "<f2", "FLOAT64": "<f8", "INT8": "i1", "UINT8": "u1", "INT16": "<i2",
     "UINT16": "<u2", "INT32": "<i4", "UINT32": "<u4", "INT64": "<i8",
@@ -136,7 +136,8 @@ def _compare(
     taken: set[int] = set()
     for new_shape, new in by_shape[1].items():
         # The same shape first: a square matrix is more often itself than its transpose.
-        for old_shape, old in sorted(by_shape[0].items(), key=lambda item: item[0] != new_shape):
+        nearest = sorted(by_shape[0].items(), key=lambda item: item[0] != new_shape)
+        for old_shape, old in nearest[:_MOST_SHAPES]:
             for order in _orders(old_shape, new_shape):
                 rows = [number for number in new if number not in merged]
                 columns = [number for number in old if number not in taken]

@@ -29,7 +29,8 @@ PREPARING = frozenset({"PAD", "PADV2", "MIRROR_PAD", "DEQUANTIZE", "DENSIFY"})
 HANDING_ON = CONVERTING | {"CAST", "CONCATENATION", "EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"}
 """Operators that a tool puts in to change how a value is written or laid out."""
 
-_MOST_STEPS = 64
+_MOST_STEPS, _MOST_BESIDE = 64, 64
+_MOST_SHARED = 1 << 14  # operators times operators: beyond, nothing is known rather than everything
 _OVERLAP = 0.5
 IN_REGION, ABSORBED = 0.9, 0.8
 
@@ -70,8 +71,12 @@ def cover(matcher: Matcher, paired: list[Found], ends: dict[int, list[int]]) -> 
     same = [{new: new for new in ends_of.values()} for ends_of in (inputs, outputs)]
     news = _regions(after, views[1], pairs.to_before, list(range(len(after))), same[0], same[1])
     named = {old: new for new, rows in ends.items() for old in rows}
+    beside: dict[_End, list[_Region]] = defaultdict(list)
+    for region in news:
+        for end in region.feeds | region.takers:
+            beside[end].append(region)
     for region in _pair_regions(matcher, olds, news, named, found):
-        moved = _moved(matcher, region, news, found)
+        moved = _moved(matcher, region, beside, found)
         if moved is None:
             _absorb(matcher, views[0], region, named, found)
         else:
@@ -84,25 +89,8 @@ def _regions(
     side: Side, shown: View, partner: list[int], name: list[int], inputs: dict[int, int], outputs: dict[int, int],
 ) -> list[_Region]:  # fmt: skip
     """Return the regions; `partner` is -1 for what is in one, `name` the row by which what is around is called."""
-    free = [row for row, other in enumerate(partner) if other == NONE and not shown.hidden[row]]
-    is_free = set(free)
-    region_of: dict[int, int] = {}
-    regions: list[_Region] = []
-    for start in free:
-        if start in region_of:
-            continue
-        members, waiting = [], [start]
-        region_of[start] = len(regions)
-        while waiting:
-            row = waiting.pop()
-            members.append(row)
-            beside = [source[0] for source in shown.sources[row]]
-            beside += [taker for value in shown.made[row] for taker, _ in shown.takers.get(value, ())]
-            for other in beside:
-                if other in is_free and other not in region_of:
-                    region_of[other] = len(regions)
-                    waiting.append(other)
-        regions.append(_Region(sorted(members)))
+    is_free = {row for row, other in enumerate(partner) if other == NONE and not shown.hidden[row]}
+    regions = _hanging_together(shown, is_free)
     output_values: dict[int, list[int]] = defaultdict(list)
     for tensor, number in outputs.items():
         output_values[int(shown.value[tensor])].append(number)
@@ -120,6 +108,28 @@ def _regions(
     return regions
 
 
+def _hanging_together(shown: View, free: set[int]) -> list[_Region]:
+    """Return the `free` operators in groups of those that feed each other."""
+    left = set(free)
+    regions: list[_Region] = []
+    for start in sorted(free):
+        if start not in left:
+            continue
+        left.remove(start)
+        members, waiting = [], [start]
+        while waiting:
+            row = waiting.pop()
+            members.append(row)
+            beside = [source[0] for source in shown.sources[row]]
+            beside += [taker for value in shown.made[row] for taker, _ in shown.takers.get(value, ())]
+            for other in beside:
+                if other in left:
+                    left.remove(other)
+                    waiting.append(other)
+        regions.append(_Region(sorted(members)))
+    return regions
+
+
 def _pair_regions(
     matcher: Matcher, olds: list[_Region], news: list[_Region], named: dict[int, int], found: list[Found]
 ) -> list[_Region]:
@@ -133,7 +143,7 @@ def _pair_regions(
     assigned: dict[int, list[tuple[_Region, float]]] = defaultdict(list)
     left = []
     for region in olds:
-        touched = {index for end in region.takers for index in by_taker.get(end, ())}
+        touched = {index for end in region.takers for index in by_taker.get(end, ())[:_MOST_BESIDE]}
         best = max(((region.overlap(news[index]), -index) for index in touched), default=(0.0, 0))
         by_name = {region_of[named[row]] for row in region.operators if named.get(row) in region_of}
         if by_name:
@@ -187,22 +197,23 @@ def _share_out(matcher: Matcher, parts: list[tuple[_Region, float]], region: _Re
         if not news:  # all have found themselves; what is left over went into the last of them
             news = region.operators[-1:] if rest is not olds else []
         olds = rest
+    if len(news) * len(olds) > _MOST_SHARED:
+        return
     for new in news:
         for old in olds:
             found[new].setdefault(old, (Evidence.REGION, IN_REGION * score / max(1, len(news) - 1) ** 0.5))
 
 
-def _moved(matcher: Matcher, region: _Region, news: list[_Region], found: list[Found]) -> _Region | None:
+def _moved(
+    matcher: Matcher, region: _Region, beside: dict[_End, list[_Region]], found: list[Found]
+) -> _Region | None:
     """Return the region of AFTER that a region has become which changed places with its neighbour."""
     codes = Counter(matcher.before.codes[row] for row in region.operators)
-    around = region.feeds | region.takers
-    for other in news:
-        if (
-            around & (other.feeds | other.takers)
-            and not any(found[row] for row in other.operators)
-            and Counter(matcher.after.codes[row] for row in other.operators) == codes
-        ):
-            return other
+    for end in sorted(region.feeds | region.takers):
+        for other in beside.get(end, ())[:_MOST_BESIDE]:
+            taken = any(found[row] for row in other.operators)
+            if not taken and Counter(matcher.after.codes[row] for row in other.operators) == codes:
+                return other
     return None
 
 
@@ -238,6 +249,8 @@ def _absorb(matcher: Matcher, shown: View, region: _Region, named: dict[int, int
     else:
         behind = not _changed(matcher, feeds[-1]) and any(_changed(matcher, row) for row in takers)
         heirs = takers if behind else feeds[-1:]
+    if len(heirs) * len(region.operators) > _MOST_SHARED:
+        return
     for heir in heirs:
         own = max((confidence for _, confidence in found[heir].values()), default=IN_REGION)
         for row in region.operators:
@@ -250,7 +263,7 @@ def _twin(matcher: Matcher, shown: View, row: int) -> int:
     sources = shown.sources[row]
     if not sources:
         return NONE
-    for other, _ in shown.takers.get(sources[0][2], ()):
+    for other, _ in shown.takers.get(sources[0][2], ())[:_MOST_BESIDE]:
         partner = matcher.pairs.to_after[other]
         same_code = partner != NONE and matcher.before.codes[other] == matcher.before.codes[row]
         if same_code and [source[2] for source in shown.sources[other]] == [source[2] for source in sources]:

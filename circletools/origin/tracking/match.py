@@ -18,6 +18,7 @@ from circletools.origin.tracking.colours import Colours, Edges, alone_in_both, g
 from circletools.origin.tracking.constants import Classes
 from circletools.origin.tracking.side import NONE, Indices, Side, View, main_inputs, view
 
+_MOST_ROUNDS = 8
 _DEPTHS = (12, 8, 5, 3, 2, 1, 0)
 CONVERTING = frozenset({"QUANTIZE", "DEQUANTIZE", "FAKE_QUANT"})
 """Operators that change how a value is written, not the value; tools put them in and take them out."""
@@ -78,8 +79,9 @@ class Matcher:
         """
         self._spread_from_ends(by_size=by_size)
         for with_constants in (True, False) if by_size else (False,):
-            while self._match_colours(with_constants=with_constants, by_size=by_size):
-                pass
+            for _ in range(_MOST_ROUNDS):
+                if not self._match_colours(with_constants=with_constants, by_size=by_size):
+                    break
         self._choose(by_size=by_size)
 
     def fits(self, old: int, new: int, *, by_size: bool = True) -> bool:
@@ -109,7 +111,7 @@ class Matcher:
 
     def _spread_from_ends(self, *, by_size: bool) -> None:
         values, producers = [shown.value for shown in self.views], (self.before.producer, self.after.producer)
-        for old, new in self.anchors.inputs:
+        for old, new in dict.fromkeys(self.anchors.inputs):
             self._pair_takers(int(values[0][old]), int(values[1][new]), 1, by_size)
         for old, new in self.anchors.outputs:
             self._pair_if(int(producers[0][values[0][old]]), int(producers[1][values[1][new]]), 1, by_size)

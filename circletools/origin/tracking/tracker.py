@@ -21,6 +21,8 @@ from circletools.origin.tracking.names import pair_by_name
 from circletools.origin.tracking.score import Evidence, drop_the_unlikely, scorer
 from circletools.origin.tracking.side import NONE, Side, read_side
 
+_DEEPEST = 32  # calls within calls
+
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
@@ -127,7 +129,7 @@ def _enter_called(matcher: Matcher) -> None:
     if any(len(side.model.subgraphs) < 2 for side in sides):
         return
     called = [calls(side) for side in sides]
-    while True:
+    for _ in range(_DEEPEST):
         pairs = [
             pair
             for new, old in enumerate(matcher.pairs.to_before)
