@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_commands_print_what_is_shown(folder: Path) -> None:
     transcripts = re.findall(r"^```console( varies)?\n(.*?)^```", TUTORIAL, re.MULTILINE | re.DOTALL)
-    assert [bool(varies) for varies, _ in transcripts] == [False] * (len(transcripts) - 1) + [True]
+    assert sum(bool(varies) for varies, _ in transcripts) == 1
     for varies, transcript in transcripts:
         for step in re.split(r"^\$ ", transcript, flags=re.MULTILINE)[1:]:
             command, _, expected = step.partition("\n")
