@@ -15,6 +15,7 @@ from typing import IO, NamedTuple
 
 import pytest
 
+from circletools.errors import ModelFormatError
 from circletools.model import open_model
 from fuzz.content import content
 from tests.attacks import EDIT, Attack, attacks
@@ -142,8 +143,12 @@ def check_output(hostile: bytes, out: Path, command: str) -> None:
     if name not in EDITS:
         return
     with open_model(hostile) as before, open_model(out) as after:
-        old, new = content(before), content(after)
-        assert not [finding for finding in check_errors(after) if finding]
+        assert not check_errors(after)
+        try:
+            old = content(before)
+        except ModelFormatError:  # what shares too much can be carried, though not looked at
+            return
+        new = content(after)
     if name != "fix-outputs":
         assert old.subgraphs == new.subgraphs
         assert old.signatures == new.signatures

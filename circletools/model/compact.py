@@ -16,6 +16,7 @@ from circletools.model.model import Model
 
 __all__ = ["compact"]
 
+_PIECE_BYTES = 1 << 20
 _EXTERNAL_ALIGNMENT = 64  # external data keeps its alignment up to this
 
 
@@ -65,5 +66,9 @@ def _rest(model: Model) -> tuple[int, bool]:
     if base:
         # What the original file had at its end and no longer uses is not "behind the flatbuffer".
         end = max(end, base + walk(Wire(model.wire.memory[base:]), model.schema, max_tables=None).end)
-    behind = model.wire.data[end:]
-    return (end, False) if behind.any() else (model.wire.size, False)
+    # Zeros in front are padding; if they were kept, what is padded anew would grow with each time.
+    for at in range(end, model.wire.size, _PIECE_BYTES):
+        used = model.wire.data[at : at + _PIECE_BYTES] != 0
+        if used.any():
+            return at + int(used.argmax()), False
+    return model.wire.size, False

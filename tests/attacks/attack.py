@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from circletools.flatbuf.columns import Tables, Vectors
@@ -94,8 +94,3 @@ def patched(name: str, change: Callable[[Patched], Patched]) -> Callable[[], byt
 def u32s(*numbers: int) -> bytes:
     """Return numbers as u32 little endian."""
     return b"".join((number % (1 << 32)).to_bytes(4, "little") for number in numbers)
-
-
-def numbered(make: Callable[[int], bytes], count: int) -> Iterator[bytes]:
-    """Yield `make(0)` to `make(count - 1)`."""
-    return map(make, range(count))

@@ -178,7 +178,7 @@ def _packings() -> list[Attack]:
 
 def _noisy(packed: bytes) -> bytes:
     middle = len(packed) // 2
-    return packed[:middle] + b"\xff" * 16 + packed[middle + 16 :]
+    return packed[:middle] + bytes(byte ^ 0x5A for byte in packed[middle : middle + 16]) + packed[middle + 16 :]
 
 
 def _chrome() -> list[Attack]:
