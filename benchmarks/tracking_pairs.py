@@ -92,7 +92,7 @@ def inserted(after: bytes, truth: Sources) -> Sources:
         producer = {int(t): index for index, operator in enumerate(operators) for t in operator.outputs}
         takers: dict[int, list[int]] = defaultdict(list)
         for index, operator in enumerate(operators):
-            for tensor in operator.inputs if operator.inputs is not None else ():
+            for tensor in operator.inputs:
                 takers[int(tensor)].append(index)
 
         def back(index: int, o: list[Any] = operators, p: dict[int, int] = producer) -> int | None:
@@ -194,15 +194,17 @@ def shuffled(data: bytes, seed: int) -> tuple[bytes, list[list[int]]]:
 
 
 def _operators(subgraph: Any) -> list[Any]:
-    return list(subgraph.operators) if subgraph.operators is not None else []
+    """Return the operators; a list of inputs or outputs that is not written becomes an empty one."""
+    operators = list(subgraph.operators) if subgraph.operators is not None else []
+    for operator in operators:
+        operator.inputs = operator.inputs if operator.inputs is not None else []
+        operator.outputs = operator.outputs if operator.outputs is not None else []
+    return operators
 
 
 def _runnable(operators: list[Any], random_: random.Random) -> list[int]:
     producer = {int(t): index for index, operator in enumerate(operators) for t in operator.outputs}
-    needs = [
-        {producer[int(t)] for t in (operator.inputs if operator.inputs is not None else ()) if int(t) in producer}
-        for operator in operators
-    ]
+    needs = [{producer[int(t)] for t in operator.inputs if int(t) in producer} for operator in operators]
     order: list[int] = []
     while len(order) < len(operators):
         ready = [index for index, need in enumerate(needs) if index not in order and need.issubset(order)]
@@ -219,4 +221,5 @@ def _shuffle_tensors(subgraph: Any, random_: random.Random) -> None:
     subgraph.tensors = [subgraph.tensors[old] for old in order]
     for table in (subgraph, *_operators(subgraph)):
         for ends in ("inputs", "outputs"):
-            setattr(table, ends, [new[int(t)] for t in getattr(table, ends) if getattr(table, ends) is not None])
+            tensors = getattr(table, ends)
+            setattr(table, ends, [new[int(tensor)] for tensor in (tensors if tensors is not None else ())])

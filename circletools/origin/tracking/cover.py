@@ -211,8 +211,9 @@ def _moved(
     codes = Counter(matcher.before.codes[row] for row in region.operators)
     for end in sorted(region.feeds | region.takers):
         for other in beside.get(end, ())[:_MOST_BESIDE]:
-            taken = any(found[row] for row in other.operators)
-            if not taken and Counter(matcher.after.codes[row] for row in other.operators) == codes:
+            if len(other.operators) != len(region.operators) or any(found[row] for row in other.operators):
+                continue
+            if Counter(matcher.after.codes[row] for row in other.operators) == codes:
                 return other
     return None
 
