@@ -26,7 +26,8 @@ from circletools.errors import CircleToolsError
 def _load() -> None:
     """Import all that the commands import when they run, so that it is not done anew for each."""
     for module in pkgutil.walk_packages(circletools.__path__, "circletools."):
-        importlib.import_module(module.name)
+        with suppress(ModuleNotFoundError):  # what is for a package that is not here
+            importlib.import_module(module.name)
     with suppress(CircleToolsError):  # what the command line imports when it is first used
         app(["partition", "no such file"], standalone_mode=False)
 
