@@ -110,7 +110,7 @@ def annotate_affinity(
             _show_plan(edit.model, planned, explain, json)
         return annotate(edit, to_affinity(planned.plan))
 
-    rewrite(source, output, in_place, change)
+    rewrite(source, output, in_place, change, inputs=wanted.files)
 
 
 def partition(

@@ -36,6 +36,11 @@ class CostOptions:
         """Say whether there are costs."""
         return self.file is not None or bool(self.traces)
 
+    @property
+    def files(self) -> list[str | Path | None]:
+        """Return the files that are read."""
+        return [self.file, *(trace.partition("=")[2] for trace in self.traces)]
+
     def read(self) -> CostSource | None:
         """Read what is named; None where there are no costs. Raises UsageError for options that need them."""
         for option, given in (("--parallel", self.parallel), ("--memory", bool(self.memory))):

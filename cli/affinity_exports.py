@@ -58,13 +58,15 @@ def export_affinity(
     refused; docs/affinity-exports.md tells what each can do.
     """
     from circletools.affinity.exports.placement import current_affinity  # noqa: PLC0415
-    from circletools.model.files import same_file, write  # noqa: PLC0415
+    from circletools.model.files import write  # noqa: PLC0415
 
     from .affinity_costs import CostOptions  # noqa: PLC0415
     from .reading import reading  # noqa: PLC0415
+    from .rewriting import refuse_inputs  # noqa: PLC0415
     from .terminal import show_text  # noqa: PLC0415
 
-    charges = CostOptions(costs, traces or (), copy_rate, copy_overhead, 0).read()
+    charged = CostOptions(costs, traces or (), copy_rate, copy_overhead, 0)
+    charges = charged.read()
     if (charges is None) is (to is Target.ONERT_EXEC_TIME):
         raise UsageError(
             "--to onert-exec-time and costs (--costs, --trace) go together",
@@ -72,9 +74,9 @@ def export_affinity(
         )
     if json and to in (Target.PART, Target.DOT):
         raise UsageError(f"--json: there is no JSON for {to}")
+    if output is not None:
+        refuse_inputs(output, [source, *charged.files])
     with reading(source) as model:
-        if output is not None and same_file(source, output):
-            raise UsageError("the output is the model that is read", location=output, hint="name another file")
         if charges is not None:
             text = _exec_times(model, charges)
         else:

@@ -83,6 +83,8 @@ class Wanted:
         self.earlier = None if reproject is None else _earlier(reproject)
         self.costs = costs.read()
         self.min_size, self.mode = min_size, mode
+        tables = [name for table in capabilities or () for name in (table, table.partition("=")[2]) if name]
+        self.files: list[str | Path | None] = [rules, reproject, *tables, *costs.files]
 
     def plan(self, model: Model, explain: bool, *, keep: bool = True) -> Planned:
         """Assign and partition; say what should be known of it.

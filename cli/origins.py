@@ -78,7 +78,7 @@ def embed_origins(
             place = str(origins) if error.location is None else f"{origins}: {error.location}"
             raise UsageError(error.message, location=place, hint=error.hint) from error
 
-    rewrite(source, output, in_place, change)
+    rewrite(source, output, in_place, change, inputs=[origins])
 
 
 def dump_origins(

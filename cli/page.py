@@ -43,20 +43,19 @@ def report(
     warning, or `trace-stats` an error; the page is written all the same. docs/report.md describes it.
     """
     from circletools import __version__  # noqa: PLC0415
-    from circletools.model.files import check_target, same_file, write  # noqa: PLC0415
+    from circletools.model.files import check_target, write  # noqa: PLC0415
     from circletools.report.page.document import page_document  # noqa: PLC0415
     from circletools.report.page.html import page_html  # noqa: PLC0415
     from circletools.report.page.timing import read_trace  # noqa: PLC0415
 
     from .reading import reading  # noqa: PLC0415
+    from .rewriting import refuse_inputs  # noqa: PLC0415
     from .terminal import tell  # noqa: PLC0415
 
     inputs = [source, *(traces or ())]
     if inputs.count("-") > 1:
         raise UsageError("only one of the inputs can be standard input")
-    for name in inputs:
-        if name != "-" and same_file(name, output):
-            raise UsageError("the output is a file that is read; name another file", location=output)
+    refuse_inputs(output, inputs)
     check_target(output)
     read = [read_trace(name, skip) for name in traces or ()]
     with reading(source) as model:

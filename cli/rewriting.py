@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,22 +43,34 @@ def target(source: str, output: str | None, in_place: bool) -> str:
     return output
 
 
+def refuse_inputs(output: str, inputs: Iterable[str | Path | None]) -> None:
+    """Raise UsageError when the output is one of the files that are read."""
+    from circletools.model.files import same_file  # noqa: PLC0415
+
+    for name in inputs:
+        if name is not None and str(name) != "-" and same_file(name, output):
+            raise UsageError("the output is a file that is read", location=output, hint="name another file")
+
+
 def rewrite(
     source: str,
     output: str | None,
     in_place: bool,
     change: Callable[[ModelEdit], RewriteResult],
     *,
+    inputs: Iterable[str | Path | None] = (),
     dry: bool = False,
 ) -> RewriteResult:
     """Apply `change` to a model and write it; say on standard error what was changed.
 
-    When it is `dry` nothing is written, and no output need be named; what would fail does.
+    `inputs` are the other files that are read; none of them may be the output. When it is `dry` nothing is written, and no output need be named; what would fail does.
     """
     from .reading import reading  # noqa: PLC0415
     from .terminal import Bar, tell  # noqa: PLC0415
 
     to = None if dry and output is None and not in_place else target(source, output, in_place)
+    if to is not None:
+        refuse_inputs(to, inputs)
     with reading(source) as model:
         edit = model.edit()
         result = change(edit)
