@@ -46,6 +46,7 @@ def split(
     parts carry.
     """
     from circletools.report import SCHEMA_VERSION  # noqa: PLC0415
+    from circletools.report.numbers import counted  # noqa: PLC0415
     from circletools.split.write import split as split_model  # noqa: PLC0415
 
     from .reading import reading  # noqa: PLC0415
@@ -65,13 +66,15 @@ def split(
             for part, piece in zip(done.plan.parts, done.connections.parts, strict=True)
         ]
         show_json({"schema_version": SCHEMA_VERSION, "subgraph": subgraph, "parts": parts, "notes": list(done.notes)})
-    tell(f"{directory}: {len(done.plan.parts)} parts")
+    tell(f"{directory}: {counted(len(done.plan.parts), 'part')}")
     for note in done.notes:
         complain("note", f"{source}: {note}")
 
 
 def verify_split(
-    directory: Directory,
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The directory that a split wrote.", show_default=False)
+    ],
     source: Annotated[
         Path | None,
         typer.Option("--source", metavar="MODEL", help="The model that was split; looked for beside DIR."),
