@@ -129,7 +129,8 @@ def _findings(files: SplitFiles, runtime: Runtime, subgraph: int, seed: int, sec
 
     findings = verify_split(files, subgraph)
     # What a runtime takes for the whole model is subgraph 0.
-    if not findings and runtime is not Runtime.NONE and subgraph == 0:
+    broken = any(finding.severity == "error" for finding in findings)
+    if not broken and runtime is not Runtime.NONE and subgraph == 0:
         with Worker("onert" if runtime is Runtime.ONERT else "litert", seconds) as worker:
-            findings = compare_runs(files, worker, seed=seed)
+            findings += compare_runs(files, worker, seed=seed)
     return findings
