@@ -234,6 +234,6 @@ def _show_what_if(model: Model, planned: Planned, changes: Sequence[Rule], mode:
         complain("warning", f"subgraphs[{subgraph}].operators[{operator}]: the device does not take it: {refusal}")
     before, after = (Side(plan, planned.costs(plan)) for plan in (planned.plan, changed))
     if json:
-        show_json(what_if_json(model, before, after))
+        show_json(what_if_json(model, planned.assignment, before, after))
     else:
-        show(what_if_text(model, before, after))
+        show(what_if_text(model, planned.assignment, before, after))

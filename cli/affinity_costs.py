@@ -68,23 +68,31 @@ class CostSource:
         self.defaults = Defaults(options.copy_rate, options.copy_overhead, options.launch)
         self.parallel, self._memory = options.parallel, options.memory
 
-    def of(self, model: Model) -> Costs:
-        """Return the costs of a model's operators; tell of operators that a trace does not have."""
+    def of(self, model: Model, devices: Sequence[str]) -> Costs:
+        """Return the costs of a model's operators on devices; tell of those that a trace has no time for."""
         from circletools.affinity.costs.times import Costs  # noqa: PLC0415
         from circletools.report.costs import measured_times  # noqa: PLC0415
+        from circletools.report.numbers import counted  # noqa: PLC0415
 
         from .terminal import complain  # noqa: PLC0415
 
         measured = {}
         for device, (name, trace) in self.traces.items():
             try:
-                measured[device] = measured_times(model, trace)
+                found = measured_times(model, trace, {*devices, *self.traces} - {device})
             except InvalidInputError as error:
                 error.location = name if error.location is None else f"{name}: {error.location}"
                 raise
-            absent = sum(len(subgraph.operators) for subgraph in model.subgraphs) - len(measured[device])
+            measured[device] = found.times_us
+            if found.elsewhere:
+                where = ", ".join(sorted(frozenset().union(*found.elsewhere.values())))
+                ran = counted(len(found.elsewhere), "operator")
+                complain("note", f"{name}: {ran} ran on {where}, which gives no time for {device}")
+            known = len(found.times_us) + len(found.elsewhere)
+            absent = sum(len(subgraph.operators) for subgraph in model.subgraphs) - known
             if absent:
-                complain("note", f"{name}: {absent} operators are not in the trace of {device}")
+                be = "is" if absent == 1 else "are"
+                complain("note", f"{name}: {counted(absent, 'operator')} {be} not in the trace of {device}")
         return Costs(self.document, measured, self.defaults)
 
     def chooser(self, model: Model) -> Chooser:
@@ -98,8 +106,9 @@ class CostSource:
         """Return what to tell of the subgraphs that have an affinity, by index: fields, or lines."""
         from circletools.report.costs import affinity_costs, costs_json, costs_text  # noqa: PLC0415
 
-        costs, tell = self.of(model), costs_json if as_json else costs_text
-        self.tell_defaults(costs, list(affinity.devices.values()))
+        devices = list(affinity.devices.values())
+        costs, tell = self.of(model, devices), costs_json if as_json else costs_text
+        self.tell_defaults(costs, devices)
         found = affinity_costs(self.chooser(model), affinity, costs)
         return {index: tell(each, (), {}) for index, each in found.items()}
 

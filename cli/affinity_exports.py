@@ -117,7 +117,8 @@ def _exec_times(model: Model, charges: CostSource) -> str:
     from circletools.affinity.exports.onert_exec_time import exec_times  # noqa: PLC0415
     from circletools.report.costs import onert_names  # noqa: PLC0415
 
-    costs, devices = charges.of(model), charges.devices
+    devices = charges.devices
+    costs = charges.of(model, devices)
     charges.tell_defaults(costs, devices)
     problems = make_problems(charges.chooser(model), devices, costs)
     names = onert_names(model, (trace for _, trace in charges.traces.values()))

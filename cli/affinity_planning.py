@@ -107,7 +107,7 @@ class Wanted:
         from circletools.affinity.costs.choose import Goal, assign_by_cost  # noqa: PLC0415
         from circletools.affinity.costs.times import make_problems  # noqa: PLC0415
 
-        costs = self.costs.of(model)
+        costs = self.costs.of(model, devices)
         problems = make_problems(chooser, devices, costs)
         self.costs.tell_defaults(costs, devices)
         goal = Goal(self.costs.parallel, self.costs.caps(devices), self.mode.value)
@@ -167,6 +167,8 @@ class Wanted:
 
 
 def _tell_against(assignment: Assignment) -> None:
+    from circletools.report.numbers import counted  # noqa: PLC0415
+
     from .terminal import complain  # noqa: PLC0415
 
     against = assignment.against_capability()
@@ -174,7 +176,7 @@ def _tell_against(assignment: Assignment) -> None:
         subgraph, operator = against[0]
         complain(
             "warning",
-            f"{len(against)} operators are on a device that does not take them, the first "
+            f"{counted(len(against), 'operator')} on a device that does not take it, the first "
             f"subgraphs[{subgraph}].operators[{operator}]: {assignment.why(subgraph, operator)}",
         )
 

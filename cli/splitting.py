@@ -46,6 +46,7 @@ def split(
     parts carry.
     """
     from circletools.report import SCHEMA_VERSION  # noqa: PLC0415
+    from circletools.report.numbers import counted  # noqa: PLC0415
     from circletools.split.write import split as split_model  # noqa: PLC0415
 
     from .reading import reading  # noqa: PLC0415
@@ -65,13 +66,15 @@ def split(
             for part, piece in zip(done.plan.parts, done.connections.parts, strict=True)
         ]
         show_json({"schema_version": SCHEMA_VERSION, "subgraph": subgraph, "parts": parts, "notes": list(done.notes)})
-    tell(f"{directory}: {len(done.plan.parts)} parts")
+    tell(f"{directory}: {counted(len(done.plan.parts), 'part')}")
     for note in done.notes:
         complain("note", f"{source}: {note}")
 
 
 def verify_split(
-    directory: Directory,
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The directory that a split wrote.", show_default=False)
+    ],
     source: Annotated[
         Path | None,
         typer.Option("--source", metavar="MODEL", help="The model that was split; looked for beside DIR."),
@@ -126,7 +129,8 @@ def _findings(files: SplitFiles, runtime: Runtime, subgraph: int, seed: int, sec
 
     findings = verify_split(files, subgraph)
     # What a runtime takes for the whole model is subgraph 0.
-    if not findings and runtime is not Runtime.NONE and subgraph == 0:
+    broken = any(finding.severity == "error" for finding in findings)
+    if not broken and runtime is not Runtime.NONE and subgraph == 0:
         with Worker("onert" if runtime is Runtime.ONERT else "litert", seconds) as worker:
-            findings = compare_runs(files, worker, seed=seed)
+            findings += compare_runs(files, worker, seed=seed)
     return findings

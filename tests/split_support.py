@@ -14,6 +14,8 @@ from circletools.affinity.tables import SubgraphAffinity
 from circletools.model import Model, open_model
 from circletools.model.graph import operator_graph
 from circletools.model.views import text
+from circletools.report.check import check
+from circletools.split.verify import open_split, verify_split
 from circletools.split.write import Split, split
 from tests.support import edited, read
 
@@ -96,6 +98,18 @@ def assert_operators_are_the_sources(data: bytes, folder: Path, done: Split) -> 
         assert part["version"] == source["version"]
         assert part["description"] == source["description"]
     assert sorted(seen) == list(range(len(source["subgraphs"][done.plan.subgraph]["operators"])))
+
+
+def assert_parts_are_the_source(data: bytes, folder: Path, done: Split) -> None:
+    """Check a whole split: its operators, its files against each other, and every part by itself."""
+    assert_operators_are_the_sources(data, folder, done)
+    assert verify_split(open_split(folder)) == []
+    for piece in done.connections.parts:
+        with open_model(folder / piece.file) as part:
+            found = check(part)
+            assert [
+                one for one in found if one.code.startswith(("STALE", "PARTIAL")) or one.severity == "error"
+            ] == []
 
 
 def spelled(model: dict[str, Any], subgraph: int, operator: dict[str, Any], renamed: Mapping[int, bytes]) -> Any:

@@ -23,7 +23,8 @@ from circletools.model import open_model
 from circletools.model.selectors import Chooser
 from circletools.model.views import Tensor
 from circletools.trace.operators import read_operator_trace
-from tests.affinity_support import affinity, affinity_of, annotated, run
+from tests.affinity_support import affinity, affinity_of, annotated
+from tests.command_support import run
 from tests.operator_support import TRACES
 from tests.support import ROOT, own_models, path_of, title
 
@@ -73,7 +74,7 @@ def test_rules_and_capability_tables_bind(costs: Path, tmp_path: Path) -> None:
     assert subgraph["affinity"] == ["cpu"] * 5 + ["npu"] or subgraph["affinity"] == ["cpu"] * 6
     ran = run("partition", DIAMOND, "--costs", costs, "--set", "op:RELU=npu")
     assert "no time is known for it" in ran.stderr
-    assert "1 operators without a time" in ran.stdout
+    assert "1 operator without a time" in ran.stdout
 
 
 def test_launches_join_what_copies_would_part(tmp_path: Path) -> None:
@@ -122,8 +123,23 @@ def test_what_if(costs: Path) -> None:
     rules = ("--devices", "npu,cpu", "--default", "cpu")
     assert "estimated" not in run("partition", DIAMOND, *rules, "--what-if", "index:0=npu").stdout
     assert "nothing moves" in run("partition", DIAMOND, *rules, "--what-if", "index:0=cpu").stdout
-    warned = run("partition", DIAMOND, "--costs", costs, "--what-if", "op:RELU=npu")
-    assert "the device does not take it: no time is known for it" in warned.stderr
+    assert subgraph["difference_us"] == 18
+
+
+@pytest.mark.parametrize("parallel", [[], ["--parallel"]])
+def test_a_move_that_cannot_be_is_no_gain(parallel: list[str], costs: Path) -> None:
+    words: tuple[str | Path, ...] = ("--costs", costs, *parallel, "--what-if", "op:RELU=npu")
+    ran = run("partition", DIAMOND, *words)
+    assert "the device does not take it: no time is known for it" in ran.stderr
+    assert "1 operator without a time" in ran.stdout
+    assert ran.stdout.endswith("  difference: none, since npu cannot run 4\n")
+    (subgraph,) = json.loads(run("partition", DIAMOND, *words, "--json").stdout)["subgraphs"]
+    assert subgraph["difference_us"] is None
+    back = run("partition", DIAMOND, "--costs", costs, "--set", "op:RELU=npu", "--what-if", "op:RELU=cpu")
+    assert "difference: none, since npu cannot run 4" in back.stdout
+    # What does not move may well have no time.
+    other = run("partition", DIAMOND, "--costs", costs, "--set", "op:RELU=npu", "--what-if", "op:ADD=cpu")
+    assert "difference: +" in other.stdout
 
 
 def test_parallel_tells_bounds(costs: Path) -> None:
@@ -161,6 +177,40 @@ def test_times_of_a_trace() -> None:
     assert (other.returncode, "not of this model" in other.stderr) == (3, True)
 
 
+def test_times_of_another_device_are_not_taken(tmp_path: Path) -> None:
+    """Every other operator is said to have run on ruy."""
+    events: list[dict[str, str]] = []
+    codes = ("FullyConnected", "Tanh", "Logistic", "Mul", "ReLU", "Add")
+    for index, code in enumerate(codes):
+        track = f"$0 sess, $0 subg, {'ruy' if index % 2 else 'cpu'}"
+        for phase, time in (("B", 100 * index), ("E", 100 * index + index + 1)):
+            events.append({"name": f"@{index} {code}", "tid": track, "ph": phase, "ts": str(time)})
+    trace = tmp_path / "trace.chrome.json"
+    trace.write_text(json.dumps({"traceEvents": [*events, {}]}))
+
+    def times(*arguments: str) -> tuple[float, int, str]:
+        ran = run("partition", DIAMOND, *arguments, "--default", "cpu", "--json")
+        assert ran.returncode == 0, ran.stderr
+        estimate = json.loads(ran.stdout)["subgraphs"][0]["estimate"]
+        return estimate["operators_us"], estimate["operators_without_time"], ran.stderr
+
+    measured = ("--trace", f"cpu={trace}")
+    note = f"note: {trace}: 3 operators ran on ruy, which gives no time for cpu\n"
+    assert times(*measured) == (1 + 2 + 3 + 4 + 5 + 6, 0, "")
+    alone = times(*measured, "--devices", "cpu,ruy")
+    assert alone[:2] == (1 + 3 + 5, 3)
+    assert note in alone[2]
+    assert "not in the trace" not in alone[2]
+    both = times(*measured, "--trace", f"ruy={trace}")
+    assert both[:2] == (1 + 2 + 3 + 4 + 5 + 6, 0)
+    assert note in both[2]
+    assert "3 operators ran on cpu, which gives no time for ruy" in both[2]
+    exported = run("export-affinity", DIAMOND, "--to", "onert-exec-time", *measured, "--trace", f"ruy={trace}")
+    written = json.loads(exported.stdout)
+    assert [time for _, time in written["ruy"]["FullyConnected"]["0"]] == [2**31 - 1]
+    assert [time for _, time in written["cpu"]["FullyConnected"]["0"]] == [1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
@@ -195,6 +245,21 @@ def test_a_model_without_devices_has_no_estimate(costs: Path, tmp_path: Path) ->
     assert (ran.returncode, "without a device" in ran.stderr) == (4, True)
     ran = run("dump-affinity", DIAMOND, "--costs", costs, "--format", "csv")
     assert (ran.returncode, "CSV has no room" in ran.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("words", ['{"schema_version": 1, "devices": []}', '{"transfers": []}', "{}"])
+@pytest.mark.parametrize("command", ["partition", "annotate-affinity", "export-affinity"])
+def test_costs_of_no_device_are_refused(command: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "costs.json").write_text(words)
+    more: dict[str, list[str | Path]] = {
+        "partition": [],
+        "annotate-affinity": [tmp_path / "out.circle"],
+        "export-affinity": ["--to", "onert-exec-time"],
+    }
+    ran = run(command, DIAMOND, *more[command], "--costs", tmp_path / "costs.json")
+    assert ran.returncode in (2, 3)
+    assert ran.stdout == ""
+    assert len(ran.stderr.splitlines()) == 1
 
 
 def test_devices_without_end_are_refused() -> None:
@@ -261,7 +326,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_document_is_read_or_refused(document: Any) -> None:
     with suppress(CircleToolsError):
         parse_costs(json.dumps(document), "costs.json")
@@ -342,7 +407,7 @@ def test_every_model_can_be_assigned(path: Path) -> None:
 def test_the_documentation_has_every_field(costs: Path) -> None:
     document = partitioned("--costs", costs, "--parallel") | partitioned("--costs", costs, "--memory", "npu=9999")
     fields = {
-        *("estimate", "parallel", "memory", "moved", "before", "after"),
+        *("estimate", "parallel", "memory", "moved", "before", "after", "difference_us"),
         *document["estimate"],
         *document["parallel"],
         *document["memory"][0],

@@ -18,6 +18,7 @@ from circletools.model import Model
 from circletools.model.stamp import Freshness
 from circletools.model.views import text
 from circletools.report import SCHEMA_VERSION
+from circletools.report.numbers import counted
 
 CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "device", "partition")
 _NOTHING: Mapping[int, Any] = MappingProxyType({})
@@ -200,8 +201,8 @@ def transfers_text(sums: Transfers) -> str:
     """Say what a partition costs in one line."""
     unsized = f" and {sums.unsized} of unknown size" if sums.unsized else ""
     return (
-        f"{sums.launches} launches, {len(sums.cuts)} tensors cut, "
-        f"{sums.copies} copies between devices ({sums.copied_bytes} bytes{unsized})"
+        f"{counted(sums.launches, 'launch', 'launches')}, {counted(len(sums.cuts), 'tensor')} cut, "
+        f"{counted(sums.copies, 'copy', 'copies')} between devices ({sums.copied_bytes} bytes{unsized})"
     )
 
 

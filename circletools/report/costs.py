@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,20 +21,36 @@ from circletools.model import Model
 from circletools.model.graph import operator_graph
 from circletools.model.selectors import Chooser
 from circletools.report.joining import Join, time_of
+from circletools.report.numbers import counted
 from circletools.trace.operators import OperatorTrace
 
 
-def measured_times(model: Model, trace: OperatorTrace) -> dict[tuple[int, int], float]:
-    """Return the microseconds that each operator took in an inference: the median, the mean of an averaged trace.
+@dataclass(frozen=True, slots=True)
+class TraceTimes:
+    """Microseconds of operators in an inference, by subgraph and index: the median, the mean of an averaged trace.
 
-    Operators that the trace does not have are left out. Raises InvalidInputError for the trace of another model.
+    `elsewhere` has the operators that the trace says ran, wholly or in part, on other devices, and on which.
     """
-    times = {}
+
+    times_us: Mapping[tuple[int, int], float]
+    elsewhere: Mapping[tuple[int, int], frozenset[str]]
+
+
+def measured_times(model: Model, trace: OperatorTrace, others: Collection[str] = ()) -> TraceTimes:
+    """Return the times of the operators that a trace has; none of those that ran on one of `others`.
+
+    A backend is such a device if it has its name. Raises InvalidInputError for the trace of another model.
+    """
+    times, elsewhere = {}, {}
     for place, measured in Join(model, trace).operators.items():
+        foreign = measured.backends.intersection(others)
+        if foreign:
+            elsewhere[place] = frozenset(foreign)
+            continue
         time = time_of(measured, trace)
         median = time.median_ns if time.median_ns is not None else time.total_ns / max(trace.executions, 1)
         times[place] = median / 1000
-    return times
+    return TraceTimes(times, elsewhere)
 
 
 def onert_names(model: Model, traces: Iterable[OperatorTrace]) -> dict[tuple[int, int], str]:
@@ -100,20 +116,22 @@ def plan_costs(
 
 def affinity_costs(chooser: Chooser, affinity: Affinity, costs: Costs) -> dict[int, SubgraphCosts]:
     """Return what the subgraphs that have an affinity cost, by index. Raises EditError for one without a device."""
-    if not affinity.subgraphs:
+    for index, subgraph in sorted(affinity.subgraphs.items()):
+        unassigned = np.flatnonzero(subgraph.devices == NONE)
+        if len(unassigned):
+            place = f"subgraphs[{index}].operators[{unassigned[0]}]"
+            raise EditError("an operator without a device takes no time", location=place, hint="annotate-affinity")
+    if not affinity.devices:
         return {}
     number = {device: number for number, device in enumerate(sorted(affinity.devices))}
     problems = make_problems(chooser, [affinity.devices[device] for device in number], costs)
     found = {}
     for index, subgraph in sorted(affinity.subgraphs.items()):
-        devices, partitions = subgraph.devices.tolist(), subgraph.partitions.tolist()
-        if NONE in devices:
-            place = f"subgraphs[{index}].operators[{devices.index(NONE)}]"
-            raise EditError("an operator without a device takes no time", location=place, hint="annotate-affinity")
-        numbers = [number[device] for device in devices]
+        numbers = [number[device] for device in subgraph.devices.tolist()]
         # An operator in no partition runs by itself.
         launched = {
-            (-1 - operator if part == NONE else part): numbers[operator] for operator, part in enumerate(partitions)
+            (-1 - operator if part == NONE else part): numbers[operator]
+            for operator, part in enumerate(subgraph.partitions.tolist())
         }
         found[index] = SubgraphCosts(evaluate(problems[index], numbers, list(launched.values())))
     return found
@@ -170,7 +188,7 @@ def costs_text(costs: SubgraphCosts, devices: Sequence[str], caps: Mapping[int, 
 
 def estimate_text(estimate: Estimate) -> str:
     """Say what an assignment costs in one line."""
-    untimed = f"; {estimate.untimed} operators without a time" if estimate.untimed else ""
+    untimed = f"; {counted(estimate.untimed, 'operator')} without a time" if estimate.untimed else ""
     return (
         f"{estimate.total_us:.3f} us (operators {estimate.operators_us:.3f}, copies {estimate.copies_us:.3f}, "
         f"launches {estimate.launches_us:.3f}{untimed})"

@@ -14,6 +14,6 @@ def microseconds(time_ns: int) -> str:
     return f"{'-' * (time_ns < 0)}{whole}.{rest:03}"
 
 
-def counted(count: int, what: str) -> str:
-    """Write how many there are of something, as in `1 run` and `2,000 runs`."""
-    return f"{count:,} {what}{'s' * (count != 1)}"
+def counted(count: int, what: str, many: str | None = None) -> str:
+    """Write how many there are of something, as in `1 run` and `2,000 runs`; `many` where an `s` does not do."""
+    return f"{count:,} {what if count == 1 else many or what + 's'}"

@@ -62,7 +62,7 @@ def against(assignment: Assignment, before: Plan, after: Plan) -> list[tuple[int
     ]
 
 
-def what_if_json(model: Model, before: Side, after: Side) -> dict[str, Any]:
+def what_if_json(model: Model, assignment: Assignment, before: Side, after: Side) -> dict[str, Any]:
     """Return the JSON document of partition --what-if."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -77,13 +77,14 @@ def what_if_json(model: Model, before: Side, after: Side) -> dict[str, Any]:
                 ],
                 "before": _side_json(model, before, index),
                 "after": _side_json(model, after, index),
+                "difference_us": _difference_us(assignment, before, after, index),
             }
             for index in range(len(before.plan.subgraphs))
         ],
     }
 
 
-def what_if_text(model: Model, before: Side, after: Side) -> Iterator[str]:
+def what_if_text(model: Model, assignment: Assignment, before: Side, after: Side) -> Iterator[str]:
     """Yield the subgraphs where something moved, before and after."""
     for index in range(len(before.plan.subgraphs)):
         rows = _moved(before.plan, after.plan, index)
@@ -99,11 +100,33 @@ def what_if_text(model: Model, before: Side, after: Side) -> Iterator[str]:
             if side.costs is not None:
                 yield f"  {name}: {estimate_text(side.costs[index].estimate)}"
         if before.costs is not None and after.costs is not None:
-            difference = after.costs[index].estimate.total_us - before.costs[index].estimate.total_us
-            yield f"  difference: {difference:+.3f} us"
-            yield from _parallel(before.costs[index], after.costs[index])
+            difference = _difference_us(assignment, before, after, index)
+            if difference is None:
+                yield f"  difference: none, since {'; '.join(_impossible(assignment, before, after, index))}"
+            else:
+                yield f"  difference: {difference:+.3f} us"
+                yield from _parallel(before.costs[index], after.costs[index])
     if before.plan == after.plan:
         yield "  nothing moves: all of them are there already"
+
+
+def _difference_us(assignment: Assignment, before: Side, after: Side, subgraph: int) -> float | None:
+    """Return how much longer it takes after; None without costs, or where it cannot be run, before or after."""
+    if before.costs is None or after.costs is None or any(_impossible(assignment, before, after, subgraph)):
+        return None
+    return after.costs[subgraph].estimate.total_us - before.costs[subgraph].estimate.total_us
+
+
+def _impossible(assignment: Assignment, before: Side, after: Side, subgraph: int) -> Iterator[str]:
+    """Yield the moved operators that a device does not take, by device: they would count nothing there."""
+    refused: dict[str, list[int]] = {}
+    for plan, other in ((after.plan, before.plan), (before.plan, after.plan)):
+        for index, operator, _ in against(assignment, other, plan):
+            if index == subgraph:
+                device = plan.devices[plan.subgraphs[index].numbers[operator]]
+                refused.setdefault(device, []).append(operator)
+    for device, operators in refused.items():
+        yield f"{device} cannot run {ranges(operators)}"
 
 
 def _parallel(before: SubgraphCosts, after: SubgraphCosts) -> Iterator[str]:

@@ -34,6 +34,15 @@ class Annotations:
 
 def read_annotations(model: Model, plan: SplitPlan) -> Annotations:
     """Look at what there is. Raises TableFormatError for origins that cannot be decoded."""
+    entries, origins, dropped = inherited(model)
+    return Annotations(entries, origins, _records(model, plan), dropped)
+
+
+def inherited(model: Model) -> tuple[dict[int, str], Origins | None, tuple[str, ...]]:
+    """Return the metadata entries that every part gets, origins if they are true, and why others stay out.
+
+    Raises TableFormatError for origins that cannot be decoded.
+    """
     last = {entry.name: entry.index for entry in model.metadata}  # of equal names the last counts
     dropped = [f"metadata {name} is left out: {why}" for name, why in _WHOLE_MODEL.items() if name in last]
     origins = read_origins(model)
@@ -42,7 +51,7 @@ def read_annotations(model: Model, plan: SplitPlan) -> Annotations:
         origins = None
     gone = {*_WHOLE_MODEL, *(() if origins is not None else _ORIGINS)}
     entries = {index: name for name, index in sorted(last.items(), key=lambda item: item[1]) if name not in gone}
-    return Annotations(entries, origins, _records(model, plan), tuple(dropped))
+    return entries, origins, tuple(dropped)
 
 
 def _records(model: Model, plan: SplitPlan) -> list[list[bytes]]:

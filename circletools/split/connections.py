@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from typing import Any
 
 from circletools.errors import InvalidInputError
@@ -85,6 +86,32 @@ def encode_manifest(connections: Connections, model_type: str) -> bytes:
             "model-connect": [{"from": made[name], "to": ends} for name, ends in readers.items()],
         }
     )
+
+
+def manifest_difference(found: bytes, expected: bytes) -> str | None:
+    """Return what a manifest first says otherwise than `expected`, None where both say the same."""
+    try:
+        ours, theirs = json.loads(found), json.loads(expected)
+    except (ValueError, RecursionError) as error:
+        return f"this is no JSON: {error}"
+    if not isinstance(ours, dict):
+        return "this is no object"
+    for key in (*theirs, *ours):
+        difference = _difference(key, ours.get(key), theirs.get(key))
+        if difference is not None:
+            return difference
+    return None
+
+
+def _difference(place: str, ours: object, theirs: object) -> str | None:
+    """Return the first of two values that is not the same; None is one that is absent."""
+    if isinstance(ours, list) and isinstance(theirs, list):
+        pairs = enumerate(zip_longest(ours, theirs))
+        return next((said for index, pair in pairs if (said := _difference(f"{place}[{index}]", *pair))), None)
+    if ours == theirs:
+        return None
+    here, there = ("nothing" if value is None else json.dumps(value)[:100] for value in (ours, theirs))
+    return f"{place} is {here}, and by the connections {there}"
 
 
 def _document(value: dict[str, Any]) -> bytes:

@@ -1,13 +1,12 @@
 """What operators compute, as digests that no index, name or place in a file has a part in.
 
-The digest of an operator is made of its code, its options and the digests of what it reads; that of a tensor of the
-operator that makes it, or of its data. So two models whose operators have the same digests have the same operators,
-wired alike. A tensor's type, shape and quantization are its *form*.
+The digest of an operator is made of its code, its options, the forms of its outputs and the digests of what it reads;
+that of a tensor of the operator that makes it, or of its data. So two models whose operators have the same digests
+have the same operators, wired alike. A tensor's type, shape and quantization are its *form*.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -31,9 +30,13 @@ _MAX_DEPTH = 64  # of calls in calls
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The digests of a subgraph's operators, how often each occurs, and of its tensors by index."""
+    """The digests of a subgraph's operators and tensors, by index; operators in the order they run.
 
-    operators: Counter[bytes]
+    `reads` has what an operator reads that others make or that is given, without constants.
+    """
+
+    operators: Mapping[int, bytes]
+    reads: Mapping[int, tuple[bytes, ...]]
     tensors: Mapping[int, bytes]
 
 
@@ -80,31 +83,36 @@ class Contents:
         first = int(model.operator_columns.splits[subgraph])
         low = int(model.tensor_columns.splits[subgraph])
         positions = model.operator_columns.tables.at[first:].tolist()
-        made = {-1: b""} | dict(given)
-        counts: Counter[bytes] = Counter()
+        made, constants = dict(given), {-1: b""}
+        names: dict[int, bytes] = {}
+        reads: dict[int, tuple[bytes, ...]] = {}
 
         def read(tensor: int) -> bytes:
-            if tensor not in made:
+            if tensor in made:
+                return made[tensor]
+            if tensor not in constants:
                 buffer = int(model.tensor_columns.buffers[low + tensor])
-                made[tensor] = digest(b"data", self.form(subgraph, tensor), self._data(buffer))
-            return made[tensor]
+                constants[tensor] = digest(b"data", self.form(subgraph, tensor), self._data(buffer))
+            return constants[tensor]
 
         operators = view.operators
         for index in operator_graph(model, subgraph).order:
             operator = operators[index]
-            name = digest(
+            reads[index] = tuple(made[tensor] for tensor in operator.inputs if tensor in made)
+            name = names[index] = digest(
                 self.codes[operator.code.index],
                 self.digests.table("Operator", positions[index]),
                 self._large(first + index),
+                len(operator.inputs).to_bytes(4, "little"),
                 *map(read, operator.inputs),
+                *(self.form(subgraph, tensor) if tensor >= 0 else b"" for tensor in operator.outputs),
             )
-            counts[name] += 1
             for slot, tensor in enumerate(operator.outputs):
                 if tensor >= 0:
-                    made[tensor] = digest(name, slot.to_bytes(4, "little"), self.form(subgraph, tensor))
+                    made[tensor] = digest(name, slot.to_bytes(4, "little"))
         for tensor in view.outputs.tolist():
             read(tensor)
-        return Flow(counts, made)
+        return Flow(names, reads, constants | made)
 
     def input(self, subgraph: int, position: int, tensor: int) -> bytes:
         """Return the digest of an input of the whole model."""
@@ -147,6 +155,6 @@ class Contents:
             inputs = {tensor: self.input(index, slot, tensor) for slot, tensor in enumerate(view.inputs.tolist())}
             flow = self.flow(index, inputs)
             outputs = [flow.tensors[tensor] for tensor in view.outputs.tolist()]
-            self.subgraphs[index] = digest(*sorted(flow.operators.elements()), *outputs)
+            self.subgraphs[index] = digest(*sorted(flow.operators.values()), *outputs)
             self.depth -= 1
         return self.subgraphs[index]

@@ -15,7 +15,7 @@ from circletools.split.write import MANIFEST
 def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Finding]:
     """Run the source, then the parts one after the other, and in onert the package too.
 
-    `files` must have passed `verify_split`. Raises UsageError where the runtime does not start.
+    `verify_split` must have found no error in `files`. Raises UsageError where the runtime does not start.
     """
     whole = worker.run(files.source, seed=seed)
     if whole.failure:

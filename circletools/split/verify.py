@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
+from circletools.affinity.tables import AFFINITY_TABLE
 from circletools.errors import EditError, InvalidInputError, UsageError
 from circletools.findings import Finding
 from circletools.model import Model, open_model
-from circletools.model.views import text
-from circletools.split.connections import Connections, Piece, decode_connections, encode_manifest
+from circletools.split.annotations import inherited
+from circletools.split.connections import Connections, Piece, decode_connections
 from circletools.split.contents import Contents
-from circletools.split.write import CONNECTIONS, MANIFEST, find_connections
+from circletools.split.directory import manifest_findings, stray_files
+from circletools.split.operators import Comparison
+from circletools.split.write import CONNECTIONS, find_connections, is_open
 
 _SHOWN = 20  # findings of one kind
 
@@ -64,42 +68,28 @@ def verify_split(files: SplitFiles, subgraph: int = 0) -> list[Finding]:
     Raises InvalidInputError where a model cannot be read or is broken.
     """
     connections = files.connections
-    findings = [*_unlinked(connections), *_manifest(files)]
+    findings = list(_unlinked(connections))
     with _opened(files.source) as model:
         if subgraph >= len(model.subgraphs):
             raise UsageError(f"subgraph {subgraph} does not exist; there are {len(model.subgraphs)}")
-        whole = Contents(model)
-        view = model.subgraphs[subgraph]
         findings += _ends(model, subgraph, connections.source, "source", exact=False)
-        inputs = view.inputs.tolist()
         if findings:
             return findings
-        known = {
-            name: whole.input(subgraph, slot, tensor)
-            for slot, (name, tensor) in enumerate(zip(connections.source.inputs, inputs, strict=True))
-        }
-        forms = {
-            name: whole.form(subgraph, tensor) for name, tensor in zip(connections.source.inputs, inputs, strict=True)
-        }
-        given = dict(zip(inputs, known.values(), strict=True))
-        flow = whole.flow(subgraph, given)
-        expected = {
-            name: flow.tensors[tensor]
-            for name, tensor in zip(connections.source.outputs, view.outputs.tolist(), strict=True)
-        }
-    operators: Counter[bytes] = Counter()
+        parts = _Parts(files, model, subgraph)
     for index in range(len(connections.parts)):
-        found, counts = _check_part(files, index, known, forms)
-        operators += counts
-        findings += found
+        findings += parts.check(index)
     if not findings:
-        findings += _operators(flow.operators, operators)
-        findings += [
-            Finding("OUTPUT_DIFFERS", "error", f"source.outputs[{slot}]", f"{name!r} is not what the source computes")
-            for slot, name in enumerate(connections.source.outputs)
-            if known[name] != expected[name]
-        ]
+        findings += _first([*parts.further, *parts.comparison.missing()])
+        findings += parts.other_outputs()
+    findings += _first(parts.without)
+    crossing_open = parts.open and len(connections.parts) > 1
+    findings += manifest_findings(files.directory, connections, expected=parts.annotated and not crossing_open)
+    findings += _first(stray_files(files.directory, files.name, connections, files.source))
     return findings
+
+
+def _first(findings: Iterable[Finding]) -> list[Finding]:
+    return list(islice(findings, _SHOWN))
 
 
 @contextmanager
@@ -113,31 +103,69 @@ def _opened(path: Path) -> Iterator[Model]:
         raise InvalidInputError(error.message, location=place, hint=error.hint) from error
 
 
-def _check_part(
-    files: SplitFiles, index: int, known: dict[str, bytes], forms: dict[str, bytes]
-) -> tuple[list[Finding], Counter[bytes]]:
-    """Check a part, and add what it makes to `known` and `forms`, both by name."""
-    piece = files.connections.parts[index]
-    with _opened(files.part(index)) as model:
-        if not model.subgraphs:
-            return [Finding("ENDS_DIFFER", "error", piece.file, "the model has no subgraph")], Counter()
-        contents, view = Contents(model), model.subgraphs[0]
-        findings = _ends(model, 0, piece, f"parts[{index}]", exact=True)
-        if findings:
-            return findings, Counter()
-        inputs = list(zip(piece.inputs, view.inputs.tolist(), strict=True))
-        for slot, (name, tensor) in enumerate(inputs):
-            if contents.form(0, tensor) != forms[name]:
-                findings.append(
-                    Finding(
-                        "FORM_DIFFERS", "error", f"parts[{index}].inputs[{slot}]",
-                        f"{name!r} has another type, shape or quantization than where it is made",
-                    )
-                )  # fmt: skip
-        flow = contents.flow(0, {tensor: known[name] for name, tensor in inputs})
-        for name, tensor in zip(piece.outputs, view.outputs.tolist(), strict=True):
-            known[name], forms[name] = flow.tensors[tensor], contents.form(0, tensor)
-        return findings, flow.operators
+class _Parts:
+    """What is known of the source and of the parts that were checked; what they make by name."""
+
+    def __init__(self, files: SplitFiles, model: Model, subgraph: int) -> None:
+        self._files = files
+        source, whole, view = files.connections.source, Contents(model), model.subgraphs[subgraph]
+        inputs = view.inputs.tolist()
+        given = {tensor: whole.input(subgraph, slot, tensor) for slot, tensor in enumerate(inputs)}
+        flow = whole.flow(subgraph, given)
+        self._known = {name: given[tensor] for name, tensor in zip(source.inputs, inputs, strict=True)}
+        self._forms = {name: whole.form(subgraph, tensor) for name, tensor in zip(source.inputs, inputs, strict=True)}
+        self._expected = [flow.tensors[tensor] for tensor in view.outputs.tolist()]
+        self._inherited = frozenset(inherited(model)[0].values())
+        self.comparison = Comparison(flow, model.code_names(subgraph), f"source.subgraphs[{subgraph}]")
+        self.further: list[Finding] = []
+        self.without: list[Finding] = []
+        self.annotated = self.open = False
+
+    def check(self, index: int) -> list[Finding]:
+        """Check a part, and add what it makes to what is known.
+
+        Nothing is known of what a part makes whose ends are others, nor of what is made of that.
+        """
+        piece, place = self._files.connections.parts[index], f"parts[{index}]"
+        with _opened(self._files.part(index)) as model:
+            if not model.subgraphs:
+                return [Finding("ENDS_DIFFER", "error", place, f"{piece.file} has no subgraph")]
+            contents, view = Contents(model), model.subgraphs[0]
+            self._look_at_metadata(model, piece.file, place)
+            findings = _ends(model, 0, piece, place, exact=True)
+            if findings or not self._known.keys() >= set(piece.inputs):
+                return findings
+            inputs = list(zip(piece.inputs, view.inputs.tolist(), strict=True))
+            findings += [
+                Finding(
+                    "FORM_DIFFERS", "error", f"{place}.inputs[{slot}]",
+                    f"{name!r} has another type, shape or quantization than where it is made",
+                )
+                for slot, (name, tensor) in enumerate(inputs)
+                if contents.form(0, tensor) != self._forms[name]
+            ]  # fmt: skip
+            self.open |= any(is_open(view.tensors[tensor]) for _, tensor in inputs)
+            flow = contents.flow(0, {tensor: self._known[name] for name, tensor in inputs})
+            for name, tensor in zip(piece.outputs, view.outputs.tolist(), strict=True):
+                self._known[name], self._forms[name] = flow.tensors[tensor], contents.form(0, tensor)
+            self.further += self.comparison.add(flow, model.code_names(0), piece.file, place)
+            return findings
+
+    def other_outputs(self) -> Iterator[Finding]:
+        """Yield the outputs that the parts compute in another way than the source."""
+        outputs = self._files.connections.source.outputs
+        for slot, (name, expected) in enumerate(zip(outputs, self._expected, strict=True)):
+            if self._known[name] != expected:
+                message = f"{name!r} is not what the source computes"
+                yield Finding("OUTPUT_DIFFERS", "error", f"source.outputs[{slot}]", message)
+
+    def _look_at_metadata(self, model: Model, file: str, place: str) -> None:
+        names = {entry.name for entry in model.metadata}
+        self.annotated |= AFFINITY_TABLE in names
+        missing = ", ".join(sorted(self._inherited - names))
+        if missing:
+            message = f"{file} has no {_listed(missing)}, as the source and every part of it"
+            self.without.append(Finding("METADATA_MISSING", "warning", f"{place}.metadata", message))
 
 
 def _ends(model: Model, subgraph: int, piece: Piece, place: str, *, exact: bool) -> list[Finding]:
@@ -183,26 +211,3 @@ def _unlinked(connections: Connections) -> list[Finding]:
         if name not in known:
             findings.append(Finding("NOT_MADE", "error", f"source.outputs[{slot}]", f"no part makes {name!r}"))
     return findings[:_SHOWN]
-
-
-def _operators(expected: Mapping[bytes, int], found: Mapping[bytes, int]) -> Iterator[Finding]:
-    missing = sum((Counter(expected) - Counter(found)).values())
-    further = sum((Counter(found) - Counter(expected)).values())
-    if missing or further:
-        message = (
-            f"{missing} operators of the source are in no part, and {further} of the parts are not in the source"
-        )
-        yield Finding("OPERATORS_DIFFER", "error", "parts", message)
-
-
-def _manifest(files: SplitFiles) -> Iterator[Finding]:
-    path = files.directory / MANIFEST
-    if not path.exists():
-        return
-    try:
-        model_type = Path(files.connections.parts[0].file).suffix[1:] if files.connections.parts else ""
-        agrees = path.read_bytes() == encode_manifest(files.connections, model_type)
-    except (OSError, KeyError):
-        agrees = False
-    if not agrees:
-        yield Finding("MANIFEST_DIFFERS", "error", MANIFEST, f"it is not what {text(files.name.encode())} says")

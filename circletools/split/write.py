@@ -14,7 +14,7 @@ from circletools.model.archive import directory_start
 from circletools.model.directories import check_directory, write_directory
 from circletools.model.excerpt import Excerpt, Excerpts
 from circletools.model.files import Part
-from circletools.model.views import text
+from circletools.model.views import Tensor, text
 from circletools.split.annotations import Annotations, part_metadata, read_annotations
 from circletools.split.connections import (
     Connections,
@@ -57,7 +57,7 @@ def split(model: Model, target: Path, *, subgraph: int = 0, force: bool = False)
     stem = Path(model.source.path.name).stem if model.source.path else "model"
     signatures = _signatures(model, plan)
     connections = _connect(model, plan, stem)
-    obstacle = _package_obstacle(connections) or _open_shape(model, plan)
+    obstacle = package_obstacle(connections) or _open_shape(model, plan)
     notes = [*_notes(model, plan, annotations), *([] if obstacle is None else [obstacle])]
 
     def files() -> Iterator[tuple[str, list[Part]]]:
@@ -86,8 +86,12 @@ def _is_split(directory: Path) -> bool:
         return False
     if connections is None or found is None:
         return False
-    ours = {found.name, MANIFEST, "metadata", *(part.file for part in connections.parts)}
-    return {str(path.relative_to(directory)) for path in directory.rglob("*")} <= ours
+    return {str(path.relative_to(directory)) for path in directory.rglob("*")} <= written(found.name, connections)
+
+
+def written(name: str, connections: Connections) -> set[str]:
+    """Return the paths that a split writes in its directory; `name` is the file of the connections."""
+    return {name, MANIFEST, str(Path(MANIFEST).parent), *(part.file for part in connections.parts)}
 
 
 def _connect(model: Model, plan: SplitPlan, stem: str) -> Connections:
@@ -143,7 +147,7 @@ def _ends(part: PlannedPart) -> Ends:
     return frozenset(part.inputs), frozenset(part.outputs)
 
 
-def _package_obstacle(connections: Connections) -> str | None:
+def package_obstacle(connections: Connections) -> str | None:
     """Return why onert could not load the parts as a package: each output goes to one place only."""
     outputs = connections.source.outputs
     read = {name for part in connections.parts for name in part.inputs} - set(connections.source.inputs)
@@ -161,9 +165,14 @@ def _open_shape(model: Model, plan: SplitPlan) -> str | None:
     tensors = model.subgraphs[plan.subgraph].tensors
     for tensor in sorted({tensor for part in plan.parts for tensor in part.inputs}) if len(plan.parts) > 1 else ():
         found = tensors[tensor]
-        if -1 in (*found.shape, *(found.shape_signature or ())):
+        if is_open(found):
             return f"no {MANIFEST}: the shape of {found.name!r} is open, which onert does not take between parts"
     return None
+
+
+def is_open(tensor: Tensor) -> bool:
+    """Say whether a dimension of a tensor is known only when it runs."""
+    return -1 in (*tensor.shape, *(tensor.shape_signature or ()))
 
 
 def _notes(model: Model, plan: SplitPlan, annotations: Annotations) -> Iterator[str]:

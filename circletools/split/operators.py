@@ -1,0 +1,53 @@
+"""Whether the operators of the parts are those of the source, each once; where not, the first that differ.
+
+An operator that reads something else than in the source differs too. Only those are told that read what the other
+side also has: what the others read tells why they differ.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from circletools.findings import Finding
+from circletools.split.contents import Flow
+
+
+class Comparison:
+    """The operators of the source, and those of the parts that were seen so far."""
+
+    def __init__(self, source: Flow, codes: Sequence[str], place: str) -> None:
+        """Take the source; `codes` are the names of its operators' codes, `place` is what it is called."""
+        self._source, self._codes, self._place = source, codes, place
+        self._left = Counter(source.operators.values())
+        self._known = set(source.operators.values())
+        self._computed = _computed(source)
+        self._seen: set[bytes] = set()
+
+    def add(self, part: Flow, codes: Sequence[str], file: str, place: str) -> Iterator[Finding]:
+        """Count the operators of a part, and yield those that are too many."""
+        self._seen |= _computed(part)
+        for index, operator in part.operators.items():
+            if self._left[operator]:
+                self._left[operator] -= 1
+            elif self._computed.issuperset(part.reads[index]):
+                said = (
+                    "is there twice"
+                    if operator in self._known
+                    else "is not in the source with these options, constants, inputs and outputs"
+                )
+                where = f"{place}.operators[{index}]"
+                yield Finding("OPERATORS_DIFFER", "error", where, f"{codes[index]} of {file} {said}")
+
+    def missing(self) -> Iterator[Finding]:
+        """Yield the operators of the source that no part has."""
+        for index, operator in self._source.operators.items():
+            if self._left[operator]:
+                self._left[operator] -= 1
+                if self._seen.issuperset(self._source.reads[index]):
+                    place = f"{self._place}.operators[{index}]"
+                    yield Finding("OPERATORS_DIFFER", "error", place, f"{self._codes[index]} is in no part")
+
+
+def _computed(flow: Flow) -> set[bytes]:
+    return set(flow.tensors.values())
