@@ -63,7 +63,8 @@ def rewrite(
 ) -> RewriteResult:
     """Apply `change` to a model and write it; say on standard error what was changed.
 
-    `inputs` are the other files that are read; none of them may be the output. When it is `dry` nothing is written, and no output need be named; what would fail does.
+    `inputs` are the other files that are read; none of them may be the output. When it is `dry` nothing is written,
+    and no output need be named; what would fail does.
     """
     from .reading import reading  # noqa: PLC0415
     from .terminal import Bar, tell  # noqa: PLC0415
