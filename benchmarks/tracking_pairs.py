@@ -177,7 +177,7 @@ def renumbered(data: bytes) -> bytes:
 
 
 def rotated(data: bytes) -> bytes:
-    """Give each operator's first output the name of that of the next operator of its code, the last that of the first.
+    """Give the first output of each operator the name of that of the next of its code, of the last that of the first.
 
     Where an operator reads or writes a variable that is known by name alone, this gives another model.
     """

@@ -1,7 +1,7 @@
 """Whether names tell the truth: what the constants and the places of operators with equal names say about it.
 
-    before   x -> RELU a -> FULLY_CONNECTED b      FULLY_CONNECTED b takes what `a` makes,
-    after    x -> RELU b -> FULLY_CONNECTED a      so `a` speaks against it where another FULLY_CONNECTED stands behind
+    before   RELU a -> FULLY_CONNECTED c -> RELU b      the name `a` is at the end now, where RELU `b` stood:
+    after    RELU b -> FULLY_CONNECTED c -> RELU a      `c` speaks against `a`, and against `b`
 
 A neighbour speaks for a pair where it is paired with the neighbour of the other one, and against it where the place
 beside its partner is taken by another operator of the same code. An empty place, or one of another code, says
