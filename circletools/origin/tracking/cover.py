@@ -33,6 +33,7 @@ _MOST_STEPS, _MOST_BESIDE = 64, 64
 _MOST_SHARED = 1 << 14  # operators times operators: beyond, nothing is known rather than everything
 _OVERLAP = 0.5
 IN_REGION, ABSORBED = 0.9, 0.8
+_MOST_FUSED = 4  # operators that are usually fused into one; where more are gone, they may as well have been cut off
 
 Found = dict[int, tuple[Evidence, float]]
 """Operator of BEFORE -> evidence and confidence."""
@@ -165,8 +166,8 @@ def _is_tied(old: _Region, new: _Region) -> bool:
 
 
 def _sureness(matcher: Matcher, old: _Region, new: _Region, found: list[Found]) -> float:
-    """Return how sure the ends are between which two regions lie; inputs and outputs are as sure as the rest is."""
-    share = min(1.0, matcher.paired / max(1, min(len(matcher.before), len(matcher.after)) - len(new.operators)))
+    """Return how sure the ends are between which two regions lie; inputs and outputs as sure as much is paired."""
+    share = min(1.0, matcher.paired / max(1, min(len(matcher.before), len(matcher.after))))
     ends = (old.feeds & new.feeds) | (old.takers & new.takers)
     sure = [
         max((confidence for _, confidence in found[row].values()), default=0.0) if kind == "operator" else share
@@ -252,10 +253,11 @@ def _absorb(matcher: Matcher, shown: View, region: _Region, named: dict[int, int
         heirs = takers if behind else feeds[-1:]
     if len(heirs) * len(region.operators) > _MOST_SHARED:
         return
+    usual = min(1.0, _MOST_FUSED / len(region.operators))
     for heir in heirs:
         own = max((confidence for _, confidence in found[heir].values()), default=IN_REGION)
         for row in region.operators:
-            confidence = own * (1.0 if by_name else ABSORBED / len(heirs))
+            confidence = own * (1.0 if by_name else ABSORBED * usual / len(heirs))
             found[heir].setdefault(row, (Evidence.FUSED, confidence))
 
 
