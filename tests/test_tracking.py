@@ -246,6 +246,31 @@ def test_many_for_one_and_one_for_many() -> None:
     assert found(one, many) == [{0}, {1}, {1}, {1}, {2}]
 
 
+def test_what_is_at_the_end_of_another_form_of_a_model_has_no_origin() -> None:
+    """AFTER has other constants, no TRANSPOSE any more, and a SOFTMAX of its own."""
+    tracking = tracked(bytes_of("circle/cnn"), bytes_of("tflite/cnn"))
+    with open_model(bytes_of("circle/cnn")) as before, open_model(bytes_of("tflite/cnn")) as after:
+        codes = before.code_names(0), after.code_names(0)
+    found = {
+        codes[1][index]: sorted(codes[0][source] for source in sources)
+        for index, sources in tracking.origins.operators[0].items()
+        if codes[1].count(codes[1][index]) == 1
+    }
+    assert found == {"RESHAPE": ["RESHAPE", "TRANSPOSE"], "FULLY_CONNECTED": ["FULLY_CONNECTED"]}
+
+
+def test_strands_that_are_alike_are_told_apart_by_what_takes_them() -> None:
+    """The projections of attention, each FULLY_CONNECTED -> RESHAPE -> TRANSPOSE, in another framework's words."""
+    before, after = bytes_of("tflite/transformer_block"), bytes_of("circle/transformer_block")
+    with open_model(before) as old, open_model(after) as new:
+        projections = [
+            [index for index, code in enumerate(model.code_names(0)) if code == "FULLY_CONNECTED"][:3]
+            for model in (old, new)
+        ]
+        operators = track(old, new).origins.operators[0]
+    assert [operators[index] for index in projections[1]] == [{index} for index in projections[0]]
+
+
 def test_what_a_tool_puts_in_continues_what_is_before_it() -> None:
     before = chain("TANH", "FULLY_CONNECTED")
     after = chain("QUANTIZE", "TANH", "QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE")
