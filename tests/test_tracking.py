@@ -475,6 +475,28 @@ def test_tables_that_were_carried_along_are_replaced(files: Path) -> None:
     assert run("track-origins", "tables.tflite", "own.tflite", "out.tflite", "--replace", cwd=files).status == 0
 
 
+def test_an_error_names_the_file_that_it_is_about(files: Path) -> None:
+    def first_line(*names: str) -> str:
+        ran = run("track-origins", *names, "out.tflite", cwd=files)
+        assert ran.status in (3, 4)
+        return ran.err.splitlines()[0]
+
+    put(files / "own.tflite", embedded((files / "after.tflite").read_bytes()))
+    good = bytes_of("tflite/cnn_external")
+    put(files / "cut.tflite", good[:-64])  # the data of the constants lies at the end
+    assert first_line("before.tflite", "nosuch.tflite").startswith("error: nosuch.tflite: cannot")
+    assert first_line("nosuch.tflite", "after.tflite").startswith("error: nosuch.tflite: cannot")
+    assert first_line("before.tflite", "own.tflite").startswith("error: own.tflite: the model has origins")
+    assert first_line("before.tflite", "cut.tflite").startswith("error: cut.tflite: buffers")
+    assert first_line("cut.tflite", "after.tflite").startswith("error: cut.tflite: buffers")
+
+
+def test_the_help_speaks_of_its_own_files(files: Path) -> None:
+    words = " ".join(run("track-origins", "--help", cwd=files).out.decode().replace("│", " ").split())
+    assert "Write over AFTER" in words
+    assert "IN is" not in words
+
+
 def test_standard_streams(files: Path) -> None:
     after = (files / "after.tflite").read_bytes()
     ran = run("track-origins", "before.tflite", "-", "-", stdin=after, cwd=files)
