@@ -148,10 +148,12 @@ def one_by_one(matcher: Matcher, olds: Sequence[int], news: Sequence[int]) -> li
                 at[place].append(row)
         places.append(at)
     found: dict[int, int] = {}
+    taken: set[int] = set()
     for place, rows in places[0].items():
         others = places[1].get(place, [])
-        if len(rows) == len(others) == 1 and rows[0] not in found and others[0] not in found.values():
+        if len(rows) == len(others) == 1 and rows[0] not in found and others[0] not in taken:
             found[rows[0]] = others[0]
+            taken.add(others[0])
     return sorted(found.items()) or _in_order(matcher, olds, news)
 
 
