@@ -176,6 +176,26 @@ def renumbered(data: bytes) -> bytes:
     return rewritten(data, change)
 
 
+def rotated(data: bytes) -> bytes:
+    """Give the first output of each operator the name of that of the next of its code, of the last that of the first.
+
+    Where an operator reads or writes a variable that is known by name alone, this gives another model.
+    """
+
+    def change(model: Any) -> None:
+        for subgraph in model.subgraphs:
+            alike: dict[int, list[Any]] = defaultdict(list)
+            for operator in _operators(subgraph):
+                if len(operator.outputs):
+                    alike[operator.opcodeIndex].append(subgraph.tensors[int(operator.outputs[0])])
+            for tensors in alike.values():
+                names = [tensor.name for tensor in tensors]
+                for tensor, name in zip(tensors, names[1:] + names[:1], strict=True):
+                    tensor.name = name
+
+    return rewritten(data, change)
+
+
 def shuffled(data: bytes, seed: int) -> tuple[bytes, list[list[int]]]:
     """Bring operators and tensors into another order that can run too; return it by subgraph, new index -> old."""
     random_ = random.Random(seed)  # noqa: S311 - any order will do

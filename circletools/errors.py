@@ -28,7 +28,8 @@ class CircleToolsError(Exception):
     """An error with a place and a next step.
 
     `location` is a path such as `subgraphs[0].operators[5].inputs`, a file and line, or a byte offset; `hint`
-    says what to do about it. Both are optional and part of `str(error)`.
+    says what to do about it. Both are optional and part of `str(error)`. `names_file` says that the location begins
+    with the name of the file, so that who reads several does not put another one's in front.
     """
 
     def __init__(self, message: str, *, location: str | None = None, hint: str | None = None) -> None:
@@ -36,6 +37,7 @@ class CircleToolsError(Exception):
         self.message = message
         self.location = location
         self.hint = hint
+        self.names_file = False
 
     def __str__(self) -> str:
         """Return `location: message (hint)`."""

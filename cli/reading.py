@@ -31,15 +31,16 @@ def reading(source: str) -> Iterator[Model]:
 
 @contextmanager
 def naming(source: str) -> Iterator[None]:
-    """Give an error about the contents of a file its name in front of the location."""
+    """Give an error about the contents of a file its name in front of the location, unless it has that of another."""
     try:
         yield
     except UsageError:
         raise
     except CircleToolsError as error:
         name = "<standard input>" if source == "-" else source
-        if error.location != name and not isinstance(error, OutputError):
+        if not error.names_file and error.location != name and not isinstance(error, OutputError):
             error.location = name if error.location is None else f"{name}: {error.location}"
+        error.names_file = True
         raise
 
 

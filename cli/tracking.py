@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from circletools.errors import UsageError
+from circletools.errors import CircleToolsError, UsageError
 
-from .parameters import InPlace, Json, Output
+from .parameters import Json
 from .rewriting import rewrite
 
 if TYPE_CHECKING:
+    from circletools.model import Model
     from circletools.model.edit import ModelEdit, RewriteResult
     from circletools.origin.tracking import Tracking
 
@@ -34,7 +35,10 @@ def track_origins(
         str,
         typer.Argument(metavar="AFTER", help="The model after it; one of the two may be -.", show_default=False),
     ],
-    output: Output = None,
+    output: Annotated[
+        str | None,
+        typer.Argument(metavar="OUT", help="The file to write; - is standard output.", show_default=False),
+    ] = None,
     min_confidence: Annotated[
         float,
         typer.Option("--min-confidence", metavar="X", min=0.0, max=1.0, help="Leave out what is less sure."),
@@ -46,7 +50,7 @@ def track_origins(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit status 1 when an operator is left without an origin.")
     ] = False,
-    in_place: InPlace = False,
+    in_place: Annotated[bool, typer.Option("--in-place", help="Write over AFTER.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what was found; write nothing.")] = False,
     json: Json = False,
 ) -> None:
@@ -56,13 +60,6 @@ def track_origins(
     shown with what it rests on and how sure it is; docs/tracking.md tells what the numbers mean. Where BEFORE has no
     origins, its operators are the sources.
     """
-    from circletools.origin import embed  # noqa: PLC0415
-    from circletools.origin.tracking import carried_along, track  # noqa: PLC0415
-    from circletools.report.tracking import tracking_json, tracking_text, without_origin  # noqa: PLC0415
-
-    from .reading import reading  # noqa: PLC0415
-    from .terminal import complain, show, show_json  # noqa: PLC0415
-
     if before == after == "-":
         raise UsageError("BEFORE and AFTER cannot both be standard input")
     to_stdout = output == "-" and not dry_run
@@ -70,25 +67,57 @@ def track_origins(
         raise UsageError(
             "--json and an output of - would mix on standard output", hint="name a file, or leave out --json"
         )
-    found: list[Tracking] = []
-    left: list[tuple[int, int]] = []
+    found: list[tuple[int, int]] = []
+
+    from circletools.origin import embed  # noqa: PLC0415
+    from circletools.origin.tracking import carried_along  # noqa: PLC0415
+
+    from .reading import reading  # noqa: PLC0415
 
     with reading(before) as old:
 
         def change(edit: ModelEdit) -> RewriteResult:
-            tracking = track(old, edit.model, min_confidence=min_confidence)
-            found.append(tracking)
-            left.extend(without_origin(edit.model, tracking))
+            tracking = _tracked(before, old, edit.model, min_confidence)
             result = embed(edit, tracking.origins, replace=replace or carried_along(old, edit.model), stamp=stamp)
-            if json:
-                show_json(tracking_json(edit.model, tracking))
-            elif not to_stdout:
-                show(tracking_text(edit.model, tracking))
+            found.append(_shown(edit.model, tracking, json=json, quiet=to_stdout))
             return result
 
         rewrite(after, output, in_place, change, dry=dry_run)
+    _conclude(after, *found[0], strict=strict)
+
+
+def _tracked(name: str, before: Model, after: Model, least: float) -> Tracking:
+    """Track; an error that comparing BEFORE with itself gives too is one of BEFORE and gets its name."""
+    from circletools.origin.tracking import track  # noqa: PLC0415
+
+    from .reading import naming  # noqa: PLC0415
+
+    try:
+        return track(before, after, min_confidence=least)
+    except CircleToolsError:
+        with naming(name):
+            track(before, before)
+        raise
+
+
+def _shown(after: Model, tracking: Tracking, *, json: bool, quiet: bool) -> tuple[int, int]:
+    """Show what was found; return how many operators are left without an origin, and how many there are."""
+    from circletools.report.tracking import tracking_json, tracking_text, without_origin  # noqa: PLC0415
+
+    from .terminal import show, show_json  # noqa: PLC0415
+
+    if json:
+        show_json(tracking_json(after, tracking))
+    elif not quiet:
+        show(tracking_text(after, tracking))
+    left = len(without_origin(after, tracking))
+    return left, left + sum(len(subgraph) for subgraph in tracking.grounds)
+
+
+def _conclude(after: str, left: int, total: int, *, strict: bool) -> None:
+    from .terminal import complain  # noqa: PLC0415
+
     if left:
-        total = len(left) + sum(len(subgraph) for subgraph in found[0].grounds)
-        complain("note", f"{after}: operators without an origin: {len(left)} of {total}")
-        if strict or len(left) == total:
+        complain("note", f"{after}: operators without an origin: {left} of {total}")
+        if strict or left == total:
             raise typer.Exit(1)

@@ -14,159 +14,85 @@ first operator it feeds.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from circletools.origin.tracking.constants import CLOSE, SCALED
 from circletools.origin.tracking.match import CONVERTING, Matcher
+from circletools.origin.tracking.regions import MOST_BESIDE, End, Region, both_regions, one_by_one, pair_regions
 from circletools.origin.tracking.score import Evidence
 from circletools.origin.tracking.side import NONE, Side, View, main_inputs
 
 PREPARING = frozenset({"PAD", "PADV2", "MIRROR_PAD", "DEQUANTIZE", "DENSIFY"})
 """Operators that are folded into what takes their output."""
 
-HANDING_ON = CONVERTING | {"CAST", "CONCATENATION", "EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"}
+LAYING_OUT = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"})
+"""Operators that give the same elements another shape or order; one behind the other are one."""
+
+HANDING_ON = CONVERTING | LAYING_OUT | {"CAST", "CONCATENATION"}
 """Operators that a tool puts in to change how a value is written or laid out."""
 
-_MOST_STEPS, _MOST_BESIDE = 64, 64
+_MOST_STEPS, _MOST_ROUNDS = 64, 8
 _MOST_SHARED = 1 << 14  # operators times operators: beyond, nothing is known rather than everything
-_OVERLAP = 0.5
 IN_REGION, ABSORBED = 0.9, 0.8
+_MOST_FUSED = 4  # operators that are usually fused into one; where more are gone, they may as well have been cut off
 
 Found = dict[int, tuple[Evidence, float]]
 """Operator of BEFORE -> evidence and confidence."""
 
-_End = tuple[str, int]
-
-
-@dataclass(slots=True)
-class _Region:
-    """Operators without a partner that hang together, and the paired operators (by AFTER's row) and ends around."""
-
-    operators: list[int]
-    feeds: set[_End] = field(default_factory=set)
-    takers: set[_End] = field(default_factory=set)
-
-    def overlap(self, other: _Region) -> float:
-        """Return how far two regions lie between the same ends, 0 where they only touch on one side."""
-        if (self.feeds and other.feeds and not self.feeds & other.feeds) or not self.takers & other.takers:
-            return 0.0
-        return len((self.feeds & other.feeds) | (self.takers & other.takers)) / len(
-            (self.feeds | other.feeds) | (self.takers | other.takers)
-        )
+Alike = tuple[list[tuple[Region, float]], Region]
+"""Regions of BEFORE with their overlap, and the one of AFTER that does their work."""
 
 
 def cover(matcher: Matcher, paired: list[Found], ends: dict[int, list[int]]) -> list[Found]:
     """Return for each operator of AFTER what it computes; `paired` is what its pair says."""
     found = [dict(entry) for entry in paired]
-    before, after, pairs = matcher.before, matcher.after, matcher.pairs
-    put_in = np.array([code in CONVERTING for code in after.codes], np.bool_)
+    pairs = matcher.pairs
+    matcher.paired = len(matcher.after) - pairs.to_before.count(NONE)
+    put_in = np.array([code in CONVERTING for code in matcher.after.codes], np.bool_)
     put_in &= np.array(pairs.to_before, np.int64).reshape(-1) == NONE
-    matcher.show([np.zeros(len(before), np.bool_), put_in])
-    views = matcher.views
-    matcher.paired = len(after) - pairs.to_before.count(NONE)
-    inputs, outputs = dict(matcher.anchors.inputs), dict(matcher.anchors.outputs)
-    olds = _regions(before, views[0], pairs.to_after, pairs.to_after, inputs, outputs)
-    same = [{new: new for new in ends_of.values()} for ends_of in (inputs, outputs)]
-    news = _regions(after, views[1], pairs.to_before, list(range(len(after))), same[0], same[1])
+    matcher.show([np.zeros(len(matcher.before), np.bool_), put_in])
     named = {old: new for new, rows in ends.items() for old in rows}
-    beside: dict[_End, list[_Region]] = defaultdict(list)
+    olds, news = both_regions(matcher)
+    alike, left = pair_regions(olds, news, named)
+    for _ in range(_MOST_ROUNDS):
+        if not _pair_inside(matcher, alike, found):
+            break
+        olds, news = both_regions(matcher)
+        alike, left = pair_regions(olds, news, named)
+    for parts, region in alike:
+        _share_out(matcher, parts, region, found)
+    beside: dict[End, list[Region]] = defaultdict(list)
     for region in news:
         for end in region.feeds | region.takers:
             beside[end].append(region)
-    for region in _pair_regions(matcher, olds, news, named, found):
+    for region in left:
         moved = _moved(matcher, region, beside, found)
         if moved is None:
-            _absorb(matcher, views[0], region, named, found)
+            _absorb(matcher, matcher.views[0], region, named, found)
         else:
-            _share_out(matcher, [(region, ABSORBED)], moved, found)
-    _continue(after, views[1], found)
+            _hand_over(matcher, region, moved, found)
+    _continue(matcher.after, matcher.views[1], found)
     return found
 
 
-def _regions(
-    side: Side, shown: View, partner: list[int], name: list[int], inputs: dict[int, int], outputs: dict[int, int],
-) -> list[_Region]:  # fmt: skip
-    """Return the regions; `partner` is -1 for what is in one, `name` the row by which what is around is called."""
-    is_free = {row for row, other in enumerate(partner) if other == NONE and not shown.hidden[row]}
-    regions = _hanging_together(shown, is_free)
-    output_values: dict[int, list[int]] = defaultdict(list)
-    for tensor, number in outputs.items():
-        output_values[int(shown.value[tensor])].append(number)
-    for region in regions:
-        for row in region.operators:
-            for producer, _, value in shown.sources[row]:
-                if producer != NONE and producer not in is_free:
-                    region.feeds.add(("operator", name[producer]))
-                elif value in inputs:
-                    region.feeds.add(("input", inputs[value]))
-            for value in shown.made[row]:
-                takers = [taker for taker, _ in shown.takers.get(value, ()) if taker not in is_free]
-                region.takers.update(("operator", name[taker]) for taker in takers)
-                region.takers.update(("output", number) for number in output_values.get(value, ()))
-    return regions
+def _pair_inside(matcher: Matcher, alike: list[Alike], found: list[Found]) -> bool:
+    """Pair operators inside regions that belong together, as far as code and place tell; say whether any could be."""
+    fresh = []
+    for parts, region in alike:
+        score = _score(matcher, parts, region, found)
+        olds = [row for part, _ in parts for row in part.operators]
+        fresh += [(old, new, score) for old, new in one_by_one(matcher, sorted(olds), region.operators)]
+    for old, new, score in fresh:
+        if matcher.pairs.to_after[old] == NONE == matcher.pairs.to_before[new]:
+            matcher.pairs.add(old, new)
+            found[new][old] = (Evidence.REGION, IN_REGION * score)
+    return bool(fresh)
 
 
-def _hanging_together(shown: View, free: set[int]) -> list[_Region]:
-    """Return the `free` operators in groups of those that feed each other."""
-    left = set(free)
-    regions: list[_Region] = []
-    for start in sorted(free):
-        if start not in left:
-            continue
-        left.remove(start)
-        members, waiting = [], [start]
-        while waiting:
-            row = waiting.pop()
-            members.append(row)
-            beside = [source[0] for source in shown.sources[row]]
-            beside += [taker for value in shown.made[row] for taker, _ in shown.takers.get(value, ())]
-            for other in beside:
-                if other in left:
-                    left.remove(other)
-                    waiting.append(other)
-        regions.append(_Region(sorted(members)))
-    return regions
-
-
-def _pair_regions(
-    matcher: Matcher, olds: list[_Region], news: list[_Region], named: dict[int, int], found: list[Found]
-) -> list[_Region]:
-    """Give what a region of AFTER computes to its operators; return the regions of BEFORE that have no like."""
-    by_taker: dict[_End, list[int]] = defaultdict(list)
-    region_of: dict[int, int] = {}
-    for index, region in enumerate(news):
-        for end in region.takers:
-            by_taker[end].append(index)
-        region_of |= dict.fromkeys(region.operators, index)
-    assigned: dict[int, list[tuple[_Region, float]]] = defaultdict(list)
-    left = []
-    for region in olds:
-        touched = {index for end in region.takers for index in by_taker.get(end, ())[:_MOST_BESIDE]}
-        best = max(((region.overlap(news[index]), -index) for index in touched), default=(0.0, 0))
-        by_name = {region_of[named[row]] for row in region.operators if named.get(row) in region_of}
-        if by_name:
-            for index in by_name:
-                assigned[index].append((region, 1.0))
-        elif best[0] >= _OVERLAP and _is_tied(region, news[-best[1]]):
-            assigned[-best[1]].append((region, best[0]))
-        else:
-            left.append(region)
-    for index, parts in assigned.items():
-        _share_out(matcher, parts, news[index], found)
-    return left
-
-
-def _is_tied(old: _Region, new: _Region) -> bool:
-    """Say whether there is more to two regions than that each is all there is between the ends of a model."""
-    between_operators = any(kind == "operator" for kind, _ in (old.feeds & new.feeds) | (old.takers & new.takers))
-    return between_operators or len(old.operators) == 1 or len(new.operators) == 1
-
-
-def _sureness(matcher: Matcher, old: _Region, new: _Region, found: list[Found]) -> float:
-    """Return how sure the ends are between which two regions lie; inputs and outputs are as sure as the rest is."""
-    share = min(1.0, matcher.paired / max(1, min(len(matcher.before), len(matcher.after)) - len(new.operators)))
+def _sureness(matcher: Matcher, old: Region, new: Region, found: list[Found]) -> float:
+    """Return how sure the ends are between which two regions lie; inputs and outputs as sure as much is paired."""
+    share = min(1.0, matcher.paired / max(1, min(len(matcher.before), len(matcher.after))))
     ends = (old.feeds & new.feeds) | (old.takers & new.takers)
     sure = [
         max((confidence for _, confidence in found[row].values()), default=0.0) if kind == "operator" else share
@@ -175,42 +101,35 @@ def _sureness(matcher: Matcher, old: _Region, new: _Region, found: list[Found]) 
     return sum(sure) / len(sure) if sure else 1.0
 
 
-def _share_out(matcher: Matcher, parts: list[tuple[_Region, float]], region: _Region, found: list[Found]) -> None:
-    """Share BEFORE's operators out to a region: one by one where the codes tell, else all to all that is left."""
-    score = min(overlap * _sureness(matcher, part, region, found) for part, overlap in parts)
-    olds = sorted(row for part, _ in parts for row in part.operators)
-    news = list(region.operators)
-    if len(olds) > 1 and len(news) > 1:
-        counts = [
-            Counter(side.codes[row] for row in rows) for side, rows in ((matcher.before, olds), (matcher.after, news))
-        ]
-        same = {code for code in counts[0] if counts[0][code] == counts[1].get(code)}
-        for code in same:
-            alike = [
-                [row for row in rows if side.codes[row] == code]
-                for side, rows in ((matcher.before, olds), (matcher.after, news))
-            ]
-            for old, new in zip(*alike, strict=True):
-                found[new][old] = (Evidence.REGION, IN_REGION * score)
-        rest = [row for row in olds if matcher.before.codes[row] not in same] or olds
-        news = [row for row in news if matcher.after.codes[row] not in same]
-        if not news:  # all have found themselves; what is left over went into the last of them
-            news = region.operators[-1:] if rest is not olds else []
-        olds = rest
+def _score(matcher: Matcher, parts: list[tuple[Region, float]], region: Region, found: list[Found]) -> float:
+    return min(overlap * _sureness(matcher, part, region, found) for part, overlap in parts)
+
+
+def _share_out(matcher: Matcher, parts: list[tuple[Region, float]], region: Region, found: list[Found]) -> None:
+    """Give all of BEFORE's operators to all of a region; of many for many it is not known who does what."""
+    olds, news = sorted(row for part, _ in parts for row in part.operators), region.operators
     if len(news) * len(olds) > _MOST_SHARED:
         return
+    score = IN_REGION * _score(matcher, parts, region, found)
+    score /= min(len(olds), len(news)) * max(1, len(news) - 1) ** 0.5
     for new in news:
         for old in olds:
-            found[new].setdefault(old, (Evidence.REGION, IN_REGION * score / max(1, len(news) - 1) ** 0.5))
+            found[new].setdefault(old, (Evidence.REGION, score))
 
 
-def _moved(
-    matcher: Matcher, region: _Region, beside: dict[_End, list[_Region]], found: list[Found]
-) -> _Region | None:
+def _hand_over(matcher: Matcher, region: Region, moved: Region, found: list[Found]) -> None:
+    """Give the operators of a region to the same ones of the region that it has become elsewhere."""
+    score = ABSORBED * IN_REGION * _sureness(matcher, region, moved, found)
+    pairs = one_by_one(matcher, region.operators, moved.operators)
+    for old, new in pairs or zip(region.operators, moved.operators, strict=True):
+        found[new].setdefault(old, (Evidence.REGION, score))
+
+
+def _moved(matcher: Matcher, region: Region, beside: dict[End, list[Region]], found: list[Found]) -> Region | None:
     """Return the region of AFTER that a region has become which changed places with its neighbour."""
     codes = Counter(matcher.before.codes[row] for row in region.operators)
     for end in sorted(region.feeds | region.takers):
-        for other in beside.get(end, ())[:_MOST_BESIDE]:
+        for other in beside.get(end, ())[:MOST_BESIDE]:
             if len(other.operators) != len(region.operators) or any(found[row] for row in other.operators):
                 continue
             if Counter(matcher.after.codes[row] for row in other.operators) == codes:
@@ -234,28 +153,33 @@ def _changed(matcher: Matcher, row: int) -> bool:
     )
 
 
-def _absorb(matcher: Matcher, shown: View, region: _Region, named: dict[int, int], found: list[Found]) -> None:
+def _absorb(matcher: Matcher, shown: View, region: Region, named: dict[int, int], found: list[Found]) -> None:
     """Give a region of BEFORE that is gone to what took over its work."""
     by_name = {named[row] for row in region.operators if row in named}
     twins = {twin for row in region.operators if (twin := _twin(matcher, shown, row)) != NONE}
     feeds = [row for kind, row in sorted(region.feeds) if kind == "operator"]
     takers = [row for kind, row in sorted(region.takers) if kind == "operator"]
     preparing = all(matcher.before.codes[row] in PREPARING for row in region.operators)
+    laying_out = all(matcher.before.codes[row] in LAYING_OUT for row in region.operators)
+    laid_out = [row for row in takers if laying_out and matcher.after.codes[row] in LAYING_OUT]
     if by_name:
         heirs = sorted(by_name)
     elif len(twins) == len(region.operators):
         heirs = sorted(twins)
     elif not feeds or preparing:
         heirs = takers
+    elif laid_out and matcher.after.codes[feeds[-1]] not in LAYING_OUT:
+        heirs = laid_out
     else:
         behind = not _changed(matcher, feeds[-1]) and any(_changed(matcher, row) for row in takers)
         heirs = takers if behind else feeds[-1:]
     if len(heirs) * len(region.operators) > _MOST_SHARED:
         return
+    usual = min(1.0, _MOST_FUSED / len(region.operators))
     for heir in heirs:
         own = max((confidence for _, confidence in found[heir].values()), default=IN_REGION)
         for row in region.operators:
-            confidence = own * (1.0 if by_name else ABSORBED / len(heirs))
+            confidence = own * (1.0 if by_name else ABSORBED * usual / len(heirs))
             found[heir].setdefault(row, (Evidence.FUSED, confidence))
 
 
@@ -264,7 +188,7 @@ def _twin(matcher: Matcher, shown: View, row: int) -> int:
     sources = shown.sources[row]
     if not sources:
         return NONE
-    for other, _ in shown.takers.get(sources[0][2], ())[:_MOST_BESIDE]:
+    for other, _ in shown.takers.get(sources[0][2], ())[:MOST_BESIDE]:
         partner = matcher.pairs.to_after[other]
         same_code = partner != NONE and matcher.before.codes[other] == matcher.before.codes[row]
         if same_code and [source[2] for source in shown.sources[other]] == [source[2] for source in sources]:

@@ -46,7 +46,7 @@ class Matcher:
         """Start without any pair."""
         self.before, self.after, self.classes, self.anchors = before, after, classes, anchors
         self.views: list[View] = []
-        self.name_share = 0.0  # how many of the operators have a name in common with one of the other model
+        self.names_count = False  # that equal names say something
         self.paired = 0
         self.pairs = Pairs([NONE] * len(before), [NONE] * len(after), [1] * len(after))
         known: dict[str, int] = {}

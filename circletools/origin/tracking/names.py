@@ -1,7 +1,8 @@
 """Pairs by the names of output tensors, as long as names can be believed.
 
 A tool that numbers tensors anew gives old names to other tensors. So names count only where most operators whose
-outputs have the same name are of the same code.
+outputs have the same name are of the same code, hold the same constants and stand in the same place; and one that
+stands elsewhere, while another of its code stands in its place, is not believed even if the others are.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections import Counter, defaultdict
 
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.side import NONE, Side, main_inputs
+from circletools.origin.tracking.witnesses import Witnesses
 
 _ADDED = re.compile(rb"(_(de|re)?quant(ize|ized)?|_(u?int(4|8|16)|fp?16|float16))+$")
 _STEPS_BACK = 6
-_BELIEVED = 0.5
+_BELIEVED = 0.5  # the share of equal names that operators of one code have
 
 Keyed = dict[tuple[int, bytes], int]
 
@@ -27,10 +29,14 @@ def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
     """
     pairs = _same_names(matcher)
     before, after = matcher.before, matcher.after
-    same = sum(1 for old, new in pairs if before.codes[old] == after.codes[new])
-    if same < _BELIEVED * len(pairs):
+    alike = [(old, new) for old, new in pairs if before.codes[old] == after.codes[new]]
+    if not alike or len(alike) < _BELIEVED * len(pairs):
         return {}
-    matcher.name_share = len(pairs) / max(1, min(len(before), len(after)))
+    witnesses = Witnesses(matcher, alike)
+    if not witnesses.believed():
+        return {}
+    matcher.names_count = True
+    pairs = [pair for pair in pairs if pair not in witnesses.contradicted]
     ends: dict[int, list[int]] = defaultdict(list)
     main = main_inputs(before)
     for old, new in pairs:  # first what is itself: going back below must not take it

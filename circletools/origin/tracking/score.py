@@ -56,7 +56,8 @@ class Scorer:
     def evidence(self, old: int, new: int) -> Evidence:
         """Return the strongest evidence that a pair has."""
         first, second = self.matcher.views[0].made[old][:1], self.matcher.views[1].made[new][:1]
-        if first and second and self.names[0][first[0]] == self.names[1][second[0]] != b"":
+        named = self.matcher.names_count and first and second
+        if named and self.names[0][first[0]] == self.names[1][second[0]] != b"":
             return Evidence.NAME
         held = self.matcher.held[0].get(old, frozenset()) & self.matcher.held[1].get(new, frozenset())
         if any(self.matcher.classes.how[number] == EXACT for number in held):
@@ -67,8 +68,6 @@ class Scorer:
         """Return the confidence in a pair."""
         evidence = self.evidence(old, new)
         alone = ALONE[evidence]
-        if evidence is Evidence.NAME:  # one name in common among many is a coincidence
-            alone *= min(1.0, 2 * self.matcher.name_share)
         sure = 1 - (1 - alone) * (1 - self.agreement(old, new))
         chosen = self.matcher.pairs.choices[new] > 1 and not alone
         return sure * (CHOSEN if chosen else 1)

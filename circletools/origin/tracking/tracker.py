@@ -16,12 +16,15 @@ from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
 from circletools.origin.tracking.anchors import Anchors, calls, subgraph_pairs
 from circletools.origin.tracking.constants import classify
 from circletools.origin.tracking.cover import Found, cover
+from circletools.origin.tracking.kinship import kinship
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.names import pair_by_name
 from circletools.origin.tracking.score import Evidence, drop_the_unlikely, scorer
 from circletools.origin.tracking.side import NONE, Side, read_side
 
 _DEEPEST = 32  # calls within calls
+OF_ITSELF = (Evidence.CONSTANT, Evidence.VALUES)
+"""Evidence that needs no kinship of the models: it is what makes them kin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,16 @@ def _operators(before: Side, after: Side) -> list[Found]:
         {} if old == NONE else {old: (scores.evidence(old, new), scores.confidence(old, new))}
         for new, old in enumerate(matcher.pairs.to_before)
     ]
-    return cover(matcher, paired, ends)
+    kin = kinship(matcher, scores)
+    return [_tempered(entry, kin) for entry in cover(matcher, paired, ends)]
+
+
+def _tempered(found: Found, kin: float) -> Found:
+    """Return what was found, with the confidence that it has between models that are so far the same."""
+    return {
+        old: (evidence, confidence * (1.0 if evidence in OF_ITSELF else kin))
+        for old, (evidence, confidence) in found.items()
+    }
 
 
 def _enter_called(matcher: Matcher) -> None:

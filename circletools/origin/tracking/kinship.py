@@ -1,0 +1,71 @@
+"""How far two models are the same network at all, from 0 to 1: without it, what looks alike is a coincidence.
+
+Constants decide where both models have some that are hardly equal by chance: a tool that quantizes or optimises a
+model leaves most of them recognisable, and two networks of one structure have none in common. Where there is
+nothing to compare, the share of the larger model that has partners in the other one does, or the share of the smaller
+one (a part cut out of the larger) that has them by name. Only names with a path count there: exporters give `add_3`,
+`Identity` and `PartitionedCall:0` to every model.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circletools.origin.tracking.match import CONVERTING, Matcher
+from circletools.origin.tracking.score import Evidence, Scorer
+from circletools.origin.tracking.side import NONE
+
+LOOKALIKE = 0.4
+"""The most confidence in an origin between models that have constants, or names, and none in common."""
+
+_ENOUGH = 0.5  # of the constants of the model that has fewer
+
+
+def kinship(matcher: Matcher, scores: Scorer) -> float:
+    """Return the factor for the confidence of all that does not rest on an equal constant."""
+    classes = matcher.classes
+    telling = np.append(classes.distinctive, False)
+    old, new = (np.unique(numbers[telling[numbers]]) for numbers in (classes.before, classes.after))
+    fewest = min(len(old), len(new))
+    if fewest:
+        common = len(np.intersect1d(old, new))
+        if not common:
+            return LOOKALIKE * _placed(matcher, scores)
+        return min(1.0, common / fewest / _ENOUGH)
+    strangers = _named(matcher) and not matcher.names_count
+    return max(_placed(matcher, scores) ** 2 * (LOOKALIKE if strangers else 1.0), _known_by_name(matcher, scores))
+
+
+def _placed(matcher: Matcher, scores: Scorer) -> float:
+    """Return how much of the larger model has partners, each as far as its surroundings agree."""
+    larger = max(_working(matcher))
+    agreeing = sum(
+        scores.agreement(old, new)
+        for new, old in enumerate(matcher.pairs.to_before)
+        if old != NONE and matcher.after.codes[new] not in CONVERTING
+    )
+    return min(1.0, agreeing / larger) if larger else 1.0
+
+
+def _known_by_name(matcher: Matcher, scores: Scorer) -> float:
+    """Return how much of the smaller model has partners with names that have a path."""
+    known = sum(
+        b"/" in scores.names[0][matcher.views[0].made[old][0]]
+        for new, old in enumerate(matcher.pairs.to_before)
+        if old != NONE and scores.evidence(old, new) is Evidence.NAME
+    )
+    return min(1.0, known / max(1, min(_working(matcher))))
+
+
+def _working(matcher: Matcher) -> tuple[int, int]:
+    """Return how many operators of either model do more than convert."""
+    before, after = (sum(code not in CONVERTING for code in side.codes) for side in (matcher.before, matcher.after))
+    return before, after
+
+
+def _named(matcher: Matcher) -> bool:
+    """Say whether outputs of operators have names in both models."""
+    return all(
+        any(side.model.tensor_columns.names[tensor] for tensor in side.outputs.tensor.tolist())
+        for side in (matcher.before, matcher.after)
+    )

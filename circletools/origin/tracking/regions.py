@@ -1,0 +1,178 @@
+"""Regions: what hangs together among the operators that have no partner in the other model.
+
+before   CONV_2D -> MEAN -> SUB -> MUL -> ADD -> SOFTMAX      the regions lie between the same operators:
+after    CONV_2D ------- LAYER_NORM ---------> SOFTMAX        LAYER_NORM does the work of all four
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from circletools.origin.tracking.match import Matcher
+from circletools.origin.tracking.side import NONE, Side, View
+
+MOST_BESIDE = 64
+_OVERLAP = 0.5
+
+End = tuple[str, int]
+"""What a region lies beside: an `operator` by AFTER's row, or an `input` or `output` by its number."""
+
+
+@dataclass(slots=True)
+class Region:
+    """Operators without a partner that hang together, and the paired operators (by AFTER's row) and ends around."""
+
+    operators: list[int]
+    feeds: set[End] = field(default_factory=set)
+    takers: set[End] = field(default_factory=set)
+    slots: set[tuple[int, int]] = field(default_factory=set)  # of operators that take what it makes
+
+    def overlap(self, other: Region) -> float:
+        """Return how far two regions lie between the same ends, 0 where they only touch on one side."""
+        if (self.feeds and other.feeds and not self.feeds & other.feeds) or not self.takers & other.takers:
+            return 0.0
+        return len((self.feeds & other.feeds) | (self.takers & other.takers)) / len(
+            (self.feeds | other.feeds) | (self.takers | other.takers)
+        )
+
+
+def both_regions(matcher: Matcher) -> tuple[list[Region], list[Region]]:
+    """Return the regions of BEFORE and AFTER as the pairs stand now."""
+    inputs, outputs = dict(matcher.anchors.inputs), dict(matcher.anchors.outputs)
+    same = [{new: new for new in ends.values()} for ends in (inputs, outputs)]
+    to_after, to_before = matcher.pairs.to_after, matcher.pairs.to_before
+    return (
+        _regions(matcher.before, matcher.views[0], to_after, to_after, inputs, outputs),
+        _regions(matcher.after, matcher.views[1], to_before, list(range(len(matcher.after))), *same),
+    )
+
+
+def _regions(
+    side: Side, shown: View, partner: list[int], name: list[int], inputs: dict[int, int], outputs: dict[int, int],
+) -> list[Region]:  # fmt: skip
+    """Return the regions; `partner` is -1 for what is in one, `name` the row by which what is around is called."""
+    is_free = {row for row, other in enumerate(partner) if other == NONE and not shown.hidden[row]}
+    regions = _hanging_together(shown, is_free)
+    output_values: dict[int, list[int]] = defaultdict(list)
+    for tensor, number in outputs.items():
+        output_values[int(shown.value[tensor])].append(number)
+    for region in regions:
+        for row in region.operators:
+            for producer, _, value in shown.sources[row]:
+                if producer != NONE and producer not in is_free:
+                    region.feeds.add(("operator", name[producer]))
+                elif value in inputs:
+                    region.feeds.add(("input", inputs[value]))
+            for value in shown.made[row]:
+                slots = {(name[row], slot) for row, slot in shown.takers.get(value, ()) if row not in is_free}
+                region.slots |= slots
+                region.takers.update(("operator", row) for row, _ in slots)
+                region.takers.update(("output", number) for number in output_values.get(value, ()))
+    return regions
+
+
+def _hanging_together(shown: View, free: set[int]) -> list[Region]:
+    """Return the `free` operators in groups of those that feed each other."""
+    left = set(free)
+    regions: list[Region] = []
+    for start in sorted(free):
+        if start not in left:
+            continue
+        left.remove(start)
+        members, waiting = [], [start]
+        while waiting:
+            row = waiting.pop()
+            members.append(row)
+            beside = [source[0] for source in shown.sources[row]]
+            beside += [taker for value in shown.made[row] for taker, _ in shown.takers.get(value, ())]
+            for other in beside:
+                if other in left:
+                    left.remove(other)
+                    waiting.append(other)
+        regions.append(Region(sorted(members)))
+    return regions
+
+
+def pair_regions(
+    olds: list[Region], news: list[Region], named: dict[int, int]
+) -> tuple[list[tuple[list[tuple[Region, float]], Region]], list[Region]]:
+    """Return the regions of AFTER with those of BEFORE whose work they do and how far these overlap, and the rest."""
+    by_taker: dict[End, list[int]] = defaultdict(list)
+    region_of: dict[int, int] = {}
+    for index, region in enumerate(news):
+        for end in region.takers:
+            by_taker[end].append(index)
+        region_of |= dict.fromkeys(region.operators, index)
+    assigned: dict[int, list[tuple[Region, float]]] = defaultdict(list)
+    left = []
+    for region in olds:
+        touched = {index for end in region.takers for index in by_taker.get(end, ())[:MOST_BESIDE]}
+        best = max(
+            (
+                (region.overlap(news[index]), len(region.slots & news[index].slots), index not in assigned, -index)
+                for index in touched
+            ),
+            default=(0.0, 0, False, 0),
+        )
+        by_name = {region_of[named[row]] for row in region.operators if named.get(row) in region_of}
+        if by_name:
+            for index in by_name:
+                assigned[index].append((region, 1.0))
+        elif best[0] >= _OVERLAP and _is_tied(region, news[-best[-1]]):
+            assigned[-best[-1]].append((region, best[0]))
+        else:
+            left.append(region)
+    return [(parts, news[index]) for index, parts in assigned.items()], left
+
+
+def _is_tied(old: Region, new: Region) -> bool:
+    """Say whether there is more to two regions than that each is all there is between the ends of a model."""
+    between_operators = any(kind == "operator" for kind, _ in (old.feeds & new.feeds) | (old.takers & new.takers))
+    return between_operators or len(old.operators) == 1 or len(new.operators) == 1
+
+
+def one_by_one(matcher: Matcher, olds: Sequence[int], news: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the operators of two regions of several that are each other: of one code and beside the same operators.
+
+    Where no such pair is left, those of a code that stands as often in both are paired in their order.
+    """
+    if min(len(olds), len(news)) < 2:
+        return []
+    places: list[dict[tuple[object, ...], list[int]]] = []
+    for side, rows in enumerate((olds, news)):
+        at: dict[tuple[object, ...], list[int]] = defaultdict(list)
+        for row in rows:
+            for place in _places(matcher, side, row):
+                at[place].append(row)
+        places.append(at)
+    found: dict[int, int] = {}
+    taken: set[int] = set()
+    for place, rows in places[0].items():
+        others = places[1].get(place, [])
+        if len(rows) == len(others) == 1 and rows[0] not in found and others[0] not in taken:
+            found[rows[0]] = others[0]
+            taken.add(others[0])
+    return sorted(found.items()) or _in_order(matcher, olds, news)
+
+
+def _places(matcher: Matcher, side: int, row: int) -> set[tuple[object, ...]]:
+    """Return where an operator stands: its code with each paired operator that it takes from or feeds."""
+    partner = (matcher.pairs.to_after, list(range(len(matcher.after))))[side]
+    free = (matcher.pairs.to_after, matcher.pairs.to_before)[side]
+    shown, code = matcher.views[side], (matcher.before, matcher.after)[side].codes[row]
+    givers = {("from", source[0]) for source in shown.sources[row] if source[0] != NONE}
+    takers = {("to", taker) for value in shown.made[row] for taker, _ in shown.takers.get(value, ())}
+    return {(code, way, partner[other]) for way, other in givers | takers if free[other] != NONE}
+
+
+def _in_order(matcher: Matcher, olds: Sequence[int], news: Sequence[int]) -> list[tuple[int, int]]:
+    codes = matcher.before.codes, matcher.after.codes
+    counts = [Counter(codes[side][row] for row in rows) for side, rows in enumerate((olds, news))]
+    pairs: list[tuple[int, int]] = []
+    for code in counts[0]:
+        if counts[0][code] == counts[1].get(code):
+            alike = [[row for row in rows if codes[side][row] == code] for side, rows in enumerate((olds, news))]
+            pairs += zip(*alike, strict=True)
+    return pairs
