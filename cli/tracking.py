@@ -79,10 +79,11 @@ def track_origins(
         def change(edit: ModelEdit) -> RewriteResult:
             tracking = _tracked(before, old, edit.model, min_confidence)
             result = embed(edit, tracking.origins, replace=replace or carried_along(old, edit.model), stamp=stamp)
+            old.source.check_unchanged()
             found.append(_shown(edit.model, tracking, json=json, quiet=to_stdout))
             return result
 
-        rewrite(after, output, in_place, change, dry=dry_run)
+        rewrite(after, output, in_place, change, inputs=[before], dry=dry_run)
     _conclude(after, *found[0], strict=strict)
 
 
