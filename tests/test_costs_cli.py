@@ -23,7 +23,8 @@ from circletools.model import open_model
 from circletools.model.selectors import Chooser
 from circletools.model.views import Tensor
 from circletools.trace.operators import read_operator_trace
-from tests.affinity_support import affinity, affinity_of, annotated, run
+from tests.affinity_support import affinity, affinity_of, annotated
+from tests.command_support import run
 from tests.operator_support import TRACES
 from tests.support import ROOT, own_models, path_of, title
 
@@ -197,6 +198,21 @@ def test_a_model_without_devices_has_no_estimate(costs: Path, tmp_path: Path) ->
     assert (ran.returncode, "CSV has no room" in ran.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("words", ['{"schema_version": 1, "devices": []}', '{"transfers": []}', "{}"])
+@pytest.mark.parametrize("command", ["partition", "annotate-affinity", "export-affinity"])
+def test_costs_of_no_device_are_refused(command: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "costs.json").write_text(words)
+    more = {
+        "partition": [],
+        "annotate-affinity": [tmp_path / "out.circle"],
+        "export-affinity": ["--to", "onert-exec-time"],
+    }
+    ran = run(command, DIAMOND, *more[command], "--costs", tmp_path / "costs.json")
+    assert ran.returncode in (2, 3)
+    assert ran.stdout == ""
+    assert len(ran.stderr.splitlines()) == 1
+
+
 def test_devices_without_end_are_refused() -> None:
     many = [{"name": str(number)} for number in range(100_000)]
     parsed = parse_costs(json.dumps({"devices": many}), "costs.json")
@@ -261,7 +277,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_document_is_read_or_refused(document: Any) -> None:
     with suppress(CircleToolsError):
         parse_costs(json.dumps(document), "costs.json")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.affinity_support import run
+from tests.command_support import run
 from tests.support import ROOT, path_of
 
 MODELS = ("mlp", "cnn", "diamond", "quantized_linear", "transformer_block")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from contextlib import suppress
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from circletools.report.check import check
 from circletools.split.connections import decode_connections
 from circletools.split.verify import open_split, verify_split
 from circletools.split.write import MANIFEST, Split, split
-from tests.affinity_support import run
+from tests.command_support import run
 from tests.outputs_support import Build, Graph, floats
 from tests.partition_support import random_case
 from tests.split_support import (
@@ -565,6 +566,21 @@ def test_parts_that_are_wrong_are_seen(annotated: Path, tmp_path: Path) -> None:
     check_change(lambda _: None)
     check_change(other_shape, "FORM_DIFFERS")
     check_change(twice, "OPERATORS_DIFFER")
+
+
+def test_a_part_in_the_place_of_another_is_seen(tmp_path: Path) -> None:
+    split_to(with_devices(bytes_of("circle/cnn"), alternating), tmp_path / "parts", "circle")
+    files = open_split(tmp_path / "parts")
+    pieces = range(len(files.connections.parts))
+    contents = [files.part(index).read_bytes() for index in pieces]
+    assert len(contents) > 3
+    for one, two in permutations(pieces, 2):
+        files.part(one).write_bytes(contents[two])
+        findings = verify_split(files)
+        assert {(finding.code, finding.location.split(".")[0]) for finding in findings} == {
+            ("ENDS_DIFFER", f"parts[{one}]")
+        }
+        files.part(one).write_bytes(contents[one])
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"parts": [1]}', '{"source": {}, "parts": []}', "[" * 10000])

@@ -100,20 +100,22 @@ def plan_costs(
 
 def affinity_costs(chooser: Chooser, affinity: Affinity, costs: Costs) -> dict[int, SubgraphCosts]:
     """Return what the subgraphs that have an affinity cost, by index. Raises EditError for one without a device."""
-    if not affinity.subgraphs:
+    for index, subgraph in sorted(affinity.subgraphs.items()):
+        unassigned = np.flatnonzero(subgraph.devices == NONE)
+        if len(unassigned):
+            place = f"subgraphs[{index}].operators[{unassigned[0]}]"
+            raise EditError("an operator without a device takes no time", location=place, hint="annotate-affinity")
+    if not affinity.devices:
         return {}
     number = {device: number for number, device in enumerate(sorted(affinity.devices))}
     problems = make_problems(chooser, [affinity.devices[device] for device in number], costs)
     found = {}
     for index, subgraph in sorted(affinity.subgraphs.items()):
-        devices, partitions = subgraph.devices.tolist(), subgraph.partitions.tolist()
-        if NONE in devices:
-            place = f"subgraphs[{index}].operators[{devices.index(NONE)}]"
-            raise EditError("an operator without a device takes no time", location=place, hint="annotate-affinity")
-        numbers = [number[device] for device in devices]
+        numbers = [number[device] for device in subgraph.devices.tolist()]
         # An operator in no partition runs by itself.
         launched = {
-            (-1 - operator if part == NONE else part): numbers[operator] for operator, part in enumerate(partitions)
+            (-1 - operator if part == NONE else part): numbers[operator]
+            for operator, part in enumerate(subgraph.partitions.tolist())
         }
         found[index] = SubgraphCosts(evaluate(problems[index], numbers, list(launched.values())))
     return found

@@ -116,14 +116,17 @@ def _opened(path: Path) -> Iterator[Model]:
 def _check_part(
     files: SplitFiles, index: int, known: dict[str, bytes], forms: dict[str, bytes]
 ) -> tuple[list[Finding], Counter[bytes]]:
-    """Check a part, and add what it makes to `known` and `forms`, both by name."""
+    """Check a part, and add what it makes to `known` and `forms`, both by name.
+
+    Nothing is known of what a part makes whose ends are others, nor of what is made of that.
+    """
     piece = files.connections.parts[index]
     with _opened(files.part(index)) as model:
         if not model.subgraphs:
             return [Finding("ENDS_DIFFER", "error", piece.file, "the model has no subgraph")], Counter()
         contents, view = Contents(model), model.subgraphs[0]
         findings = _ends(model, 0, piece, f"parts[{index}]", exact=True)
-        if findings:
+        if findings or not known.keys() >= set(piece.inputs):
             return findings, Counter()
         inputs = list(zip(piece.inputs, view.inputs.tolist(), strict=True))
         for slot, (name, tensor) in enumerate(inputs):

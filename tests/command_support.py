@@ -1,0 +1,26 @@
+"""The commands without a process of their own, for tests of what they do and not of how they start."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from subprocess import CompletedProcess
+from unittest import mock
+
+from circletool_cli import main
+
+
+def run(*arguments: str | Path) -> CompletedProcess[str]:
+    """Run the command line here, as the program does once it has started; an exception is the test's."""
+    words = ["circletool", *map(str, arguments)]
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    status: str | int | None = 0
+    with redirect_stdout(out), redirect_stderr(err), mock.patch("sys.argv", words):
+        try:
+            main._run()
+        except SystemExit as end:
+            status = end.code
+    assert isinstance(status, int | None)
+    shown, said = (stream.buffer.getvalue().decode() for stream in (out, err))
+    return CompletedProcess(words, status or 0, shown, said)
