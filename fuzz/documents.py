@@ -1,19 +1,31 @@
-"""Targets that read documents: rules, `.part` files, capability tables, origins as JSON and CSV, selectors."""
+"""Targets that read documents: rules, `.part` files, capability tables, costs, origins, selectors, logs."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zlib import crc32
+
+from circletool_cli.journal import Journal  # type: ignore[import-not-found, unused-ignore] # the installed name
+from circletool_cli.task import Outcome, Task  # type: ignore[import-not-found, unused-ignore]
 
 from circletools.affinity.assign import assign
 from circletools.affinity.capability import why_not
 from circletools.affinity.capability_file import parse_capability
+from circletools.affinity.costs.choose import Goal, assign_by_cost
+from circletools.affinity.costs.costfile import Defaults, parse_costs
+from circletools.affinity.costs.times import Costs, make_problems
 from circletools.affinity.partfile import PartFile, format_part, parse_part
-from circletools.affinity.rules import RuleSet, parse_rules, parse_setting
+from circletools.affinity.plan import make_plan
+from circletools.affinity.rules import RuleSet, make_default, parse_rules, parse_setting
 from circletools.errors import CircleToolsError, EditError
 from circletools.model import open_model
 from circletools.model.selectors import Chooser, parse_selector
 from circletools.origin import embed, read_origins
 from circletools.origin.exchange import parse_csv, parse_json
+from circletools.report.costs import costs_json, costs_text, plan_costs
 from fuzz.seeds import model_seed
 from fuzz.target import no_refusal
 
@@ -63,6 +75,58 @@ def capability(data: bytes) -> None:
         with open_model(model_seed(name)) as model:
             for subgraph in range(len(model.subgraphs)):
                 why_not(table, model, subgraph)
+
+
+def costs(data: bytes) -> None:
+    """Read costs, and choose devices by them, by each goal in turn."""
+    document = parse_costs(_text(data), "costs.json")
+    known = Costs(document, {}, Defaults())
+    number = crc32(data) % 4
+    goal = Goal(parallel=number == 1, caps={0: 1 << 10} if number == 2 else {}, mode="min" if number else "safe")
+    for name in ("circle/if_cond", _MODEL):
+        with open_model(model_seed(name)) as model:
+            try:
+                _choose(Chooser(model), document.devices or ("npu", "cpu"), known, goal)
+            except CircleToolsError:
+                if name == _MODEL:
+                    raise
+
+
+def _choose(chooser: Chooser, devices: tuple[str, ...], known: Costs, goal: Goal) -> None:
+    problems = make_problems(chooser, devices, known)
+    rules = RuleSet((), make_default(devices[-1], "default"))
+    plan = make_plan(chooser.model, assign_by_cost(chooser, devices, rules, {}, (), problems, goal), goal.mode)
+    for each in plan_costs(chooser.model, plan, problems, parallel=goal.parallel, memory=bool(goal.caps)):
+        assert json.dumps(costs_json(each, devices, goal.caps))
+        assert all(isinstance(line, str) for line in costs_text(each, devices, goal.caps))
+
+
+def journal(data: bytes) -> None:
+    """Go on with a log: its whole lines stay, what is torn goes, and what is written makes it a log again."""
+    task = Task(_nothing, "no such model", {}, "no such model")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "log"
+        path.write_bytes(data)
+        _write(path, task)
+        with no_refusal("a log that was written cannot be read"):
+            _write(path, task)
+        lines = path.read_bytes().split(b"\n")
+        assert lines.pop() == b""
+        assert [json.loads(line)["file"] for line in lines[-2:]] == [task.file] * 2
+        assert data.startswith(b"".join(line + b"\n" for line in lines[:-2]))
+
+
+def _write(path: Path, task: Task) -> None:
+    log = Journal(path, resume=True)
+    try:
+        assert log.done(task) is None  # there is no such file
+        log.write(task, Outcome(3, b"", ()))
+    finally:
+        log.close()
+
+
+def _nothing(file: str) -> None:
+    raise AssertionError(file)
 
 
 def origins_json(data: bytes) -> None:

@@ -42,6 +42,8 @@ from circletools.report.affinity import affinity_csv, affinity_json, affinity_te
 from circletools.report.check import check
 from circletools.report.inspection import inspect_model, inspection_text
 from circletools.report.origins import Selection, origins_csv, origins_json, origins_text
+from circletools.report.page.document import page_document
+from circletools.report.page.html import page_html
 from fuzz import seeds
 from fuzz.content import Content, content
 from fuzz.target import no_refusal
@@ -84,6 +86,20 @@ def dump(data: bytes) -> None:
         _dump_origins(model)
         _dump_affinity(model)
         _export(model)
+
+
+def page(data: bytes) -> None:
+    """Make the page of a model. Whatever its names are, the page has the elements of any other."""
+    with open_model(data) as model:
+        name = data[-24:].decode("latin-1")
+        html = page_html(page_document(model, name))
+    assert html.count(b"<") == _page_brackets(), "a name became markup"
+
+
+@cache
+def _page_brackets() -> int:
+    with open_model(seeds.model_seed("circle/mlp")) as model:
+        return page_html(page_document(model, "mlp.circle")).count(b"<")
 
 
 def _dump_origins(model: Model) -> None:

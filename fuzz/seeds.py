@@ -71,6 +71,26 @@ _CAPABILITY = {
         "*": [{}],
     },
 }
+_COSTS = {
+    "schema_version": 1,
+    "devices": [
+        {
+            "name": "npu",
+            "launch_us": 40,
+            "operators": [
+                {"select": "op:CONV_2D", "time_us": 5, "bytes_per_us": 4000},
+                {"select": "op:*", "bytes_per_us": 1000},
+                {"select": "op:ADD", "time_us": None},
+            ],
+        },
+        {"name": "cpu", "operators": [{"select": "op:*", "time_us": 2}]},
+    ],
+    "transfers": [{"from": "npu", "to": "*", "bytes_per_us": 2000, "overhead_us": 5}],
+}
+_LOG = (
+    b'{"schema_version": 1, "file": "a", "path": "a", "key": "/a", "command": "check", "version": "0", '
+    b'"options": {}, "output": null, "size_bytes": 1, "mtime_ns": 2, "status": "ok", "exit_status": 0}\n'
+)
 _ORIGINS = {
     "sources": [{"id": 0, "name": "a"}, {"id": 4294967295, "name": "\udcff"}],
     "operators": [{"operator_index": 1, "sources": [0, 4294967295]}, {"subgraph": 0, "operator_index": 2}],
@@ -174,6 +194,17 @@ def parts() -> list[bytes]:
 def capabilities() -> list[bytes]:
     """Return capability tables."""
     return [json.dumps(_CAPABILITY).encode(), *attack_files("capability")]
+
+
+def costs() -> list[bytes]:
+    """Return documents of costs."""
+    plain = json.dumps(_COSTS).replace("op:CONV_2D", "index:0").replace("op:ADD", "index:0").encode()
+    return [json.dumps(_COSTS).encode(), plain, *attack_files("costs")]
+
+
+def logs() -> list[bytes]:
+    """Return logs of a run over many models, whole and torn."""
+    return [_LOG * 2, _LOG + _LOG[:50], _LOG[:20], b""]
 
 
 def origins_json() -> list[bytes]:

@@ -11,51 +11,61 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import rmtree
 from typing import IO, NamedTuple
 
+import numpy as np
 import pytest
 
 from circletools.errors import ModelFormatError
 from circletools.model import open_model
+from circletools.origin.tracking.side import read_side, view
 from fuzz.content import content
+from fuzz.parts import annotated, split_files
 from tests.attacks import EDIT, Attack, attacks
 from tests.support import ROOT, path_of
 
 MOST_BYTES, SECONDS = 1 << 30, 20
 LONGEST_MESSAGE = 6000
 SOUND = path_of("circle/inception")
-TARGETS = ("onert", "part", "dot")
 EDITS = ("embed-origins", "fix-outputs", "annotate-affinity", "strip-metadata", "compact")
-TRACE = ROOT / "testdata" / "trace" / "onert_if_cond.chrome.json"
 
-# What follows the name of the program; {} is the hostile file, OUT a file to be written.
+# What follows the name of the program; {} is the hostile file, OUT what is to be written. Of commands that read a
+# kind of file alike there is one.
 _MODEL_COMMANDS = (
-    *("inspect {} --json", "verify {}", "check {}", "dump-affinity {}", "dump-origins {}", "extract-origins {} OUT"),
-    *(f"export-affinity {{}} --to {target} -o OUT" for target in TARGETS),
-    "partition {} --devices npu,cpu --set index:0=npu --default cpu --mode min",
+    *("inspect {} --json", "verify {}", "report {} -o OUT", "compact {} OUT"),
     *("embed-origins {} OUT --replace", "fix-outputs {} OUT --subgraph all --detach-taps"),
-    "annotate-affinity {} OUT --devices npu,cpu --default cpu",
-    *("strip-metadata {} OUT --origins --affinity", "compact {} OUT", f"attribute {TRACE} --model {{}}"),
+    "annotate-affinity {} OUT --devices npu,cpu --set index:0=npu --default cpu --mode min",
+    *(f"diff {SOUND} {{}}", f"track-origins {SOUND} {{}} OUT --replace"),
 )
-_TRACE_COMMANDS = (
-    *("trace-stats {}", "trace-stats {} --json --per-execution", "trace-compare {} {}"),
-    *("trace-export {} OUT --to chrome", "trace-export {} OUT --to perfetto"),
+_TABLE_COMMANDS = (
+    *("verify {}", "dump-affinity {}", "extract-origins {} OUT", "report {} -o OUT", "split {} OUT"),
+    *("export-affinity {} --to onert -o OUT", "embed-origins {} OUT --replace --names debug-metadata"),
+    *("strip-metadata {} OUT --origins --affinity", "fix-outputs {} OUT --subgraph all --detach-taps"),
+    *(f"diff {SOUND} {{}}", f"track-origins {{}} {SOUND} OUT"),
 )
-_RULE_COMMANDS = (
-    f"partition {SOUND} --devices npu,cpu --rules {{}}",
-    f"annotate-affinity {SOUND} OUT --devices npu,cpu --rules {{}}",
-)
+_TRACE_COMMANDS = ("trace-stats {}", "trace-stats {} --json --per-execution", "trace-export {} OUT --to perfetto")
+_RULE_COMMANDS = (f"annotate-affinity {SOUND} OUT --devices npu,cpu --rules {{}}",)
 _ORIGIN_COMMANDS = (f"embed-origins {SOUND} OUT --origins {{}}",)
 COMMANDS = {
     "models": _MODEL_COMMANDS,
-    "tables": ("embed-origins {} OUT --replace --names debug-metadata", *_MODEL_COMMANDS),
-    **{f"trace-{kind}": _TRACE_COMMANDS for kind in ("text", "html", "packed", "chrome", "perfetto")},
-    "operators": (f"attribute {{}} --model {path_of('circle/mlp')}", "trace-compare {} {} --operators"),
+    "tables": _TABLE_COMMANDS,
+    **{f"trace-{kind}": _TRACE_COMMANDS for kind in ("html", "packed", "chrome", "perfetto")},
+    "trace-text": (*_TRACE_COMMANDS, "trace-compare {} {}", "trace-export {} OUT --to chrome"),
+    "operators": (
+        f"attribute {{}} --model {path_of('circle/mlp')}",
+        "trace-compare {} {} --operators",
+        f"report {path_of('circle/mlp')} --trace {{}} -o OUT",
+    ),
     **dict.fromkeys(("rules", "part"), _RULE_COMMANDS),
     "capability": tuple(command.replace("--rules", "--default cpu --capabilities") for command in _RULE_COMMANDS),
+    "costs": tuple(command.replace("--rules", "--default cpu --costs") for command in _RULE_COMMANDS),
     **dict.fromkeys(("origins-json", "origins-csv"), _ORIGIN_COMMANDS),
 }
-ENDINGS = {"rules": ".json", "part": ".part", "capability": ".json", "origins-json": ".json", "origins-csv": ".csv"}
+ENDINGS = {
+    **dict.fromkeys(("rules", "capability", "costs", "origins-json"), ".json"),
+    **{"part": ".part", "origins-csv": ".csv"},
+}
 
 
 class Ran(NamedTuple):
@@ -180,10 +190,76 @@ def test_an_attack(attack: Attack, runner: Runner) -> None:
     assert hostile.read_bytes() == data
 
 
+_CONNECTIONS = "model.part.conn.json"
+_HOSTILE_CONNECTIONS = {
+    "empty": b"",
+    "deep": b"[" * 100_000,
+    "integer": b"9" * 100_000,
+    "twice": b'{"parts": [], "parts": [], "source": {"file": "model.circle", "inputs": [], "outputs": []}}',
+    "no-parts": b'{"parts": [], "source": {"file": "model.circle", "inputs": [], "outputs": []}}',
+    "names-alone": b'{"parts": ["a"], "source": "b"}',
+    **{
+        f"file-{number}": json.dumps(
+            {name: [one] if name == "parts" else one for name in ("source", "parts")}
+            if (one := {"file": file, "inputs": [], "outputs": []})
+            else {}
+        ).encode()
+        for number, file in enumerate(("../model.circle", "/etc/passwd", "", ".", "..", "a\0b", "x" * 5000, "\ud800"))
+    },
+}
+
+
+@pytest.mark.parametrize("name", _HOSTILE_CONNECTIONS)
+def test_hostile_connections_of_a_split(name: str, runner: Runner) -> None:
+    folder, source = runner.folder / "parts", runner.folder / "model.circle"
+    for file, held in {**split_files(), _CONNECTIONS: _HOSTILE_CONNECTIONS[name]}.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_bytes(held)
+    source.write_bytes(annotated())
+    command = f"verify-split {folder} --source {source} --runtime none"
+    ran = runner.run(command.split())
+    remove(folder)
+    source.unlink()
+    check_run(ran, command, folder, runner.folder / "out", None)
+    assert ran.status in (1, 3)
+
+
+@pytest.mark.parametrize("name", ["deep", "integer", "empty", "line", "torn", "other"])
+def test_a_hostile_log(name: str, runner: Runner) -> None:
+    whole = {"schema_version": 1, "key": str(SOUND), "exit_status": 0}
+    begin = b'{"schema_version": '
+    data, wanted = {
+        "deep": (begin + b"[" * 100_000 + b"\n", 2),
+        "integer": (begin + b"9" * 100_000 + b"}\n", 2),
+        "empty": (b"", 0),
+        "line": (json.dumps(whole | {"key": 7}).encode() + b"\n", 2),
+        "torn": (json.dumps(whole).encode() + b"\n" + begin + b"x" * 10_000_000, 0),
+        "other": (b"\x89PNG\r\n" + bytes(1000), 2),
+    }[name]
+    log = runner.folder / "log"
+    log.write_bytes(data)
+    command = f"verify {SOUND} {SOUND.with_name('mlp.circle')} --log {log} --resume"
+    ran = runner.run(command.split())
+    check_run(ran, command, log, runner.folder / "out", wanted)
+    if wanted:
+        assert log.read_bytes() == data, "what is no log is left alone"
+    else:
+        assert len(log.read_bytes()) < 10_000
+        assert all(json.loads(line) for line in log.read_bytes().splitlines())
+    log.unlink()
+
+
+def test_one_of_many_makers_of_a_tensor_counts() -> None:
+    """Else tracking takes each of them times each operator that reads the tensor."""
+    data = next(attack for attack in attacks() if attack.name == "producers-many").make()
+    with open_model(data) as model:
+        side = read_side(model)
+        made = [value for values in view(side, np.zeros(len(side), np.bool_)).made for value in values]
+    assert len(made) == len(set(made)) == 2
+
+
 def remove(path: Path) -> None:
     if path.is_dir():
-        for inner in path.iterdir():
-            inner.unlink()
-        path.rmdir()
+        rmtree(path)
     else:
         path.unlink(missing_ok=True)

@@ -43,7 +43,7 @@ def test_mutations(target: Target) -> None:
     inputs = [data for data in target.seeds() if len(data) < _LONGEST]
     kept = [path.read_bytes() for path in sorted((CORPUS / target.name).glob("*"))]
 
-    @settings(max_examples=15)
+    @settings(max_examples=8)
     @given(st.integers(0, 2**32 - 1))
     def run(seed: int) -> None:
         random = Random(seed)

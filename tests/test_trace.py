@@ -710,3 +710,24 @@ def test_the_public_device_trace_gives_its_totals(shared: Path) -> None:
     calls = found.driver.callbacks
     by_callback = [(end - start) / 1e6 for start, end in zip(calls.starts, calls.ends, strict=True)]
     assert by_callback == pytest.approx([20.730, 10.519, 14.184, 15.983, 13.012], abs=1e-3)
+
+
+def test_a_perfetto_export_is_known_whatever_its_first_length() -> None:
+    """The second byte is a length, and may be that of `<`."""
+    begins = set()
+    for length in range(60):
+        line = f" {'a' * length}-7 (    7) [000] ...1 "
+        text = f"{line}1.0: tracing_mark_write: B|7|[NN_LR_PE]x\n{line}2.0: tracing_mark_write: E|7\n"
+        trace = open_trace(text.encode())
+        exported = b"".join(perfetto_parts(trace, analyse(trace)))
+        begins.add(exported[:2])
+        assert open_trace(exported).encoding == "Perfetto"
+    assert b"\n<" in begins
+
+
+def test_a_thread_past_32_bits_is_no_other_thread() -> None:
+    line = " a-{} ({}) [000] ...1 {}.000000: tracing_mark_write: "
+    rows = [line.format(tid, tid, at) + "B|7|[NN_LR_PE]x\n" for at, tid in ((2, 7), (1, (1 << 32) + 7))]
+    analysis = analyse(open_trace("".join(rows).encode()))
+    assert analysis.threads <= {7}
+    assert any(diagnostic.code.startswith("T") for diagnostic in analysis.diagnostics)

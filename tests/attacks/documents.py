@@ -1,4 +1,4 @@
-"""Hostile documents: origins, rules, `.part` files, capability tables."""
+"""Hostile documents: origins, rules, `.part` files, capability tables, costs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ _STATUS = {
     "rules": {"partition": 3, "annotate-affinity": 3},
     "part": {"partition": 3, "annotate-affinity": 3},
     "capability": {"partition": 3, "annotate-affinity": 3},
+    "costs": {"annotate-affinity": 3},
 }
 
 
 def documents() -> list[Attack]:
     """Return all of them."""
-    return [*_any_json(), *_origins(), *_csv(), *_rules(), *_parts(), *_capabilities()]
+    return [*_any_json(), *_origins(), *_csv(), *_rules(), *_parts(), *_capabilities(), *_costs()]
 
 
 def _document(kind: str, name: str, says: str, make: Callable[[], bytes], status: int | None = 3) -> Attack:
@@ -29,7 +30,7 @@ def _document(kind: str, name: str, says: str, make: Callable[[], bytes], status
 
 def _any_json() -> list[Attack]:
     found = []
-    for kind in ("origins-json", "rules", "capability"):
+    for kind in ("origins-json", "rules", "capability", "costs"):
         found += [
             _document(kind, "empty", "no byte at all", lambda: b""),
             _document(kind, "deep", "arrays nested 100,000 deep", lambda: b"[" * _DEEP),
@@ -194,4 +195,27 @@ def _capabilities() -> list[Attack]:
         capability("pattern-long", "a type of 200,000 words", {"types": ["FLOAT32 " + "constant " * 200_000]}),
         capability("inputs-many", "200,000 inputs", {"inputs": ["FLOAT32"] * 200_000}, None),
         _document("capability", "keys-many", "30,000 keys, the last two the same", lambda: _many_keys().encode()),
+    ]
+
+
+def _costs() -> list[Attack]:
+    def costs(name: str, says: str, *devices: object, status: int | None = 3, **more: object) -> Attack:
+        document = {"schema_version": 1, "devices": devices, **more}
+        return _document("costs", name, says, lambda: json.dumps(document).encode(), status)
+
+    def device(name: str = "npu", **fields: object) -> dict[str, object]:
+        return {"name": name, "operators": [{"select": "index:0-3", "time_us": 1, **fields}]}
+
+    many = [{"select": f"index:{index % 9}", "time_us": index} for index in range(20_000)]
+    return [
+        costs("time-huge", "a time of 1e400, which is infinite", device(time_us=10**400)),
+        costs("time-negative", "a time below nothing", device(time_us=-1)),
+        costs("time-nan", "a time that is not a number", device(time_us=float("nan"))),
+        costs("rate-nothing", "no byte in a microsecond", device(bytes_per_us=0)),
+        costs("rate-least", "a rate whose inverse is infinite", device(bytes_per_us=5e-324), status=None),
+        costs("times-large", "times whose sum is infinite", device(time_us=1e308), status=None),
+        costs("device-twice", "a device twice", device(), device()),
+        costs("rows-many", "20,000 times for nine operators", {"name": "npu", "operators": many}, status=None),
+        costs("devices-many", "20,000 devices", *(device(f"d{index}") for index in range(20_000)), status=None),
+        costs("link-unknown", "a copy to a device that is none", device(), transfers=[{"from": "npu", "to": "x"}]),
     ]

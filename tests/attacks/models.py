@@ -289,11 +289,11 @@ def _sharing() -> list[Attack]:
         ),
         _model(
             "subgraphs-empty",
-            "3,000 references to one subgraph without operators, with an op table of 5,000",
+            "1,000 references to one subgraph without operators, with an op table of 5,000",
             _empty_subgraphs,
             {},
         ),
-        _model("tensor-shared", "one tensor 50,000 times", _shared_tensor, {"verify": 0}),
+        _model("tensor-shared", "one tensor 20,000 times", _shared_tensor, {"verify": 0}),
         _model(
             "names-overlap", "5,000 tensors share one name of a megabyte", _shared_name, {"verify": 0, "inspect": 3}
         ),
@@ -338,7 +338,7 @@ def _empty_subgraphs() -> bytes:
 
 def _shared_tensor() -> bytes:
     build = Build()
-    tensors = [build.tensor(b"a")] * 50_000
+    tensors = [build.tensor(b"a")] * 20_000
     return build.model(
         [build.subgraph(tensors, [build.operator([0, 1], [2])], [0], [2])], [build.table({})], [build.code()]
     )
@@ -382,30 +382,30 @@ def _graphs() -> list[Attack]:
             "operator-loop",
             "an operator that reads what it writes",
             lambda: _operators([([0, 1], [1])], 2),
-            {"verify": 0, "partition": 3, "annotate-affinity": 3},
+            {"verify": 0, "annotate-affinity": 3},
         ),
         _model(
             "operators-loop",
             "two operators that wait for each other",
             lambda: _operators([([0, 2], [1]), ([0, 1], [2])], 3),
-            {"verify": 0, "partition": 3},
+            {"verify": 0, "annotate-affinity": 3},
         ),
         _model(
             "producers-many",
             "3,000 operators write a tensor that 3,000 read",
             lambda: _operators([([0, 0], [1])] * 3000 + [([1, 1], [2])] * 3000, 3),
-            {"verify": 0, "partition": 3},
+            {"verify": 0, "annotate-affinity": 3},
         ),
         _model(
             "chain-long",
             "10,000 operators in a row, from the last to the first",
             lambda: _operators([([index + 1, index + 1], [index]) for index in range(10_000)], 10_001),
-            {"verify": 0, "partition": 0},
+            {"verify": 0, "annotate-affinity": 0},
         ),
         _model(
             "outputs-many",
-            "20,000 outputs that are one tensor",
-            lambda: _operators([([0, 0], [1])], 2, [1] * 20_000),
+            "5,000 outputs that are one tensor",
+            lambda: _operators([([0, 0], [1])], 2, [1] * 5_000),
             {"verify": 0},
         ),
     ]

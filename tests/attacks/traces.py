@@ -14,7 +14,7 @@ from tests.attacks.attack import Attack
 _DEEP = 100_000
 _MARKS = 20_000
 _REFUSED = {"trace-stats": 3, "trace-export": 3, "trace-compare": 3}
-_ZERO_BYTES, _BOMB_BYTES = 128 << 20, 40 << 20
+_ZERO_BYTES, _BOMB_BYTES = 128 << 20, 16 << 20
 
 
 def traces() -> list[Attack]:
@@ -150,15 +150,15 @@ def _packings() -> list[Attack]:
     shell = b"capturing trace... done\nTRACE:\n"
     return [
         packing("gzip-bomb", "130 kB of gzip that unpack to 128 MiB of zeros", lambda: _zeros(31), _REFUSED),
-        packing("gzip-bomb-lines", "gzip of 40 MiB of marks", lambda: _squeezed(block, 31), _REFUSED),
+        packing("gzip-bomb-lines", "gzip of 16 MiB of marks", lambda: _squeezed(block, 31), _REFUSED),
         packing(
             "gzip-bomb-json",
-            "gzip of 40 MiB of JSON",
+            "gzip of 16 MiB of JSON",
             lambda: _squeezed(b'{"a": 1},\n' * 100_000, 31),
             _REFUSED,
         ),
         packing(
-            "gzip-members", "100,000 empty members of gzip", lambda: gzip.compress(b"", mtime=0) * _DEEP, _REFUSED
+            "gzip-members", "20,000 empty members of gzip", lambda: gzip.compress(b"", mtime=0) * 20_000, _REFUSED
         ),
         packing(
             "gzip-twice", "gzip in gzip", lambda: gzip.compress(gzip.compress(block, mtime=0), mtime=0), _REFUSED
@@ -168,7 +168,7 @@ def _packings() -> list[Attack]:
         ),
         packing("gzip-empty", "a gzip header and nothing else", lambda: b"\x1f\x8b\x08" + bytes(7), _REFUSED),
         packing("atrace-bomb", "atrace -z of 128 MiB of zeros", lambda: shell + _zeros(15), _REFUSED),
-        packing("atrace-bomb-lines", "atrace -z of 40 MiB of marks", lambda: shell + _squeezed(block, 15), _REFUSED),
+        packing("atrace-bomb-lines", "atrace -z of 16 MiB of marks", lambda: shell + _squeezed(block, 15), _REFUSED),
         packing(
             "atrace-broken", "atrace -z with noise in it", lambda: shell + _noisy(zlib.compress(block)), _REFUSED
         ),
@@ -225,7 +225,7 @@ def _perfetto() -> list[Attack]:
         perfetto("packet-bomb", "a compressed packet of 128 MiB of zeros", lambda: bomb(_zeros(15)), _REFUSED),
         perfetto(
             "packet-bomb-marks",
-            "a compressed packet of 40 MiB of marks",
+            "a compressed packet of 16 MiB of marks",
             lambda: bomb(_squeezed(marks, 15)),
             _REFUSED,
         ),
@@ -238,7 +238,7 @@ def _perfetto() -> list[Attack]:
         perfetto("packet-in-packet", "compressed packets, 200 in each other", _nested_packets, {}),
         perfetto("varint-endless", "a varint that never ends", lambda: b"\x0a" + b"\xff" * 100_000, {}),
         perfetto("packet-long", "a packet of 2^63 bytes", lambda: b"\x0a" + number_bytes(1 << 63) + bytes(100), {}),
-        perfetto("packet-empty", "a million empty packets", lambda: b"\x0a\0" * 10**6, {}),
+        perfetto("packet-empty", "200,000 empty packets", lambda: b"\x0a\0" * 200_000, {}),
         perfetto("event-huge", "times and threads of 2^64-1", lambda: _packet(field_bytes(1, huge + good)), {}),
         perfetto(
             "tree-huge",

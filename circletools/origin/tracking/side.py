@@ -132,8 +132,10 @@ def view(side: Side, hidden: NDArray[np.bool_]) -> View:
     takers: dict[int, list[tuple[int, int]]] = {}
     for taken, operator, slot in zip(values.tolist(), operators.tolist(), slots.tolist(), strict=True):
         takers.setdefault(taken, []).append((operator, slot))
-    shown = ~hidden[side.outputs.operator]
-    made = _rows(len(side), side.outputs.operator[shown], side.outputs.tensor[shown].tolist())
+    # Of many that write one tensor only the last makes its value: else each of them would stand for all its takers.
+    makes = (side.producer[side.outputs.tensor] == side.outputs.operator) & ~hidden[side.outputs.operator]
+    makes &= position[side.outputs.tensor] == side.outputs.position
+    made = _rows(len(side), side.outputs.operator[makes], side.outputs.tensor[makes].tolist())
     return View(value, sources, takers, made, hidden)
 
 

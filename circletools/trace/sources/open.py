@@ -45,10 +45,10 @@ def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -
 
 def _encoding(start: bytes, name: str) -> tuple[str, Literal["line", "byte", "event"], _Read]:
     opening = start.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if _is_perfetto(start):  # first: the length of a packet may be a bracket
+        return "Perfetto", "byte", read_perfetto
     if opening[:1] == b"<" and not opening.startswith((b"<idle>", b"<...>")):
         return "systrace HTML", "line", read_html
-    if _is_perfetto(start):
-        return "Perfetto", "byte", read_perfetto
     if opening[:1] in (b"{", b"["):
         return "Chrome JSON", "event", read_chrome
     if b"\0" in start:

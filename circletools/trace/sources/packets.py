@@ -94,5 +94,6 @@ def _framed(trace: Trace, pieces: Pieces) -> Iterator[tuple[bytes, int]]:
             continue
         if start + size > len(held):
             trace.fault(FaultKind.MALFORMED, base + at, b"the trace ends within a packet")
-        yield bytes(held[start : start + size]), base + at
+        if size:
+            yield bytes(held[start : start + size]), base + at
         at, needed = start + size, _HEADER_BYTES

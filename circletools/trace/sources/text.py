@@ -176,10 +176,11 @@ class _Reader:
             return False
         fraction = header["fraction"]
         t_ns = int(header["seconds"]) * 1_000_000_000 + int(fraction) * 10 ** (9 - len(fraction))
-        if t_ns >= LATEST_NS:
+        tid = int(header["tid"])
+        if t_ns >= LATEST_NS or tid >= 1 << 32:
             self._malformed(int(found.index[at]), start, end)
             return False
-        times[at], threads[at] = t_ns, int(header["tid"])
+        times[at], threads[at] = t_ns, tid
         found.begins[at] = mark["kind"] == _B
         found.bar[at] = mark.end("kind")
         return True

@@ -25,6 +25,8 @@ class BrokenMessage(Exception):  # noqa: N818 - never leaves this package
 
 def varint(data: bytes | bytearray, at: int, end: int) -> tuple[int, int]:
     """Return the number at `at`, and where it ends. Raises BrokenMessage."""
+    if at < end and data[at] < 0x80:  # most of them
+        return data[at], at + 1
     value = shift = 0
     for place in range(at, min(end, at + 10)):
         byte = data[place]

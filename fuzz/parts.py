@@ -1,0 +1,99 @@
+"""Targets that read what a split is made of: the model, the connections and the parts.
+
+They write to a folder of their own, which is gone afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zlib import crc32
+
+from circletools.affinity.store import annotate
+from circletools.model import open_model
+from circletools.split.verify import open_split, verify_split
+from circletools.split.write import MANIFEST, split
+from fuzz.models import plan_of
+from fuzz.seeds import model_seed
+from fuzz.target import no_refusal
+
+_MODEL = "circle/inception"
+
+
+def _annotated(data: bytes) -> bytes:
+    with open_model(data) as model:
+        edit = model.edit()
+        annotate(edit, plan_of(model))
+        return edit.to_bytes()
+
+
+@cache
+def annotated() -> bytes:
+    """Return a model of testdata with devices."""
+    return _annotated(model_seed(_MODEL))
+
+
+def split_model(data: bytes) -> None:
+    """Split a model by the devices that it has or that it is given; the parts are the whole."""
+    if crc32(data) % 2:
+        data = _annotated(data)
+    with TemporaryDirectory() as name, open_model(data) as model:
+        folder, source = Path(name) / "parts", Path(name) / "model.circle"
+        done = split(model, folder)
+        source.write_bytes(data)
+        with no_refusal("what was split cannot be read"):
+            findings = verify_split(open_split(folder, source))
+        assert not findings, findings
+        assert {path.name for path in Path(name).iterdir()} == {"parts", "model.circle"}
+        written = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+        named = {piece.file for piece in done.connections.parts}
+        assert len(named) == len(done.connections.parts)
+        assert named <= written <= named | {"model.part.conn.json", MANIFEST}
+
+
+@cache
+def split_files() -> dict[str, bytes]:
+    """Return the files of a split by their path in its folder."""
+    with TemporaryDirectory() as name, open_model(annotated()) as model:
+        folder = Path(name) / "parts"
+        split(model, folder)
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def connections_seeds() -> list[bytes]:
+    """Return documents of connections."""
+    return [data for name, data in split_files().items() if name.endswith(".json")]
+
+
+def part_seeds() -> list[bytes]:
+    """Return parts."""
+    return [data for name, data in split_files().items() if name.endswith(".circle")]
+
+
+@contextmanager
+def _with(name: str, data: bytes) -> Iterator[tuple[Path, Path]]:
+    """Give the folder of a split in which one file holds something else, and its source."""
+    with TemporaryDirectory() as root:
+        folder, source = Path(root) / "parts", Path(root) / "model.circle"
+        (folder / MANIFEST).parent.mkdir(parents=True)
+        for file, content in {**split_files(), name: data}.items():
+            (folder / file).write_bytes(content)
+        source.write_bytes(annotated())
+        yield folder, source
+
+
+def connections(data: bytes) -> None:
+    """Verify a split whose connections, or whose manifest, are hostile."""
+    documents = sorted(name for name in split_files() if not name.endswith(".circle"))
+    with _with(documents[crc32(data) % 4 > 0], data) as (folder, source):
+        verify_split(open_split(folder, source))
+
+
+def replaced_part(data: bytes) -> None:
+    """Verify a split of which one part is another model."""
+    parts = sorted(name for name in split_files() if name.endswith(".circle"))
+    with _with(parts[crc32(data) % len(parts)], data) as (folder, source):
+        verify_split(open_split(folder, source))
