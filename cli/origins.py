@@ -171,6 +171,7 @@ def extract_origins(source: Input, directory: Directory) -> None:
     import json  # noqa: PLC0415
 
     from circletools.model import files  # noqa: PLC0415
+    from circletools.model.directories import making_directory  # noqa: PLC0415
     from circletools.origin.embed import ORIGIN_ENTRIES  # noqa: PLC0415
     from circletools.origin.read import check_freshness, read_origins  # noqa: PLC0415
     from circletools.origin.tables import EXECUTION_PLAN_TABLE, OP_TABLE, SOURCE_TABLE  # noqa: PLC0415
@@ -184,20 +185,25 @@ def extract_origins(source: Input, directory: Directory) -> None:
         if tables[SOURCE_TABLE] is None and tables[OP_TABLE] is None:
             complain("warning", f"{source}: the model has no origins (embed-origins adds them)")
             raise typer.Exit(1)
-        files.make_directory(directory)
+        raw = {f"{name}.bin": bytes(value) for name, value in tables.items() if value is not None}
+        for name in (*raw, "origins.json"):
+            if model.source.path is not None and files.same_file(model.source.path, directory / name):
+                place = str(directory / name)
+                raise UsageError("this would replace the input", location=place, hint="name another DIR")
 
         def put(name: str, data: bytes) -> None:
+            model.source.check_unchanged()
             files.write(directory / name, [data])
             tell(f"{directory / name}: {len(data)} bytes")
 
-        for name, value in tables.items():
-            if value is not None:
-                put(f"{name}.bin", bytes(value))
-        origins = read_origins(model)  # after the raw tables: those are wanted most when they are malformed
-        assert origins is not None
-        freshness = check_freshness(model, origins)
-        document = origins_json(model, origins, freshness, Selection())
-        put("origins.json", (json.dumps(document, indent=2) + "\n").encode())
+        with making_directory(directory):
+            for name, data in raw.items():
+                put(name, data)
+            origins = read_origins(model)  # after the raw tables: those are wanted most when they are malformed
+            assert origins is not None
+            freshness = check_freshness(model, origins)
+            document = origins_json(model, origins, freshness, Selection())
+            put("origins.json", (json.dumps(document, indent=2) + "\n").encode())
     if freshness.state == "stale":
         complain("warning", f"{source}: the origins are stale {_place(freshness)}: {freshness.reason}")
         raise typer.Exit(1)

@@ -69,10 +69,10 @@ class Source:
 def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Source:
     """Map a file, or take bytes as they are; streams and `-` are read to their end.
 
-    Raises InvalidInputError when the file cannot be read.
+    Raises InvalidInputError when the file cannot be read, UsageError for what is none of these.
     """
     if isinstance(source, bytes | bytearray | memoryview):
-        return Source(memoryview(source).cast("B"), "<bytes>")
+        return Source(_flat(source), "<bytes>")
     if isinstance(source, str | os.PathLike):
         name = os.fspath(source)
         if name == "-":
@@ -85,7 +85,29 @@ def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview 
             raise InvalidInputError(f"cannot read it: {error.strerror}", location=name) from error
         except ValueError as error:
             raise InvalidInputError(f"this is no file name: {error}", location=repr(name)) from error
-    return Source(memoryview(source.read()), str(getattr(source, "name", "<stream>")))
+    return _read(source)
+
+
+def _flat(data: bytes | bytearray | memoryview) -> memoryview:
+    try:
+        return memoryview(data).cast("B")
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"this memory is no row of bytes: {error}", location="<bytes>") from error
+
+
+def _read(stream: BinaryIO) -> Source:
+    if not hasattr(stream, "read"):
+        raise UsageError(f"a model is a path, bytes or a binary file, not {type(stream).__name__}")
+    name = str(getattr(stream, "name", "<stream>"))
+    try:
+        data = stream.read()
+    except OSError as error:
+        raise InvalidInputError(f"cannot read it: {error.strerror or error}", location=name) from error
+    except ValueError as error:
+        raise UsageError(f"cannot read it: {error}", location=name) from error
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise UsageError(f"reading gives {type(data).__name__}, not bytes", location=name, hint="open it as 'rb'")
+    return Source(_flat(data), name)
 
 
 def _map(name: str) -> Source:
@@ -182,8 +204,7 @@ def _replace(path: Path, parts: Sequence[Part], source: Source | None, progress:
 def check_target(target: str | os.PathLike[str]) -> None:
     """Raise what `write` would, as far as it shows without writing: OutputError, or UsageError for a directory."""
     name = os.fspath(target)
-    if "\0" in name:
-        raise OutputError("this is no file name: it holds a NUL character", location=repr(name))
+    check_name(name)
     if name == "-" or _descriptor(name) is not None:
         return
     path = Path(os.path.realpath(name))
@@ -195,6 +216,15 @@ def check_target(target: str | os.PathLike[str]) -> None:
         path.parent.stat()
     except OSError as error:
         raise OutputError(f"cannot write it: {error.strerror}", location=name) from error
+
+
+def check_name(name: str) -> None:
+    """Raise OutputError for what no file can be called."""
+    try:
+        if b"\0" in os.fsencode(name):
+            raise OutputError("this is no file name: it holds a NUL character", location=repr(name))
+    except UnicodeEncodeError as error:
+        raise OutputError(f"this is no file name: {error.reason}", location=ascii(name)) from error
 
 
 def _descriptor(name: str) -> int | None:

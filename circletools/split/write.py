@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from circletools.errors import CircleToolsError
+from circletools.errors import CircleToolsError, UsageError
 from circletools.model import Model
 from circletools.model.archive import directory_start
 from circletools.model.directories import check_directory, write_directory
@@ -51,6 +52,8 @@ def split(model: Model, target: Path, *, subgraph: int = 0, force: bool = False)
         return force and _is_split(directory)
 
     check_directory(target, may_replace)
+    if model.source.path and os.path.realpath(target) in map(str, Path(os.path.realpath(model.source.path)).parents):
+        raise UsageError("the model that is split is in the directory that is replaced", location=str(target))
     excerpts = Excerpts(model)
     plan = plan_split(model, subgraph)
     annotations = read_annotations(model, plan)
@@ -67,26 +70,35 @@ def split(model: Model, target: Path, *, subgraph: int = 0, force: bool = False)
         if obstacle is None:
             yield MANIFEST, [encode_manifest(connections, model.format)]
 
-    write_directory(target, files(), may_replace)
+    write_directory(target, files(), may_replace, model.source.check_unchanged)
     return Split(plan, connections, tuple(notes))
 
 
 def find_connections(directory: Path) -> Path | None:
-    """Return the file with the connections in a directory, None where there is none or there are several."""
-    found = sorted(directory.glob(f"*{CONNECTIONS}"))
+    """Return the file with the connections in a directory, None where there is none or there are several.
+
+    What is no regular file does not count: a pipe would be waited for.
+    """
+    found = sorted(path for path in directory.glob(f"*{CONNECTIONS}") if path.is_file())
     return found[0] if len(found) == 1 else None
 
 
 def _is_split(directory: Path) -> bool:
     """Say whether all that is in a directory was written by a split."""
-    found = find_connections(directory)
     try:
+        found = find_connections(directory)
         connections = None if found is None else decode_connections(found.read_bytes(), str(found))
     except (CircleToolsError, OSError):
         return False
     if connections is None or found is None:
         return False
-    return {str(path.relative_to(directory)) for path in directory.rglob("*")} <= written(found.name, connections)
+    ours, folder = written(found.name, connections), directory / Path(MANIFEST).parent
+    return all(
+        str(path.relative_to(directory)) in ours
+        and not path.is_symlink()
+        and (path.is_dir() if path == folder else path.is_file())
+        for path in directory.rglob("*")
+    )
 
 
 def written(name: str, connections: Connections) -> set[str]:

@@ -333,7 +333,7 @@ def _empty_subgraphs() -> bytes:
         build.table({0: build.string(name), 1: ("u32", index)})
         for index, name in enumerate((b"ONE_source_table", b"ONE_op_table"), 1)
     ]
-    return build.model([one] * 3_000, buffers, [build.code()], metadata=build.refs(entries))
+    return build.model([one] * 1_000, buffers, [build.code()], metadata=build.refs(entries))
 
 
 def _shared_tensor() -> bytes:
