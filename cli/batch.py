@@ -24,6 +24,8 @@ def run(tasks: Iterable[Task], way: Way) -> int:
     """Run tasks as the options want it; return the exit status, which is the greatest of all."""
     worst = 0
     with ExitStack() as stack:
+        if way.log is not None:
+            tasks = list(tasks)  # what is wrong with them shows before there is a log
         journal = _journal(way)
         if journal is not None:
             stack.enter_context(closing(journal))

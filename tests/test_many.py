@@ -365,6 +365,50 @@ def test_where_the_results_of_a_directory_cannot_go(models: Path, tmp_path: Path
     assert sorted(models_below(str(tmp_path / "models"))) == NAMES
 
 
+@pytest.mark.parametrize("command", ["compact", "extract-origins"])
+def test_results_are_not_written_over_inputs(command: str, tmp_path: Path) -> None:
+    def contents() -> dict[str, bytes | None]:
+        return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(tmp_path.rglob("*"))}
+
+    def refused(source: str, out: str, said: str) -> None:
+        before = contents()
+        ran = run(command, tmp_path / source, tmp_path / out, "--jobs", "2", "--log", tmp_path / "log")
+        assert (ran.status, ran.out, ran.err.count("\n")) == (2, b"", 1)
+        assert said in ran.err
+        assert contents() == before
+
+    model = embedded(MLP.read_bytes())
+    for name in ("p/b/b", "q/in/deep", "q/out", "r/in", "r/out", "s/in/x", "s/in/y", "s/out/y", "t/b/b"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("p/b/b/m", "p/b/m", "q/in/a", "q/in/z", "r/in/a", "r/out/z", "s/in/x/a", "s/in/y/a", "t/b/b/m"):
+        put(tmp_path / f"{name}.circle", model)
+    refused("p/b", "p", f"{tmp_path}/p/b/m.circle: a result would be written over an input")
+    refused("t/b", "t", f"{tmp_path}/t/b/m.circle: a result would lie in the input")
+    link = tmp_path / "q/out/a.circle"
+    link.symlink_to("../in/z.circle")
+    refused("q/in", "q/out", f"{link}: a result would be written over an input")
+    link.unlink()
+    link.hardlink_to(tmp_path / "q/in/z.circle")
+    refused("q/in", "q/out", f"{link}: a result would be written over an input")
+    (tmp_path / "r/in/z.circle").symlink_to("../out/z.circle")
+    refused("r/in", "r/out", f"{tmp_path}/r/out/z.circle: a result would be written over an input")
+    (tmp_path / "s/out/x").symlink_to("y")
+    refused("s/in", "s/out", f"{tmp_path}/s/out/y/a.circle: two results would be written to this one file")
+
+
+def test_tables_are_not_written_over_inputs(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    tables = tmp_path / "out" / "a.circle"
+    tables.mkdir(parents=True)
+    model = put(tmp_path / "in" / "a.circle", embedded(MLP.read_bytes()))
+    before = model.read_bytes()
+    (tables / "origins.json").symlink_to(model)
+    ran = run("extract-origins", tmp_path / "in", tmp_path / "out")
+    assert (ran.status, ran.err.count("a result would be written over an input")) == (2, 1)
+    assert model.read_bytes() == before
+    assert list(tables.iterdir()) == [tables / "origins.json"]
+
+
 # --- the log ------------------------------------------------------------------------------------------------
 
 
