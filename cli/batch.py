@@ -12,6 +12,8 @@ from .crews import Crew, Here, Processes, without_interrupts
 from .terminal import complain, show_bytes, tell
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .journal import Journal
     from .many import Way
     from .task import Outcome, Task
@@ -24,6 +26,9 @@ def run(tasks: Iterable[Task], way: Way) -> int:
     """Run tasks as the options want it; return the exit status, which is the greatest of all."""
     worst = 0
     with ExitStack() as stack:
+        if way.log is not None:
+            tasks = list(tasks)  # what is wrong with them shows before there is a log
+            _check_log(way.log, tasks)
         journal = _journal(way)
         if journal is not None:
             stack.enter_context(closing(journal))
@@ -112,6 +117,16 @@ class _Printer:
                 tell(text)
             else:
                 complain(kind, text)
+
+
+def _check_log(log: Path, tasks: Iterable[Task]) -> None:
+    from .sources import identities  # noqa: PLC0415
+
+    known = identities(log)
+    names = {name for task in tasks for name in task.files}
+    if not all(known.isdisjoint(identities(name)) for name in names):
+        message = "the log is a file that is read or written besides"
+        raise UsageError(message, location=str(log), hint="name another file")
 
 
 def _journal(way: Way) -> Journal | None:

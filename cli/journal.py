@@ -6,8 +6,12 @@ nothing.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -19,7 +23,9 @@ from circletools.report import SCHEMA_VERSION
 from .task import Outcome, Task
 
 _STATUS = {0: "ok", 1: "findings", 2: "usage", 3: "invalid", 4: "refused"}
-_BEGIN = b'{"schema_version": '
+_MARK = {"log": "circletool", "schema_version": SCHEMA_VERSION}
+_BEGIN = b'{"log": "circletool", "schema_version": '
+"""What nothing but a log begins with: a file that does not is never cut."""
 
 
 class Journal:
@@ -35,32 +41,46 @@ class Journal:
         try:
             # O_APPEND: two runs with one log mix their lines, but tear none
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-            self._read(resume)
-        except UsageError:
-            os.close(self._file)
-            raise
         except OSError as error:
-            raise OutputError(f"cannot write the log: {error.strerror}", location=str(path)) from error
+            raise self._cannot(error) from error
+        try:
+            with _locked(self._file):
+                self._read(resume)
+        except OSError as error:
+            self.close()
+            raise self._cannot(error) from error
+        except UsageError:
+            self.close()
+            raise
 
     def _read(self, resume: bool) -> None:
         """Read what an earlier run wrote, and cut off the line it did not finish."""
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            raise UsageError("a log has to be a file", location=str(self._path), hint="name another one")
         end = 0
-        with open(self._path, "rb") as file:
+        with open(self._file, "rb", closefd=False) as file:
+            if file.read(len(_BEGIN)) not in (_BEGIN, b""):
+                raise self._no_log(end)
+            file.seek(0)
             for line in file:
-                torn = not line.endswith(b"\n")
-                entry = None if torn else _entry(line)
-                if entry is None and not (torn and (end or _BEGIN.startswith(line[: len(_BEGIN)]))):
-                    raise UsageError(
-                        f"this is no log of circletool: byte {end} begins something else",
-                        location=str(self._path),
-                        hint="name another file",
-                    )
-                if torn or entry is None:
-                    break
+                if not line.endswith(b"\n"):
+                    if end == 0 and _whole(line):
+                        raise self._no_log(end)
+                    os.ftruncate(self._file, end)
+                    return
+                entry = _entry(line)
+                if entry is None:
+                    raise self._no_log(end)
                 end += len(line)
                 if resume:
                     self._done[entry["key"]] = entry
-        os.ftruncate(self._file, end)
+
+    def _no_log(self, at: int) -> UsageError:
+        message = f"this is no log of circletool: byte {at} begins something else"
+        return UsageError(message, location=str(self._path), hint="name another file")
+
+    def _cannot(self, error: OSError) -> OutputError:
+        return OutputError(f"cannot write the log: {error.strerror}", location=str(self._path))
 
     def done(self, task: Task) -> int | None:
         """Return the exit status that a task had when it was done; None when it is to be done."""
@@ -82,7 +102,7 @@ class Journal:
     def write(self, task: Task, outcome: Outcome) -> None:
         """Add a line, and wait until it is on the disk. Raises OutputError."""
         line = {
-            "schema_version": SCHEMA_VERSION,
+            **_MARK,
             "file": task.file,
             "path": task.path,
             "key": os.path.abspath(task.file),
@@ -97,15 +117,28 @@ class Journal:
         }
         data = memoryview(json.dumps(line).encode() + b"\n")
         try:
-            while data:
-                data = data[os.write(self._file, data) :]
+            with _locked(self._file):
+                while data:
+                    data = data[os.write(self._file, data) :]
             os.fsync(self._file)
         except OSError as error:
-            raise OutputError(f"cannot write the log: {error.strerror}", location=str(self._path)) from error
+            raise self._cannot(error) from error
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
+
+
+@contextmanager
+def _locked(file: int) -> Iterator[None]:
+    """Keep other runs from writing to the log, or from taking what is half written there for a torn line."""
+    with suppress(OSError):  # some network file systems have no locks; one run at a time is safe there
+        fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _identity(task: Task) -> dict[str, Any]:
@@ -127,7 +160,20 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _whole(line: bytes) -> bool:
+    """Say whether this is a JSON document; one that is nested too deep to tell may be."""
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    except RecursionError:
+        return True
+    return True
+
+
 def _entry(line: bytes) -> dict[str, Any] | None:
+    if not line.startswith(_BEGIN):
+        return None
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):

@@ -50,6 +50,15 @@ class Task:
         """Return what the options ask for: text, json, csv, markdown."""
         return "json" if self.options.get("json") else str(self.options.get("output_format") or "text")
 
+    @property
+    def files(self) -> set[str]:
+        """Return the names of the files it reads and writes, as far as the options tell."""
+        names = {self.file, self.output, self.options.get("output")}
+        for value in self.options.values():
+            values = value if isinstance(value, list | tuple) else [value]
+            names.update(str(value) for value in values if isinstance(value, Path))
+        return {name for name in names if isinstance(name, str) and name != "-"}
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -365,6 +366,50 @@ def test_where_the_results_of_a_directory_cannot_go(models: Path, tmp_path: Path
     assert sorted(models_below(str(tmp_path / "models"))) == NAMES
 
 
+@pytest.mark.parametrize("command", ["compact", "extract-origins"])
+def test_results_are_not_written_over_inputs(command: str, tmp_path: Path) -> None:
+    def contents() -> dict[str, bytes | None]:
+        return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(tmp_path.rglob("*"))}
+
+    def refused(source: str, out: str, said: str) -> None:
+        before = contents()
+        ran = run(command, tmp_path / source, tmp_path / out, "--jobs", "2", "--log", tmp_path / "log")
+        assert (ran.status, ran.out, ran.err.count("\n")) == (2, b"", 1)
+        assert said in ran.err
+        assert contents() == before
+
+    model = embedded(MLP.read_bytes())
+    for name in ("p/b/b", "q/in/deep", "q/out", "r/in", "r/out", "s/in/x", "s/in/y", "s/out/y", "t/b/b"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("p/b/b/m", "p/b/m", "q/in/a", "q/in/z", "r/in/a", "r/out/z", "s/in/x/a", "s/in/y/a", "t/b/b/m"):
+        put(tmp_path / f"{name}.circle", model)
+    refused("p/b", "p", f"{tmp_path}/p/b/m.circle: a result would be written over an input")
+    refused("t/b", "t", f"{tmp_path}/t/b/m.circle: a result would lie in the input")
+    link = tmp_path / "q/out/a.circle"
+    link.symlink_to("../in/z.circle")
+    refused("q/in", "q/out", f"{link}: a result would be written over an input")
+    link.unlink()
+    link.hardlink_to(tmp_path / "q/in/z.circle")
+    refused("q/in", "q/out", f"{link}: a result would be written over an input")
+    (tmp_path / "r/in/z.circle").symlink_to("../out/z.circle")
+    refused("r/in", "r/out", f"{tmp_path}/r/out/z.circle: a result would be written over an input")
+    (tmp_path / "s/out/x").symlink_to("y")
+    refused("s/in", "s/out", f"{tmp_path}/s/out/y/a.circle: two results would be written to this one file")
+
+
+def test_tables_are_not_written_over_inputs(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    tables = tmp_path / "out" / "a.circle"
+    tables.mkdir(parents=True)
+    model = put(tmp_path / "in" / "a.circle", embedded(MLP.read_bytes()))
+    before = model.read_bytes()
+    (tables / "origins.json").symlink_to(model)
+    ran = run("extract-origins", tmp_path / "in", tmp_path / "out")
+    assert (ran.status, ran.err.count("a result would be written over an input")) == (2, 1)
+    assert model.read_bytes() == before
+    assert list(tables.iterdir()) == [tables / "origins.json"]
+
+
 # --- the log ------------------------------------------------------------------------------------------------
 
 
@@ -432,11 +477,19 @@ def test_resuming_in_place(models: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_log_is_left_alone(models: Path) -> None:
-    for content in (MLP.read_bytes(), b'{"a": 1}\n', b"[" * 100_000 + b"\n", b"x"):
+    document = json.dumps({"schema_version": 1, "key": "", "exit_status": 0}).encode()
+    begin = b'{"log": "circletool", "schema_version": '
+    for content in (
+        *(MLP.read_bytes(), b"[" * 100_000 + b"\n", b"x", b"{", b"{\n}\n", b'{"a": 1}\n', b'{"schema_version": '),
+        *(document, document + b"\n", begin[:-1], begin + b"1}", begin + b"1}\n", begin + b"[" * 100_000),
+    ):
         file = put(models / "mistaken", content)
         with pytest.raises(UsageError, match="this is no log of circletool"):
             Journal(file, resume=True)
         assert file.read_bytes() == content
+    os.mkfifo(models / "pipe")
+    with pytest.raises(UsageError, match="a log has to be a file"):
+        Journal(models / "pipe", resume=False)
     ran = run("check", models, "--log", models)
     assert (ran.status, ran.err) == (4, f"error: {models}: cannot write the log: Is a directory\n")
 
@@ -455,6 +508,11 @@ def test_a_log_that_ends_anywhere(tmp_path: Path) -> None:
     middle = whole.index(b"\n") + 1
     for end in range(len(whole) + 1):
         log.write_bytes(whole[:end])
+        if 0 < end <= whole.index(b" 1, ") or end == middle - 1:  # might be something else: nobody may cut it
+            with pytest.raises(UsageError, match="byte 0"):
+                written()
+            assert log.read_bytes() == whole[:end]
+            continue
         kept = whole[: 0 if end < middle else middle if end < len(whole) else end]
         assert written() == kept, end
     log.write_bytes(whole[: middle + 9] + bytes(20))  # a disk that lost its power
@@ -464,3 +522,56 @@ def test_a_log_that_ends_anywhere(tmp_path: Path) -> None:
     log.write_bytes(b"torn" + whole)
     with pytest.raises(UsageError, match="byte 0"):
         written()
+
+
+def test_a_log_that_is_another_file_of_the_command(models: Path, tmp_path: Path) -> None:
+    model, rules = models / NAMES[3], put(tmp_path / "rules.json", "")
+    (tmp_path / "link").symlink_to(tmp_path / "out" / NAMES[3])
+    (tmp_path / "same").hardlink_to(rules)
+    before = model.read_bytes()
+    cases: list[tuple[str | Path, ...]] = [
+        (model, "check", models),
+        (tmp_path / "new", "compact", model, tmp_path / "new"),
+        (tmp_path / "link", "compact", models, tmp_path / "out"),
+        (tmp_path / "same", "partition", model, "--rules", rules),
+    ]
+    for log, *words in cases:
+        ran = run(*words, "--log", log)
+        assert (ran.status, ran.out) == (2, b""), words
+        assert ran.err == f"error: {log}: the log is a file that is read or written besides (name another file)\n"
+    assert (model.read_bytes(), rules.read_bytes()) == (before, b"")
+    assert not (tmp_path / "new").exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_opening_a_log_spares_what_another_run_adds(tmp_path: Path) -> None:
+    log, count = tmp_path / "log", 400
+    with closing(Journal(log, resume=False)) as journal:
+        for task in (first := tasks(*map(str, range(200)))):
+            journal.write(task, Outcome(0, b"", ()))
+    adding = subprocess.Popen([sys.executable, "-c", ADDING, log, str(count)], cwd=ROOT)
+    opened = 0
+    with adding:
+        while adding.poll() is None:
+            Journal(log, resume=False).close()
+            opened += 1
+    assert opened
+    assert adding.returncode == 0
+    assert len(lines_of(log)) == len(first) + count
+
+
+ADDING = """
+import os, sys
+from contextlib import closing
+from pathlib import Path
+from circletool_cli.journal import Journal
+from circletool_cli.task import Outcome
+from tests.many_support import tasks
+
+os.fsync = lambda _: None  # as fast as it can: the disk is not what is tested
+write = os.write
+os.write = lambda file, data: write(file, data[: len(data) // 2 + 1])  # in many steps
+with closing(Journal(Path(sys.argv[1]), resume=False)) as journal:
+    for task in tasks(*map(str, range(int(sys.argv[2])))):
+        journal.write(task, Outcome(0, b"", ()))
+"""
