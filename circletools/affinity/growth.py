@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from circletools.affinity.chains import Chains, Row
+from circletools.affinity.effort import STEP, Effort
 from circletools.model.graph import OperatorGraph
 
 
@@ -52,9 +53,11 @@ class Region:
     Inside, an operator goes by its position in execution order.
     """
 
-    def __init__(self, graph: OperatorGraph, operators: Sequence[int], devices: Sequence[int]) -> None:
+    def __init__(
+        self, graph: OperatorGraph, operators: Sequence[int], devices: Sequence[int], effort: Effort
+    ) -> None:
         """Take `operators`, in execution order. Raises EditError for a graph that is too wide."""
-        self.operators = operators
+        self.operators, self.effort = operators, effort
         self.position = {operator: position for position, operator in enumerate(operators)}
         self.devices = [devices[operator] for operator in operators]
         inside = self.position
@@ -84,7 +87,10 @@ class Region:
             self.devices[self.position[operator]] = -1
 
     def grow(self, root: int, on_step: Callable[[Step], None] | None = None) -> Candidate:
-        """Return the candidate of a root, which must not be taken; operators go by their index in the graph."""
+        """Return the candidate of a root, which must not be taken; operators go by their index in the graph.
+
+        Raises EditError when no effort is left.
+        """
         growth = _Growth(self, self.position[root], on_step)
         growth.run()
         back = self.operators
@@ -111,9 +117,9 @@ class _Growth:
         self.taken_back: list[int] = []
         self._seen = {root}
         self._bounds: list[_Bounds] = [(region.chains.reached[root], region.chains.reaching[root], root, root)]
-        self._rejected = _Places(region.chains)
+        self._rejected = _Places(region)
         self._log: list[int] = []  # the rejected, for the steps
-        self._untakeable = _Places(region.chains)  # the neighbours of members that no subgraph can take
+        self._untakeable = _Places(region)  # the neighbours of members that no subgraph can take
         self._noted = 0  # how many members that goes for; the rest follows when it is asked for
         self._agenda = [(0, iter(region.neighbours[root]))]
 
@@ -130,6 +136,7 @@ class _Growth:
                 self._agenda.pop()
 
     def _look_at(self, position: int, *, after: bool) -> None:
+        self.region.effort.spend(STEP + len(self.region.neighbours[position]) // 8)
         if self.region.devices[position] == self.device:
             self._accept(position, after)
             broken = self._rejected.any_within(self._bounds[-1])
@@ -204,8 +211,9 @@ class _Growth:
 class _Places:
     """Operators as places on their chains, to ask whether one lies within bounds; each as often as it was added."""
 
-    def __init__(self, chains: Chains) -> None:
-        self._chain, self._place = chains.chain, chains.place
+    def __init__(self, region: Region) -> None:
+        self._chain, self._place = region.chains.chain, region.chains.place
+        self._effort = region.effort
         self._places: dict[int, list[int]] = {}  # ascending
 
     def add(self, position: int) -> None:
@@ -220,6 +228,7 @@ class _Places:
         return bool(bounds[0][chain] <= self._place[position] <= bounds[1][chain])
 
     def any_within(self, bounds: _Bounds) -> bool:
+        self._effort.spend(STEP + len(self._places))
         first, last, _, _ = bounds
         for chain, places in self._places.items():
             at = bisect_left(places, first[chain])

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
+from circletools.affinity.effort import Effort
 from circletools.affinity.groups import connected, group_successors, members_of, strong_components
 from circletools.affinity.growth import Candidate, Region, Step
 from circletools.model.graph import OperatorGraph
@@ -25,7 +26,7 @@ def seed_parts(
 
     `devices` has the device number of each operator; devices take turns by ascending number. With `on_step` every
     step of every candidate is told, nothing is left out, and members come in the order they were accepted. Raises
-    EditError for a graph that is too wide.
+    EditError for a graph that is too wide or takes too many steps.
     """
     grower = _Grower(graph, devices, on_step)
     parts: list[tuple[int, ...]] = []
@@ -44,8 +45,9 @@ class _Grower:
 
     def __init__(self, graph: OperatorGraph, devices: Sequence[int], on_step: Callable[[Step], None] | None) -> None:
         self._on_step = on_step
+        effort = Effort(len(graph))
         if on_step is not None:
-            self._region = dict.fromkeys(range(len(graph)), Region(graph, graph.order, devices))
+            self._region = dict.fromkeys(range(len(graph)), Region(graph, graph.order, devices, effort))
             return
         self._group = connected(graph, devices)
         count = max(self._group, default=-1) + 1
@@ -55,7 +57,7 @@ class _Grower:
         for component in strong_components(group_successors(graph, self._group, count)):
             if len(component) > 1:
                 inside = [operator for group in component for operator in self._members[group]]
-                region = Region(graph, sorted(inside, key=rank.__getitem__), devices)
+                region = Region(graph, sorted(inside, key=rank.__getitem__), devices, effort)
                 self._region.update(dict.fromkeys(inside, region))
 
     def grow(self, root: int) -> Candidate:

@@ -1,0 +1,33 @@
+"""A bound on the work of growing subgraphs, which for some graphs is out of proportion to their size.
+
+Where candidates overlap in ever new ways, every root grows through most of the graph, only to take nearly all of it
+back. The graphs of networks do not; those that do are told in a few seconds, and not after hours.
+"""
+
+from __future__ import annotations
+
+from circletools.errors import EditError
+
+STEP = 10
+"""What a step takes, in units: one is a look at one chain, about 0.15 us."""
+_UNITS = 8_000_000
+_UNITS_PER_OPERATOR = 2000
+"""Ten times what graphs of networks need. Edges do not count: in a file they are cheap."""
+
+
+class Effort:
+    """What may still be spent on a graph."""
+
+    def __init__(self, operators: int) -> None:
+        """Allow what a graph of so many operators should need."""
+        self._operators = operators
+        self.left = _UNITS + _UNITS_PER_OPERATOR * operators
+
+    def spend(self, units: int) -> None:
+        """Take units away. Raises EditError when there are none left."""
+        self.left -= units
+        if self.left < 0:
+            raise EditError(
+                f"the graph of {self._operators} operators takes too many steps to grow subgraphs in",
+                hint="--mode epochs takes any graph",
+            )
