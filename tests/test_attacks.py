@@ -226,8 +226,8 @@ def test_hostile_connections_of_a_split(name: str, runner: Runner) -> None:
 
 @pytest.mark.parametrize("name", ["deep", "integer", "empty", "line", "torn", "other"])
 def test_a_hostile_log(name: str, runner: Runner) -> None:
-    whole = {"schema_version": 1, "key": str(SOUND), "exit_status": 0}
-    begin = b'{"schema_version": '
+    whole = {"log": "circletool", "schema_version": 1, "key": str(SOUND), "exit_status": 0}
+    begin = b'{"log": "circletool", "schema_version": '
     data, wanted = {
         "deep": (begin + b"[" * 100_000 + b"\n", 2),
         "integer": (begin + b"9" * 100_000 + b"}\n", 2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from contextlib import suppress
@@ -640,6 +641,9 @@ def test_a_manifest_that_is_gone_or_wrong_is_seen(annotated: Path, tmp_path: Pat
     for words in ("", "[]", "[" * 100_000, '{"models": '):
         manifest.write_text(words)
         assert located(files) == [("error", "MANIFEST_DIFFERS", MANIFEST)]
+    manifest.unlink()
+    os.mkfifo(manifest)
+    assert located(files) == [("error", "MANIFEST_DIFFERS", MANIFEST)]
     manifest.unlink()
     assert located(files) == [("warning", "MANIFEST_MISSING", MANIFEST)]
     ran = run("verify-split", tmp_path / "parts", "--runtime", "none")

@@ -19,6 +19,9 @@ def manifest_findings(directory: Path, connections: Connections, *, expected: bo
             message = "it is not there, so the directory is no package for onert (split writes it)"
             yield Finding("MANIFEST_MISSING", "warning", MANIFEST, message)
         return
+    if not path.is_file():
+        yield Finding("MANIFEST_DIFFERS", "error", MANIFEST, "it is no regular file")
+        return
     model_type = Path(connections.parts[0].file).suffix[1:] if connections.parts else ""
     try:
         difference = manifest_difference(path.read_bytes(), encode_manifest(connections, model_type))

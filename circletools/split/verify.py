@@ -95,6 +95,8 @@ def _first(findings: Iterable[Finding]) -> list[Finding]:
 @contextmanager
 def _opened(path: Path) -> Iterator[Model]:
     """Open a model; what is wrong in it is an InvalidInputError that names the file."""
+    if path.exists() and not path.is_file():
+        raise InvalidInputError("it is no regular file", location=str(path))
     try:
         with open_model(path) as model:
             yield model
