@@ -88,7 +88,8 @@ _COSTS = {
     "transfers": [{"from": "npu", "to": "*", "bytes_per_us": 2000, "overhead_us": 5}],
 }
 _LOG = (
-    b'{"log": "circletool", "schema_version": 1, "file": "a", "path": "a", "key": "/a", "command": "check", "version": "0", '
+    b'{"log": "circletool", "schema_version": 1, "file": "a", "path": "a", "key": "/a", "command": "check", '
+    b'"version": "0", '
     b'"options": {}, "output": null, "size_bytes": 1, "mtime_ns": 2, "status": "ok", "exit_status": 0}\n'
 )
 _ORIGINS = {
