@@ -44,7 +44,8 @@ def partition(
     """Return the subgraphs, in an order in which they can run.
 
     `devices` has the device number of each operator; low numbers have precedence. Raises EditError where the
-    subgraphs of mode `seed` wait for each other, and for a graph that is too wide for the mode or takes it too many steps.
+    subgraphs of mode `seed` wait for each other, and for a graph that is too wide for the mode or takes too many
+    steps.
     """
     parts = _MODES[mode](graph, devices, on_step)
     successors = group_successors(graph, group_of(len(graph), parts), len(parts))
