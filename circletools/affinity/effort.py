@@ -10,7 +10,7 @@ from circletools.errors import EditError
 
 STEP = 10
 """What a step takes, in units: one is a look at one chain, about 0.15 us."""
-_UNITS = 8_000_000
+_UNITS = 15_000_000
 _UNITS_PER_OPERATOR = 2000
 """Ten times what graphs of networks need. Edges do not count: in a file they are cheap."""
 
