@@ -25,6 +25,7 @@ from typing import get_args
 from benchmarks.graphs import ASSIGNMENTS, SHAPES, Shape, by_chance
 from benchmarks.process import ROOT
 from circletools.affinity.partition import Mode, partition
+from circletools.errors import EditError
 
 MODES: tuple[Mode, ...] = ("safe", "min", "epochs")
 _SECONDS = {("safe", 10_000): 0.5, ("safe", 100_000): 3.0, ("min", 100_000): 4.5, ("epochs", 100_000): 0.5}
@@ -60,7 +61,10 @@ MORE: dict[str, Callable[[Shape], list[int]]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One graph, shared out and partitioned: medians of seconds of the processor, and the peak in MB."""
+    """One graph, shared out and partitioned: medians of seconds of the processor, and the peak in MB.
+
+    No subgraphs: it was refused.
+    """
 
     shape: str
     operators: int
@@ -91,7 +95,7 @@ class Row:
         target = "" if seconds is None else f"<= {seconds:g} s"
         target += "" if megabytes is None else f", <= {megabytes:g} MB"
         verdict = {None: "", True: "yes", False: "NO"}[self.met]
-        numbers = [str(self.subgraphs), f"{self.seconds:.2f}", f"{self.megabytes:.0f}"]
+        numbers = [str(self.subgraphs or "refused"), f"{self.seconds:.2f}", f"{self.megabytes:.0f}"]
         return [self.shape, str(self.operators), self.affinity, self.mode, *numbers, target, verdict]
 
 
@@ -108,7 +112,10 @@ def measure(shape: str, count: int, affinity: str, mode: Mode, runs: int) -> Row
     for _ in range(runs):
         gc.collect()
         started = time.process_time()
-        parts = len(partition(graph, devices, mode))
+        try:
+            parts = len(partition(graph, devices, mode))
+        except EditError:  # too entangled
+            parts = 0
         seconds.append(time.process_time() - started)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
     return Row(shape, operators, affinity, mode, parts, statistics.median(seconds), peak)
