@@ -22,6 +22,7 @@ from ctypes import (
     c_uint64,
     c_void_p,
     create_string_buffer,
+    memset,
     string_at,
 )
 from pathlib import Path
@@ -31,6 +32,7 @@ DELEGATE_OPERATOR = 1 << 2
 DELEGATE_PROFILED_OPERATOR = 1 << 3
 
 _CPU = c_int(1)
+_WRITE = c_int(1)
 _TENSOR_TYPE_BYTES = 512  # more than LiteRtRankedTensorType has
 _EVENT_WORDS = 13  # tag, type, start, elapsed, memory before (3) and after (3), two numbers, source
 _NO_DELETER = CFUNCTYPE(None, c_void_p)(lambda _: None)
@@ -106,7 +108,17 @@ def _buffers(
         needs = lite.make(f"GetCompiledModel{kind}BufferRequirements", compiled, c_size_t(0), c_size_t(position))
         made = lite.make("CreateManagedTensorBufferFromRequirements", environment, tensor_type, needs)
         buffers[position] = made.value
+        _clear(lite, made)
     return count, buffers
+
+
+def _clear(lite: LiteRt, buffer: c_void_p) -> None:
+    """Fill a buffer with zeros: a loop may run as often as an input says, and new memory says anything."""
+    size, place = c_size_t(), c_void_p()
+    lite("GetTensorBufferSize", buffer, byref(size))
+    lite("LockTensorBuffer", buffer, byref(place), _WRITE)
+    memset(place, 0, size.value)
+    lite("UnlockTensorBuffer", buffer)
 
 
 if __name__ == "__main__":
