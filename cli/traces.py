@@ -203,8 +203,9 @@ def trace_export(
     from circletools.trace.export import chrome_parts, perfetto_parts  # noqa: PLC0415
     from circletools.trace.sources import open_trace  # noqa: PLC0415
 
-    if source != "-" and files.same_file(source, output):
-        raise UsageError("the output is the trace itself; name another file", location=output)
+    from .rewriting import refuse_inputs  # noqa: PLC0415
+
+    refuse_inputs(output, [source])
     trace = open_trace(source)
     analysis = _checked(analyse(trace), strict)
     parts = chrome_parts if to is Target.CHROME else perfetto_parts

@@ -14,16 +14,15 @@ from __future__ import annotations
 import argparse
 import re
 import resource
-import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
 from zlib import crc32
+
+from fuzz.limits import TooSlow, limited
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "fuzz" / "corpus"
@@ -32,26 +31,6 @@ MOST_MEMORY = 3 << 30  # of addresses, for the process
 _LONGEST_INPUT = 1 << 16
 _OWN_MUTATIONS = 0.6  # the share of the mutators of this package; libFuzzer's own do the rest
 _STATISTICS = re.compile(r"^#(\d+)\s.*?cov: (\d+) ft: (\d+) corp: (\d+)", re.MULTILINE)
-
-
-class TooSlow(BaseException):
-    """An input took too much time of the processor."""
-
-
-@contextmanager
-def limited(seconds: float = LONGEST_SECONDS) -> Iterator[None]:
-    """Raise TooSlow when the block takes more time of the processor."""
-
-    def stop(_signal: int, _frame: object) -> None:
-        raise TooSlow(f"more than {seconds:g} s")
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
 
 
 class Findings:
@@ -95,7 +74,7 @@ def fuzz_one(name: str, seconds: float, work: Path) -> None:
 
     def run(data: bytes) -> None:
         try:
-            with limited():
+            with limited(LONGEST_SECONDS):
                 target.outcome(data)
         except (Exception, TooSlow) as error:
             findings.add(data, error)

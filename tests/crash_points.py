@@ -20,12 +20,11 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
-circletool: Callable[[], None] = import_module("circletool_cli.main").main
+from tests.child import become, circletool
 
 CALLS = (
     *("pwrite", "copy_file_range", "sendfile", "lseek", "ftruncate", "posix_fadvise"),
@@ -72,15 +71,7 @@ def disturbed(words: list[str], happening: str, at: int, report: int) -> NoRetur
     disturbance = Disturbance(kind, at, report)
     for name in CALLS:
         setattr(os, name, disturbance.around(name, getattr(os, name)))
-    sys.argv[1:] = words
-    status = 70  # of an exception that nothing caught
-    try:
-        circletool()
-        status = 0
-    except SystemExit as end:
-        status = int(end.code or 0)
-    finally:
-        os._exit(status)
+    become(words)
 
 
 def contents(folder: Path) -> dict[str, str]:

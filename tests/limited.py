@@ -10,11 +10,10 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-circletool: Callable[[], None] = import_module("circletool_cli.main").main
+from tests.child import become
 
 
 def run(words: list[str], limit: int) -> int:
@@ -23,15 +22,7 @@ def run(words: list[str], limit: int) -> int:
     if child == 0:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         os.dup2(2, 1)  # results are of no interest
-        sys.argv[1:] = words
-        status = 70  # of an exception that nothing caught
-        try:
-            circletool()
-            status = 0
-        except SystemExit as end:
-            status = int(end.code or 0)
-        finally:
-            os._exit(status)
+        become(words)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 

@@ -447,7 +447,7 @@ _ALLOCATING = """
 import sys
 import numpy as np
 import onert
-from tests.oracles.inputs import make_input
+from circletools.split.inputs import make_input
 session = onert.infer.session(sys.argv[1])
 inputs = [
     make_input(0, position, np.dtype(getattr(info.dtype, 'dtype', info.dtype)), tuple(info.dims[: info.rank]))

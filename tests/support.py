@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from flatbuffers import flexbuffers
 
 from circletools.model import Model, open_model
 from circletools.model.edit import ModelEdit
+from fuzz.limits import limited
 
 ROOT = Path(__file__).parents[1]
 TESTDATA = ROOT / "testdata"
@@ -245,25 +245,34 @@ def field_at(data: bytes, table: int, slot: int) -> int:
     return at
 
 
-class Raw:
-    """`flatbuffers.Builder` for tables that no schema has."""
+class Objects:
+    """A thin layer over `flatbuffers.Builder`, for what no schema has."""
 
     def __init__(self) -> None:
         self.builder = flatbuffers.Builder(1024)
         self.builder.ForceDefaults(True)
 
     def string(self, value: bytes) -> int:
+        """Write a string."""
         return int(self.builder.CreateString(value))
 
-    def refs(self, offsets: list[int]) -> int:
-        """Write a vector of references; an offset may stand in it any number of times."""
-        self.builder.StartVector(4, len(offsets), 4)
-        for offset in reversed(offsets):
-            self.builder.PrependUOffsetTRelative(offset)
-        return int(self.builder.EndVector())
-
-    def ints(self, values: list[int]) -> int:
+    def ints(self, values: Sequence[int]) -> int:
+        """Write a vector of i32."""
         return int(self.builder.CreateNumpyVector(np.array(values, np.int32)))
+
+    def refs(self, offsets: Sequence[int]) -> int:
+        """Write a vector of references; an offset may stand in it any number of times, also by the million."""
+        builder, count = self.builder, len(offsets)
+        builder.StartVector(4, count, 4)
+        here = builder.Offset() + 4 * count - 4 * np.arange(count, dtype=np.int64)
+        raw = (here - np.array(offsets, np.int64)).astype("<u4").tobytes()
+        builder.head = builder.Head() - len(raw)
+        builder.Bytes[builder.head : builder.head + len(raw)] = raw
+        return int(builder.EndVector())
+
+
+class Raw(Objects):
+    """Tables whose fields are named after their types."""
 
     def table(self, refs: dict[int, int] | None = None, **scalars: tuple[int, int]) -> int:
         """Write a table: `refs` by slot; each of `scalars` is (slot, value) and named after its type: `u32`."""
@@ -284,17 +293,6 @@ class Raw:
 # --- time ---------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def within(seconds: float) -> Iterator[None]:
-    """Fail when the block takes more time of the processor; a busy machine makes no difference."""
-
-    def stop(_signal: int, _frame: object) -> None:
-        raise AssertionError(f"took more than {seconds:g} s")
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+def within(seconds: float) -> AbstractContextManager[None]:
+    """Fail when the block takes more time of the processor."""
+    return limited(seconds, AssertionError)

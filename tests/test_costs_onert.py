@@ -23,7 +23,7 @@ def run_onert_in(folder: Path, model: Path, **environment: str) -> None:
     """Run a model once; onert reads and writes its files in the folder."""
     program = (
         "import sys; from pathlib import Path; from tests.oracles.onert import bind, fix_open_shapes;"
-        "from tests.oracles.onert_c import Session; s = Session(); s.load(Path(sys.argv[1])); fix_open_shapes(s);"
+        "from circletools.split.onert_c import Session; s = Session(); s.load(Path(sys.argv[1])); fix_open_shapes(s);"
         "s.prepare(); bind(s, 0); s.run(); s.close()"
     )
     done = subprocess.run(

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from circletools.flatbuf.verify import walk
 from circletools.model import open_model
+from fuzz.limits import limited
 from fuzz.mutate import mutate_model
-from fuzz.run import CORPUS, limited
+from fuzz.run import CORPUS
 from fuzz.target import Target
 from fuzz.targets import TARGETS
 from tests.support import ROOT, own_models
@@ -76,7 +77,7 @@ def test_the_mutator_makes_models_that_are_taken() -> None:
 def test_time_is_limited() -> None:
     # In a process of its own: threads that other tests left behind take of the time, and of the signals, too.
     program = """
-from fuzz.run import TooSlow, limited
+from fuzz.limits import TooSlow, limited
 try:
     with limited(0.05):
         while True:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as tfl
 
+from circletools.split.inputs import make_input
 from tests.oracles import (
     OracleError,
     Outcome,
@@ -23,7 +24,6 @@ from tests.oracles import (
     same_behaviour,
 )
 from tests.oracles import pool as pool_module
-from tests.oracles.inputs import make_input
 
 FLOAT32 = np.dtype(np.float32)
 SHAPE = (2, 3)

@@ -88,7 +88,7 @@ def _onert() -> Any:
 
 def ask_onert(backend: str, question: Question) -> str:
     """Load, compile and run with this backend alone."""
-    onert, interface = _onert(), importlib.import_module("tests.oracles.onert_c")
+    onert, interface = _onert(), importlib.import_module("circletools.split.onert_c")
     suffix = ".circle" if question.model[4:8] == b"CIR0" else ".tflite"
     stages = ["load"]
     with tempfile.NamedTemporaryFile(suffix=suffix) as file:

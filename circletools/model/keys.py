@@ -40,11 +40,11 @@ def _unsigned(values: NDArray[Any]) -> NDArray[np.uint64]:
     return values if values.dtype == np.uint64 else values.astype(np.int64).view(np.uint64)
 
 
-def mixed(*columns: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a number for each row of some columns of integers."""
-    keys = np.zeros(len(columns[0]), np.uint64)
+def mixed(*columns: NDArray[Any] | int) -> NDArray[np.uint64]:
+    """Return a number for each row of some columns of integers; an int stands for a column of it."""
+    keys = np.zeros(1, np.uint64)
     for column in columns:
-        keys = _scramble(keys * np.uint64(31) + _scramble(_unsigned(column)))
+        keys = _scramble(keys * np.uint64(31) + _scramble(_unsigned(np.atleast_1d(column))))
     return keys
 
 

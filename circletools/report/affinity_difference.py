@@ -9,12 +9,11 @@ import numpy as np
 
 from circletools.affinity.store import Affinity, check_freshness, read_affinity
 from circletools.affinity.tables import NONE
-from circletools.errors import InvalidInputError, TableFormatError
 from circletools.flatbuf.comparison import Difference
-from circletools.model import Model
 from circletools.model.alignment import Indices
 from circletools.model.comparison import ModelComparison
 from circletools.report.affinity import ranges
+from circletools.report.tolerance import freshness_of, read_or_note
 
 
 def affinity_differences(comparison: ModelComparison, notes: list[str]) -> Iterator[Difference]:
@@ -22,15 +21,17 @@ def affinity_differences(comparison: ModelComparison, notes: list[str]) -> Itera
 
     Where only one model has an affinity, that is the one difference.
     """
-    old, new = (_read(model, notes) for model in (comparison.before, comparison.after))
+    models = comparison.before, comparison.after
+    old, new = (read_or_note(read_affinity, model, "affinity", notes) for model in models)
     if old is None or new is None:
         if old is not new:
             devices = [None if one is None else {"devices": _devices(one)} for one in (old, new)]
             yield Difference("added" if old is None else "removed", "affinity", "affinity", *devices)
         return
+    states = [freshness_of(check_freshness, model, one) for model, one in zip(models, (old, new), strict=True)]
     for path, values in (
-        ("affinity.devices", (_devices(old), _devices(new))),
-        ("affinity.freshness", (_freshness(comparison.before, old), _freshness(comparison.after, new))),
+        ("affinity.devices", [_devices(old), _devices(new)]),
+        ("affinity.freshness", states),
     ):
         if values[0] != values[1]:
             yield Difference("changed", path, path, *values)
@@ -38,21 +39,6 @@ def affinity_differences(comparison: ModelComparison, notes: list[str]) -> Itera
         zip(comparison.subgraphs.before.tolist(), comparison.subgraphs.after.tolist(), strict=True)
     ):
         yield from _subgraph(comparison, old, new, row, pair)
-
-
-def _read(model: Model, notes: list[str]) -> Affinity | None:
-    try:
-        return read_affinity(model)
-    except TableFormatError as error:
-        notes.append(f"{model.source.name}: the affinity cannot be read: {error}")
-        return None
-
-
-def _freshness(model: Model, affinity: Affinity) -> str:
-    try:
-        return check_freshness(model, affinity).state
-    except InvalidInputError:  # a stamp that cannot be decoded, or operators that cannot be named
-        return "unknown"
 
 
 def _devices(affinity: Affinity) -> list[str]:

@@ -8,12 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from circletools.errors import InvalidInputError, TableFormatError
 from circletools.flatbuf.comparison import Difference
-from circletools.model import Model
 from circletools.model.alignment import Indices
 from circletools.model.comparison import ModelComparison
 from circletools.origin.read import Origins, check_freshness, read_origins
+from circletools.report.tolerance import freshness_of, read_or_note
 
 
 def origin_differences(comparison: ModelComparison, notes: list[str]) -> Iterator[Difference]:
@@ -22,32 +21,18 @@ def origin_differences(comparison: ModelComparison, notes: list[str]) -> Iterato
     Where only one model has origins, that is the one difference. A table that cannot be decoded counts as none; its
     bytes are compared as a metadata entry.
     """
-    old, new = (_read(model, notes) for model in (comparison.before, comparison.after))
+    models = comparison.before, comparison.after
+    old, new = (read_or_note(read_origins, model, "origins", notes) for model in models)
     if old is None or new is None:
         if old is not new:
             counts = [None if one is None else _counted(one) for one in (old, new)]
             yield Difference("added" if old is None else "removed", "origins", "origins", *counts)
         return
-    states = _freshness(comparison.before, old), _freshness(comparison.after, new)
+    states = [freshness_of(check_freshness, model, one) for model, one in zip(models, (old, new), strict=True)]
     if states[0] != states[1]:
         yield Difference("changed", "origins.freshness", "origins.freshness", *states)
     yield from _sources(old, new)
     yield from _operators(comparison, old, new)
-
-
-def _read(model: Model, notes: list[str]) -> Origins | None:
-    try:
-        return read_origins(model)
-    except TableFormatError as error:
-        notes.append(f"{model.source.name}: the origins cannot be read: {error}")
-        return None
-
-
-def _freshness(model: Model, origins: Origins) -> str:
-    try:
-        return check_freshness(model, origins).state
-    except InvalidInputError:  # a stamp that cannot be decoded, or operators that cannot be named
-        return "unknown"
 
 
 def _counted(origins: Origins) -> dict[str, int]:

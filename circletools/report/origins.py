@@ -91,16 +91,18 @@ def origins_json(model: Model, origins: Origins, freshness: Freshness | None, se
             }
             for source in sorted(sources)
         ],
-        "operators": [
-            {
-                "subgraph": row.subgraph,
-                "operator_index": row.index,
-                "code": row.code,
-                "output": row.output,
-                "sources": sorted(row.origin),
-            }
-            for row in rows
-        ],
+        "operators": [operator_json(row) for row in rows],
+    }
+
+
+def operator_json(row: OperatorRow) -> dict[str, Any]:
+    """Return an operator and its sources as JSON."""
+    return {
+        "subgraph": row.subgraph,
+        "operator_index": row.index,
+        "code": row.code,
+        "output": row.output,
+        "sources": sorted(row.origin),
     }
 
 

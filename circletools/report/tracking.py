@@ -8,7 +8,7 @@ from typing import Any
 from circletools.model import Model
 from circletools.origin.tracking import Tracking
 from circletools.report import SCHEMA_VERSION
-from circletools.report.origins import OperatorRow, Selection, operator_rows
+from circletools.report.origins import OperatorRow, Selection, operator_json, operator_rows
 
 
 def without_origin(after: Model, tracking: Tracking) -> list[tuple[int, int]]:
@@ -30,11 +30,7 @@ def tracking_json(after: Model, tracking: Tracking) -> dict[str, Any]:
         "sources": [{"id": source, "name": name} for source, name in sorted(tracking.origins.sources.items())],
         "operators": [
             {
-                "subgraph": row.subgraph,
-                "operator_index": row.index,
-                "code": row.code,
-                "output": row.output,
-                "sources": sorted(row.origin),
+                **operator_json(row),
                 "grounds": [
                     {"source": source, "evidence": grounds.evidence.value, "confidence": round(grounds.confidence, 4)}
                     for source, grounds in tracking.grounds[row.subgraph].get(row.index, {}).items()

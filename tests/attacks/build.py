@@ -5,41 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import flatbuffers
-import numpy as np
+from tests.support import Objects
 
 Fields = dict[int, Any]
 """By slot: ("u32", value) for a number, else the offset of an object."""
 
 
-class Build:
-    """A thin layer over `flatbuffers.Builder`: tables by slot numbers."""
-
-    def __init__(self) -> None:
-        self.builder = flatbuffers.Builder(1024)
-        self.builder.ForceDefaults(True)
-
-    def string(self, value: bytes) -> int:
-        """Write a string."""
-        return int(self.builder.CreateString(value))
+class Build(Objects):
+    """Models and their tables, by slot numbers."""
 
     def data(self, value: bytes) -> int:
         """Write a vector of bytes."""
         return int(self.builder.CreateByteVector(value))
-
-    def ints(self, values: Sequence[int]) -> int:
-        """Write a vector of i32."""
-        return int(self.builder.CreateNumpyVector(np.array(values, np.int32)))
-
-    def refs(self, offsets: Sequence[int]) -> int:
-        """Write a vector of references; an offset may stand in it any number of times."""
-        builder, count = self.builder, len(offsets)
-        builder.StartVector(4, count, 4)
-        here = builder.Offset() + 4 * count - 4 * np.arange(count, dtype=np.int64)
-        raw = (here - np.array(offsets, np.int64)).astype("<u4").tobytes()
-        builder.head = builder.Head() - len(raw)
-        builder.Bytes[builder.head : builder.head + len(raw)] = raw
-        return int(builder.EndVector())
 
     def table(self, fields: Fields) -> int:
         """Write a table."""

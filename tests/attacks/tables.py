@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 
-from circletools.affinity.store import annotate
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, DEVICE_TABLE
 from circletools.model import open_model
 from circletools.model.stamp import STAMP
-from circletools.origin import EXECUTION_PLAN_TABLE, OP_TABLE, SOURCE_TABLE, collect_sources, embed
+from circletools.origin import EXECUTION_PLAN_TABLE, OP_TABLE, SOURCE_TABLE
 from circletools.origin.locations import DEBUG_METADATA
 from circletools.origin.read import EXACT_TABLE
-from fuzz.models import plan_of
-from fuzz.seeds import model_seed
+from fuzz.tables import annotated
 from tests.attacks.attack import Attack, u32s
 
 _ORIGINS = {"dump-origins": 3, "extract-origins": 3, "attribute": 3}
@@ -132,17 +129,8 @@ def _locations() -> list[Attack]:
     ]
 
 
-@cache
-def _annotated() -> bytes:
-    with open_model(model_seed("tflite/debug_metadata")) as model:
-        edit = model.edit()
-        embed(edit, collect_sources(model))
-        annotate(edit, plan_of(model))
-        return edit.to_bytes()
-
-
 def _debug_metadata() -> bytes:
-    with open_model(_annotated()) as model:
+    with open_model(annotated()) as model:
         return bytes(model.metadata_value(DEBUG_METADATA) or b"")
 
 
@@ -153,7 +141,7 @@ def _table(name: str, says: str, entries: Mapping[str, bytes | None], expect: Ma
 
 def _with(entries: Mapping[str, bytes | None]) -> Callable[[], bytes]:
     def make() -> bytes:
-        with open_model(_annotated()) as model:
+        with open_model(annotated()) as model:
             edit = model.edit()
             for name, value in entries.items():
                 if value is None:

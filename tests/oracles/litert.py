@@ -10,7 +10,7 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 from numpy.typing import NDArray
 
-from tests.oracles.inputs import make_input
+from circletools.split.inputs import make_input
 from tests.oracles.outcome import Outcome, Stage, Value
 
 # What the interpreter turns its errors into. Anything else is a fault of this harness, and is raised.

@@ -7,28 +7,13 @@ Weisfeiler-Lehman). An operator whose colour stands once in each model belongs t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.model.keys import mixed
 from circletools.origin.tracking.side import NONE, Indices, Side, View
 
 Colours = NDArray[np.uint64]
-
-_A, _B, _C = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-
-
-def mix(*parts: Any) -> Colours:
-    """Return one number for several, column by column; the order matters (the finalizer of splitmix64)."""
-    mixed = np.zeros(1, np.uint64)
-    for part in parts:
-        mixed = (mixed + np.asarray(part).astype(np.int64).view(np.uint64)) * _A + _C
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * _B
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * _C
-        mixed ^= mixed >> np.uint64(31)
-    return mixed
-
 
 def gather(count: int, keys: Indices, colours: Colours) -> Colours:
     """Return the sum of the colours of each key."""
@@ -57,9 +42,9 @@ class Edges:
     def refine(self, colours: Colours) -> Colours:
         """Return the colours after one more round."""
         taker = self.taker[self.fed]
-        fed = gather(self.count, taker, mix(colours[self.giver].view(np.int64), self.pin, 1))
-        feeds = gather(self.count, self.giver, mix(colours[taker].view(np.int64), self.pin, 2))
-        return mix(colours.view(np.int64), fed.view(np.int64), feeds.view(np.int64))
+        fed = gather(self.count, taker, mixed(colours[self.giver], self.pin, 1))
+        feeds = gather(self.count, self.giver, mixed(colours[taker], self.pin, 2))
+        return mixed(colours, fed, feeds)
 
 
 def alone_in_both(before: Colours, after: Colours) -> tuple[Indices, Indices]:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.model.keys import mixed
 from circletools.origin.tracking.anchors import Anchors
-from circletools.origin.tracking.colours import Colours, Edges, alone_in_both, gather, mix
+from circletools.origin.tracking.colours import Colours, Edges, alone_in_both, gather
 from circletools.origin.tracking.constants import Classes
 from circletools.origin.tracking.side import NONE, Indices, Side, View, main_inputs, view
 
@@ -182,7 +183,7 @@ class Matcher:
         """Return what each operator is by itself; one that has a partner is like that one and no other."""
         this = (self.before, self.after)[side]
         sizes = self.sizes[side] if by_size else np.zeros(len(this), np.int64)
-        what = mix(self.codes[side], sizes, 3).view(np.int64)
+        what = mixed(self.codes[side], sizes, 3)
         bare = ~edges.fed
         value, taker, slot = edges.value[bare], edges.taker[bare], edges.slot[bare]
         anchors = np.zeros(len(this.producer), np.int64)
@@ -192,15 +193,15 @@ class Matcher:
         constant = this.is_constant[value]
         shared = constant & self.classes.shared[np.maximum(known, 0)] if len(self.classes.shared) else constant
         kind = np.where(shared & with_constants, known + 8, np.where(constant, 1, 0))
-        held = gather(len(this), taker, mix(kind, anchors[value], slot, 4))
+        held = gather(len(this), taker, mixed(kind, anchors[value], slot, 4))
         ends = np.array([pair[side] for pair in self.anchors.outputs], np.int64)
         makers = this.producer[self.views[side].value[ends]]
-        given = gather(len(this), makers[makers != NONE], mix(np.flatnonzero(makers != NONE), 5))
-        labels = mix(what, held.view(np.int64), given.view(np.int64), self._homes(side, edges))
+        given = gather(len(this), makers[makers != NONE], mixed(np.flatnonzero(makers != NONE), 5))
+        labels = mixed(what, held, given, self._homes(side, edges))
         pairs = self.pairs
         identity = np.arange(len(this)) if side else np.array(pairs.to_after, np.int64).reshape(-1)
         paired = np.array((pairs.to_after, pairs.to_before)[side], np.int64).reshape(-1) != NONE
-        labels[paired] = mix(identity[paired], 6)
+        labels[paired] = mixed(identity[paired], 6)
         return labels
 
     def _homes(self, side: int, edges: Edges) -> Indices:
