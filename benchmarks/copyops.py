@@ -571,7 +571,7 @@ def onert_probe(case: Case, trial: Trial, variant: str, enter: Enter) -> None:
 
 @cache
 def _onert() -> Any:
-    return importlib.import_module("circletools.split.onert_c")
+    return importlib.import_module("circletools.runtimes.onert_c")
 
 
 def _info(session: Any, shape: Shape) -> Any:

@@ -24,9 +24,9 @@ from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.parallel import bounds, confined, heft, quickest
 from circletools.affinity.costs.problem import Links, Problem
 from circletools.affinity.costs.search import least_time
-from circletools.affinity.partition import partition
+from circletools.affinity.partition.partition import partition
 from circletools.model.graph import OperatorGraph
-from tests.costs_support import Case, random_case
+from tests.kit.costs_support import Case, random_case
 
 _SECONDS = 5.0
 _MEAN = 1.02

@@ -42,8 +42,8 @@ from benchmarks.networks import (
     submodels,
 )
 from benchmarks.process import ROOT
-from circletools.affinity.groups import connected
-from circletools.affinity.partition import Mode, Part, partition
+from circletools.affinity.partition.groups import connected
+from circletools.affinity.partition.partition import Mode, Part, partition
 from circletools.errors import EditError
 
 MODES: tuple[Mode, ...] = get_args(Mode)

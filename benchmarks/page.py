@@ -18,9 +18,9 @@ from pathlib import Path
 
 from benchmarks.models import many_operators
 from benchmarks.process import run
+from circletools.html.graph import picture
 from circletools.model import open_model
-from circletools.report.page.graph import picture
-from tests.browser import Browser, chromium
+from tests.kit.browser import Browser, chromium
 
 SIZES = (1000, 5000, 100_000)
 SHOWN_MS = 2000

@@ -24,7 +24,7 @@ from typing import get_args
 
 from benchmarks.graphs import ASSIGNMENTS, SHAPES, Shape, by_chance
 from benchmarks.process import ROOT
-from circletools.affinity.partition import Mode, partition
+from circletools.affinity.partition.partition import Mode, partition
 from circletools.errors import EditError
 
 MODES: tuple[Mode, ...] = ("safe", "min", "epochs")

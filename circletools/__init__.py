@@ -1,32 +1,62 @@
 """Read, annotate and repair TFLite and Circle models without a compiler.
 
-    from circletools import open_model
+    import circletools as ct
 
-    with open_model("in.circle") as model:
+    with ct.open("in.circle") as model:
         for operator in model.subgraphs[0].operators:
             print(operator.index, operator.code.name)
 
-The names in `__all__` are the stable surface; `docs/` describes them.
+The names in `__all__`, and those in `__all__` of the modules among them, are what programs can rely on.
 """
 
-from circletools.errors import CircleToolsError, EditError, InvalidInputError, UsageError
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from circletools.errors import (
+    CircleToolsError,
+    EditError,
+    InvalidInputError,
+    ModelFormatError,
+    OutputError,
+    TableFormatError,
+    UsageError,
+)
+from circletools.findings import Finding, Severity
+from circletools.lazy import face
+
+if TYPE_CHECKING:
+    from circletools import origin as origins
+    from circletools.check import check
+    from circletools.model.model import Model
+    from circletools.model.model import open_model as open  # noqa: A004  (`ct.open`, as in gzip and zipfile)
+    from circletools.model.model import open_model as open_model
 
 __all__ = [
     "CircleToolsError",
     "EditError",
+    "Finding",
     "InvalidInputError",
+    "Model",
+    "ModelFormatError",
+    "OutputError",
+    "Severity",
+    "TableFormatError",
     "UsageError",
     "__version__",
+    "check",
+    "open",
     "open_model",
+    "origins",
 ]
 
 __version__ = "0.1.0"
 
-
-def __getattr__(name: str) -> object:
-    """Import the model layer (and numpy) on first use, so that `import circletools` stays cheap."""
-    if name == "open_model":
-        from circletools.model import open_model  # noqa: PLC0415
-
-        return open_model
-    raise AttributeError(f"module 'circletools' has no attribute {name!r}")
+_PLACES = {
+    "Model": "circletools.model.model",
+    "check": "circletools.check",
+    "open": "circletools.model.model:open_model",
+    "open_model": "circletools.model.model",
+    "origins": "circletools.origin:",
+}
+__getattr__, __dir__ = face(__name__, _PLACES)

@@ -16,7 +16,7 @@ import typer
 
 from circletools.errors import CircleToolsError
 
-from . import (
+from .commands import (
     affinity,
     affinity_exports,
     attribution,
@@ -26,12 +26,12 @@ from . import (
     outputs,
     page,
     rewriting,
-    signals,
     splitting,
     traces,
     tracking,
 )
-from .usage import Command
+from .console import signals
+from .console.usage import Command
 
 app = typer.Typer(
     name="circletool",
@@ -86,16 +86,16 @@ def _run() -> None:
     try:
         app()
     except CircleToolsError as error:
-        from .terminal import fail  # noqa: PLC0415
+        from .console.terminal import fail  # noqa: PLC0415
 
         sys.exit(fail(error))
     except MemoryError:
-        from .terminal import complain  # noqa: PLC0415
+        from .console.terminal import complain  # noqa: PLC0415
 
         complain("error", "out of memory: the input asks for more than this process may have")
         sys.exit(3)
     except OSError as error:  # standard output is full, or gone
-        from .terminal import complain  # noqa: PLC0415
+        from .console.terminal import complain  # noqa: PLC0415
 
         complain("error", f"cannot write: {error.strerror}")
         sys.exit(4)

@@ -8,24 +8,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zlib import crc32
 
-from circletool_cli.journal import Journal  # type: ignore[import-not-found, unused-ignore] # the installed name
-from circletool_cli.task import Outcome, Task  # type: ignore[import-not-found, unused-ignore]
+from circletool_cli.batch.run_log import Journal
+from circletool_cli.batch.task import Outcome, Task
 
-from circletools.affinity.assign import assign
-from circletools.affinity.capability import why_not
-from circletools.affinity.capability_file import parse_capability
+from circletools.affinity.assign.assign import assign
+from circletools.affinity.assign.partfile import PartFile, format_part, parse_part
+from circletools.affinity.assign.rules import RuleSet, make_default, parse_rules, parse_setting
+from circletools.affinity.capability.file import parse_capability
+from circletools.affinity.capability.table import why_not
 from circletools.affinity.costs.choose import Goal, assign_by_cost
 from circletools.affinity.costs.costfile import Defaults, parse_costs
 from circletools.affinity.costs.times import Costs, make_problems
-from circletools.affinity.partfile import PartFile, format_part, parse_part
 from circletools.affinity.plan import make_plan
-from circletools.affinity.rules import RuleSet, make_default, parse_rules, parse_setting
 from circletools.errors import CircleToolsError, EditError
 from circletools.model import open_model
 from circletools.model.selectors import Chooser, parse_selector
 from circletools.origin import embed, read_origins
 from circletools.origin.exchange import parse_csv, parse_json
-from circletools.report.costs import costs_json, costs_text, plan_costs
+from circletools.planning.evaluate import costs_json, costs_text, plan_costs
 from fuzz.seeds import model_seed
 from fuzz.target import no_refusal
 

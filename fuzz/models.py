@@ -8,29 +8,32 @@ from functools import cache
 from typing import NamedTuple
 from zlib import crc32
 
-from circletools.affinity.assign import assign
+from circletools.affinity.assign.assign import assign
+from circletools.affinity.assign.partfile import format_part
+from circletools.affinity.assign.rules import Rule, RuleSet, make_default
 from circletools.affinity.exports.dot import dot_graph
 from circletools.affinity.exports.model_explorer import model_explorer_data
 from circletools.affinity.exports.onert import onert_environment
 from circletools.affinity.exports.openvino import openvino_affinity
 from circletools.affinity.exports.part import part_file
 from circletools.affinity.exports.placement import current_affinity
-from circletools.affinity.partfile import format_part
-from circletools.affinity.partition import Mode
+from circletools.affinity.partition.partition import Mode
 from circletools.affinity.plan import make_plan, to_affinity
-from circletools.affinity.rules import Rule, RuleSet, make_default
 from circletools.affinity.store import AFFINITY_ENTRIES, Affinity, annotate, read_affinity
 from circletools.affinity.store import check_freshness as check_affinity
 from circletools.affinity.store import follow as follow_affinity
 from circletools.affinity.store import strip as strip_affinity
+from circletools.check import check
+from circletools.edit.compact import compact_parts
+from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError
 from circletools.findings import Finding
+from circletools.html.document import page_document
+from circletools.html.html import page_html
+from circletools.inspection import inspect_model, inspection_text
 from circletools.model import Model, open_model
-from circletools.model.check import check_model
-from circletools.model.compact import compact_parts
-from circletools.model.edit import ModelEdit
-from circletools.model.files import view
 from circletools.model.selectors import Chooser, parse_selector
+from circletools.model.verify import check_model
 from circletools.origin import collect_sources, embed, read_origins
 from circletools.origin import follow as follow_origins
 from circletools.origin import strip as strip_origins
@@ -38,12 +41,9 @@ from circletools.origin.embed import ORIGIN_ENTRIES
 from circletools.origin.names import NameSource
 from circletools.origin.read import check_freshness as check_origins
 from circletools.outputs import choose_subgraphs, fix_outputs
-from circletools.report.affinity import affinity_csv, affinity_json, affinity_text, plan_json, plan_text
-from circletools.report.check import check
-from circletools.report.inspection import inspect_model, inspection_text
-from circletools.report.origins import Selection, origins_csv, origins_json, origins_text
-from circletools.report.page.document import page_document
-from circletools.report.page.html import page_html
+from circletools.render.affinity import affinity_csv, affinity_json, affinity_text, plan_json, plan_text
+from circletools.render.origins import Selection, origins_csv, origins_json, origins_text
+from circletools.storage.files import view
 from fuzz import seeds
 from fuzz.content import Content, content
 from fuzz.target import no_refusal

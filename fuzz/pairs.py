@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from zlib import crc32
 
+from circletools.diff.difference import ModelDifference, compare_models
 from circletools.errors import CircleToolsError
 from circletools.model import Model, open_model
 from circletools.origin import embed
 from circletools.origin.embed import ORIGIN_ENTRIES
 from circletools.origin.tracking import track
-from circletools.report.difference import ModelDifference, compare_models
-from circletools.report.difference_output import difference_json, difference_text
-from circletools.report.tracking import tracking_json, tracking_text
+from circletools.render.difference import difference_json, difference_text
+from circletools.render.tracking import tracking_json, tracking_text
 from fuzz.models import exhaust, rewritten
 from fuzz.seeds import model_seed
 

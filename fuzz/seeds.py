@@ -7,8 +7,8 @@ import json
 from functools import cache
 from pathlib import Path
 
-from circletools.trace.analysis import analyse
-from circletools.trace.export import chrome_parts, perfetto_parts
+from circletools.trace.nnapi.analysis import analyse
+from circletools.trace.nnapi.export import chrome_parts, perfetto_parts
 from circletools.trace.sources import open_trace
 from circletools.trace.sources.wire import field_bytes, field_number
 
@@ -123,7 +123,7 @@ def models() -> list[bytes]:
 
 def attack_files(kind: str) -> list[bytes]:
     """Return the hostile files of a kind that are small."""
-    from tests.attacks import attacks  # noqa: PLC0415 - it uses what it attacks
+    from tests.kit.attacks import attacks  # noqa: PLC0415 - it uses what it attacks
 
     return [data for attack in attacks() if attack.kind == kind and len(data := attack.make()) <= _MOST_BYTES]
 

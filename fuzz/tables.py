@@ -11,9 +11,9 @@ from functools import cache
 from circletools.affinity.store import annotate
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, DEVICE_TABLE, decode_affinity, encode_affinity
 from circletools.errors import CircleToolsError
+from circletools.metadata.codec import decode_names, encode_names
+from circletools.metadata.stamp import STAMP, decode_stamp, encode_stamp
 from circletools.model import open_model
-from circletools.model.stamp import STAMP, decode_stamp, encode_stamp
-from circletools.model.tables import decode_names, encode_names
 from circletools.origin import (
     EXECUTION_PLAN_TABLE,
     OP_TABLE,
@@ -28,7 +28,7 @@ from circletools.origin import (
 )
 from circletools.origin.locations import DEBUG_METADATA, operator_locations
 from circletools.origin.read import EXACT_TABLE, decode_exact, encode_exact
-from circletools.report.reproject import kept
+from circletools.planning.reproject import kept
 from fuzz.models import dump, look, plan_of
 from fuzz.seeds import model_seed
 

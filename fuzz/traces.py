@@ -9,15 +9,15 @@ from itertools import chain
 
 from circletools.errors import CircleToolsError
 from circletools.model import open_model
-from circletools.report.attribution import attribute
-from circletools.report.attribution_output import attribution_csv, attribution_json, attribution_text
-from circletools.report.operator_comparison import compare_operators, operators_csv, operators_text
-from circletools.report.trace_comparison import compare_traces, comparison_csv, comparison_text
-from circletools.report.trace_tables import trace_csv, trace_markdown, trace_text
-from circletools.report.traces import trace_json
-from circletools.trace.analysis import Analysis, analyse
-from circletools.trace.export import chrome_parts, perfetto_parts
-from circletools.trace.operators import OperatorTrace, read_operator_trace, without_first
+from circletools.profile.attribution import attribute
+from circletools.profile.operator_comparison import compare_operators, operators_csv, operators_text
+from circletools.profile.trace_comparison import compare_traces, comparison_csv, comparison_text
+from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
+from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
+from circletools.render.traces import trace_json
+from circletools.trace.nnapi.analysis import Analysis, analyse
+from circletools.trace.nnapi.export import chrome_parts, perfetto_parts
+from circletools.trace.operators.read import OperatorTrace, read_operator_trace, without_first
 from circletools.trace.sources import Trace, open_trace
 from circletools.trace.sources.wire import field_bytes
 from fuzz.models import exhaust

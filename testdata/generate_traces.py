@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.operator_support import as_atrace, as_report, as_rows, litert_events, onert_traces  # noqa: E402
+from tests.kit.operator_support import as_atrace, as_report, as_rows, litert_events, onert_traces  # noqa: E402
 
 RUNS = 3
 DELEGATED = 0

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.oracles import public_models
-from tests.oracles.models import SHARED
-from tests.support import bytes_of, own_models, title
+from tests.kit.oracles import public_models
+from tests.kit.oracles.models import SHARED
+from tests.kit.support import bytes_of, own_models, title
 
 # The same examples everywhere; HYPOTHESIS_PROFILE=explore looks for new ones. The tests set their own limits.
 _quiet = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])

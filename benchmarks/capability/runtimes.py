@@ -62,7 +62,7 @@ def _feed(interpreter: Any, question: Question) -> None:
 
 def ask_xnnpack(question: Question) -> str:
     """Look whether the default delegate of LiteRT has the operator."""
-    litert, spy = _litert(), importlib.import_module("tests.oracles.delegated")
+    litert, spy = _litert(), importlib.import_module("tests.kit.oracles.delegated")
     try:
         interpreter = litert.Interpreter(model_content=question.model, num_threads=1)
     except (RuntimeError, ValueError, MemoryError):
@@ -83,12 +83,12 @@ def ask_xnnpack(question: Question) -> str:
 
 @cache
 def _onert() -> Any:
-    return importlib.import_module("tests.oracles.onert")
+    return importlib.import_module("tests.kit.oracles.onert")
 
 
 def ask_onert(backend: str, question: Question) -> str:
     """Load, compile and run with this backend alone."""
-    onert, interface = _onert(), importlib.import_module("circletools.split.onert_c")
+    onert, interface = _onert(), importlib.import_module("circletools.runtimes.onert_c")
     suffix = ".circle" if question.model[4:8] == b"CIR0" else ".tflite"
     stages = ["load"]
     with tempfile.NamedTemporaryFile(suffix=suffix) as file:

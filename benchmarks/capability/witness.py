@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.capability.runtimes import Device
 from benchmarks.process import ROOT
-from circletools.affinity.capability_traits import OperatorTraits, SubgraphTraits
+from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits
 from circletools.model import open_model
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.affinity.assign import Assignment
-from circletools.affinity.growth import Step
-from circletools.affinity.partition import Mode, Part, partition
+from circletools.affinity.assign.assign import Assignment
+from circletools.affinity.partition.growth import Step
+from circletools.affinity.partition.partition import Mode, Part, partition
 from circletools.affinity.store import Affinity
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.errors import EditError

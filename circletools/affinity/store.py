@@ -17,11 +17,11 @@ from circletools.affinity.tables import (
     decode_affinity,
     encode_affinity,
 )
+from circletools.edit.edit import IndexMap, ModelEdit, RewriteResult
 from circletools.errors import TableFormatError
+from circletools.metadata.codec import decode_names, encode_names
+from circletools.metadata.stamp import Freshness, check_stamp, encode_stamp, stamp_after, stamp_model
 from circletools.model import Model
-from circletools.model.edit import IndexMap, ModelEdit, RewriteResult
-from circletools.model.stamp import Freshness, check_stamp, encode_stamp, stamp_after, stamp_model
-from circletools.model.tables import decode_names, encode_names
 
 __all__ = ["Affinity", "annotate", "check_freshness", "follow", "read_affinity", "strip"]
 

@@ -14,12 +14,12 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables, Vectors, Wire
 from circletools.flatbuf.schema import Schema, format_of, load_schema
 from circletools.flatbuf.verify import Reachable, check_header, walk
-from circletools.model.files import Source, open_source
 from circletools.model.rows import Buffers, OperatorColumns, Subgraphs, TensorColumns
 from circletools.model.views import Metadata, OperatorCode, Signature, text
+from circletools.storage.files import Source, open_source
 
 if TYPE_CHECKING:
-    from circletools.model.edit import ModelEdit
+    from circletools.edit.edit import ModelEdit
 
 
 class Model:
@@ -207,8 +207,8 @@ class Model:
         return [tuple(values[start:stop]) for start, stop in pairwise(flat.splits().tolist())]
 
     def edit(self) -> ModelEdit:
-        """Start an edit; see `circletools.model.edit`."""
-        from circletools.model.edit import ModelEdit  # noqa: PLC0415 - the writer is not needed for reading
+        """Start an edit; see `circletools.edit.edit`."""
+        from circletools.edit.edit import ModelEdit  # noqa: PLC0415 - the writer is not needed for reading
 
         return ModelEdit(self)
 

@@ -20,14 +20,14 @@ from model_explorer.node_data_builder import GradientItem, GraphNodeData, NodeDa
 
 from circletools.errors import CircleToolsError, UsageError
 from circletools.model import Model, open_model
-from circletools.report.model_explorer import NodeData, affinity_data, origin_data, subgraph_of, time_data
+from circletools.modelexplorer.node_data import NodeData, affinity_data, origin_data, subgraph_of, time_data
 
 _TRACE = "trace"
 _FORMATS = NodeDataProviderFilter(modelFileExts=["tflite", "circle"])
 
 
 def _time(model: Model, subgraph: int, values: Mapping[str, Any]) -> list[NodeData]:
-    from circletools.trace.operators import read_operator_trace  # noqa: PLC0415
+    from circletools.trace.operators.read import read_operator_trace  # noqa: PLC0415
 
     trace = str(values.get(_TRACE) or "").strip()
     if not trace:

@@ -1,6 +1,6 @@
 """Origins: which source nodes an operator came from, kept in metadata tables that the ONE compiler knows."""
 
-from circletools.model.stamp import Freshness, Stamp, check_stamp
+from circletools.metadata.stamp import Freshness, Stamp, check_stamp
 from circletools.origin.algebra import Origin, inherit, single, union
 from circletools.origin.embed import embed, strip
 from circletools.origin.names import NameSource, collect_sources

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from circletools.edit.edit import ModelEdit, RewriteResult
 from circletools.errors import EditError, UsageError
+from circletools.metadata.stamp import STAMP, encode_stamp, stamp_model
 from circletools.model import Model
-from circletools.model.edit import ModelEdit, RewriteResult
-from circletools.model.stamp import STAMP, encode_stamp, stamp_model
 from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, encode_op_table, encode_source_table
 

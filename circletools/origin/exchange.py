@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from circletools.errors import InvalidInputError, UsageError
-from circletools.model.tables import encode_name
+from circletools.metadata.codec import encode_name
 from circletools.origin.read import OperatorOrigins, Origins
 
 SCHEMA_VERSION = 1

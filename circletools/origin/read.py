@@ -15,8 +15,8 @@ from struct import Struct
 from typing import Literal
 
 from circletools.errors import TableFormatError
+from circletools.metadata.stamp import STAMP, Freshness, check_stamp
 from circletools.model import Model
-from circletools.model.stamp import STAMP, Freshness, check_stamp
 from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin, union
 from circletools.origin.tables import (

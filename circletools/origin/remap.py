@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from circletools.model.edit import IndexMap, ModelEdit
-from circletools.model.stamp import STAMP, check_stamp, stamp_after
+from circletools.edit.edit import IndexMap, ModelEdit
+from circletools.metadata.stamp import STAMP, check_stamp, stamp_after
 from circletools.origin.algebra import Origin, inherit
 from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge, read_origins
 from circletools.origin.tables import OP_TABLE, encode_op_table

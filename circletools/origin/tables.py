@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from circletools.model.tables import TableReader, check_ids, decode_names, encode_names
+from circletools.metadata.codec import TableReader, check_ids, decode_names, encode_names
 
 SOURCE_TABLE = "ONE_source_table"
 OP_TABLE = "ONE_op_table"

@@ -25,8 +25,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from circletools.edit.edit import ModelEdit, RewriteResult
 from circletools.model import Model, Subgraph
-from circletools.model.edit import ModelEdit, RewriteResult
 from circletools.outputs.analysis import OddKind, OddOutput, entry_subgraphs, odd_outputs
 from circletools.outputs.copyops import CopyChoice, CopyOperator, choose_copy_operator
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from circletools.edit.editable import check_editable
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.digest import Digests, digest
 from circletools.flatbuf.schema import Field
 from circletools.model import Model
 from circletools.model.calls import call_fields
-from circletools.model.editable import check_editable
 from circletools.model.external import external_data
 from circletools.model.graph import operator_graph
 

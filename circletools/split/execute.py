@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from circletools.findings import Finding
+from circletools.runtimes.worker import Array, Worker, same
 from circletools.split.verify import SplitFiles
-from circletools.split.worker import Array, Worker, same
 from circletools.split.write import MANIFEST
 
 

@@ -9,12 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from circletools.edit.archive import directory_start
+from circletools.edit.extract import Excerpt, Excerpts
 from circletools.errors import CircleToolsError, UsageError
 from circletools.model import Model
-from circletools.model.archive import directory_start
-from circletools.model.directories import check_directory, write_directory
-from circletools.model.excerpt import Excerpt, Excerpts
-from circletools.model.files import Part
 from circletools.model.views import Tensor, text
 from circletools.split.annotations import Annotations, part_metadata, read_annotations
 from circletools.split.connections import (
@@ -25,6 +23,8 @@ from circletools.split.connections import (
     encode_manifest,
 )
 from circletools.split.plan import PlannedPart, SplitPlan, plan_split
+from circletools.storage.directories import check_directory, write_directory
+from circletools.storage.files import Part
 
 MANIFEST = "metadata/MANIFEST"
 CONNECTIONS = ".part.conn.json"

@@ -16,7 +16,7 @@ from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.memory import Contents, footprints, prices
 from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.costs.search import least_time
-from circletools.affinity.partition import Part
+from circletools.affinity.partition.partition import Part
 from circletools.model.graph import OperatorGraph
 
 _HALVINGS = 16

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from circletools.affinity.assign import Assignment, Refusals, assign
+from circletools.affinity.assign.assign import Assignment, Refusals, assign
+from circletools.affinity.assign.precedence import by_precedence
+from circletools.affinity.assign.rules import Decision, RuleSet
 from circletools.affinity.costs.caps import least_time_within
 from circletools.affinity.costs.memory import contents, footprints
 from circletools.affinity.costs.parallel import quickest
 from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.costs.search import least_time
 from circletools.affinity.costs.times import with_times
-from circletools.affinity.partition import Mode, Part, partition
+from circletools.affinity.partition.partition import Mode, Part, partition
 from circletools.affinity.plan import Plan
-from circletools.affinity.precedence import by_precedence
-from circletools.affinity.rules import Decision, RuleSet
 from circletools.errors import EditError
 from circletools.model import Model
 from circletools.model.graph import operator_graph

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from circletools.affinity.documents import Document, number_of, objects_of, read_document, selector_of, text_of
+from circletools.affinity.assign.documents import Document, number_of, objects_of, read_document, selector_of, text_of
 from circletools.errors import InvalidInputError
 from circletools.model.selectors import Selector
 

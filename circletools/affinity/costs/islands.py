@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from circletools.affinity.costs.problem import Indices, Problem
-from circletools.affinity.groups import connected, members_of
+from circletools.affinity.partition.groups import connected, members_of
 from circletools.model.graph import OperatorGraph
 
 _ROUNDS = 8

@@ -18,7 +18,7 @@ from itertools import chain
 import numpy as np
 
 from circletools.affinity.costs.problem import Floats, Indices, tensor_bytes
-from circletools.affinity.partition import Part
+from circletools.affinity.partition.partition import Part
 from circletools.model import Model
 from circletools.model.graph import OperatorGraph, operator_tensors
 

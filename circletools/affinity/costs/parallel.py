@@ -18,7 +18,7 @@ import numpy as np
 
 from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.costs.search import least_time
-from circletools.affinity.partition import Part
+from circletools.affinity.partition.partition import Part
 from circletools.model.graph import OperatorGraph
 
 

@@ -21,7 +21,7 @@ from circletools.affinity.costs.cut import best_of_two
 from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.islands import settled
 from circletools.affinity.costs.problem import Indices, Links, Problem
-from circletools.affinity.partition import Mode, partition
+from circletools.affinity.partition.partition import Mode, partition
 from circletools.model.graph import OperatorGraph
 
 _SHARES = (0.0, 0.25, 0.5, 1.0)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.affinity.assign import Refusals
+from circletools.affinity.assign.assign import Refusals
+from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.costs.costfile import CostDocument, Defaults
 from circletools.affinity.costs.problem import Floats, Links, Problem, make_problem, tensor_bytes
-from circletools.affinity.precedence import by_precedence
 from circletools.errors import UsageError
 from circletools.model import Model
 from circletools.model.graph import operator_tensors

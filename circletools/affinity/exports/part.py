@@ -1,9 +1,9 @@
-"""The affinity as a `.part` file for circle-partitioner; see circletools.affinity.partfile."""
+"""The affinity as a `.part` file for circle-partitioner; see circletools.affinity.assign.partfile."""
 
 from __future__ import annotations
 
+from circletools.affinity.assign.partfile import PartFile
 from circletools.affinity.exports.placement import at, every_device_of
-from circletools.affinity.partfile import PartFile
 from circletools.affinity.store import Affinity
 from circletools.errors import EditError
 from circletools.model import Model

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, Literal
 
 from circletools.errors import InvalidInputError
-from circletools.model.files import open_source
+from circletools.storage.files import open_source
 from circletools.trace.sources.batch import BEGIN, END, NO_PROCESS, Batch, Event, Trace
 from circletools.trace.sources.chrome import read_chrome
 from circletools.trace.sources.content import EXPECTED, Pieces, head, inflated, most_unpacked, pieces_of

@@ -1,0 +1,128 @@
+"""A device for every operator: by rule, by what devices take, or by default.
+
+Rules go before capability tables, those before the default. Of several rules for an operator the more particular
+counts: index before name before origin before op, a whole name before a glob before *, one that names its subgraph
+before one that does not, the command line before a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from circletools.affinity.assign.precedence import by_precedence
+from circletools.affinity.assign.rules import Decision, Rule, RuleSet
+from circletools.errors import EditError, UsageError
+from circletools.model import Model
+from circletools.model.selectors import Chooser, suggestion
+
+__all__ = ["Assignment", "assign"]
+
+Refusals = Mapping[str, Sequence[Sequence[str | None]]]
+"""Of each device with a capability table, by subgraph and operator: None, or why the device does not take it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The device number (by the order of `devices`) of each operator of each subgraph, and who decided.
+
+    `decided_by` has the rule, what the operator had before or the default, and None for a capability table.
+    """
+
+    devices: tuple[str, ...]
+    numbers: tuple[list[int], ...]
+    decided_by: tuple[list[Rule | Decision | None], ...]
+    refusals: Refusals
+
+    def why(self, subgraph: int, operator: int) -> str:
+        """Say why an operator is where it is."""
+        decision, number = self.decided_by[subgraph][operator], self.numbers[subgraph][operator]
+        if isinstance(decision, Rule):
+            said = (
+                f"rule {decision.place}" if decision.from_command else f"rule {decision.selector} ({decision.place})"
+            )
+            against = self.refusal(number, subgraph, operator)
+            return f"{said}, though the device does not take it: {against}" if against else said
+        last = number if decision is None else len(self.devices)
+        declined = [
+            f"not {device}: {refusal}"
+            for other, device in enumerate(self.devices[:last])
+            if (refusal := self.refusal(other, subgraph, operator))
+        ]
+        said = "the first device that takes it" if decision is None else decision.words
+        return "; ".join([said, *declined])
+
+    def refusal(self, number: int, subgraph: int, operator: int) -> str | None:
+        """Return why a device does not take an operator, None where it does or has no capability table."""
+        device = self.devices[number]
+        return self.refusals[device][subgraph][operator] if device in self.refusals else None
+
+    def against_capability(self) -> list[tuple[int, int]]:
+        """Return the operators (subgraph, index) on a device that does not take them, by rule or by default."""
+        return [
+            (subgraph, operator)
+            for subgraph, decisions in enumerate(self.decided_by)
+            for operator, decision in enumerate(decisions)
+            if decision is not None and self.refusal(self.numbers[subgraph][operator], subgraph, operator)
+        ]
+
+
+def assign(
+    chooser: Chooser,
+    devices: Sequence[str],
+    rules: RuleSet,
+    refusals: Refusals | None = None,
+    before: Sequence[Mapping[int, Decision]] = (),
+) -> Assignment:
+    """Give every operator of a model a device.
+
+    `before` has the devices that operators had earlier, by subgraph and operator: they go before what devices take.
+    Raises UsageError for a rule that matches nothing, a device that is not among `devices` and rules of one rank that
+    contradict each other; EditError where an operator is left without a device.
+    """
+    refusals = refusals or {}
+    _check_devices(devices, rules, refusals, before)
+    numbers: list[list[int]] = []
+    deciders: list[list[Rule | Decision | None]] = []
+    for subgraph, ruled in enumerate(by_precedence(chooser, rules.rules)):
+        tables = [(number, refusals[device][subgraph]) for number, device in enumerate(devices) if device in refusals]
+        had = before[subgraph] if subgraph < len(before) else {}
+        row: list[int] = []
+        decisions: list[Rule | Decision | None] = []
+        for operator, rule in enumerate(ruled):
+            taker = next((number for number, refused in tables if refused[operator] is None), None)
+            decision = rule or had.get(operator) or (None if taker is not None else rules.default)
+            if decision is not None:
+                row.append(devices.index(decision.device))
+            elif taker is not None:
+                row.append(taker)
+            else:
+                raise _unassigned(chooser.model, subgraph, operator, tables[-1][1][operator] if tables else None)
+            decisions.append(decision)
+        numbers.append(row)
+        deciders.append(decisions)
+    return Assignment(tuple(devices), tuple(numbers), tuple(deciders), refusals)
+
+
+def _check_devices(
+    devices: Sequence[str], rules: RuleSet, refusals: Refusals, before: Sequence[Mapping[int, Decision]]
+) -> None:
+    named = [(rule.device, rule.place) for rule in rules.rules]
+    named += [(rules.default.device, rules.default.place)] if rules.default else []
+    named += [(device, "--capabilities") for device in refusals]
+    named += [(decision.device, decision.words) for known in before for decision in known.values()]
+    for device, place in named:
+        if device not in devices:
+            raise UsageError(
+                f"device {device!r} is not among --devices", location=place, hint=suggestion(device, devices)
+            )
+
+
+def _unassigned(model: Model, subgraph: int, operator: int, refused: str | None) -> EditError:
+    code = model.subgraphs[subgraph].operators[operator].code.name
+    said = "no rule matches it" + (f" and no table takes it: {refused}" if refused else "")
+    return EditError(
+        f"{code} is left without a device: {said}",
+        location=f"subgraphs[{subgraph}].operators[{operator}]",
+        hint="--default DEVICE takes what is left",
+    )

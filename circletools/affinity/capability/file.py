@@ -1,0 +1,274 @@
+"""Capability tables as JSON: read strictly, as people write them by hand. docs/capabilities.md is the format."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, NoReturn
+
+from circletools.affinity.capability.form import Form, Kind, OptionValues, TensorPattern
+from circletools.affinity.capability.table import ANY, Capability
+from circletools.affinity.capability.traits import QUANTIZABLE
+from circletools.errors import InvalidInputError
+from circletools.flatbuf.schema import load_schema
+
+SCHEMA_VERSION = "1"
+_KEYS = ("schema_version", "device", "runtime", "method", "operators")
+FORM_KEYS = (
+    *(
+        "types",
+        "inputs",
+        "min_inputs",
+        "max_inputs",
+        "outputs",
+        "min_outputs",
+        "max_outputs",
+        "min_rank",
+        "max_rank",
+        "min_version",
+        "max_version",
+    ),
+    *("static", "options", "unpacks"),
+)
+_QUANTIZATIONS = ("unquantized", "per_tensor", "per_channel", "blockwise", "custom")
+_KINDS: tuple[Kind, ...] = ("computed", "constant")
+_MORE = "..."
+_LARGEST = 1 << 64
+_OPTION_ENUMS = {
+    "fused_activation_function": "ActivationFunctionType",
+    "padding": "Padding",
+    "weights_format": "FullyConnectedOptionsWeightsFormat",
+    "mode": "MirrorPadMode",
+    "in_data_type": "TensorType",
+    "out_data_type": "TensorType",
+    "output_type": "TensorType",
+    "out_type": "TensorType",
+    "idx_out_type": "TensorType",
+}
+"""The options whose values have names; the schema itself keeps only their width."""
+
+
+def parse_capability(data: bytes, name: str) -> Capability:
+    """Read a table; `name` is what errors call it. Raises InvalidInputError, which tells the place."""
+    try:
+        document = json.loads(data, object_pairs_hook=_pairs, parse_constant=_constant)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", 1)
+        raise InvalidInputError(f"not JSON: {error}", location=f"{name}:{line}") from error
+    return _Reader(name).capability(document)
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return `did you mean ...?` with the nearest known word, empty where none is near."""
+    folded = {other.casefold(): other for other in known}
+    near = get_close_matches(word.casefold()[:200], folded, 1)
+    return f"did you mean {folded[near[0]]}?" if near else ""
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {twice!r} is there twice in one object")
+    return found
+
+
+def _constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")
+
+
+@cache
+def _codes() -> frozenset[str]:
+    names = {name for form in ("tflite", "circle") for name in load_schema(form).enums["BuiltinOperator"].values()}
+    return frozenset(names - {"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"})
+
+
+@cache
+def _types() -> frozenset[str]:
+    return frozenset(name for form in ("tflite", "circle") for name in load_schema(form).enums["TensorType"].values())
+
+
+@cache
+def _options() -> frozenset[str]:
+    schemas = [load_schema(form) for form in ("tflite", "circle")]
+    return frozenset(
+        field.name
+        for schema in schemas
+        for union in ("BuiltinOptions", "BuiltinOptions2")
+        for table in schema.unions.get(union, {}).values()
+        if table in schema.tables
+        for field in schema.tables[table].fields
+        if field.kind == "scalar"
+    )
+
+
+@cache
+def _values(option: str) -> Mapping[int, str]:
+    enum = _OPTION_ENUMS.get(option)
+    return load_schema("tflite").enums[enum] if enum else {}
+
+
+class _Reader:
+    """Reads one document, and says where in it something is wrong."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def _fail(self, place: str, message: str, hint: str = "") -> NoReturn:
+        location = f"{self._name}: {place}" if place else self._name
+        raise InvalidInputError(message, location=location, hint=hint or None)
+
+    def _object(self, value: Any, place: str, keys: tuple[str, ...] | None = None) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            self._fail(place, "must be an object")
+        for key in value:
+            if keys is not None and key not in keys:
+                hint = suggestion(key, keys) or f"there are {', '.join(keys)}"
+                self._fail(place, f"the key {key!r} is not known", hint)
+        return value
+
+    def _list(self, value: Any, place: str) -> list[Any]:
+        if not isinstance(value, list) or not value:
+            self._fail(place, "must be a list that is not empty")
+        return value
+
+    def _text(self, value: Any, place: str) -> str:
+        if not isinstance(value, str):
+            self._fail(place, "must be a text")
+        return value
+
+    def capability(self, document: Any) -> Capability:
+        """Read the document."""
+        top = self._object(document, "", _KEYS)
+        if top.get("schema_version", SCHEMA_VERSION) not in (SCHEMA_VERSION, int(SCHEMA_VERSION)):
+            version = f"schema_version {top['schema_version']!r} is not known"
+            self._fail("schema_version", version, f'this is "{SCHEMA_VERSION}"')
+        if "operators" not in top:
+            self._fail("", "has no operators")
+        operators = {
+            self._code(code): self._forms(forms, f"operators.{code}")
+            for code, forms in self._object(top["operators"], "operators").items()
+        }
+        device, runtime, method = (self._text(top.get(key, ""), key) for key in ("device", "runtime", "method"))
+        return Capability(device or self._name.removesuffix(".json"), operators, runtime, method)
+
+    def _code(self, code: str) -> str:
+        if code != ANY and not code.startswith("CUSTOM:") and code not in _codes():
+            hint = suggestion(code, _codes()) or "a custom operator is CUSTOM: and its custom code"
+            self._fail("operators", f"there is no operator {code!r}", hint)
+        return code
+
+    def _forms(self, value: Any, place: str) -> tuple[Form, ...]:
+        if not isinstance(value, list):
+            self._fail(place, "must be a list of forms")
+        return tuple(self._form(form, f"{place}[{index}]") for index, form in enumerate(value))
+
+    def _form(self, value: Any, place: str) -> Form:
+        form = self._object(value, place, FORM_KEYS)
+        types = None
+        if "types" in form:
+            entries = self._list(form["types"], f"{place}.types")
+            types = tuple(self._pattern(text, f"{place}.types[{index}]") for index, text in enumerate(entries))
+        inputs, more_inputs = self._places(form, "inputs", place)
+        outputs, more_outputs = self._places(form, "outputs", place)
+        min_rank, max_rank = self._bounds(form, "rank", place, 0)
+        min_version, max_version = self._bounds(form, "version", place, 1)
+        static, unpacks = (self._flag(form, key, place) for key in ("static", "unpacks"))
+        options = {
+            name: self._option(name, allowed, f"{place}.options.{name}")
+            for name, allowed in self._object(form.get("options", {}), f"{place}.options").items()
+        }
+        return Form(
+            types, inputs, outputs, more_inputs, more_outputs,
+            *self._bounds(form, "inputs", place, 0), *self._bounds(form, "outputs", place, 0),
+            min_rank, max_rank, min_version, max_version, static, unpacks, options,
+        )  # fmt: skip
+
+    def _places(
+        self, form: Mapping[str, Any], key: str, place: str
+    ) -> tuple[tuple[tuple[TensorPattern, ...], ...] | None, bool]:
+        if key not in form:
+            return None, False
+        entries = form[key]
+        if not isinstance(entries, list):
+            self._fail(f"{place}.{key}", "must be a list")
+        more = entries[-1:] == [_MORE]
+        if more and len(entries) == 1:
+            self._fail(f"{place}.{key}[0]", "nothing is there that could come again")
+        found = []
+        for index, entry in enumerate(entries[: len(entries) - more]):
+            at = f"{place}.{key}[{index}]"
+            texts = self._list(entry, at) if isinstance(entry, list) else [entry]
+            found.append(tuple(self._pattern(text, at) for text in texts))
+        return tuple(found), more
+
+    def _pattern(self, value: Any, place: str) -> TensorPattern:
+        words = self._text(value, place).split()
+        if words == ["none"]:
+            return TensorPattern("*", none=True)
+        if not words:
+            self._fail(place, "must name a type", "* is any type, none an input that is left out")
+        kind, *rest = words
+        if kind != ANY and kind not in _types():
+            self._fail(place, f"there is no type {kind!r}", suggestion(kind, _types()))
+        quantization = next((word for word in rest if word in _QUANTIZATIONS), "")
+        constness: Kind = next((word for word in _KINDS if word in rest), "")
+        for word in rest:
+            if word not in {quantization, constness} or rest.count(word) > 1:
+                known = (*_QUANTIZATIONS, *_KINDS)
+                message = f"{word!r} says nothing of a tensor" if word not in known else f"{word!r} is too much"
+                self._fail(place, message, suggestion(word, known) if word not in known else "")
+        if quantization and kind not in QUANTIZABLE | {ANY}:
+            self._fail(place, f"{kind} has no quantization", f"leave out {quantization}")
+        return TensorPattern(kind, quantization, constness)
+
+    def _bounds(self, form: Mapping[str, Any], what: str, place: str, least: int) -> tuple[int, float]:
+        low, high = (form.get(f"{end}_{what}") for end in ("min", "max"))
+        for end, value in (("min", low), ("max", high)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+                self._fail(f"{place}.{end}_{what}", f"must be a whole number from {least}")
+        if low is not None and high is not None and low > high:
+            self._fail(f"{place}.max_{what}", f"is less than min_{what}: nothing fits")
+        return (least if low is None else low), (math.inf if high is None else high)
+
+    def _flag(self, form: Mapping[str, Any], key: str, place: str) -> bool:
+        value = form.get(key, False)
+        if not isinstance(value, bool):
+            self._fail(f"{place}.{key}", "must be true or false")
+        return value
+
+    def _option(self, name: str, allowed: Any, place: str) -> OptionValues:
+        if name not in _options():
+            self._fail(place, f"no operator has an option {name!r}", suggestion(name, _options()))
+        names = _values(name)
+        if isinstance(allowed, dict):
+            limits = self._object(allowed, place, ("min", "max"))
+            if not limits:
+                self._fail(place, "must have min or max")
+            low = self._number(limits["min"], f"{place}.min") if "min" in limits else -math.inf
+            high = self._number(limits["max"], f"{place}.max") if "max" in limits else math.inf
+            text = " to ".join(f"{limits[end]}" if end in limits else "any" for end in ("min", "max"))
+            return OptionValues(frozenset(), low, high, text, names)
+        entries = self._list(allowed, place)
+        values = frozenset(self._value(value, names, f"{place}[{index}]") for index, value in enumerate(entries))
+        return OptionValues(values, math.inf, -math.inf, " or ".join(map(str, entries)), names)
+
+    def _value(self, value: Any, names: Mapping[int, str], place: str) -> float:
+        if not names:
+            return self._number(value, place)
+        number = next((number for number, known in names.items() if value == known), None)
+        if number is None:
+            hint = suggestion(value, names.values()) if isinstance(value, str) else ""
+            self._fail(place, f"there is no value {value!r}", hint or f"there are {', '.join(names.values())}")
+        return number
+
+    def _number(self, value: Any, place: str) -> float:
+        if not isinstance(value, int | float):
+            self._fail(place, "must be a number, true or false")
+        if abs(value) > _LARGEST:
+            self._fail(place, "is too large")
+        return float(value)

@@ -1,0 +1,80 @@
+"""What a capability table is made of: forms of operators, patterns of tensors, values of options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from circletools.affinity.capability.traits import TensorTraits
+
+Kind = Literal["", "computed", "constant"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPattern:
+    """What a tensor may be. An empty word is any; type `*` is any; `none` is an input that is left out."""
+
+    type: str
+    quantization: str = ""
+    kind: Kind = ""
+    none: bool = False
+
+    def holds(self, tensor: TensorTraits | None) -> bool:
+        """Say whether a tensor, or none, is one of these."""
+        if tensor is None or self.none:
+            return tensor is None and self.none
+        if self.type not in {"*", tensor.type}:
+            return False
+        if self.quantization not in {"", tensor.quantization or "unquantized"}:
+            return False
+        return not self.kind or tensor.constant == (self.kind == "constant")
+
+    def __str__(self) -> str:
+        """Return it as a table has it."""
+        return "none" if self.none else " ".join(filter(None, (self.type, self.quantization, self.kind)))
+
+
+@dataclass(frozen=True, slots=True)
+class OptionValues:
+    """The values that an option may have: those listed, or all from `low` to `high`; `names` are those of an enum."""
+
+    values: frozenset[float]
+    low: float
+    high: float
+    text: str
+    names: Mapping[int, str]
+
+    def holds(self, value: float) -> bool:
+        """Say whether a value is one of these."""
+        return value in self.values or self.low <= value <= self.high
+
+    def show(self, value: float) -> str:
+        """Return a value as a table has it."""
+        return self.names.get(int(value), f"{value:g}") if self.names else f"{value:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One form in which a device takes an operator; docs/capabilities.md describes each condition.
+
+    `inputs` and `outputs` have for each place what may be there; None is anything. With `more_inputs`, the last place
+    may come again any number of times.
+    """
+
+    types: tuple[TensorPattern, ...] | None
+    inputs: tuple[tuple[TensorPattern, ...], ...] | None
+    outputs: tuple[tuple[TensorPattern, ...], ...] | None
+    more_inputs: bool
+    more_outputs: bool
+    min_inputs: int
+    max_inputs: float
+    min_outputs: int
+    max_outputs: float
+    min_rank: int
+    max_rank: float
+    min_version: int
+    max_version: float
+    static: bool
+    unpacks: bool
+    options: Mapping[str, OptionValues]

@@ -1,0 +1,218 @@
+"""What a device takes, and why it does not take an operator.
+
+    xnnpack = load_capability("xnnpack")            # or a file of one's own, "npu.json"
+    with open_model("model.tflite") as model:
+        reasons = why_not(xnnpack, model, 0)        # for each operator None, or the reason in words
+
+The tables that are shipped were measured; docs/capabilities.md tells how, and what a table can say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+from circletools.affinity.capability.form import Form, TensorPattern
+from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits, TensorTraits
+from circletools.errors import InvalidInputError, UsageError
+from circletools.model import Model
+
+__all__ = ["Capability", "load_capability"]
+
+ANY = "*"
+
+
+class Capability:
+    """A capability table: the forms in which a device takes an operator, by operator code name or `*`.
+
+    Custom operators are named as everywhere here, `CUSTOM:<custom code>`. `runtime` and `method` tell what was
+    measured and how; empty in a table that does not say.
+    """
+
+    def __init__(
+        self, device: str, operators: Mapping[str, tuple[Form, ...]], runtime: str = "", method: str = ""
+    ) -> None:
+        """Make a table; `capability_file.parse_capability` reads one from a file."""
+        self.device, self.operators, self.runtime, self.method = device, operators, runtime, method
+
+    def forms(self, code: str) -> tuple[Form, ...]:
+        """Return the forms for an operator code name, those for every operator last."""
+        return (*self.operators.get(code, ()), *self.operators.get(ANY, ()))
+
+    @cached_property
+    def options(self) -> dict[str, tuple[str, ...]]:
+        """The names of the options that the forms of each code look at."""
+        every = {name for form in self.operators.get(ANY, ()) for name in form.options}
+        named = {code: {name for form in forms for name in form.options} for code, forms in self.operators.items()}
+        return {code: tuple(sorted(names | every)) for code, names in named.items() if names | every}
+
+    @cached_property
+    def unpacking(self) -> frozenset[str]:
+        """The codes that have a form whose output counts as a constant."""
+        return frozenset(code for code, forms in self.operators.items() if any(form.unpacks for form in forms))
+
+    def why_not(self, operator: OperatorTraits) -> str | None:
+        """Return why the device does not take an operator, None when it does.
+
+        Of several forms, the one that fewest conditions keep away is what the words are about.
+        """
+        forms = self.forms(operator.code)
+        if not forms:
+            return f"{self.device} has no {operator.code}"
+        best: list[str] | None = None
+        for form in forms:
+            failures = mismatches(form, operator)
+            if not failures:
+                return None
+            if best is None or len(failures) < len(best):
+                best = failures
+        return "; ".join(best or ())
+
+
+def shipped_devices() -> tuple[str, ...]:
+    """Return the names of the devices whose tables come with the library."""
+    folder = resources.files("circletools.affinity.capability") / "tables"
+    return tuple(sorted(item.name.removesuffix(".json") for item in folder.iterdir() if item.name.endswith(".json")))
+
+
+def load_capability(name: str) -> Capability:
+    """Return a table by the name of a shipped device, or from a file whose name ends in `.json`.
+
+    Raises UsageError for a device that is not there, InvalidInputError for a file that cannot be read or is
+    malformed.
+    """
+    from circletools.affinity.capability.file import parse_capability, suggestion  # noqa: PLC0415 - only for reading
+
+    shipped = shipped_devices()
+    if name in shipped:
+        resource = resources.files("circletools.affinity.capability") / "tables" / f"{name}.json"
+        return parse_capability(resource.read_bytes(), f"{name}.json")
+    if not name.endswith(".json"):
+        hint = suggestion(name, shipped) or f"there are {', '.join(shipped)}; a file must end in .json"
+        raise UsageError(f"there is no capability table {name!r}", hint=hint)
+    try:
+        data = Path(name).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInputError(f"cannot read it: {reason}", location=name) from error
+    return parse_capability(data, name)
+
+
+def why_not(capability: Capability, model: Model, subgraph: int) -> list[str | None]:
+    """Return for each operator of a subgraph why the device does not take it, None where it does.
+
+    Raises ModelFormatError where an operator refers to what does not exist.
+    """
+    traits = SubgraphTraits(model, subgraph, capability.options)
+    unpacking = _unpack(capability, traits)
+    reasons: list[str | None] = [None] * len(traits)
+    known: dict[object, str | None] = {}
+    for index, key in enumerate(traits.keys()):
+        if key not in known:
+            known[key] = capability.why_not(traits.operator(index))
+        reasons[index] = known[key]
+    for index in unpacking:
+        reasons[index] = None
+    _keep_unpacked(traits, unpacking, reasons)
+    return reasons
+
+
+def _unpack(capability: Capability, traits: SubgraphTraits) -> list[int]:
+    """Let the outputs of operators that unpack constants count as constants; return these operators, in order."""
+    if not capability.unpacking:
+        return []
+    found = []
+    matches: dict[object, bool] = {}
+    for index in traits.with_codes(None if ANY in capability.unpacking else capability.unpacking):
+        key = traits.key(index)
+        if key not in matches:
+            operator = traits.operator(index)
+            forms = capability.forms(operator.code)
+            matches[key] = any(form.unpacks and not mismatches(form, operator) for form in forms)
+        if matches[key]:
+            found.append(index)
+            traits.make_constant(index)
+    return found
+
+
+def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: list[str | None]) -> None:
+    """An operator that unpacks a constant stays behind when an operator after it, which reads it, does."""
+    if not unpacking:
+        return
+    left = np.array([reason is not None for reason in reasons])
+    reader = traits.last_reader_among(left)
+    for index in unpacking:
+        at = max((int(reader[tensor]) for tensor in traits.outputs_of(index) if tensor >= 0), default=-1)
+        if at > index:
+            reasons[index] = f"operator {at}, which reads the constant that it unpacks, is not taken"
+
+
+def mismatches(form: Form, operator: OperatorTraits) -> list[str]:
+    """Return what keeps an operator from having a form, in words; empty when it has."""
+    found = []
+    if not form.min_version <= operator.version <= form.max_version:
+        found.append(f"version {operator.version}, not {_between(form.min_version, form.max_version)}")
+    if not form.min_inputs <= len(operator.inputs) <= form.max_inputs:
+        found.append(f"{_count(len(operator.inputs), 'input')}, not {_between(form.min_inputs, form.max_inputs)}")
+    if not form.min_outputs <= len(operator.outputs) <= form.max_outputs:
+        found.append(f"{_count(len(operator.outputs), 'output')}, not {_between(form.min_outputs, form.max_outputs)}")
+    found += _places("input", form.inputs, form.more_inputs, operator.inputs)
+    found += _places("output", form.outputs, form.more_outputs, operator.outputs)
+    found += _each_tensor(form, operator)
+    for name, allowed in form.options.items():
+        value = operator.options.get(name, 0)
+        if not allowed.holds(value):
+            found.append(f"{name} is {allowed.show(value)}, not {allowed.text}")
+    return found
+
+
+def _between(low: int, high: float) -> str:
+    if high == float("inf"):
+        return f"at least {low}"
+    return str(low) if low == high else f"{low} to {int(high)}"
+
+
+def _places(
+    what: str,
+    places: Sequence[tuple[TensorPattern, ...]] | None,
+    more: bool,
+    tensors: Sequence[TensorTraits | None],
+) -> list[str]:
+    if places is None:
+        return []
+    if len(tensors) < len(places) or (len(tensors) > len(places) and not more):
+        return [f"{_count(len(tensors), what)}, not {len(places)}{' or more' if more else ''}"]
+    found = []
+    for index, tensor in enumerate(tensors):
+        allowed = places[min(index, len(places) - 1)]
+        if not any(pattern.holds(tensor) for pattern in allowed):
+            found.append(f"{what} {index} is {tensor or 'left out'}, not {_either(allowed)}")
+    return found
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _either(allowed: Sequence[TensorPattern]) -> str:
+    return " or ".join("left out" if pattern.none else str(pattern) for pattern in allowed)
+
+
+def _each_tensor(form: Form, operator: OperatorTraits) -> list[str]:
+    """Check what holds for every computed input and every output."""
+    found = []
+    for what, tensors in (("input", operator.inputs), ("output", operator.outputs)):
+        for index, tensor in enumerate(tensors):
+            if tensor is None or (what == "input" and tensor.constant):
+                continue
+            if form.types is not None and not any(pattern.holds(tensor) for pattern in form.types):
+                found.append(f"{what} {index} is {tensor}, not {_either(form.types)}")
+            if not form.min_rank <= tensor.rank <= form.max_rank:
+                found.append(f"{what} {index} has rank {tensor.rank}, not {_between(form.min_rank, form.max_rank)}")
+            if form.static and tensor.dynamic:
+                found.append(f"{what} {index} has an unknown dimension")
+    return found

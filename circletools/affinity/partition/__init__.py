@@ -1,0 +1,1 @@
+"""From devices to partitions: the modes, and what they are made of."""

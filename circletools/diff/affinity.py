@@ -1,0 +1,125 @@
+"""Affinity of two models: operators that changed their device, and partitions that changed their operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from circletools.affinity.store import Affinity, check_freshness, read_affinity
+from circletools.affinity.tables import NONE
+from circletools.diff.alignment import Indices
+from circletools.diff.comparison import ModelComparison
+from circletools.diff.tolerance import freshness_of, read_or_note
+from circletools.flatbuf.comparison import Difference
+from circletools.render.affinity import ranges
+
+
+def affinity_differences(comparison: ModelComparison, notes: list[str]) -> Iterator[Difference]:
+    """Yield the differences of affinity: devices, freshness, the device of each operator, partitions.
+
+    Where only one model has an affinity, that is the one difference.
+    """
+    models = comparison.before, comparison.after
+    old, new = (read_or_note(read_affinity, model, "affinity", notes) for model in models)
+    if old is None or new is None:
+        if old is not new:
+            devices = [None if one is None else {"devices": _devices(one)} for one in (old, new)]
+            yield Difference("added" if old is None else "removed", "affinity", "affinity", *devices)
+        return
+    states = [freshness_of(check_freshness, model, one) for model, one in zip(models, (old, new), strict=True)]
+    for path, values in (
+        ("affinity.devices", [_devices(old), _devices(new)]),
+        ("affinity.freshness", states),
+    ):
+        if values[0] != values[1]:
+            yield Difference("changed", path, path, *values)
+    for row, pair in enumerate(
+        zip(comparison.subgraphs.before.tolist(), comparison.subgraphs.after.tolist(), strict=True)
+    ):
+        yield from _subgraph(comparison, old, new, row, pair)
+
+
+def _devices(affinity: Affinity) -> list[str]:
+    return [affinity.devices[device] for device in sorted(affinity.devices)]
+
+
+def _subgraph(
+    comparison: ModelComparison, old: Affinity, new: Affinity, row: int, pair: tuple[int, int]
+) -> Iterator[Difference]:
+    if pair[0] not in old.subgraphs and pair[1] not in new.subgraphs:
+        return
+    found = comparison.operators
+    first, end = np.searchsorted(found.rows, [row, row + 1]).tolist()
+    before, after = found.before[first:end], found.after[first:end]
+    devices = _device_ids(old, pair[0], before), _device_ids(new, pair[1], after)
+    other = devices[0] != devices[1] if old.devices == new.devices else np.ones(len(before), np.bool_)
+    for index in np.flatnonzero(other).tolist():
+        names = [one.devices.get(int(ids[index])) for one, ids in zip((old, new), devices, strict=True)]
+        if names[0] != names[1]:
+            paths = (
+                f"subgraphs[{subgraph}].operators[{operators[index]}].device"
+                for subgraph, operators in zip(pair, (before, after), strict=True)
+            )
+            yield Difference("changed", *paths, *names)
+    ours = _partitions(old, pair[0], None)
+    theirs = _partitions(new, pair[1], dict(zip(after.tolist(), before.tolist(), strict=True)))
+    yield from _partition_differences(pair, ours, theirs)
+
+
+def _device_ids(affinity: Affinity, subgraph: int, operators: Indices) -> Indices:
+    """Return the device id of each operator; NONE where the table, which may be stale, does not reach."""
+    ids = np.full(len(operators), NONE, np.int64)
+    if subgraph in affinity.subgraphs:
+        known = affinity.subgraphs[subgraph].devices
+        ids[operators < len(known)] = known[operators[operators < len(known)]]
+    return ids
+
+
+class _Partition(NamedTuple):
+    """A partition: its operators, and their indices in the first model (negative where it has none)."""
+
+    number: int
+    device: str | None
+    operators: list[int]
+    members: frozenset[int]
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        return {"device": self.device, "operators": ranges(self.operators)}
+
+
+def _partitions(affinity: Affinity, subgraph: int, partner: Mapping[int, int] | None) -> dict[int, _Partition]:
+    """Return the partitions of a subgraph by their least member."""
+    known = affinity.subgraphs.get(subgraph)
+    operators: dict[int, list[int]] = {}
+    for operator, number in enumerate(() if known is None else known.partitions.tolist()):
+        if number != NONE:
+            operators.setdefault(number, []).append(operator)
+    found = {}
+    for number, own in operators.items():
+        assert known is not None
+        members = frozenset(own if partner is None else (partner.get(one, -1 - one) for one in own))
+        device = affinity.devices.get(int(known.devices[own[0]]))
+        least = min(members, key=lambda member: (member < 0, member))
+        found[least] = _Partition(number, device, own, members)
+    return found
+
+
+def _partition_differences(
+    pair: tuple[int, int], ours: Mapping[int, _Partition], theirs: Mapping[int, _Partition]
+) -> Iterator[Difference]:
+    """Compare partitions that have the same least member."""
+    for least in sorted(ours.keys() | theirs.keys()):
+        sides = ours.get(least), theirs.get(least)
+        paths = [
+            None if one is None else f"subgraphs[{subgraph}].partitions[{one.number}]"
+            for subgraph, one in zip(pair, sides, strict=True)
+        ]
+        old, new = (None if one is None else one.shown for one in sides)
+        if sides[0] is None or sides[1] is None:
+            path = str(paths[0] or paths[1])
+            yield Difference("added" if sides[0] is None else "removed", path, path, old, new)
+        elif (sides[0].device, sides[0].members) != (sides[1].device, sides[1].members):
+            yield Difference("changed", str(paths[0]), str(paths[1]), old, new)

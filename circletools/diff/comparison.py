@@ -1,0 +1,311 @@
+"""Two models compared: what belongs together although its index changed, then every field of the schema.
+
+Buffers are told by what they hold, operator codes by what they say, subgraphs, tensors and signatures by name, and
+operators by the tensors they make. A number that is an index (of a tensor, a buffer, ...) is compared by what it
+leads to. So what an insertion pushes back is no difference. What lies where in a file is none either: external data
+is compared by its bytes.
+
+Metadata entries are left to others, along with the buffers that only they name; so are empty buffers nobody names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.diff.alignment import Alignment, Indices, Keys, align
+from circletools.diff.contents import buffer_data, custom_options
+from circletools.diff.correspondence import Nested, Numbering, TensorNumbering, nested
+from circletools.flatbuf.comparison import Comparison, Difference, Pairs, Rules
+from circletools.flatbuf.schema import Schema
+from circletools.model.keys import Interning, mixed, row_keys, sample_keys
+from circletools.model.model import Model
+
+_TYPED = ("Tensor", "VariantSubType")
+_ROOT = np.zeros(1, np.int64)
+
+
+class ModelComparison:
+    """What belongs together in two models, and how they differ.
+
+    `unknown` lists places that cannot be compared, since the schemas do not know what is there. Raises
+    ModelFormatError where one of the models turns out broken.
+    """
+
+    def __init__(self, before: Model, after: Model) -> None:
+        """Check the structure of both, and align them."""
+        self.before, self.after = before, after
+        for model in (before, after):
+            _ = model.reachable
+        self._names, self._tensor_names = Interning(), Interning()
+        self.codes = self._align_codes()
+        self.buffers = self._align_buffers()
+        self.subgraphs = self._align_subgraphs()
+        self._buffer_numbers = Numbering(self.buffers, zero_is_none=True)
+        self._code_numbers = Numbering(self.codes)
+        self._subgraph_numbers = Numbering(self.subgraphs)
+        self.tensors = self._nested(before.tensor_columns.splits, after.tensor_columns.splits, self._tensor_levels())
+        self._tensor_numbers = TensorNumbering(
+            self.subgraphs, self.tensors, (before.tensor_columns.splits, after.tensor_columns.splits)
+        )
+        self.operators = self._nested(
+            before.operator_columns.splits, after.operator_columns.splits, self._operator_levels()
+        )
+        self._engine = Comparison(before.schema, after.schema, Rules(self._field_rules(), self._number_rules()))
+
+    @property
+    def unknown(self) -> list[str]:
+        """Places that were not compared; complete once `differences` is."""
+        return self._engine.unknown
+
+    def differences(self) -> Iterator[Difference]:
+        """Yield every difference but those of metadata entries."""
+        yield from self._engine.tables(Pairs(self.before.root, self.after.root, lambda _: ("", "")))
+
+    # ------------------------------------------------------------------ what belongs together
+
+    def _both(self, keys: Callable[[Model], Keys]) -> tuple[Keys, Keys]:
+        return keys(self.before), keys(self.after)
+
+    def _align_codes(self) -> Alignment:
+        def whole(model: Model) -> Keys:
+            codes = [(code.code, code.custom_code, code.version) for code in model.operator_codes]
+            return self._names.keys(codes)
+
+        def name(model: Model) -> Keys:
+            return self._names.keys([code.name for code in model.operator_codes])
+
+        return align([self._both(whole)], [self._both(name)], by_place=True)
+
+    def _align_buffers(self) -> Alignment:
+        def content(model: Model) -> Keys:
+            return sample_keys(model.wire.data, *_ranges(model))
+
+        def readers(model: Model) -> Keys:
+            """Name a buffer after the tensors that have it, in any order."""
+            columns, keys = model.tensor_columns, np.zeros(len(model.buffers), np.uint64)
+            inside = columns.buffers < len(keys)
+            np.add.at(keys, columns.buffers[inside], mixed(self._tensor_names.keys(columns.names))[inside])
+            return keys
+
+        def whole(model: Model) -> Keys:
+            return mixed(content(model), readers(model))
+
+        def length(model: Model) -> Keys:
+            return _ranges(model)[1]
+
+        kept = [np.flatnonzero(~_of_metadata(model))[1:] for model in (self.before, self.after)]
+        levels, blunt = (
+            [(old[kept[0]], new[kept[1]]) for old, new in map(self._both, makers)]
+            for makers in ((whole, content, readers), (length,))
+        )
+        found = align(levels, blunt, by_place=True)
+        sentinel = [_ROOT] if len(self.before.buffers) and len(self.after.buffers) else []
+        return Alignment(
+            np.concatenate([*sentinel, kept[0][found.before]]),
+            np.concatenate([*sentinel, kept[1][found.after]]),
+            np.concatenate([*(np.zeros(1, np.bool_) for _ in sentinel), found.moved]),
+            (len(self.before.buffers), len(self.after.buffers)),
+        )
+
+    def _align_subgraphs(self) -> Alignment:
+        def name(model: Model) -> Keys:
+            return self._names.keys(model.subgraph_tables.strings("name"))
+
+        def whole(model: Model) -> Keys:
+            """Name a subgraph also after its tensors, in any order."""
+            columns = model.tensor_columns
+            names = mixed(self._tensor_names.keys(columns.names))
+            sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(names, dtype=np.uint64)))[columns.splits]
+            return mixed(name(model), np.diff(sums))
+
+        return align([self._both(whole), self._both(name)], by_place=True)
+
+    def _nested(
+        self, before: Indices, after: Indices, levels: tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]
+    ) -> Nested:
+        """Align the tables of subgraphs that belong together."""
+        found = []
+        for old, new in zip(self.subgraphs.before.tolist(), self.subgraphs.after.tolist(), strict=True):
+            ours, theirs = slice(before[old], before[old + 1]), slice(after[new], after[new + 1])
+            sharp, blunt = ([(keys[0][ours], keys[1][theirs]) for keys in some] for some in levels)
+            found.append(align(sharp, blunt))
+        return nested(found)
+
+    def _tensor_levels(self) -> tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]:
+        columns = self.before.tensor_columns, self.after.tensor_columns
+        names = [self._tensor_names.keys(one.names) for one in columns]
+        types = _type_numbers(self.before.schema, self.after.schema, columns[0].types, columns[1].types)
+        buffers = self._buffer_numbers.before(columns[0].buffers), self._buffer_numbers.after(columns[1].buffers)
+        shapes = [row_keys(one.shapes.flat(), one.shapes.count) for one in columns]
+        kinds = [mixed(*parts) for parts in zip(types, shapes, buffers, strict=True)]
+        whole = [mixed(*parts) for parts in zip(names, kinds, strict=True)]
+        return [(whole[0], whole[1]), (names[0], names[1])], [(kinds[0], kinds[1])]
+
+    def _operator_levels(self) -> tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]:
+        sides = []
+        for model, codes, tensors in (
+            (self.before, self._code_numbers.before, self._tensor_numbers.before),
+            (self.after, self._code_numbers.after, self._tensor_numbers.after),
+        ):
+            columns = model.operator_columns
+            owner = np.repeat(np.arange(len(columns.splits) - 1), np.diff(columns.splits))
+            code = codes(columns.code_indices)
+            inputs, outputs = (
+                row_keys(tensors(each.flat(), np.repeat(owner, each.count)), each.count)
+                for each in (columns.inputs, columns.outputs)
+            )
+            first = tensors(columns.first_outputs, owner)
+            sides.append((mixed(code, inputs, outputs), first, code))
+        (whole, first, code), (other_whole, other_first, other_code) = sides
+        return [(whole, other_whole), (first, other_first)], [(code, other_code)]
+
+    # ------------------------------------------------------------------ rules
+
+    def _field_rules(self) -> Mapping[tuple[str, str], Callable[[Pairs], Iterator[Difference]]]:
+        def nothing(_: Pairs) -> Iterator[Difference]:
+            return iter(())
+
+        lists = {
+            ("Model", "operator_codes"): self.codes,
+            ("Model", "buffers"): self.buffers,
+            ("Model", "subgraphs"): self.subgraphs,
+        }
+        inner = {("SubGraph", "tensors"): self.tensors, ("SubGraph", "operators"): self.operators}
+        return {
+            **{key: self._listed(key[1], nested([found])) for key, found in lists.items()},
+            **{key: self._listed(key[1], found) for key, found in inner.items()},
+            ("Model", "metadata"): nothing,
+            ("Model", "signature_defs"): self._signatures,
+            ("SignatureDef", "inputs"): lambda pairs: self._signature_entries(pairs, "inputs"),
+            ("SignatureDef", "outputs"): lambda pairs: self._signature_entries(pairs, "outputs"),
+            ("Buffer", "data"): lambda pairs: buffer_data(self._engine, pairs),
+            ("Buffer", "offset"): nothing,
+            ("Buffer", "size"): nothing,
+            ("Operator", "custom_options"): lambda pairs: custom_options(
+                self._engine, pairs, self.before, self.after
+            ),
+            ("Operator", "large_custom_options_offset"): nothing,
+            ("Operator", "large_custom_options_size"): nothing,
+        }
+
+    def _listed(self, name: str, found: Nested) -> Callable[[Pairs], Iterator[Difference]]:
+        """Return the rule for a vector of tables whose elements have been aligned."""
+
+        def rule(pairs: Pairs) -> Iterator[Difference]:
+            for row, *indices in found.moves():
+                paths = (f"{_below(path, name)}[{at}]" for path, at in zip(pairs.place(row), indices, strict=True))
+                yield Difference("moved", *paths, *indices)
+            owners = (found.before, found.after) if name == "subgraphs" else None
+            places = (found.rows, found.before), (found.rows, found.after)
+            yield from self._engine.elements(pairs, name, *places, owners)
+            removed, added = found.removed, found.added
+            if name == "buffers":
+                removed, added = _own_buffers(self.before, removed), _own_buffers(self.after, added)
+            yield from self._engine.one_sided(pairs, name, "removed", removed)
+            yield from self._engine.one_sided(pairs, name, "added", added)
+
+        return rule
+
+    def _signatures(self, pairs: Pairs) -> Iterator[Difference]:
+        keys = self._both(lambda model: self._names.keys([signature.key for signature in model.signatures]))
+        yield from self._listed("signature_defs", nested([align([keys], by_place=True)]))(pairs)
+
+    def _signature_entries(self, pairs: Pairs, name: str) -> Iterator[Difference]:
+        """Compare the entries of signatures by name."""
+        sides = [
+            tables.children(name, schema)
+            for tables, schema in ((pairs.before, self.before.schema), (pairs.after, self.after.schema))
+        ]
+        keys = [self._names.keys(tables.strings("name")) for tables, _ in sides]
+        splits = [vectors.splits().tolist() for _, vectors in sides]
+        found = nested(
+            [
+                align(
+                    [(keys[0][splits[0][row] : splits[0][row + 1]], keys[1][splits[1][row] : splits[1][row + 1]])],
+                    by_place=True,
+                )
+                for row in range(len(pairs.before))
+            ]
+        )
+        owners = [tables.scalars("subgraph_index").astype(np.int64) for tables in (pairs.before, pairs.after)]
+        yield from self._listed(name, found)(Pairs(pairs.before, pairs.after, pairs.place, (owners[0], owners[1])))
+
+    def _number_rules(self) -> dict[tuple[str, str], Any]:
+        def by(numbering: Numbering) -> Callable[..., tuple[Keys, Keys]]:
+            return lambda _pairs, _rows, old, new: (numbering.before(old), numbering.after(new))
+
+        def types(_pairs: Pairs, _rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
+            return _type_numbers(self.before.schema, self.after.schema, old, new)
+
+        def tensors(pairs: Pairs, rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
+            assert pairs.owners is not None
+            return self._tensor_numbers.both(old, new, pairs.owners[0][rows], pairs.owners[1][rows])
+
+        rules: dict[tuple[str, str], Any] = {
+            ("Tensor", "buffer"): by(self._buffer_numbers),
+            ("Model", "metadata_buffer"): by(self._buffer_numbers),
+            ("Operator", "opcode_index"): by(self._code_numbers),
+            ("TensorMap", "tensor_index"): tensors,
+            **{(name, "type"): types for name in _TYPED},
+            **{("Operator", name): tensors for name in ("inputs", "outputs", "intermediates")},
+            **{("SubGraph", name): tensors for name in ("inputs", "outputs")},
+        }
+        for table in (*self.before.schema.tables.values(), *self.after.schema.tables.values()):
+            for item in table.fields:
+                if table.name != "Model" and ("subgraph" in item.name or item.name == "called_computations"):
+                    rules[table.name, item.name] = by(self._subgraph_numbers)
+        return rules
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _ranges(model: Model) -> tuple[Indices, Indices]:
+    """Return where the data of each buffer starts in the file, and how long it is, as far as the file goes."""
+    buffers = model.buffers
+    external = buffers.offsets > 1
+    size = np.uint64(model.wire.size)
+    start = np.where(external, np.minimum(buffers.offsets, size), buffers.data.start.astype(np.uint64))
+    count = np.where(external, buffers.sizes, buffers.data.count.astype(np.uint64))
+    return start.astype(np.int64), np.minimum(count, size - start).astype(np.int64)
+
+
+def _named_by_structure(model: Model) -> NDArray[np.bool_]:
+    """Say of each buffer whether something else than a metadata entry names it; 0, which means no data, counts."""
+    count = len(model.buffers)
+    named = np.zeros(count, np.bool_)
+    named[model.tensor_columns.buffers[model.tensor_columns.buffers < count]] = True
+    further = model.root.vectors("metadata_buffer").row(0)
+    named[further[(further >= 0) & (further < count)]] = True
+    named[:1] = True
+    return named
+
+
+def _of_metadata(model: Model) -> NDArray[np.bool_]:
+    """Say of each buffer whether only metadata entries name it."""
+    entries = np.zeros(len(model.buffers), np.bool_)
+    entries[[entry.buffer for entry in model.metadata if entry.buffer < len(entries)]] = True
+    return entries & ~_named_by_structure(model)
+
+
+def _own_buffers(model: Model, which: tuple[Indices, Indices]) -> tuple[Indices, Indices]:
+    """Return those of some buffers, by row and index, that say something: no metadata, nothing empty and unnamed."""
+    own = _named_by_structure(model) | (~_of_metadata(model) & (_ranges(model)[1] > 0))
+    return which[0][own[which[1]]], which[1][own[which[1]]]
+
+
+def _type_numbers(before: Schema, after: Schema, old: Keys, new: Keys) -> tuple[Keys, Keys]:
+    """Return tensor types as numbers that mean the same in both formats."""
+    if before.format == after.format:
+        return old, new
+    known = {name: value for value, name in before.enums["TensorType"].items()}
+    values, places = np.unique(new, return_inverse=True)
+    names = [after.enums["TensorType"].get(value) for value in values.tolist()]
+    beyond = 1 << 10  # no type of the other format
+    same = [known.get(str(name), value + beyond) for name, value in zip(names, values.tolist(), strict=True)]
+    return old.astype(np.int64), np.array(same, np.int64)[places]

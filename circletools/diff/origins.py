@@ -1,0 +1,92 @@
+"""Origins of two models: what each operator gained and lost, by the names of sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from circletools.diff.alignment import Indices
+from circletools.diff.comparison import ModelComparison
+from circletools.diff.tolerance import freshness_of, read_or_note
+from circletools.flatbuf.comparison import Difference
+from circletools.origin.read import Origins, check_freshness, read_origins
+
+
+def origin_differences(comparison: ModelComparison, notes: list[str]) -> Iterator[Difference]:
+    """Yield the differences of origins: sources by id, then the names of each operator's sources.
+
+    Where only one model has origins, that is the one difference. A table that cannot be decoded counts as none; its
+    bytes are compared as a metadata entry.
+    """
+    models = comparison.before, comparison.after
+    old, new = (read_or_note(read_origins, model, "origins", notes) for model in models)
+    if old is None or new is None:
+        if old is not new:
+            counts = [None if one is None else _counted(one) for one in (old, new)]
+            yield Difference("added" if old is None else "removed", "origins", "origins", *counts)
+        return
+    states = [freshness_of(check_freshness, model, one) for model, one in zip(models, (old, new), strict=True)]
+    if states[0] != states[1]:
+        yield Difference("changed", "origins.freshness", "origins.freshness", *states)
+    yield from _sources(old, new)
+    yield from _operators(comparison, old, new)
+
+
+def _counted(origins: Origins) -> dict[str, int]:
+    return {"sources": len(origins.sources), "operators": sum(map(len, origins.operators))}
+
+
+def _sources(old: Origins, new: Origins) -> Iterator[Difference]:
+    if old.sources == new.sources:
+        return
+    for source in sorted(old.sources.keys() | new.sources.keys()):
+        names, path = (old.sources.get(source), new.sources.get(source)), f"origins.sources[{source}]"
+        if names[0] != names[1]:
+            kind = "added" if names[0] is None else "removed" if names[1] is None else "changed"
+            yield Difference(kind, path, path, *names)  # type: ignore[arg-type]
+
+
+def _operators(comparison: ModelComparison, old: Origins, new: Origins) -> Iterator[Difference]:
+    found, subgraphs = comparison.operators, comparison.subgraphs
+    same_names = old.sources == new.sources
+    for rows, (ours, theirs) in zip(
+        _slices(found.rows, len(subgraphs.before)),
+        zip(subgraphs.before.tolist(), subgraphs.after.tolist(), strict=True),
+        strict=True,
+    ):
+        for before, after in zip(found.before[rows].tolist(), found.after[rows].tolist(), strict=True):
+            origins = old.of(ours, before), new.of(theirs, after)
+            if same_names and origins[0] == origins[1]:
+                continue
+            names = _names(old, ours, before), _names(new, theirs, after)
+            if names[0] != names[1]:
+                yield Difference("changed", _path(ours, before), _path(theirs, after), *names)
+    yield from _one_sided("removed", old, subgraphs.before, found.removed)
+    yield from _one_sided("added", new, subgraphs.after, found.added)
+
+
+def _one_sided(
+    kind: Literal["added", "removed"], origins: Origins, subgraphs: Indices, which: tuple[Indices, Indices]
+) -> Iterator[Difference]:
+    """Yield the origins of operators that only one model has."""
+    for row, operator in zip(*(side.tolist() for side in which), strict=True):
+        subgraph = int(subgraphs[row])
+        names, path = _names(origins, subgraph, operator), _path(subgraph, operator)
+        if names:
+            yield Difference(kind, path, path, *((None, names) if kind == "added" else (names, None)))
+
+
+def _slices(rows: Indices, count: int) -> Iterator[slice]:
+    for start, end in pairwise(np.searchsorted(rows, np.arange(count + 1)).tolist()):
+        yield slice(start, end)
+
+
+def _names(origins: Origins, subgraph: int, operator: int) -> list[str]:
+    return sorted(origins.sources[source] for source in origins.of(subgraph, operator))
+
+
+def _path(subgraph: int, operator: int) -> str:
+    return f"subgraphs[{subgraph}].operators[{operator}].origin"

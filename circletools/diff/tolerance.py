@@ -1,0 +1,29 @@
+"""Tables of two models that are compared: one that cannot be decoded counts as none and does not end it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from circletools.errors import InvalidInputError, TableFormatError
+from circletools.metadata.stamp import Freshness
+from circletools.model import Model
+
+T = TypeVar("T")
+
+
+def read_or_note(read: Callable[[Model], T | None], model: Model, what: str, notes: list[str]) -> T | None:
+    """Return what `read` returns, None with a note where it cannot."""
+    try:
+        return read(model)
+    except TableFormatError as error:
+        notes.append(f"{model.source.name}: the {what} cannot be read: {error}")
+        return None
+
+
+def freshness_of(check: Callable[[Model, T], Freshness], model: Model, tables: T) -> str:
+    """Return the state that `check` finds; `unknown` for a stamp that cannot be decoded, or operators without names."""
+    try:
+        return check(model, tables).state
+    except InvalidInputError:
+        return "unknown"

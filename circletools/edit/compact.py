@@ -1,0 +1,74 @@
+"""Compacting a model file: a minimal flatbuffer, the external data, and what stands behind."""
+
+from __future__ import annotations
+
+import os
+
+from circletools.edit.archive import move_archive
+from circletools.edit.editable import check_editable, original_start
+from circletools.errors import EditError, UsageError
+from circletools.flatbuf.columns import Wire
+from circletools.flatbuf.compact import compact as compact_flatbuffer
+from circletools.flatbuf.verify import walk
+from circletools.model.external import FILE_OFFSETS, external_data
+from circletools.model.model import Model
+from circletools.storage.files import Part, Progress, Range, same_file, write
+
+__all__ = ["compact"]
+
+_PIECE_BYTES = 1 << 20
+_EXTERNAL_ALIGNMENT = 64  # external data keeps its alignment up to this
+
+
+def compact(
+    model: Model, target: str | os.PathLike[str], *, in_place: bool = False, progress: Progress | None = None
+) -> int:
+    """Write the model to `target` as a minimal file; return its size in bytes.
+
+    Raises EditError when it has fields that the schema does not know or cannot be written, UsageError when the target
+    is the file being read and `in_place` is not set, InvalidInputError when the file changed since it was opened.
+    """
+    path = model.source.path
+    if path is not None and not in_place and same_file(path, target):
+        raise UsageError("input and output are the same file", location=os.fspath(target), hint="use --in-place")
+    parts = compact_parts(model)
+    write(target, parts, source=model.source, progress=progress)
+    return sum(len(part) for part in parts)
+
+
+def compact_parts(model: Model) -> list[Part]:
+    """Return the minimal file as bytes and ranges of the old one."""
+    check_editable(model)
+    parts = _flatbuffer(model, 0)
+    size = sum(len(part) for part in parts)
+    start, external = _rest(model)
+    if external:
+        padding = (start - size) % _EXTERNAL_ALIGNMENT
+        parts = [*_flatbuffer(model, size + padding - start), bytes(padding)]
+    return [*parts, *move_archive(model, start, sum(len(part) for part in parts) - start)]
+
+
+def _flatbuffer(model: Model, moved: int) -> list[Part]:
+    chunks = compact_flatbuffer(model.wire, model.schema, model.reachable, FILE_OFFSETS, moved)
+    return [chunk if isinstance(chunk, bytes) else Range(model.source, *chunk) for chunk in chunks]
+
+
+def _rest(model: Model) -> tuple[int, bool]:
+    """Return from where on the file is kept as it is, and whether external data lies there."""
+    first = min((int(data.offsets.min()) for data in external_data(model)), default=None)
+    if first is not None:
+        if first < model.reachable.end:
+            raise EditError(
+                "external data lies inside the flatbuffer", hint="its place cannot be told from what is unused"
+            )
+        return first, True
+    end, base = model.reachable.end, original_start(model)
+    if base:
+        # What the original file had at its end and no longer uses is not "behind the flatbuffer".
+        end = max(end, base + walk(Wire(model.wire.memory[base:]), model.schema, max_tables=None).end)
+    # Zeros in front are padding; if they were kept, what is padded anew would grow with each time.
+    for at in range(end, model.wire.size, _PIECE_BYTES):
+        used = model.wire.data[at : at + _PIECE_BYTES] != 0
+        if used.any():
+            return at + int(used.argmax()), False
+    return model.wire.size, False

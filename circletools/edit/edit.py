@@ -1,0 +1,392 @@
+"""The one editing surface: changes are collected, then written as a small prefix in front of the old file.
+
+    with open_model("in.circle") as model:
+        edit = model.edit()
+        edit.set_metadata("note", b"checked")
+        edit.save("out.circle")
+
+Existing indices never change: tensors, operators, operator codes and buffers are only appended. `index_map`
+tells followers (tables that name operators by index) what was added, and on behalf of which operators.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from circletools.edit.archive import move_archive
+from circletools.edit.buffers import BufferPool
+from circletools.edit.editable import check_editable, original_start
+from circletools.errors import EditError, UsageError
+from circletools.flatbuf.columns import Tables
+from circletools.flatbuf.overlay import NewTable, Overlay, References
+from circletools.flatbuf.prefix import write_prefix
+from circletools.flatbuf.verify import check_header
+from circletools.model.external import FILE_OFFSETS, external_data
+from circletools.model.model import Model
+from circletools.model.verify import OPTIONAL
+from circletools.model.views import OperatorCode
+from circletools.storage.files import Part, Progress, check_target, same_file, view, write
+
+__all__ = ["AddedOperator", "IndexMap", "ModelEdit", "RewriteResult"]
+
+_PLACEHOLDER_CODE = 127  # stands in deprecated_builtin_code (a byte) for every code from 127 on
+
+
+@dataclass(frozen=True, slots=True)
+class AddedOperator:
+    """An operator that an edit appended. `inherits` are the operators whose work it continues."""
+
+    subgraph: int
+    index: int
+    code_name: str
+    output_names: tuple[bytes, ...]
+    inherits: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMap:
+    """What an edit did to operator indices: the old ones stay as they are, these are new."""
+
+    added: tuple[AddedOperator, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteResult:
+    """What a rewrite changed, a line each; empty when the output equals the input."""
+
+    changes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A metadata entry as it stands in the edit."""
+
+    name: str
+    buffer: int
+    table: int | NewTable
+
+
+class ModelEdit:
+    """An edit of one model; `save` writes it. The model itself is not changed.
+
+    Raises ModelFormatError when the file's structure is broken, and EditError when an index in it is out of
+    range: appending could give such an index a meaning.
+    """
+
+    def __init__(self, model: Model) -> None:
+        """Check the model, and open its root."""
+        self.model = model
+        check_editable(model)
+        self._base = original_start(model)
+        self._overlay = Overlay(model.wire, model.schema, int(model.root.at[0]), self._base, FILE_OFFSETS)
+        self._entries = [
+            _Entry(entry.name, entry.buffer, at)
+            for entry, at in zip(model.metadata, self._positions("metadata"), strict=True)
+        ]
+        self._codes = list(model.operator_codes)
+        self._new_tensors: Counter[int] = Counter()  # subgraph -> how many were added
+        self._added: list[AddedOperator] = []
+        self._followers: list[Callable[[ModelEdit], None]] = []
+
+    def _positions(self, field: str) -> Sequence[int]:
+        return [int(at) for at in self.model.root.children(field, self.model.schema)[0].at]
+
+    @cached_property
+    def _pool(self) -> BufferPool:
+        model = self.model
+        root = check_header(model.wire, model.schema, self._base)
+        original = Tables(model.wire, model.root.type, np.array([root], np.int64)).vectors("buffers")
+        return BufferPool(model, self._overlay, int(original.count[0]))
+
+    @property
+    def index_map(self) -> IndexMap:
+        """The operators that were added so far."""
+        return IndexMap(tuple(self._added))
+
+    def before_save(self, follower: Callable[[ModelEdit], None]) -> None:
+        """Have `follower(edit)` called before writing, to bring a table up to `index_map`."""
+        self._followers.append(follower)
+
+    # ------------------------------------------------------------------ metadata and buffers
+
+    def set_metadata(self, name: str, value: bytes) -> None:
+        """Give the metadata entry `name` this value; it is appended where there is none.
+
+        Further entries of the same name are removed. Raises UsageError for a name that is no text.
+        """
+        if not isinstance(value, bytes):
+            raise UsageError(f"the value of a metadata entry is bytes, not {type(value).__name__}")
+        same = [entry for entry in self._entries if entry.name == name]
+        if not same:
+            table = NewTable(self.model.schema.tables["Metadata"])
+            table.set("name", name)
+            entry = _Entry(name, self._pool.add(value), table)
+            table.set("buffer", entry.buffer)
+            self._entries.append(entry)
+            return
+        entry = same[0]
+        if entry.buffer and not self._pool.shared(entry.buffer):
+            self._pool.replace(entry.buffer, value)
+        else:
+            self._pool.release(entry.buffer)
+            entry.buffer = self._pool.add(value)
+            if isinstance(entry.table, int):
+                entry.table = self._overlay.open("Metadata", entry.table)
+            entry.table.set("buffer", entry.buffer)
+        self._drop(same[1:])
+
+    def remove_metadata(self, name: str) -> int:
+        """Remove all entries of this name, and the data that only they name; return how many there were."""
+        same = [entry for entry in self._entries if entry.name == name]
+        self._drop(same)
+        return len(same)
+
+    def _drop(self, entries: Sequence[_Entry]) -> None:
+        for entry in entries:
+            self._pool.release(entry.buffer)
+        gone = set(map(id, entries))
+        self._entries = [entry for entry in self._entries if id(entry) not in gone]
+
+    def add_buffer(self, data: bytes) -> int:
+        """Append a buffer, 16-byte aligned, and return its index (a place that an edit left free is used first)."""
+        return self._pool.add(data)
+
+    # ------------------------------------------------------------------ subgraphs
+
+    def _check_subgraph(self, index: int) -> None:
+        if not 0 <= index < len(self.model.subgraphs):
+            raise UsageError(f"subgraph {index} does not exist; there are {len(self.model.subgraphs)}")
+
+    def _subgraph(self, index: int) -> NewTable:
+        self._check_subgraph(index)
+        return self._overlay.element(self._overlay.references(self._overlay.root, "subgraphs"), "SubGraph", index)
+
+    def _list(self, subgraph: int, field: str) -> References:
+        return self._overlay.references(self._subgraph(subgraph), field)
+
+    def add_tensor(
+        self,
+        subgraph: int,
+        name: str,
+        *,
+        type: str,  # noqa: A002 - the schema's word
+        shape: Sequence[int],
+        shape_signature: Sequence[int] | None = None,
+        buffer: int = 0,
+    ) -> int:
+        """Append a tensor and return its index. `type` is a TensorType name, `buffer` 0 means no data."""
+        schema = self.model.schema
+        if not 0 <= buffer < max(self._pool.count, 1):
+            raise UsageError(f"buffer {buffer} does not exist; there are {self._pool.count}")
+        table = NewTable(schema.tables["Tensor"])
+        table.set("shape", list(shape))
+        if shape_signature is not None:
+            table.set("shape_signature", list(shape_signature))
+        table.set("type", _member(schema.enums["TensorType"], type, "tensor type"))
+        table.set("buffer", buffer)
+        table.set("name", name)
+        table.set("has_rank", True)
+        return self._append_tensor(subgraph, table)
+
+    def add_tensor_like(self, subgraph: int, like: int, name: str) -> int:
+        """Append a tensor of the same type, shape and quantization as `like`, without its data; return its index.
+
+        Shape and quantization are shared with the original, not duplicated.
+        """
+        self._check_tensors(subgraph, [like])
+        tensors = self._list(subgraph, "tensors")
+        model = tensors[like]
+        source = self._overlay.open("Tensor", model) if isinstance(model, int) else model
+        table = NewTable(source.type)
+        for field in ("shape", "shape_signature", "type", "quantization", "has_rank"):
+            table.share(field, source)
+        table.set("name", name)
+        return self._append_tensor(subgraph, table)
+
+    def _append_tensor(self, subgraph: int, table: NewTable) -> int:
+        tensors = self._list(subgraph, "tensors")
+        tensors.append(table)
+        self._new_tensors[subgraph] += 1
+        return len(tensors) - 1
+
+    def add_operator_code(self, name: str, version: int = 1, custom_code: str = "") -> int:
+        """Return the index of this operator code, appended if the model has none like it."""
+        schema = self.model.schema
+        code = _member(schema.enums["BuiltinOperator"], name, "operator code")
+        for known in self._codes:
+            if (known.code, known.version, known.custom_code) == (code, version, custom_code):
+                return known.index
+        table = NewTable(schema.tables["OperatorCode"])
+        table.set("deprecated_builtin_code", min(code, _PLACEHOLDER_CODE))
+        table.set("builtin_code", code)
+        table.set("version", version)
+        if custom_code:
+            table.set("custom_code", custom_code)
+        codes = self._overlay.references(self._overlay.root, "operator_codes")
+        codes.append(table)
+        self._codes.append(OperatorCode(len(self._codes), code, custom_code, version, name))
+        return len(codes) - 1
+
+    def add_operator(
+        self,
+        subgraph: int,
+        code: int,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        *,
+        options: tuple[str, Mapping[str, float]] | None = None,
+        inherits: Sequence[int] = (),
+    ) -> int:
+        """Append an operator and return its index.
+
+        `options` is the name of an options table and its fields; `inherits` names the operators whose work the
+        new one continues, for the tables that follow (origins, devices).
+        """
+        schema = self.model.schema
+        if not 0 <= code < len(self._codes):
+            raise UsageError(f"operator code {code} does not exist; there are {len(self._codes)}")
+        self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)
+        count = len(self._list(subgraph, "operators"))
+        for parent in inherits:
+            if not 0 <= parent < count:
+                raise UsageError(f"operator {parent} does not exist; there are {count}")
+        table = NewTable(schema.tables["Operator"])
+        table.set("opcode_index", code)
+        table.set("inputs", np.array(inputs, np.int32))
+        table.set("outputs", np.array(outputs, np.int32))
+        if options is not None:
+            member, fields = options
+            fields_of = {"BuiltinOptions": "builtin_options", "BuiltinOptions2": "builtin_options_2"}
+            union = next((name for name in fields_of if member in schema.unions[name].values()), None)
+            if union is None:
+                raise UsageError(f"this format has no options table {member}")
+            field = fields_of[union]
+            contents = NewTable(schema.tables[member])
+            for name, value in fields.items():
+                if name not in contents.type.by_name:
+                    raise UsageError(f"{member} has no field {name}")
+                contents.set(name, value)
+            table.set(f"{field}_type", _member(schema.unions[union], member, "options table"))
+            table.set(field, contents)
+        operators = self._list(subgraph, "operators")
+        operators.append(table)
+        names = tuple(self._tensor_name(subgraph, tensor) for tensor in outputs)
+        added = AddedOperator(subgraph, len(operators) - 1, self._codes[code].name, names, tuple(inherits))
+        self._added.append(added)
+        return added.index
+
+    def _check_tensors(self, subgraph: int, tensors: Sequence[int], lowest: int = 0) -> None:
+        self._check_subgraph(subgraph)
+        count = len(self.model.subgraphs[subgraph].tensors) + self._new_tensors[subgraph]
+        for tensor in tensors:
+            if not lowest <= tensor < count:
+                raise UsageError(
+                    f"tensor {tensor} does not exist; there are {count}", location=f"subgraphs[{subgraph}]"
+                )
+
+    def _tensor_name(self, subgraph: int, index: int) -> bytes:
+        if index == OPTIONAL:
+            return b""
+        tensor = self._list(subgraph, "tensors")[index]
+        if isinstance(tensor, int):
+            return self.model.tensor_columns.names[int(self.model.tensor_columns.splits[subgraph]) + index]
+        return self._overlay.text(tensor, "name")
+
+    def set_inputs(self, subgraph: int, tensors: Sequence[int]) -> None:
+        """Set the inputs of a subgraph. Raises UsageError for a tensor that does not exist."""
+        self._check_tensors(subgraph, tensors)
+        self._subgraph(subgraph).set("inputs", np.array(tensors, np.int32))
+
+    def set_outputs(self, subgraph: int, tensors: Sequence[int]) -> None:
+        """Set the outputs of a subgraph. Raises UsageError for a tensor that does not exist."""
+        self._check_tensors(subgraph, tensors)
+        self._subgraph(subgraph).set("outputs", np.array(tensors, np.int32))
+
+    def set_signature_entry(
+        self, signature: int, direction: Literal["inputs", "outputs"], entry: int, tensor: int
+    ) -> None:
+        """Let one named input or output of a signature (both by index) stand for another tensor.
+
+        Raises UsageError for a signature, an entry or a tensor that does not exist.
+        """
+        overlay, signatures = self._overlay, self.model.signatures
+        if not 0 <= signature < len(signatures):
+            raise UsageError(f"signature {signature} does not exist; there are {len(signatures)}")
+        entries = getattr(signatures[signature], direction)
+        if not 0 <= entry < len(entries):
+            raise UsageError(f"signature {signature} has no entry {entry} among its {len(entries)} {direction}")
+        self._check_tensors(signatures[signature].subgraph, [tensor])
+        definition = overlay.element(overlay.references(overlay.root, "signature_defs"), "SignatureDef", signature)
+        overlay.element(overlay.references(definition, direction), "TensorMap", entry).set("tensor_index", tensor)
+
+    # ------------------------------------------------------------------ writing
+
+    def parts(self) -> list[Part]:
+        """Return the bytes of the result: the prefix, if one is needed, and the original file."""
+        for follower in self._followers:
+            follower(self)
+        self._store_metadata()
+        root = self._overlay.settle()
+        prefix = b""
+        if root is not None:
+            self._open_file_offsets(root)
+            prefix = write_prefix(self._overlay, root, self.model.reachable.end)
+        return [*([prefix] if prefix else []), *move_archive(self.model, self._base, len(prefix) - self._base)]
+
+    def to_bytes(self) -> bytes:
+        """Return the whole result."""
+        return b"".join(map(view, self.parts()))
+
+    def save(
+        self, target: str | os.PathLike[str], *, in_place: bool = False, progress: Progress | None = None
+    ) -> None:
+        """Write the result to `target` whole or not at all (`-`: standard output).
+
+        Raises UsageError when the target is the file being read and `in_place` is not set, or when the model is
+        closed; EditError when it cannot be written; InvalidInputError when the file changed since it was opened.
+        """
+        self.check_target(target, in_place=in_place)
+        write(target, self.parts(), source=self.model.source, progress=progress)
+
+    def check_target(self, target: str | os.PathLike[str], *, in_place: bool = False) -> None:
+        """Raise what `save` would, as far as it shows without writing."""
+        path = self.model.source.path
+        if path is not None and not in_place and same_file(path, target):
+            raise UsageError("input and output are the same file", location=os.fspath(target), hint="use --in-place")
+        check_target(target)
+
+    def _store_metadata(self) -> None:
+        if "_pool" in self.__dict__:
+            self._pool.trim()
+        entries: References = [entry.table for entry in self._entries]
+        if entries or self.model.metadata:
+            self._overlay.references(self._overlay.root, "metadata")[:] = entries
+
+    def _open_file_offsets(self, root: NewTable) -> None:
+        """Write anew each table that holds a position in the file, since the file is about to move."""
+        overlay, splits = self._overlay, self.model.operator_columns.splits
+        for data in external_data(self.model):
+            for row in data.rows.tolist():
+                if data.kind == "Buffer":
+                    buffers = overlay.references(root, "buffers")
+                    if row < len(buffers):  # an edit may have dropped it
+                        overlay.element(buffers, "Buffer", row)
+                else:
+                    index = int(np.searchsorted(splits, row, "right")) - 1
+                    subgraph = overlay.element(overlay.references(root, "subgraphs"), "SubGraph", index)
+                    operators = overlay.references(subgraph, "operators")
+                    overlay.element(operators, "Operator", row - int(splits[index]))
+
+
+def _member(members: Mapping[int, str], name: str, what: str) -> int:
+    for value, known in members.items():
+        if known == name:
+            return value
+    raise EditError(f"this format has no {what} {name}")

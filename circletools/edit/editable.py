@@ -1,0 +1,43 @@
+"""Whether a model can be edited, and where the original file in it starts."""
+
+from __future__ import annotations
+
+from circletools.errors import EditError, ModelFormatError
+from circletools.flatbuf.columns import Wire
+from circletools.flatbuf.prefix import find_base
+from circletools.flatbuf.verify import walk
+from circletools.model.external import external_data
+from circletools.model.model import Model
+from circletools.model.verify import check_model
+
+
+def check_editable(model: Model) -> None:
+    """Raise ModelFormatError for a broken structure, EditError for an index or a position that leads nowhere.
+
+    Appending could give such an index a meaning, and moving the file such a position.
+    """
+    broken = next((finding for finding in check_model(model) if finding.severity == "error"), None)
+    if broken is not None:
+        raise EditError(
+            f"{broken.message}; an edit could give it a meaning",
+            location=broken.location,
+            hint="`circletool verify` lists all such places",
+        )
+
+
+def original_start(model: Model) -> int:
+    """Return how long the prefix of an earlier edit is, 0 where there is none or the file cannot do without it."""
+    base = find_base(model.wire, model.schema)
+    if base:
+        try:
+            walk(Wire(model.wire.memory[base:]), model.schema, max_tables=None)
+        except ModelFormatError:
+            return 0
+        for tables in model.reachable.tables.values():
+            if (tables.vtable[tables.at >= base] < base).any():
+                return 0
+        for data in external_data(model):
+            tables = model.buffers.tables if data.kind == "Buffer" else model.operator_columns.tables
+            if (tables.at[data.rows] >= base).any() or (data.offsets < base).any():
+                return 0  # such a table would have been written into the prefix
+    return base

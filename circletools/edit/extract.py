@@ -1,0 +1,297 @@
+"""Some operators of a subgraph as a model of their own, with everything that they use and nothing else.
+
+Tensors, buffers, operator codes and subgraphs get new indices, in their old order; the excerpt is subgraph 0, and the
+subgraphs that its operators call stand behind it, whole. Constants go along with each excerpt that reads them. Data
+outside the flatbuffer stays outside: each range is copied once behind the new flatbuffer, aligned to 16 bytes or what
+it was aligned to. All data is copied from the old file as ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from struct import pack
+
+import numpy as np
+
+from circletools.edit.editable import check_editable
+from circletools.flatbuf.columns import Vectors
+from circletools.flatbuf.transplant import Altered, References, Value, transplant
+from circletools.model.calls import Call, Calls
+from circletools.model.external import FILE_OFFSETS, external_data
+from circletools.model.model import Model
+from circletools.storage.files import Part, Range
+
+_LEAST_ALIGNMENT, _MOST_ALIGNMENT = 16, 64  # of external data
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """What to take: operators of a subgraph, ascending, and the tensors that become inputs and outputs.
+
+    `names` gives tensors of the subgraph other names. `metadata` are the entries (by index in the old model) that go
+    along, with another value or, for None, with their own; `signatures` are those that do, by index.
+    """
+
+    subgraph: int
+    operators: Sequence[int]
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+    names: Mapping[int, bytes]
+    metadata: Mapping[int, bytes | None]
+    signatures: Sequence[int] = ()
+
+
+class Excerpts:
+    """Takes excerpts from one model. Raises what `check_editable` does."""
+
+    def __init__(self, model: Model) -> None:
+        """Look up once what all excerpts need."""
+        check_editable(model)
+        self.model, self.schema = model, model.schema
+        operators, tensors = model.operator_columns, model.tensor_columns
+        self.calls = Calls(model)
+        self.operator_splits: list[int] = operators.splits.tolist()
+        self.tensor_splits: list[int] = tensors.splits.tolist()
+        self.operator_at: list[int] = operators.tables.at.tolist()
+        self.tensor_at: list[int] = tensors.tables.at.tolist()
+        self.codes: list[int] = operators.code_indices.tolist()
+        self.buffer_of: list[int] = tensors.buffers.tolist()
+        self.buffer_at: list[int] = model.buffers.tables.at.tolist()
+        self.code_at: list[int] = model.root.children("operator_codes", model.schema)[0].at.tolist()
+        self.metadata_at: list[int] = model.root.children("metadata", model.schema)[0].at.tolist()
+        self.further: list[int] = model.root.vectors("metadata_buffer").row(0).tolist()  # an old way to name metadata
+        self.slots = {name: _rows(operators.tables.vectors(name)) for name in ("inputs", "outputs", "intermediates")}
+        self.external = _External(model)
+
+    def called(self, subgraph: int, operators: Iterable[int]) -> list[int]:
+        """Return the subgraphs that go along with these operators, ascending."""
+        first = self.operator_splits[subgraph]
+        return self.calls.reached(first + operator for operator in operators)
+
+    def tensors(self, excerpt: Excerpt) -> list[int]:
+        """Return the tensors of the subgraph that the excerpt has, ascending."""
+        first = self.operator_splits[excerpt.subgraph]
+        rows = [first + operator for operator in excerpt.operators]
+        used = {tensor for slots in self.slots.values() for row in rows for tensor in slots[row]}
+        return sorted(used.union(excerpt.inputs, excerpt.outputs) - {-1})
+
+    def take(self, excerpt: Excerpt) -> list[Part]:
+        """Return the file of an excerpt."""
+        build = _Build(self, excerpt)
+        chunks = transplant(self.model.wire, self.schema, build.model({}))
+        behind: list[Part] = []
+        ranges = build.external()
+        if ranges:
+            # Only now is it known where external data goes. The positions in the flatbuffer have a fixed width.
+            moves, behind = self.external.place(ranges, sum(map(_length, chunks)))
+            chunks = transplant(self.model.wire, self.schema, build.model(moves))
+        source = self.model.source
+        return [*(chunk if isinstance(chunk, bytes) else Range(source, *chunk) for chunk in chunks), *behind]
+
+
+class _Build:
+    """The tables of one excerpt."""
+
+    def __init__(self, source: Excerpts, excerpt: Excerpt) -> None:
+        self.source, self.excerpt, self.schema = source, excerpt, source.schema
+        first = source.operator_splits[excerpt.subgraph]
+        self.rows = [first + operator for operator in excerpt.operators]
+        self.called = source.called(excerpt.subgraph, excerpt.operators)
+        self.tensors = source.tensors(excerpt)
+        self.new_tensor = {-1: -1} | {tensor: index for index, tensor in enumerate(self.tensors)}
+        self.new_subgraph = {subgraph: index for index, subgraph in enumerate(self.called, 1)}
+        called_rows = [row for subgraph in self.called for row in self.operators_of(subgraph)]
+        self.new_code = _renumbered(source.codes[row] for row in (*self.rows, *called_rows))
+        self.new_buffer = _renumbered([*([0] if source.buffer_at else []), *self.used_buffers()])
+        given = [entry for entry, value in excerpt.metadata.items() if value is not None]
+        self.given = {entry: index for index, entry in enumerate(given, len(self.new_buffer))}
+
+    def operators_of(self, subgraph: int) -> range:
+        return range(*self.source.operator_splits[subgraph : subgraph + 2])
+
+    def tensors_of(self, subgraph: int) -> range:
+        return range(*self.source.tensor_splits[subgraph : subgraph + 2])
+
+    def used_buffers(self) -> Iterable[int]:
+        source = self.source
+        first = source.tensor_splits[self.excerpt.subgraph]
+        yield from (source.buffer_of[first + tensor] for tensor in self.tensors)
+        yield from (source.buffer_of[row] for subgraph in self.called for row in self.tensors_of(subgraph))
+        kept = (entry for entry, value in self.excerpt.metadata.items() if value is None)
+        yield from (source.model.metadata[entry].buffer for entry in kept)
+        yield from source.further
+
+    def external(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """Return the external data that the excerpt names."""
+        known = self.source.external.known
+        if not known:
+            return {}
+        rows = (*self.rows, *(row for subgraph in self.called for row in self.operators_of(subgraph)))
+        named = [("Buffer", row) for row in self.new_buffer]
+        named += [(kind, row) for kind in ("large_custom_options", "bytecode") for row in rows]
+        return {key: known[key] for key in named if key in known}
+
+    # ------------------------------------------------------------------ tables
+
+    def altered(self, name: str, at: int, /, **fields: Value) -> Altered:
+        table_type = self.schema.tables[name]
+        return Altered(table_type, at, {table_type.by_name[field].slot: value for field, value in fields.items()})
+
+    def model(self, moves: Mapping[tuple[str, int], int]) -> Altered:
+        """Return the root; `moves` is by how much each piece of external data moves in the file."""
+        source = self.source
+        subgraphs: References = [self.main(moves), *(self.callee(subgraph, moves) for subgraph in self.called)]
+        fields: dict[str, Value] = {
+            "subgraphs": subgraphs,
+            "operator_codes": [source.code_at[code] for code in self.new_code],
+            "buffers": self.buffers(moves),
+            "metadata": [
+                self.altered("Metadata", source.metadata_at[entry], buffer=_u4(self.metadata_buffer(entry)))
+                for entry in self.excerpt.metadata
+            ],
+            "signature_defs": [self.signature(index) for index in self.excerpt.signatures] or None,
+        }
+        if source.further:
+            fields["metadata_buffer"] = _i4s(self.new_buffer[buffer] for buffer in source.further)
+        return self.altered("Model", int(source.model.root.at[0]), **fields)
+
+    def main(self, moves: Mapping[tuple[str, int], int]) -> Altered:
+        source, excerpt = self.source, self.excerpt
+        first = source.tensor_splits[excerpt.subgraph]
+        tensors: References = [
+            self.tensor(first + tensor, **({"name": excerpt.names[tensor]} if tensor in excerpt.names else {}))
+            for tensor in self.tensors
+        ]
+        operators: References = [
+            self.operator(
+                row,
+                moves,
+                **{
+                    name: _i4s(self.new_tensor[tensor] for tensor in slots[row])
+                    for name, slots in source.slots.items()
+                    if slots[row]
+                },
+            )
+            for row in self.rows
+        ]
+        return self.altered(
+            "SubGraph",
+            int(source.model.subgraph_tables.at[excerpt.subgraph]),
+            tensors=tensors,
+            operators=operators,
+            inputs=_i4s(self.new_tensor[tensor] for tensor in excerpt.inputs),
+            outputs=_i4s(self.new_tensor[tensor] for tensor in excerpt.outputs),
+        )
+
+    def callee(self, subgraph: int, moves: Mapping[tuple[str, int], int]) -> Altered:
+        tensors: References = [self.tensor(row) for row in self.tensors_of(subgraph)]
+        operators: References = [self.operator(row, moves) for row in self.operators_of(subgraph)]
+        at = int(self.source.model.subgraph_tables.at[subgraph])
+        return self.altered("SubGraph", at, tensors=tensors, operators=operators)
+
+    def tensor(self, row: int, /, **fields: Value) -> Altered:
+        buffer = _u4(self.new_buffer.get(self.source.buffer_of[row], 0))
+        return self.altered("Tensor", self.source.tensor_at[row], buffer=buffer, **fields)
+
+    def operator(self, row: int, moves: Mapping[tuple[str, int], int], **fields: Value) -> Altered:
+        fields["opcode_index"] = _u4(self.new_code[self.source.codes[row]])
+        for call in self.source.calls.by_row.get(row, ()):
+            fields[call.union] = self.options(call)
+        tables = self.source.model.operator_columns.tables
+        for kind, name in (("large_custom_options", "large_custom_options_offset"), ("bytecode", "custom_options")):
+            if (kind, row) in moves:
+                one = tables.take(slice(row, row + 1))
+                old = one.scalars(name).tobytes() if kind != "bytecode" else one.vectors(name).row(0).tobytes()
+                fields[name] = FILE_OFFSETS["Operator", name](old, moves[kind, row])
+        return self.altered("Operator", self.source.operator_at[row], **fields)
+
+    def options(self, call: Call) -> Altered:
+        fields: dict[str, Value] = {
+            name: _i4s(self.new_subgraph.get(subgraph, subgraph) for subgraph in subgraphs)
+            for name, subgraphs in call.subgraphs.items()
+            if subgraphs
+        }
+        return self.altered(call.type.name, call.at, **fields)
+
+    def metadata_buffer(self, entry: int) -> int:
+        return self.given[entry] if entry in self.given else self.new_buffer[self.source.model.metadata[entry].buffer]
+
+    def buffers(self, moves: Mapping[tuple[str, int], int]) -> References:
+        offsets = self.source.model.buffers.offsets
+        buffers: References = [self.source.buffer_at[row] for row in self.new_buffer]
+        for row, index in self.new_buffer.items():
+            if ("Buffer", row) in moves:
+                offset = FILE_OFFSETS["Buffer", "offset"](offsets[row].tobytes(), moves["Buffer", row])
+                buffers[index] = self.altered("Buffer", self.source.buffer_at[row], offset=offset)
+        return [*buffers, *(self.altered("Buffer", 0, data=self.excerpt.metadata[entry]) for entry in self.given)]
+
+    def signature(self, index: int) -> Altered:
+        """Return a signature of the excerpt's subgraph; its tensors are all in the excerpt."""
+        model, schema = self.source.model, self.schema
+        row = model.root.children("signature_defs", schema)[0].take(slice(index, index + 1))
+        fields: dict[str, Value] = {"subgraph_index": _u4(0)}
+        for name in ("inputs", "outputs"):
+            entries = row.children(name, schema)[0]
+            fields[name] = [
+                self.altered("TensorMap", at, tensor_index=_u4(self.new_tensor[tensor]))
+                for at, tensor in zip(entries.at.tolist(), entries.scalars("tensor_index").tolist(), strict=True)
+            ]
+        return self.altered("SignatureDef", int(row.at[0]), **fields)
+
+
+class _External:
+    """The data outside the flatbuffer of a model."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.known = {
+            (data.kind, row): (offset, offset + size)
+            for data in external_data(model)
+            for row, offset, size in zip(data.rows.tolist(), data.offsets.tolist(), data.sizes.tolist(), strict=True)
+        }
+
+    def place(
+        self, ranges: Mapping[tuple[str, int], tuple[int, int]], at: int
+    ) -> tuple[dict[tuple[str, int], int], list[Part]]:
+        """Return by how much each moves, and what to write from byte `at` on; overlapping ranges stay so."""
+        merged: list[list[int]] = []
+        for start, end in sorted(set(ranges.values())):
+            if merged and start < merged[-1][1]:
+                merged[-1][1] = max(end, merged[-1][1])
+            else:
+                merged.append([start, end])
+        parts: list[Part] = []
+        starts, distances = [], []
+        for start, end in merged:
+            alignment = min(max(start & -start, _LEAST_ALIGNMENT), _MOST_ALIGNMENT)
+            padding = -at % alignment
+            parts += (bytes(padding), Range(self.model.source, start, end))
+            starts.append(start)
+            distances.append(at + padding - start)
+            at += padding + end - start
+        where = np.searchsorted(starts, [start for start, _ in ranges.values()], "right") - 1
+        return {key: distances[index] for key, index in zip(ranges, where.tolist(), strict=True)}, parts
+
+
+def _rows(vectors: Vectors) -> list[list[int]]:
+    flat: list[int] = vectors.flat().tolist()
+    return [flat[start:end] for start, end in pairwise(vectors.splits().tolist())]
+
+
+def _renumbered(indices: Iterable[int]) -> dict[int, int]:
+    return {old: new for new, old in enumerate(sorted(set(indices)))}
+
+
+def _length(chunk: bytes | tuple[int, int]) -> int:
+    return len(chunk) if isinstance(chunk, bytes) else chunk[1] - chunk[0]
+
+
+def _u4(value: int) -> bytes:
+    return value.to_bytes(4, "little")
+
+
+def _i4s(values: Iterable[int]) -> bytes:
+    given = list(values)
+    return pack(f"<{len(given)}i", *given)

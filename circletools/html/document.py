@@ -1,0 +1,175 @@
+"""All that the page shows of a model, as one JSON document."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from circletools.affinity.exports.palette import device_colors
+from circletools.affinity.store import Affinity, read_affinity
+from circletools.affinity.store import check_freshness as check_affinity
+from circletools.affinity.tables import NONE, SubgraphAffinity
+from circletools.affinity.transfers import Transfers, transfers
+from circletools.check import check
+from circletools.errors import ModelFormatError, TableFormatError
+from circletools.html.graph import Columns, Interned, layout_json, or_none, picture, short
+from circletools.html.modules import module_tree, operators_below
+from circletools.html.timing import ReadTrace, layer_times, operator_times
+from circletools.inspection import inspect_model
+from circletools.metadata.stamp import Freshness
+from circletools.model import Model
+from circletools.origin.read import Origins, check_freshness, read_origins
+from circletools.profile.attribution import own_names
+from circletools.render import SCHEMA_VERSION
+
+MOST_CUTS = 1000
+
+
+def page_document(model: Model, name: str, traces: Sequence[ReadTrace] = (), *, version: str = "") -> dict[str, Any]:
+    """Return the document of a model that is called `name`; `version` is that of circletools, for who looks at it.
+
+    Broken indices and tables are findings, and what they name is left out. Raises ModelFormatError when the
+    structure is broken, InvalidInputError for a trace that is not of this model.
+    """
+    findings = check(model)
+    affinity, affinity_state = _affinity(model)
+    origins, origins_state = _origins(model)
+    columns, sets = Columns(model), Interned()
+    subgraphs = [_graph(model, index, columns, affinity, origins, sets) for index in range(len(model.subgraphs))]
+    used = Counter(number for graph in subgraphs for number in graph["operators"]["origin"])
+    uses = [used[number] for number in range(len(sets.values))]
+    ids = sorted(origins.sources)
+    rows = {source: row for row, source in enumerate(ids)}
+    rows_of_sets = [sorted(rows[source] for source in members) for members in sets.values]
+    names = [short(origins.sources[source]) for source in ids]
+    modules = module_tree(names)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "circletools": version,
+        "name": name,
+        "model": shortened(inspect_model(model)),
+        "findings": [shortened(asdict(finding)) for finding in findings],
+        "codes": [short(code.name) for code in model.operator_codes],
+        "types": columns.types.values,
+        "shapes": columns.shapes.values,
+        "subgraphs": subgraphs,
+        "affinity": affinity_state,
+        "origins": origins_state | {"source_ids": ids, "source_names": names, "sets": rows_of_sets},
+        "modules": {
+            "parent": modules.parents,
+            "label": modules.labels,
+            "sources": modules.sources,
+            "operators": operators_below(modules, rows_of_sets, uses),
+        },
+        "operator_traces": [
+            shortened(operator_times(model, trace, times, origins, modules))
+            for trace in traces
+            if (times := trace.operators) is not None
+        ],
+        "traces": [shortened(layer_times(trace, found)) for trace in traces if (found := trace.layers) is not None],
+    }
+
+
+def _graph(
+    model: Model, subgraph: int, columns: Columns, affinity: Affinity | None, origins: Origins, sets: Interned
+) -> dict[str, Any]:
+    """Return a subgraph; the origins of its operators are numbers of sets of sources."""
+    count = len(model.subgraphs[subgraph].operators)
+    given = _fitting(affinity, subgraph, count)
+    layout, edges, parts = picture(model, subgraph, given)
+    origin = [sets(origins.of(subgraph, operator)) for operator in range(count)]
+    return {
+        "operators": columns.operators(subgraph) | {"origin": origin, "device": _device_column(given)},
+        "tensors": columns.tensors(subgraph),
+        "layout": layout_json(layout, edges, parts),
+        "transfers": None if given is None else _transfers_json(model, subgraph, given),
+    }
+
+
+def shortened(value: Any) -> Any:
+    """Return a document with very long texts cut."""
+    if isinstance(value, str):
+        return short(value)
+    if isinstance(value, dict):
+        return {short(key): shortened(item) for key, item in value.items()}
+    if isinstance(value, list) and value and not isinstance(value[0], int | float):
+        return [shortened(item) for item in value]
+    return value
+
+
+def _origins(model: Model) -> tuple[Origins, dict[str, Any]]:
+    """Return the origins that a model has, else its operators' own names; and where they come from."""
+    state: dict[str, Any] = {"from": "output_names", "scope": "exact", "state": "absent", "reason": ""}
+    try:
+        found = read_origins(model)
+        if found is not None:
+            return found, {"from": "tables", "scope": found.scope} | _state(check_freshness(model, found))
+    except TableFormatError as error:
+        state |= {"state": "malformed", "reason": short(str(error))}
+    try:
+        return own_names(model), state
+    except ModelFormatError:  # an operator's output does not exist, which is a finding
+        return Origins({}, ({},) * len(model.subgraphs)), state
+
+
+def _affinity(model: Model) -> tuple[Affinity | None, dict[str, Any] | None]:
+    """Return the affinity that a model has, and its devices with their colours."""
+    try:
+        found = read_affinity(model)
+        if found is None:
+            return None, None
+        state = _state(check_affinity(model, found))
+    except TableFormatError as error:
+        return None, {"state": "malformed", "reason": short(str(error)), "devices": []}
+    colors = device_colors(found)
+    devices = [{"name": short(name), "color": colors[name]} for _, name in sorted(found.devices.items())]
+    return found, state | {"devices": devices}
+
+
+def _state(freshness: Freshness) -> dict[str, Any]:
+    stale = freshness.state == "stale"
+    return {"state": freshness.state, "reason": f"{freshness.place}: {freshness.reason}" if stale else ""}
+
+
+def _fitting(affinity: Affinity | None, subgraph: int, count: int) -> SubgraphAffinity | None:
+    """Return the affinity of a subgraph, its devices numbered in order of their ids; None where it does not fit."""
+    known = None if affinity is None else affinity.subgraphs.get(subgraph)
+    if affinity is None or known is None or len(known.devices) != count:
+        return None
+    rows = {device: row for row, device in enumerate(sorted(affinity.devices))}
+    devices = [rows.get(device, NONE) for device in known.devices.tolist()]
+    return SubgraphAffinity(np.array(devices, np.uint32), known.partitions)
+
+
+def _device_column(affinity: SubgraphAffinity | None) -> list[int | None] | None:
+    if affinity is None:
+        return None
+    return [or_none(device) for device in affinity.devices.tolist()]
+
+
+def _transfers_json(model: Model, subgraph: int, affinity: SubgraphAffinity) -> dict[str, Any] | None:
+    try:
+        sums: Transfers = transfers(model, subgraph, affinity.partitions.tolist(), affinity.devices.tolist())
+    except IndexError:  # a tensor does not exist, which is a finding
+        return None
+    return {
+        "launches": sums.launches,
+        "copies": sums.copies,
+        "copied_bytes": sums.copied_bytes,
+        "copies_of_unknown_size": sums.unsized,
+        "cut_count": len(sums.cuts),
+        "cuts": [
+            {
+                "tensor": cut.tensor,
+                "producer": or_none(cut.producer),
+                "consumers": [or_none(part) for part in cut.consumers[:MOST_CUTS]],
+                "copies": cut.devices,
+                "size_bytes": cut.size_bytes,
+            }
+            for cut in sums.cuts[:MOST_CUTS]
+        ],
+    }

@@ -1,0 +1,66 @@
+"""The page: the document, the style and the script in one HTML file that loads nothing.
+
+The Content-Security-Policy allows the style and the script by their hashes and forbids all else, so that a name which
+found its way into the markup would stay text. The document stands in a data block: JSON in ASCII, with `<`, `>` and
+`&` escaped, which nothing can end early.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+SCRIPTS = (
+    "values",
+    "model",
+    "graph",
+    "paint",
+    "view",
+    "details",
+    "tables",
+    "panels",
+    "tree",
+    "timing",
+    "search",
+    "main",
+)
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+def page_html(document: Mapping[str, Any]) -> bytes:
+    """Return the page for a document of `page_document`; equal documents give equal bytes."""
+    style, script = _asset("page.css"), _script()
+    parts = {
+        "title": escape(_printable(f"{document['name']} - circletools report")),
+        "policy": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        "base-uri 'none'; form-action 'none'",
+        "style": style,
+        "script": script,
+        "document": json.dumps(document, allow_nan=False, separators=(",", ":")).translate(_ESCAPES),
+    }
+    return "".join(
+        parts[piece] if place % 2 else piece for place, piece in enumerate(_asset("page.html").split("@@"))
+    ).encode()
+
+
+def _printable(name: str) -> str:
+    """Return a name as text that UTF-8 can hold."""
+    return name.encode("utf-8", "replace").decode()
+
+
+def _script() -> str:
+    """Return all scripts as one, in a scope of their own."""
+    return "(() => {\n'use strict';\n" + "".join(_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
+
+
+def _asset(name: str) -> str:
+    return (files("circletools.html") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _hash(source: str) -> str:
+    return f"'sha256-{b64encode(sha256(source.encode()).digest()).decode()}'"

@@ -1,0 +1,139 @@
+"""The times of traces for the page: operators' times joined with the model, and NNAPI's layers and phases."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from circletools.errors import InvalidInputError
+from circletools.html.graph import Interned, short
+from circletools.html.modules import Modules, time_below
+from circletools.model import Model
+from circletools.origin.read import Origins
+from circletools.profile.attribution import Attribution, OperatorTime, attribute
+from circletools.render.attribution import attribution_json
+from circletools.render.traces import trace_json
+from circletools.storage.files import open_source
+from circletools.trace.nnapi.analysis import Analysis, analyse
+from circletools.trace.operators.read import OperatorTrace, read_operator_trace, without_first
+from circletools.trace.sources import open_trace
+
+MOST_RUNS = 100
+MOST_FUNCTIONS = 500
+"""What a page holds of a long trace; sums are of all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTrace:
+    """A trace: times of operators, or of NNAPI's layers and phases, or both."""
+
+    name: str
+    operators: OperatorTrace | None
+    layers: Analysis | None
+
+    @property
+    def title(self) -> str:
+        """The name of the file without its folder, since pages are sent on."""
+        return os.path.basename(self.name)
+
+
+def read_trace(source: str, skip: int = 0) -> ReadTrace:
+    """Read a trace of either kind, without the first `skip` executions of operators; `-` is standard input.
+
+    Raises InvalidInputError when it cannot be read, or has neither; UsageError when so many cannot be left out.
+    """
+    content = bytes(open_source(source).memory) if source == "-" else source
+    name = "<standard input>" if source == "-" else source
+    operators = layers = None
+    try:
+        operators = without_first(read_operator_trace(content), skip)
+    except InvalidInputError as error:
+        refused = error
+    try:
+        layers = analyse(open_trace(content))
+    except InvalidInputError:
+        layers = None  # the other reader's error says more: it takes every form that this one does
+    if layers is not None and any(diagnostic.code == "T001" for diagnostic in layers.diagnostics):
+        layers = None
+    if operators is None and layers is None:
+        message = f"neither operator times nor NNAPI marks: {refused.message}"
+        raise InvalidInputError(message, location=name, hint="docs/trace.md says how to record them")
+    return ReadTrace(name, operators, layers)
+
+
+def operator_times(
+    model: Model, trace: ReadTrace, times: OperatorTrace, origins: Origins, modules: Modules
+) -> dict[str, Any]:
+    """Return the times of a trace's operators, by operator, source and module.
+
+    Raises InvalidInputError when the trace is not of this model.
+    """
+    try:
+        found = attribute(model, times, origins)
+    except InvalidInputError as error:
+        error.location = trace.name if error.location is None else f"{trace.name}: {error.location}"
+        raise
+    backends = Interned()
+    by_subgraph: dict[int, list[OperatorTime]] = defaultdict(list)
+    for row in found.operators:
+        by_subgraph[row.subgraph].append(row)
+    rows = {source: row for row, source in enumerate(sorted(origins.sources))}
+    known = {rows[group.source]: group.share.time.total_ns for group in found.sources if group.source is not None}
+    whole = attribution_json(found, ())
+    return {
+        **{key: whole[key] for key in whole if key not in ("schema_version", "sources_from")},
+        "name": trace.title,
+        "subgraphs": [_columns(by_subgraph[subgraph.index], backends) for subgraph in model.subgraphs],
+        "backends": [" ".join(names) for names in backends.values],
+        "sources_ns": [known.get(row, 0) for row in range(len(rows))],
+        "modules_ns": time_below(modules, known),
+        "no_origin_ns": _without(found),
+    }
+
+
+def _columns(rows: Sequence[OperatorTime], backends: Interned) -> dict[str, list[int | None]]:
+    """Return the times of the operators of a subgraph; null where the trace does not have an operator."""
+    return {
+        "runs": [row.time.runs if row.time else None for row in rows],
+        "total_ns": [row.time.total_ns if row.time else None for row in rows],
+        "median_ns": [row.time.median_ns if row.time else None for row in rows],
+        "backend": [backends(row.backends) for row in rows],
+    }
+
+
+def _without(found: Attribution) -> int:
+    return sum(group.share.time.total_ns for group in found.sources if group.source is None)
+
+
+def layer_times(trace: ReadTrace, analysis: Analysis) -> dict[str, Any]:
+    """Return the times of NNAPI's layers and phases: of all runs together, and of the first hundred."""
+    document = trace_json(analysis)
+    functions = sorted(document["functions"], key=lambda function: -function["self_ns"])
+    return {
+        "name": trace.title,
+        "trace": document["trace"] | {"name": trace.title},
+        "buckets": _sums(document["runs"]),
+        "runs": document["runs"][:MOST_RUNS],
+        "run_count": len(document["runs"]),
+        "driver_executions": document["driver_executions"],
+        "functions": [function | {"name": short(function["name"])} for function in functions[:MOST_FUNCTIONS]],
+        "function_count": len(functions),
+        "diagnostics": [
+            diagnostic | {"location": diagnostic["location"].replace(trace.name, trace.title, 1)}
+            for diagnostic in document["diagnostics"]
+        ],
+    }
+
+
+def _sums(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Add up layers and phases over whole runs; time outside any run is among them."""
+    sums: dict[tuple[str, str], dict[str, int]] = {}
+    for run in runs:
+        for bucket in run["parts"][0]["buckets"]:  # the first part is the whole run
+            total = sums.setdefault((bucket["layer"], bucket["phase"]), defaultdict(int))
+            for name in ("self_ns", "inclusive_ns", "driver_busy_ns"):
+                total[name] += bucket[name]
+    return [{"layer": layer, "phase": phase, **sums[layer, phase]} for layer, phase in sorted(sums)]

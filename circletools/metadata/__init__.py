@@ -1,0 +1,1 @@
+"""What origins and affinity share: the stamp of the operators that a table describes, and the coding of tables."""

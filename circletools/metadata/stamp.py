@@ -1,0 +1,164 @@
+"""The stamp: what the operators were when the tables were written, to tell when they no longer are.
+
+Other tools move operators and leave the tables as they were. `CIRCLETOOLS_stamp` is for origins,
+`CIRCLETOOLS_affinity_stamp` for affinity, as the two need not be of one age (u32 little endian where not said
+otherwise):
+
+    [version = 1][subgraph count] ([operator count n][fingerprint: u64][check: u8 * n])*
+
+An operator's record is its code name and the names of its output tensors, each with a NUL after it. The
+fingerprint is BLAKE2b (8 bytes) of all records of the subgraph in order; the check of an operator is the low
+byte of its record's CRC-32, which tells from which operator on the two differ.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from struct import Struct
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from circletools.errors import TableFormatError
+from circletools.model.model import Model
+
+if TYPE_CHECKING:
+    from circletools.edit.edit import ModelEdit
+
+STAMP = "CIRCLETOOLS_stamp"
+_VERSION = 1
+_HEADER = Struct("<II")
+_SUBGRAPH = Struct("<I8s")
+
+
+@dataclass(frozen=True, slots=True)
+class SubgraphStamp:
+    """One subgraph: the fingerprint of its operators, and one check byte for each."""
+
+    fingerprint: bytes
+    checks: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """The operators of a model, one entry for each subgraph."""
+
+    subgraphs: tuple[SubgraphStamp, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """Whether tables still describe the operators they were written for.
+
+    For `stale`, `subgraph` and `operator` say from where on they do not (`operator` is None where only the
+    fingerprint tells); `reason` is for people.
+    """
+
+    state: Literal["fresh", "stale", "unstamped"]
+    subgraph: int | None = None
+    operator: int | None = None
+    reason: str = ""
+
+    @property
+    def place(self) -> str:
+        """The location of what is stale."""
+        operator = "" if self.operator is None else f".operators[{self.operator}]"
+        return f"subgraphs[{self.subgraph}]{operator}"
+
+
+def operator_record(code_name: str, output_names: Iterable[bytes]) -> bytes:
+    """Return the bytes that stand for one operator."""
+    return b"\0".join((code_name.encode("utf-8", "surrogateescape"), *output_names, b""))
+
+
+def operator_records(model: Model, subgraph: int) -> list[bytes]:
+    """Return the record of each operator of a subgraph."""
+    raw = {code.name: code.name.encode("utf-8", "surrogateescape") for code in model.operator_codes}
+    return [
+        b"\0".join((raw[name], *outputs, b""))
+        for name, outputs in zip(model.code_names(subgraph), model.output_names(subgraph), strict=True)
+    ]
+
+
+def make_stamp(records: Iterable[Sequence[bytes]]) -> Stamp:
+    """Return the stamp for the operator records of each subgraph."""
+    return Stamp(
+        tuple(
+            SubgraphStamp(
+                blake2b(b"".join(subgraph), digest_size=8).digest(),
+                np.fromiter(map(zlib.crc32, subgraph), np.uint32, len(subgraph)).astype(np.uint8).tobytes(),
+            )
+            for subgraph in records
+        )
+    )
+
+
+def stamp_model(model: Model) -> Stamp:
+    """Return the stamp of a model as it is."""
+    return make_stamp(operator_records(model, subgraph) for subgraph in range(len(model.subgraphs)))
+
+
+def encode_stamp(stamp: Stamp) -> bytes:
+    """Encode a stamp."""
+    parts = [_HEADER.pack(_VERSION, len(stamp.subgraphs))]
+    for subgraph in stamp.subgraphs:
+        parts += (_SUBGRAPH.pack(len(subgraph.checks), subgraph.fingerprint), subgraph.checks)
+    return b"".join(parts)
+
+
+def decode_stamp(data: bytes | memoryview, entry: str = STAMP) -> Stamp:
+    """Decode a stamp. Raises TableFormatError, naming the metadata entry."""
+    data = bytes(data)
+    if len(data) < _HEADER.size:
+        raise TableFormatError("shorter than its header (8 bytes)", offset=0, location=entry)
+    version, count = _HEADER.unpack_from(data)
+    if version != _VERSION:
+        raise TableFormatError(
+            f"version {version} is not known", offset=0, location=entry, hint="a newer circletools wrote it"
+        )
+    position, subgraphs = _HEADER.size, []
+    for _ in range(count):
+        if position + _SUBGRAPH.size > len(data):
+            raise TableFormatError("a subgraph's entry is cut off", offset=position, location=entry)
+        operators, fingerprint = _SUBGRAPH.unpack_from(data, position)
+        position += _SUBGRAPH.size
+        if position + operators > len(data):
+            raise TableFormatError(f"{operators} operator checks are cut off", offset=position, location=entry)
+        subgraphs.append(SubgraphStamp(fingerprint, data[position : position + operators]))
+        position += operators
+    if position != len(data):
+        raise TableFormatError("bytes left over", offset=position, location=entry)
+    return Stamp(tuple(subgraphs))
+
+
+def compare(then: Stamp, now: Stamp) -> Freshness:
+    """Compare the stamp in a file with the file's operators."""
+    if len(then.subgraphs) != len(now.subgraphs):
+        first = min(len(then.subgraphs), len(now.subgraphs))
+        reason = f"there were {len(then.subgraphs)} subgraphs, now there are {len(now.subgraphs)}"
+        return Freshness("stale", first, 0, reason)
+    for index, (old, new) in enumerate(zip(then.subgraphs, now.subgraphs, strict=True)):
+        if old != new:
+            differing = (row for row, (a, b) in enumerate(zip(old.checks, new.checks, strict=False)) if a != b)
+            before, after = len(old.checks), len(new.checks)
+            row = next(differing, None if before == after else min(before, after))
+            reason = "other operators" if before == after else f"{before} operators then, {after} now"
+            return Freshness("stale", index, row, reason)
+    return Freshness("fresh")
+
+
+def check_stamp(model: Model, entry: str = STAMP) -> Freshness:
+    """Compare a stamp in a model with its operators; `unstamped` where there is none. Raises TableFormatError."""
+    data = model.metadata_value(entry)
+    return Freshness("unstamped") if data is None else compare(decode_stamp(data, entry), stamp_model(model))
+
+
+def stamp_after(edit: ModelEdit) -> bytes:
+    """Return the encoded stamp of the operators that a model will have after an edit."""
+    records = [operator_records(edit.model, subgraph) for subgraph in range(len(edit.model.subgraphs))]
+    for added in edit.index_map.added:
+        records[added.subgraph].append(operator_record(added.code_name, added.output_names))
+    return encode_stamp(make_stamp(records))

@@ -1,0 +1,70 @@
+"""Origins, devices, partitions and times as node data of Model Explorer; docs/model-explorer.md shows them at work.
+
+Node data is a dict with `name` and `results`, whose keys `circletools.affinity.exports.model_explorer` explains.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from circletools.affinity.exports.model_explorer import by_key, coloured, device_data, graph_ids
+from circletools.affinity.exports.palette import colors
+from circletools.affinity.exports.placement import current_affinity, devices_of, partitions_of
+from circletools.errors import UsageError
+from circletools.model import Model
+from circletools.planning.reproject import source_names
+from circletools.profile.attribution import attribute
+from circletools.trace.operators.read import OperatorTrace
+
+NodeData = dict[str, Any]
+
+_GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#ff7f6e"}]
+
+
+def subgraph_of(model: Model, graph_id: str) -> int:
+    """Return the subgraph that Model Explorer shows as this graph. Raises UsageError where there is none."""
+    known = {"main": 0} if len(model.subgraphs) == 1 else graph_ids(model)
+    if len(model.subgraphs) == 1:
+        known[model.subgraphs[0].name] = 0
+    if graph_id not in known:
+        raise UsageError(f"the model has no graph {graph_id!r}", hint=f"it has {', '.join(sorted(known))}")
+    return known[graph_id]
+
+
+def origin_data(model: Model, subgraph: int) -> list[NodeData]:
+    """Return the names of each operator's sources. Raises EditError without origins, or with stale ones."""
+    known = source_names(model)[subgraph]
+    return [_coloured(model, subgraph, "origin", {index: ", ".join(sorted(names)) for index, names in known.items()})]
+
+
+def affinity_data(model: Model, subgraph: int) -> list[NodeData]:
+    """Return device and partition of each operator. Raises EditError without affinity, or with a stale one."""
+    affinity = current_affinity(model)
+    devices = devices_of(model, affinity, subgraph)
+    parts = {
+        index: f"{number} {devices[index]}"
+        for index, number in enumerate(partitions_of(model, affinity, subgraph))
+        if number is not None
+    }
+    in_order = dict(sorted(parts.items(), key=lambda part: int(part[1].split(" ")[0])))
+    return [device_data(model, affinity, subgraph), _coloured(model, subgraph, "partition", in_order)]
+
+
+def time_data(model: Model, subgraph: int, trace: OperatorTrace) -> list[NodeData]:
+    """Return the mean time of each operator in an execution, in microseconds; the longer, the redder.
+
+    Raises InvalidInputError for a trace of another model.
+    """
+    found = attribute(model, trace, None)
+    results = {
+        row.index: {"value": row.time.total_ns / found.executions / 1000}
+        for row in found.operators
+        if row.subgraph == subgraph and row.time is not None
+    }
+    return [{"name": "time_us", "results": by_key(model, subgraph, results), "gradient": _GRADIENT}]
+
+
+def _coloured(model: Model, subgraph: int, name: str, values: dict[int, str]) -> NodeData:
+    chosen = colors(values.values())
+    results = {index: coloured(value, chosen[value]) for index, value in values.items()}
+    return {"name": name, "results": by_key(model, subgraph, results)}

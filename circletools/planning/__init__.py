@@ -1,0 +1,1 @@
+"""From a request to a plan: devices, partitions, and what they cost."""

@@ -1,0 +1,129 @@
+"""Affinity after a compiler: an operator goes where the sources it comes from went before.
+
+The ONE compiler drops metadata that it does not know, but keeps the origin tables true. So a model that was annotated
+before it tells, by way of the sources, about the one that came out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from circletools.affinity.assign.rules import Decision
+from circletools.affinity.store import Affinity, read_affinity
+from circletools.affinity.store import check_freshness as check_affinity
+from circletools.affinity.tables import NONE
+from circletools.errors import EditError, UsageError
+from circletools.model import Model
+from circletools.origin.read import Origins, check_freshness, read_origins
+
+
+@dataclass(frozen=True, slots=True)
+class Reprojection:
+    """The earlier device names in their order, what each operator had, and where its sources disagree."""
+
+    devices: tuple[str, ...]
+    before: tuple[dict[int, Decision], ...]
+    conflicts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What an annotated model says: device names by id, and the device id of each source, by name."""
+
+    affinity: Affinity
+    of_source: dict[str, int]
+
+
+def devices_of_sources(annotated: Model) -> Earlier:
+    """Return the device of each source: that of most of its operators, of equally many the first.
+
+    Raises EditError where the model has no origins or no affinity, or has them stale.
+    """
+    origins, affinity = _origins(annotated), read_affinity(annotated)
+    if affinity is None:
+        raise EditError("the model has no affinity", hint="annotate-affinity adds it")
+    if check_affinity(annotated, affinity).state == "stale":
+        raise EditError("the affinity of the model is stale")
+    votes: dict[str, Counter[int]] = {}
+    for index, subgraph in affinity.subgraphs.items():
+        for operator, device in enumerate(subgraph.devices.tolist()):
+            if device != NONE:
+                for source in origins.of(index, operator):
+                    votes.setdefault(origins.sources[source], Counter())[device] += 1
+    return Earlier(affinity, {name: _most(counts) for name, counts in votes.items()})
+
+
+def reproject(model: Model, earlier: Earlier) -> Reprojection:
+    """Return the devices that the sources of each operator had in the model that was annotated.
+
+    Where they disagree, the device of most of them is taken, of equally many the first. One op table that stands for
+    all subgraphs, as the ONE compiler writes it, is only taken for the main one. Raises EditError where the model has
+    no origins, or stale ones.
+    """
+    origins, names = _origins(model), earlier.affinity.devices
+    before: list[dict[int, Decision]] = []
+    conflicts = []
+    for index, subgraph in enumerate(model.subgraphs):
+        known = origins.operators[index] if index == 0 or origins.scope != "shared" else {}
+        row: dict[int, Decision] = {}
+        for operator, origin in sorted(known.items()):
+            sources = sorted(origins.sources[source] for source in origin)
+            votes = Counter(earlier.of_source[name] for name in sources if name in earlier.of_source)
+            if votes:
+                row[operator] = Decision(names[_most(votes)], f"as before: {', '.join(sources)}")
+            if len(votes) > 1:
+                wanted = ", ".join(names[device] for device in sorted(votes))
+                place = f"subgraphs[{index}].operators[{operator}]"
+                conflicts.append(f"{place}: its sources were on {wanted}; {row[operator].device} it is")
+        if len(subgraph.operators) and not row:
+            conflicts.append(f"subgraphs[{index}]: no origin of its own tells where its operators were")
+        before.append(row)
+    return Reprojection(_in_order(earlier.affinity), tuple(before), tuple(conflicts))
+
+
+def _most(votes: Counter[int]) -> int:
+    return min(votes, key=lambda device: (-votes[device], device))
+
+
+def kept(model: Model) -> Reprojection:
+    """Return the devices that a model's operators have in its own tables.
+
+    Raises UsageError where it has none, EditError where they are stale.
+    """
+    affinity = read_affinity(model)
+    if affinity is None:
+        raise UsageError("no devices are named", hint="write --devices npu,cpu")
+    if check_affinity(model, affinity).state == "stale":
+        raise EditError("the affinity of the model is stale", hint="name devices and rules anew")
+    before: list[dict[int, Decision]] = [{} for _ in model.subgraphs]
+    for index, subgraph in affinity.subgraphs.items():
+        for operator, device in enumerate(subgraph.devices.tolist()):
+            if device != NONE:
+                before[index][operator] = Decision(affinity.devices[device], "as it is in the model")
+    return Reprojection(_in_order(affinity), tuple(before), ())
+
+
+def source_names(model: Model) -> list[dict[int, list[str]]]:
+    """Return the names of the sources of each operator, by subgraph.
+
+    Raises EditError for a model without origins, or with stale ones.
+    """
+    origins = _origins(model)
+    return [
+        {operator: [origins.sources[source] for source in origin] for operator, origin in known.items()}
+        for known in origins.operators
+    ]
+
+
+def _in_order(affinity: Affinity) -> tuple[str, ...]:
+    return tuple(affinity.devices[device] for device in sorted(affinity.devices))
+
+
+def _origins(model: Model) -> Origins:
+    origins = read_origins(model)
+    if origins is None:
+        raise EditError("the model has no origins", hint="embed-origins adds them, before the compiler runs")
+    if check_freshness(model, origins).state == "stale":
+        raise EditError("the origins of the model are stale", hint="embed-origins --replace writes new ones")
+    return origins

@@ -1,0 +1,1 @@
+"""Measured time joined with a model, and compared."""

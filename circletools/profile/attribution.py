@@ -1,0 +1,193 @@
+"""Time by origin: the operators of a trace joined with the model's, and shared out among their sources.
+
+    trace  ->  runs that are operators of the model, runs that the runtime added
+    operator's time  ->  its sources, evenly  ->  the sources' modules, evenly
+
+All times are whole nanoseconds. What does not divide goes to the first ones, a nanosecond each, so that the parts of
+every time add up to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from circletools.model import Model
+from circletools.model.views import text
+from circletools.origin.read import NO_NAME, Origins
+from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, time_of
+from circletools.profile.sharing import Shared, Shares, modules_of, split
+from circletools.trace.operators.read import OperatorTrace, Runtime
+
+__all__ = ["AddedTime", "Attribution", "GroupTime", "OperatorTime", "attribute"]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTime:
+    """An operator of the model; `time` is None where the trace does not have it."""
+
+    subgraph: int
+    index: int
+    code: str
+    output: str
+    backends: tuple[str, ...]
+    sources: tuple[int, ...]
+    time: Time | None
+
+
+@dataclass(frozen=True, slots=True)
+class AddedTime:
+    """What ran and is no operator of the model.
+
+    `inserted` by the runtime; a `delegate`, or an operator of one; `inside`: a part of another row, whose time is in
+    that one already.
+    """
+
+    kind: AddedKind
+    subgraph: int
+    index: int
+    name: str
+    backends: tuple[str, ...]
+    time: Time
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTime:
+    """A source or a module; `source` is a source's id. The group without a name has operators without an origin."""
+
+    source: int | None
+    name: str | None
+    share: Shared
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """Where the time of `executions` inferences went; `total_ns` is the sum over operators and what was added.
+
+    `named` says that the model has no origin tables, and that sources are its operators' own output names.
+    `unchecked` counts operators of a name that could not be compared with the model's code, `ignored` are marks that
+    are neither operators nor parts of one.
+    """
+
+    runtime: Runtime
+    executions: int
+    averaged: bool
+    incomplete: int
+    total_ns: int
+    operators: tuple[OperatorTime, ...]
+    added: tuple[AddedTime, ...]
+    sources: tuple[GroupTime, ...]
+    modules: tuple[GroupTime, ...]
+    source_names: Mapping[int, str]
+    named: bool
+    unchecked: int
+    ignored: tuple[str, ...]
+
+
+def attribute(model: Model, trace: OperatorTrace, origins: Origins | None, depth: int | None = None) -> Attribution:
+    """Join a trace with a model; modules are cut to `depth` parts of their paths.
+
+    Raises InvalidInputError when the trace is not of this model.
+    """
+    named = origins is None
+    origins = own_names(model) if origins is None else origins
+    joined = Join(model, trace)
+    operators = _operators(model, origins, joined.operators, trace)
+    sources, modules = _groups(operators, joined.operators, origins, trace, depth)
+    added = _added(joined, trace)
+    total = sum(measured.total_ns for measured in joined.operators.values())
+    total += sum(row.time.total_ns for row in added if row.kind != "inside")
+    return Attribution(
+        runtime=trace.runtime,
+        executions=trace.executions,
+        averaged=trace.averaged,
+        incomplete=trace.incomplete,
+        total_ns=total,
+        operators=operators,
+        added=added,
+        sources=sources,
+        modules=modules,
+        source_names=origins.sources,
+        named=named,
+        unchecked=len(joined.unchecked),
+        ignored=tuple(sorted(joined.ignored)),
+    )
+
+
+def own_names(model: Model) -> Origins:
+    """Return the ONE compiler's default for every subgraph: each operator is a source, named after its output."""
+    sources: dict[int, str] = {}
+    operators = []
+    for subgraph in model.subgraphs:
+        entries = {}
+        for index, outputs in enumerate(model.output_names(subgraph.index)):
+            entries[index] = frozenset((len(sources),))
+            sources[len(sources)] = text(outputs[0] if outputs else b"") or NO_NAME
+        operators.append(entries)
+    return Origins(sources, tuple(operators), "exact")
+
+
+def _operators(
+    model: Model, origins: Origins, measured: Mapping[Place, Measured], trace: OperatorTrace
+) -> tuple[OperatorTime, ...]:
+    rows = []
+    for subgraph in model.subgraphs:
+        codes, names = model.code_names(subgraph.index), model.output_names(subgraph.index)
+        for index, (code, outputs) in enumerate(zip(codes, names, strict=True)):
+            place = (subgraph.index, index)
+            found = measured.get(place)
+            rows.append(
+                OperatorTime(
+                    *place,
+                    code,
+                    text(outputs[0]) if outputs else "",
+                    tuple(sorted(found.backends)) if found else (),
+                    tuple(sorted(origins.of(*place))),
+                    time_of(found, trace) if found else None,
+                )
+            )
+    return tuple(rows)
+
+
+def _added(joined: Join, trace: OperatorTrace) -> tuple[AddedTime, ...]:
+    return tuple(
+        AddedTime(*key, tuple(sorted(measured.backends)), time_of(measured, trace))
+        for key, measured in sorted(joined.added.items())
+    )
+
+
+def _groups(
+    rows: Iterable[OperatorTime],
+    measured: Mapping[Place, Measured],
+    origins: Origins,
+    trace: OperatorTrace,
+    depth: int | None,
+) -> tuple[tuple[GroupTime, ...], tuple[GroupTime, ...]]:
+    """Return the times by source and by module."""
+    by_source, by_module = Shares[int | None](measured, trace), Shares[str | None](measured, trace)
+    modules: dict[int | None, Sequence[str | None]] = {None: (None,)}
+    for row in rows:
+        place = (row.subgraph, row.index)
+        sources: Sequence[int | None] = row.sources or (None,)
+        shares = split(row.time.total_ns if row.time else 0, len(sources))
+        for source, share in zip(sources, shares, strict=True):
+            by_source.add(source, place, share, 1 / len(sources))
+            if source is not None and source not in modules:
+                modules[source] = modules_of(origins.sources[source], depth)
+            parts = split(share, len(modules[source]))
+            for module, part in zip(modules[source], parts, strict=True):
+                by_module.add(module, place, part, 1 / len(sources) / len(parts))
+    return (
+        tuple(
+            GroupTime(source, None if source is None else origins.sources[source], share)
+            for source, share in sorted(
+                by_source.groups().items(), key=lambda entry: (entry[0] is None, entry[0] or 0)
+            )
+        ),
+        tuple(
+            GroupTime(None, module, share)
+            for module, share in sorted(
+                by_module.groups().items(), key=lambda entry: (entry[0] is None, entry[0] or "")
+            )
+        ),
+    )

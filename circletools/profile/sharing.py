@@ -1,0 +1,87 @@
+"""The times of operators shared out evenly among groups of them: their sources, and the modules of these."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from circletools.origin.names import scopes
+from circletools.profile.joining import Measured, Place, Time, median
+from circletools.trace.operators.read import OperatorTrace
+
+Group = TypeVar("Group", bound=Hashable)
+
+_SEPARATORS = re.compile("::|/")
+
+
+def split(total: int, count: int) -> list[int]:
+    """Divide `total` into `count` parts that differ by 1 at most, the larger ones first."""
+    part, rest = divmod(total, count)
+    return [part + (position < rest) for position in range(count)]
+
+
+def modules_of(source_name: str, depth: int | None = None) -> list[str]:
+    """Return the module paths that a source's name holds, cut to `depth` parts: all but the last part of a path.
+
+    Paths are divided by `::` or `/`; a converter joins the names of fused operators with `;`. A name without a path
+    stands for itself.
+    """
+    found = [_cut(scope, depth) for scope in scopes(source_name)]
+    return list(dict.fromkeys(found)) or [source_name]
+
+
+def _cut(scope: str, depth: int | None) -> str:
+    if depth is None:
+        return scope
+    ends = [match.start() for match in _SEPARATORS.finditer(scope) if match.start() > 0]
+    return scope[: ends[depth - 1]] if len(ends) >= depth else scope
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What a group got: of which operators, and whether it shares one of them with other groups."""
+
+    operators: tuple[Place, ...]
+    shared: bool
+    time: Time
+
+
+class Shares(Generic[Group]):
+    """Adds up what groups get of the operators' times."""
+
+    def __init__(self, measured: Mapping[Place, Measured], trace: OperatorTrace) -> None:
+        """Share out the times of `measured`."""
+        self._measured = measured
+        self._trace = trace
+        self._totals: dict[Group, int] = {}
+        self._parts: dict[Group, dict[Place, float]] = {}
+        self._medians: dict[frozenset[tuple[Place, float]], int | None] = {}
+
+    def add(self, group: Group, place: Place, share_ns: int, part: float) -> None:
+        """Give `share_ns`, a `part` of 1 of the operator's time, to a group."""
+        self._totals[group] = self._totals.get(group, 0) + share_ns
+        parts = self._parts.setdefault(group, {})
+        parts[place] = parts.get(place, 0.0) + part
+
+    def groups(self) -> dict[Group, Shared]:
+        """Return what every group got."""
+        found = {}
+        for group, parts in self._parts.items():
+            runs = sum(self._measured[place].runs for place in parts if place in self._measured)
+            shared = any(part < 1 - 1e-9 for part in parts.values())
+            time = Time(runs, self._totals[group], self._median(parts))
+            found[group] = Shared(tuple(sorted(parts)), shared, time)
+        return found
+
+    def _median(self, parts: Mapping[Place, float]) -> int | None:
+        known = frozenset((place, part) for place, part in parts.items() if place in self._measured)
+        if known not in self._medians:  # many sources of one operator have the same
+            times: dict[int, float] = {}
+            for place, part in sorted(known):
+                for execution, time in self._measured[place].executions.items():
+                    times[execution] = times.get(execution, 0.0) + time * part
+            whole = {execution: round(time) for execution, time in times.items()}
+            self._medians[known] = median(whole, self._trace)
+        return self._medians[known]

@@ -1,0 +1,214 @@
+"""Time by origin for people and programs: text, JSON, CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, Literal
+
+from circletools.profile.attribution import AddedTime, Attribution, GroupTime, OperatorTime
+from circletools.profile.joining import Time
+from circletools.render import SCHEMA_VERSION
+from circletools.wording import counted, microseconds
+
+By = Literal["operator", "source", "module"]
+EVERY: tuple[By, ...] = ("operator", "source", "module")
+
+CSV_COLUMNS = (
+    *("kind", "subgraph", "operator_index", "name", "output", "backends", "runs"),
+    *("total_ns", "mean_ns", "median_ns", "share_percent", "sources"),
+)
+_ADDED_TITLES = {
+    "inserted": "inserted by the runtime",
+    "delegate": "run by delegates",
+    "inside": "parts of the above, not added to the sum",
+}
+_NO_ORIGIN = "(no origin)"
+_CRLF = "\r\n"
+
+
+def attribution_json(attribution: Attribution, by: Sequence[By] = EVERY) -> dict[str, Any]:
+    """Return the JSON document."""
+    document: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "runtime": attribution.runtime,
+        "executions": attribution.executions,
+        "averaged": attribution.averaged,
+        "incomplete_events": attribution.incomplete,
+        "unchecked_operators": attribution.unchecked,
+        "ignored_marks": list(attribution.ignored),
+        "sources_from": "output_names" if attribution.named else "tables",
+        "total_ns": attribution.total_ns,
+    }
+    if "operator" in by:
+        document["operators"] = [_operator_json(row, attribution) for row in attribution.operators]
+    if "source" in by:
+        document["sources"] = [
+            {"id": row.source, "name": row.name} | _group_json(row, attribution) for row in attribution.sources
+        ]
+    if "module" in by:
+        document["modules"] = [{"name": row.name} | _group_json(row, attribution) for row in attribution.modules]
+    document["added"] = [
+        {
+            "kind": row.kind,
+            "subgraph": row.subgraph,
+            "index": row.index,
+            "name": row.name,
+            "backends": list(row.backends),
+        }
+        | _time_json(row.time, attribution)
+        for row in attribution.added
+    ]
+    return document
+
+
+def _operator_json(row: OperatorTime, attribution: Attribution) -> dict[str, Any]:
+    return {
+        "subgraph": row.subgraph,
+        "operator_index": row.index,
+        "code": row.code,
+        "output": row.output,
+        "backends": list(row.backends),
+        "sources": list(row.sources),
+    } | _time_json(row.time, attribution)
+
+
+def _group_json(row: GroupTime, attribution: Attribution) -> dict[str, Any]:
+    places = [{"subgraph": subgraph, "operator_index": index} for subgraph, index in row.share.operators]
+    return {"operators": places, "shared": row.share.shared} | _time_json(row.share.time, attribution)
+
+
+def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:
+    """Return the fields of a time: nulls where there is none."""
+    if time is None:
+        return dict.fromkeys(("runs", "total_ns", "mean_ns", "median_ns", "share_percent"))
+    return {
+        "runs": time.runs,
+        "total_ns": time.total_ns,
+        "mean_ns": time.total_ns / attribution.executions,
+        "median_ns": time.median_ns,
+        "share_percent": share(time, attribution),
+    }
+
+
+def share(time: Time, attribution: Attribution) -> float:
+    """Return the percentage of all measured time."""
+    return 100 * time.total_ns / attribution.total_ns if attribution.total_ns else 0.0
+
+
+def attribution_csv(attribution: Attribution, by: Sequence[By] = EVERY) -> str:
+    """Return one line for each row of each table, told apart by `kind`."""
+    lines: list[str] = []
+    # With this line end the writer quotes a name that holds any part of it; the lines get a plain one below.
+    writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator=_CRLF)
+    writer.writerow(CSV_COLUMNS)
+
+    def write(kind: str, place: Sequence[object], names: Sequence[str], time: Time | None, sources: str) -> None:
+        writer.writerow([kind, *place, *names, *_time_json(time, attribution).values(), sources])
+
+    if "operator" in by:
+        for row in attribution.operators:
+            sources = " ".join(map(str, row.sources))
+            names = (row.code, row.output, " ".join(row.backends))
+            write("operator", (row.subgraph, row.index), names, row.time, sources)
+    if "source" in by:
+        for group in attribution.sources:
+            source = "" if group.source is None else str(group.source)
+            write("source", ("", ""), (group.name or "", "", ""), group.share.time, source)
+    if "module" in by:
+        for group in attribution.modules:
+            write("module", ("", ""), (group.name or "", "", ""), group.share.time, "")
+    for added in attribution.added:
+        names = (added.name, "", " ".join(added.backends))
+        write(added.kind, (added.subgraph, added.index), names, added.time, "")
+    return "".join(line.removesuffix(_CRLF) + "\n" for line in lines)
+
+
+def attribution_text(attribution: Attribution, by: Sequence[By] = EVERY) -> Iterator[str]:
+    """Yield the tables for people, longest times first; times are microseconds."""
+    yield _headline(attribution)
+    present = [row for row in attribution.operators if row.time is not None]
+    if "operator" in by:
+        yield from _operators_text(attribution, present)
+    if "source" in by:
+        yield from _groups_text("sources", attribution, attribution.sources)
+    if "module" in by:
+        yield from _groups_text("modules", attribution, attribution.modules)
+    for kind, title in _ADDED_TITLES.items():
+        yield from _added_text(title, attribution, [row for row in attribution.added if row.kind == kind])
+    absent = [row for row in attribution.operators if row.time is None]
+    if absent:
+        place = _places(attribution)
+        yield ""
+        yield "operators without a time: " + ", ".join(f"{place(row)} {row.code}" for row in absent)
+
+
+def _headline(attribution: Attribution) -> str:
+    executions = counted(attribution.executions, "execution")
+    averages = ", averages only" if attribution.averaged else ""
+    return f"{attribution.runtime}: {executions}{averages}, {microseconds(attribution.total_ns)} us in all"
+
+
+def _operators_text(attribution: Attribution, rows: list[OperatorTime]) -> Iterator[str]:
+    names = attribution.source_names
+    place = _places(attribution)
+    lines = [
+        (
+            row.time,
+            (place(row), row.code, " ".join(row.backends)),
+            "<- " + (", ".join(f"{source} {names[source]}" for source in row.sources) or _NO_ORIGIN),
+        )
+        for row in rows
+        if row.time is not None
+    ]
+    yield from _table("operators", ("index", "code", "backend"), lines, attribution)
+
+
+def _groups_text(title: str, attribution: Attribution, rows: Iterable[GroupTime]) -> Iterator[str]:
+    lines = []
+    for row in rows:
+        if not row.share.time.runs:
+            continue  # none of its operators has a time
+        name = _NO_ORIGIN if row.name is None else row.name
+        label = name if row.source is None else f"{row.source} {name}"
+        shared = "yes" if row.share.shared else ""
+        lines.append((row.share.time, (str(len(row.share.operators)), shared), label))
+    yield from _table(title, ("operators", "shared"), lines, attribution)
+
+
+def _added_text(title: str, attribution: Attribution, rows: list[AddedTime]) -> Iterator[str]:
+    lines = [(row.time, (str(row.index), " ".join(row.backends)), row.name) for row in rows]
+    if lines:
+        yield from _table(title, ("index", "backend"), lines, attribution)
+
+
+def _table(
+    title: str, columns: tuple[str, ...], rows: Sequence[tuple[Time, tuple[str, ...], str]], attribution: Attribution
+) -> Iterator[str]:
+    """Yield a table: the numbers of the times, the columns, and a label that may be of any length."""
+    yield ""
+    yield title
+    header = ("total_us", "mean_us", "median_us", "share", *columns)
+    ordered = sorted(rows, key=lambda row: -row[0].total_ns)
+    cells = [header, *((*_numbers(time, attribution), *values) for time, values, _ in ordered)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line, label in zip(cells, ["", *(row[2] for row in ordered)], strict=True):
+        numbers = [text.rjust(width) for text, width in zip(line[:4], widths[:4], strict=True)]
+        rest = [text.ljust(width) for text, width in zip(line[4:], widths[4:], strict=True)]
+        yield "  " + "  ".join((*numbers, *rest, label)).rstrip()
+
+
+def _numbers(time: Time, attribution: Attribution) -> tuple[str, str, str, str]:
+    return (
+        microseconds(time.total_ns),
+        microseconds(time.total_ns // attribution.executions),
+        "-" if time.median_ns is None else microseconds(time.median_ns),
+        f"{share(time, attribution):.1f}%",
+    )
+
+
+def _places(attribution: Attribution) -> Callable[[OperatorTime], str]:
+    """Return what names an operator: its index, and in front its subgraph where there are several."""
+    several = any(row.subgraph for row in attribution.operators)
+    return lambda row: f"{row.subgraph}/{row.index}" if several else str(row.index)

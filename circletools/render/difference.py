@@ -1,0 +1,174 @@
+"""Differences for people and programs: a few lines of each kind, or a JSON document."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from circletools.diff.difference import Change, ModelDifference
+from circletools.errors import ModelFormatError
+from circletools.flatbuf.comparison import Difference
+from circletools.model import Model
+from circletools.model.views import text
+from circletools.render import SCHEMA_VERSION
+
+_SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
+_ALIKE = 4  # so many differences of one kind are shown, before the rest is counted
+_WIDEST_PATH = 48
+_VALUE_CHARACTERS = 100
+_OBJECT = re.compile(r"subgraphs\[(\d+)\]\.(operators|tensors)\[(\d+)\]")
+_CODE = re.compile(r"operator_codes\[(\d+)\]")
+_TENSOR_INDEX = re.compile(r"subgraphs\[(\d+)\]\.(?:operators\[\d+\]\.)?(?:inputs|outputs|intermediates)\[\d+\]")
+_SIGNATURE_INDEX = re.compile(r"signature_defs\[(\d+)\]\.(?:inputs|outputs)\[\d+\]\.tensor_index")
+
+
+def ignoring(changes: Iterable[Change], globs: Sequence[str]) -> tuple[Change, ...]:
+    """Return the changes but those at a path that a glob matches, or below it.
+
+    `*` stands for any characters, `?` for one; brackets are brackets.
+    """
+    words = (re.escape(glob).replace(r"\*", ".*").replace(r"\?", ".") for glob in globs)
+    pattern = re.compile("|".join(f"(?:{word})" for word in words) or "(?!)", re.DOTALL)
+    below = re.compile(rf"(?:{pattern.pattern})(?:[.\[].*)?", re.DOTALL)
+    return tuple(
+        change
+        for change in changes
+        if not (below.fullmatch(change.difference.path) or below.fullmatch(change.difference.path_after))
+    )
+
+
+def difference_json(found: ModelDifference, before: Model, after: Model) -> dict[str, Any]:
+    """Return the JSON document."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "before": {"file": before.source.name, "format": before.format, "file_bytes": before.wire.size},
+        "after": {"file": after.source.name, "format": after.format, "file_bytes": after.wire.size},
+        "identical_bytes": found.identical,
+        "changes": [_change_json(section, one) for section, one in found.changes],
+        "notes": list(found.notes),
+    }
+
+
+def _change_json(section: str, one: Difference) -> dict[str, Any]:
+    place = {"path": one.path} | ({} if one.path_after == one.path else {"path_after": one.path_after})
+    return {"section": section, "kind": one.kind, **place, "before": one.before, "after": one.after}
+
+
+def difference_text(found: ModelDifference, before: Model, after: Model, *, full: bool = False) -> Iterator[str]:
+    """Yield the differences by section; unless `full`, a few of those that are alike, and short values."""
+    if not found.changes:
+        yield "no differences" + ("" if found.identical else "; the bytes are laid out differently")
+        return
+    labels = Labels(before), Labels(after)
+    for section, changes in groupby(found.changes, lambda change: change.section):
+        yield section
+        yield from _section([change.difference for change in changes], labels, full)
+        yield ""
+    counts = Counter(change.difference.kind for change in found.changes)
+    kinds = ", ".join(f"{counts[kind]} {kind}" for kind in _SIGNS if counts[kind])  # type: ignore[index]
+    yield f"{len(found.changes)} difference{'s' if len(found.changes) > 1 else ''}: {kinds}"
+
+
+def _section(differences: Sequence[Difference], labels: tuple[Labels, Labels], full: bool) -> Iterator[str]:
+    groups: dict[tuple[str, str], list[Difference]] = {}
+    for one in differences:
+        groups.setdefault((one.kind, re.sub(r"\[\d+\]", "[]", one.path)), []).append(one)
+    lines: list[tuple[str, str]] = []
+    for group in groups.values():
+        shown = group if full or len(group) <= _ALIKE else group[: _ALIKE - 1]
+        lines += [_line(one, labels, full) for one in shown]
+        if len(shown) < len(group):
+            lines.append(("", f"and {len(group) - len(shown)} more of this kind (--full shows them)"))
+    width = min(max(len(place) for place, _ in lines), _WIDEST_PATH)
+    for place, what in lines:
+        yield f"  {place.ljust(width)}  {what}".rstrip()
+
+
+def _line(one: Difference, labels: tuple[Labels, Labels], full: bool) -> tuple[str, str]:
+    """Return sign and path, and what is to be said of it."""
+    place = f"{_SIGNS[one.kind]} {one.path}"
+    label = labels[one.kind == "added"].of(one.path)
+    if one.kind == "moved":
+        what = f"-> {one.path_after}"
+    elif one.kind == "changed":
+        what = _changed(one, labels, full)
+        if one.path != one.path_after and one.path.rpartition("]")[0] != one.path_after.rpartition("]")[0]:
+            what += f"  (now {one.path_after})"
+    else:
+        what = _short(one.after if one.kind == "added" else one.before, full)
+    return place + (f" {label}" if label else ""), what
+
+
+def _changed(one: Difference, labels: tuple[Labels, Labels], full: bool) -> str:
+    if one.path.endswith(".origin"):
+        old, new = (Counter(side or ()) for side in (one.before, one.after))
+        gained, lost = sorted((new - old).elements()), sorted((old - new).elements())
+        return _cut(" ".join((*(f"+{name}" for name in gained), *(f"-{name}" for name in lost))), full)
+    names = labels[0].meant(one.path, one.before), labels[1].meant(one.path_after, one.after)
+    sides = zip((one.before, one.after), names, strict=True)
+    return " -> ".join(f"{_short(value, full)} {_cut(name, full)}".rstrip() for value, name in sides)
+
+
+def _short(value: Any, full: bool) -> str:
+    if value is None:
+        return "(absent)"
+    if isinstance(value, dict):
+        return _cut(", ".join(f"{name} {_plain(inner)}" for name, inner in value.items()) or "(empty)", full)
+    return _cut(_plain(value), full)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} {_plain(inner)}" for name, inner in value.items()) + "}"
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+
+
+def _cut(words: str, full: bool) -> str:
+    return words if full or len(words) <= _VALUE_CHARACTERS else f"{words[: _VALUE_CHARACTERS - 1]}…"
+
+
+class Labels:
+    """Names what a path leads to: an operator by code and first output, a tensor and an operator code by name."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def of(self, path: str) -> str:
+        """Return the label, empty where there is none."""
+        found = _OBJECT.match(path)
+        if found is None:
+            code = _CODE.match(path)
+            return self._model.operator_codes[int(code[1])].name if code else ""
+        subgraph, index = int(found[1]), int(found[3])
+        if found[2] == "tensors":
+            return self._tensor(subgraph, index)
+        try:
+            operator = self._model.subgraphs[subgraph].operators[index]
+        except ModelFormatError:  # its code does not exist
+            return ""
+        first = self._tensor(subgraph, operator.outputs[0]) if operator.outputs else ""
+        return f"{operator.code.name} {first}".rstrip()
+
+    def meant(self, path: str, value: Any) -> str:
+        """Return the name of what an index leads to, empty where the path has no index or it leads nowhere."""
+        if not isinstance(value, int):
+            return ""
+        if path.endswith(".opcode_index"):
+            codes = self._model.operator_codes
+            return codes[value].name if value < len(codes) else ""
+        found, signature = _TENSOR_INDEX.fullmatch(path), _SIGNATURE_INDEX.fullmatch(path)
+        if found is not None:
+            return self._tensor(int(found[1]), value)
+        return "" if signature is None else self._tensor(self._model.signatures[int(signature[1])].subgraph, value)
+
+    def _tensor(self, subgraph: int, index: int) -> str:
+        columns = self._model.tensor_columns
+        if not (0 <= subgraph < len(columns.splits) - 1 and 0 <= index < np.diff(columns.splits)[subgraph]):
+            return ""
+        return text(columns.names[int(columns.splits[subgraph]) + index])

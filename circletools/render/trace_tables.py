@@ -1,0 +1,202 @@
+"""The document of `trace-stats` as text, Markdown and CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from types import SimpleNamespace
+
+from circletools.render.traces import WHOLE, By, Document
+from circletools.trace.nnapi.marks import LAYER_NAMES, LAYERS, PHASE_NAMES
+from circletools.wording import counted, milliseconds
+
+TOP_FUNCTIONS = 15
+
+_COLUMNS = ("PI", "PP", "PC", "PIO", "PTR", "PCO", "PR", "PE", "PT", "PWU", "PBM", "PO")
+_FUNCTION_HEAD = ["layer", "phase", "calls", "self ms", "inclusive ms", "name"]
+_NO_SIGNS = str.maketrans("", "", ",.-")
+_Row = list[str]
+
+
+def _time(time_ns: int) -> str:
+    return milliseconds(time_ns) if time_ns else "-"
+
+
+def _blocks(document: Document, by: By | None) -> Iterator[tuple[str, list[_Row]]]:
+    """Yield titles and tables; the first row of a table is its head."""
+    for run in document.get("runs", ()):
+        yield from _run_blocks(run)
+    yield from _driver_block(document)
+    yield from _execution_block(document)
+    functions = document.get("functions", [])
+    shown = functions if by == "function" else functions[:TOP_FUNCTIONS]
+    if shown:
+        more = (
+            f", the {len(shown)} with the most self time of {len(functions)}" if len(shown) < len(functions) else ""
+        )
+        yield f"functions{more}", [_FUNCTION_HEAD, *map(_function_cells, shown)]
+
+
+def _function_cells(one: Document) -> _Row:
+    times = [milliseconds(one["self_ns"]), milliseconds(one["inclusive_ns"])]
+    return [LAYER_NAMES[one["layer"]], PHASE_NAMES.get(one["phase"], "-"), str(one["calls"]), *times, one["name"]]
+
+
+def _run_blocks(run: Document) -> Iterator[tuple[str, list[_Row]]]:
+    name = f"run {run['index']} {run['name']}".rstrip() if run["index"] >= 0 else "outside any run"
+    name += f" (process {run['process']})" if run["index"] >= 0 else ""
+    name += ", cut short" if run["partial"] else ""
+    for part in run["parts"]:
+        title = name if part["app_phase"] == WHOLE else f"run {run['index']}, {_said(part['app_phase'])}"
+        yield f"{title}: time in ms", _bucket_rows(part)
+    rows = [
+        [_said(part["app_phase"]), *_summary_cells(part["executions"]), *_first_cells(part["executions"])]
+        for part in run["parts"]
+        if part["executions"]["count"]
+    ]
+    if rows:
+        yield (
+            "executions, in ms",
+            [
+                ["", "n", "total", "min", "median", "p90", "max", "first", "median of the rest", "most at once"],
+                *rows,
+            ],
+        )
+
+
+def _said(phase: str) -> str:
+    return {"overall": "outside warm-up and benchmark", WHOLE: "all"}.get(phase, phase)
+
+
+def _summary_cells(summary: Document) -> _Row:
+    keys = ("total_ns", "min_ns", "median_ns", "p90_ns", "max_ns")
+    return [str(summary["count"]), *(milliseconds(summary[key]) for key in keys)]
+
+
+def _first_cells(summary: Document) -> _Row:
+    first = [milliseconds(summary[key]) if key in summary else "-" for key in ("first_ns", "rest_median_ns")]
+    return [*first, str(summary["most_at_once"])]
+
+
+def _bucket_rows(part: Document) -> list[_Row]:
+    """Return two lines for each layer, self and inclusive; a third where IPC waited for a busy driver."""
+    buckets = {(one["layer"], one["phase"]): one for one in part["buckets"]}
+    there = {phase for _, phase in buckets}
+    columns = [phase for phase in _COLUMNS if phase in there]
+    rows = [["layer", "", *(PHASE_NAMES[phase] for phase in columns), "Sum"]]
+    for layer in LAYERS:
+        mine = {phase: buckets[layer, phase] for phase in columns if (layer, phase) in buckets}
+        if not mine:
+            continue
+        kinds = [("self", "self_ns"), ("inclusive", "inclusive_ns"), ("driver busy", "driver_busy_ns")]
+        for kind, key in kinds if any(one["driver_busy_ns"] for one in mine.values()) else kinds[:2]:
+            cells = [_time(mine[phase][key]) if phase in mine else "-" for phase in columns]
+            total = "" if key == "inclusive_ns" else _time(sum(one[key] for one in mine.values()))
+            rows.append([LAYER_NAMES[layer] if key == "self_ns" else "", kind, *cells, total])
+    own = Counter[str]()
+    for one in part["buckets"]:
+        own[one["phase"]] += one["self_ns"]
+    totals = [own[phase] for phase in columns]
+    return [*rows, ["Sum", "self", *map(_time, totals), milliseconds(part["covered_ns"])]]
+
+
+def _driver_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
+    rows = [[one["by"], *_summary_cells(one)] for one in document.get("driver_executions", ())]
+    if rows:
+        yield "executions in the driver, in ms", [["by", "n", "total", "min", "median", "p90", "max"], *rows]
+
+
+def _execution_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
+    executions = document.get("executions", [])
+    if not executions:
+        return
+    start = min(one["start_ns"] for one in executions)
+    rows = []
+    for one in executions:
+        own = {layer: sum(cell["self_ns"] for cell in one["buckets"] if cell["layer"] == layer) for layer in LAYERS}
+        cells = [_time(own[layer]) for layer in LAYERS]
+        times = [milliseconds(one["start_ns"] - start), milliseconds(one["elapsed_ns"])]
+        rows.append([str(one["run"]), one["app_phase"], str(one["process"]), one["kind"], *times, *cells])
+    head = ["run", "app phase", "process", "kind", "start", "elapsed", *(LAYER_NAMES[layer] for layer in LAYERS)]
+    yield "each execution, in ms, with the self time of each layer", [head, *rows]
+
+
+def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
+    """Yield the lines of the text form."""
+    trace = document["trace"]
+    yield f"{trace['name']}: {trace['encoding']}, {counted(trace['events'], 'event')}"
+    for title, rows in _blocks(document, by):
+        yield ""
+        yield title
+        yield from table_text(rows)
+
+
+def table_text(rows: list[_Row]) -> Iterator[str]:
+    """Yield the lines of a table; columns of numbers are flush right."""
+    columns = [
+        [cell.rjust(wide) if right else cell.ljust(wide) for cell in column]
+        for column in zip(*rows, strict=True)
+        for wide, right in [(max(map(len, column)), _is_number(column))]
+    ]
+    for cells in zip(*columns, strict=True):
+        yield ("  " + "  ".join(cells)).rstrip()
+
+
+def _is_number(column: Sequence[str]) -> bool:
+    """Say whether all cells below the head of a column are numbers, or nothing."""
+    digits = "".join(column[1:]).translate(_NO_SIGNS)
+    return not digits or digits.isdigit()
+
+
+def trace_markdown(document: Document, by: By | None = None) -> Iterator[str]:
+    """Yield the lines of the Markdown form."""
+    trace = document["trace"]
+    yield f"# {_escaped(trace['name'])}"
+    yield ""
+    yield f"{trace['encoding']}, {counted(trace['events'], 'event')}"
+    for title, rows in _blocks(document, by):
+        yield from ("", f"## {_escaped(title)}", "")
+        rule = ["---:" if _is_number(column) else "---" for column in zip(*rows, strict=True)]
+        for row in (rows[0], rule, *rows[1:]):
+            yield f"| {' | '.join(map(_escaped, row))} |"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+
+
+def trace_csv(document: Document, by: By = "bucket", *, per_execution: bool = False) -> str:
+    """Return one table as CSV: buckets of runs, buckets of executions, or functions."""
+    if by == "function":
+        head = ["layer", "phase", "name", "calls", "self_ns", "inclusive_ns"]
+        return csv_text(head, ([one[key] for key in head] for one in document["functions"]))
+    cells = ["layer", "phase", "self_ns", "inclusive_ns", "driver_busy_ns"]
+    if per_execution:
+        keys = ["run", "app_phase", "process", "kind", "start_ns", "elapsed_ns"]
+        return csv_text(
+            ["execution", *keys, *cells],
+            (
+                [number, *(one[key] for key in keys), *(bucket[cell] for cell in cells)]
+                for number, one in enumerate(document["executions"])
+                for bucket in one["buckets"] or [dict.fromkeys(cells, "")]
+            ),
+        )
+    return csv_text(
+        ["run", "name", "process", "app_phase", *cells],
+        (
+            [run["index"], run["name"], run["process"], part["app_phase"], *(bucket[cell] for cell in cells)]
+            for run in document["runs"]
+            for part in run["parts"]
+            for bucket in part["buckets"]
+        ),
+    )
+
+
+def csv_text(head: list[str], rows: Iterable[list[object]]) -> str:
+    """Return a table as CSV (RFC 4180)."""
+    lines: list[str] = []
+    writer = csv.writer(SimpleNamespace(write=lines.append))
+    writer.writerow(head)
+    writer.writerows(rows)
+    return "".join(lines)

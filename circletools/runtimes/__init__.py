@@ -1,0 +1,1 @@
+"""Runtimes that are installed, each asked in a process of its own."""

@@ -1,0 +1,180 @@
+"""A directory that is written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+
+from circletools.errors import OutputError, UsageError
+from circletools.storage.files import Part, check_name, make_directory, write
+
+MayReplace = Callable[[Path], bool]
+
+_HERE = -100  # AT_FDCWD of Linux: names are those of this process
+_EXCHANGE = 2  # RENAME_EXCHANGE, see renameat2(2)
+
+
+def check_directory(target: Path, may_replace: MayReplace, *, name: Path | None = None) -> None:
+    """Raise UsageError where something stands at `target` that is not to be replaced; errors call it `name`.
+
+    Raises OutputError where that cannot be found out.
+    """
+    location = str(name or target)
+    check_name(location)
+    try:
+        if not target.exists():
+            return
+        if not target.is_dir():
+            raise UsageError("the output is a file; name a directory", location=location)
+        refused = any(target.iterdir()) and not may_replace(target)
+    except OSError as error:
+        raise OutputError(f"cannot write it: {error.strerror}", location=location) from error
+    if refused:
+        raise UsageError(
+            "the directory is not empty",
+            location=location,
+            hint="name another; --force replaces what an earlier split wrote, if nothing else is there",
+        )
+
+
+@contextmanager
+def making_directory(path: Path) -> Iterator[None]:
+    """Make a directory and its parents; those that are still empty when an exception comes go again.
+
+    Raises OutputError when they cannot be made.
+    """
+    missing = [folder for folder in (path, *path.parents) if not os.path.lexists(folder)]
+    try:
+        make_directory(path)
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for folder in missing:
+                folder.rmdir()
+        raise
+
+
+def write_directory(
+    target: Path,
+    files: Iterable[tuple[str, list[Part]]],
+    may_replace: MayReplace,
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Write files, by their path in the directory, to a directory beside `target`; rename it when it is complete.
+
+    An empty directory is replaced, another one where `may_replace` says so, once the new files are on the disk.
+    `check()` is the last call before that, to stop it with an exception. Raises OutputError when the directory cannot
+    be written, UsageError when there is another one, even if that came while the files were written.
+    """
+    check_directory(target, may_replace)
+    target = Path(os.path.realpath(target))
+    new = target.with_name(f".circletool-{os.urandom(6).hex()}.tmp")
+    try:
+        with making_directory(target.parent), _temporary(new, may_replace):
+            for name, parts in files:
+                path = new / PurePosixPath(name)
+                make_directory(path.parent)
+                write(path, parts)
+            check()
+            _put_in_place(new, target, may_replace)
+    except OutputError as error:
+        error.location = str(target)  # not the temporary name
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write it: {error.strerror}", location=str(target)) from error
+
+
+@contextmanager
+def _temporary(new: Path, may_replace: MayReplace) -> Iterator[None]:
+    """Make a directory; at the end remove what then has its name, which may be the one that it replaced."""
+    made = None
+    try:
+        try:
+            make_directory(new)
+            made = new.lstat()
+            yield
+        finally:
+            _remove(new, made, may_replace)
+    except BaseException:
+        _remove(new, made, may_replace)  # again: a signal may have ended the first time
+        raise
+
+
+def _remove(path: Path, made: os.stat_result | None, may_replace: MayReplace) -> None:
+    if not path.exists() or not (made is None or _is(path, made) or may_replace(path) or not any(path.iterdir())):
+        return
+    try:
+        shutil.rmtree(path, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)  # half a directory would no longer be known as ours
+        raise
+
+
+def _is(path: Path, status: os.stat_result) -> bool:
+    with suppress(OSError):
+        return os.path.samestat(path.lstat(), status)
+    return False
+
+
+def _put_in_place(new: Path, target: Path, may_replace: MayReplace) -> None:
+    """Give the new directory the name `target`; one that was there is at `new` afterwards."""
+    try:
+        os.replace(new, target)  # the system refuses this where a directory holds anything
+        return
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+    check_directory(target, may_replace)
+    for path in new.rglob("*"):
+        _sync(path)
+    made = new.lstat()
+    try:
+        _exchange(new, target)
+        check_directory(new, may_replace, name=target)  # nobody finds it there to put more into it
+    except BaseException:
+        if _is(target, made):
+            _exchange(new, target)
+        raise
+
+
+def _exchange(new: Path, target: Path) -> None:
+    """Exchange the names of two directories: in one step where the system can do that."""
+    if _exchange_at_once(new, target):
+        return
+    aside = new.with_name(f"{new.name}.old")
+    try:
+        os.rename(target, aside)
+        os.rename(new, target)
+        os.rename(aside, new)
+    except BaseException:
+        if aside.exists():
+            os.rename(aside, new if target.exists() else target)
+        raise
+
+
+def _exchange_at_once(new: Path, target: Path) -> bool:
+    """Return False where the C library, the system or the file system has no such call."""
+    import ctypes  # noqa: PLC0415
+
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    if call(_HERE, os.fsencode(new), _HERE, os.fsencode(target), ctypes.c_uint(_EXCHANGE)) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL, errno.EPERM):
+        return False
+    raise OSError(number, os.strerror(number))
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,299 @@
+"""Files: mapped for reading, replaced whole when written. `-` is standard input and output."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from circletools.errors import InvalidInputError, OutputError, UsageError
+from circletools.storage.copying import copy_range, start_writing
+from circletools.storage.replacing import replace
+
+Progress = Callable[[int, int], None]
+"""Called with (bytes written so far, bytes in all)."""
+
+_CHUNK_BYTES = 8 << 20
+_LINKS = 40  # how many symbolic links Linux follows
+
+
+@dataclass(slots=True)
+class Source:
+    """The bytes of a file, and where they came from. `file` is open for reading where there is one.
+
+    `status` is what the system said of the file when it was opened.
+    """
+
+    memory: memoryview
+    name: str
+    file: BinaryIO | None = None
+    status: os.stat_result | None = None
+    closed: bool = False
+
+    @property
+    def path(self) -> Path | None:
+        """The file's path; None for bytes and streams."""
+        return Path(self.name) if self.file is not None else None
+
+    def close(self) -> None:
+        """Let go of the file. The mapping goes when the last view of it does."""
+        if self.file is not None:
+            self.file.close()
+        self.memory = memoryview(b"")
+        self.closed = True
+
+    def check_unchanged(self, target: Path | None = None) -> None:
+        """Raise InvalidInputError when the file was written to since it was opened.
+
+        That shows in its size and its time of modification. When `target` is the file itself, which is about to be
+        replaced, another file that took its name counts too: it would be lost.
+        """
+        if self.file is None or self.status is None:
+            return
+        now = os.fstat(self.file.fileno())
+        if (now.st_size, now.st_mtime_ns) != (self.status.st_size, self.status.st_mtime_ns):
+            message = "the input was changed while it was read"
+        elif target is not None and same_file(self.name, target) and not os.path.samestat(os.stat(target), now):
+            message = "another file took the place of the input while it was read"
+        else:
+            return
+        raise InvalidInputError(message, location=self.name, hint="run it again when nothing else writes to it")
+
+
+def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Source:
+    """Map a file, or take bytes as they are; streams and `-` are read to their end.
+
+    Raises InvalidInputError when the file cannot be read, UsageError for what is none of these.
+    """
+    if isinstance(source, bytes | bytearray | memoryview):
+        return Source(_flat(source), "<bytes>")
+    if isinstance(source, str | os.PathLike):
+        name = os.fspath(source)
+        if name == "-":
+            if sys.stdin is None:
+                raise InvalidInputError("standard input is closed")
+            return Source(memoryview(sys.stdin.buffer.read()), "<standard input>")
+        try:
+            return _map(name)
+        except OSError as error:
+            raise InvalidInputError(f"cannot read it: {error.strerror}", location=name) from error
+        except ValueError as error:
+            raise InvalidInputError(f"this is no file name: {error}", location=repr(name)) from error
+    return _read(source)
+
+
+def _flat(data: bytes | bytearray | memoryview) -> memoryview:
+    try:
+        return memoryview(data).cast("B")
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"this memory is no row of bytes: {error}", location="<bytes>") from error
+
+
+def _read(stream: BinaryIO) -> Source:
+    if not hasattr(stream, "read"):
+        raise UsageError(f"a model is a path, bytes or a binary file, not {type(stream).__name__}")
+    name = str(getattr(stream, "name", "<stream>"))
+    try:
+        data = stream.read()
+    except OSError as error:
+        raise InvalidInputError(f"cannot read it: {error.strerror or error}", location=name) from error
+    except ValueError as error:
+        raise UsageError(f"cannot read it: {error}", location=name) from error
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise UsageError(f"reading gives {type(data).__name__}, not bytes", location=name, hint="open it as 'rb'")
+    return Source(_flat(data), name)
+
+
+def _map(name: str) -> Source:
+    file = open(name, "rb")  # noqa: SIM115 - it stays open as long as the source
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        with file:
+            return Source(memoryview(file.read()), name)
+    try:
+        memory = mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ) if status.st_size else b""
+    except OSError:
+        file.close()
+        raise
+    except ValueError as error:
+        file.close()
+        raise InvalidInputError("it became shorter while it was opened", location=name) from error
+    return Source(memoryview(memory), name, file, status)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The bytes of `source` from `start` to `end`, to be copied by the kernel where it can."""
+
+    source: Source
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        """Raise UsageError when the source is closed: its bytes are gone."""
+        if self.source.closed:
+            raise UsageError("the model is closed", location=self.source.name, hint="save it before it is closed")
+
+    def __len__(self) -> int:
+        """Return the number of bytes."""
+        return self.end - self.start
+
+
+Part = bytes | Range
+
+
+def view(part: Part) -> memoryview:
+    """Return the bytes of a part without copying them."""
+    return memoryview(part) if isinstance(part, bytes) else part.source.memory[part.start : part.end]
+
+
+def write(
+    target: str | os.PathLike[str],
+    parts: Sequence[Part],
+    *,
+    source: Source | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Write `parts` to `target`, whole or not at all; see `replacing` for how.
+
+    `source` is what the parts were made from: a new file gets its mode bits, and nothing is written when it changed
+    since it was opened (InvalidInputError). A symbolic link is followed; `-`, pipes, devices and the like of
+    /dev/stdout are written straight through. Raises OutputError when it cannot be written.
+    """
+    name = os.fspath(target)
+    check_target(name)
+    try:
+        path = Path(os.path.realpath(name))
+        descriptor = _descriptor(name)
+        if name == "-":
+            _stream(standard_output(), parts)
+        elif descriptor is not None:
+            with os.fdopen(os.dup(descriptor), "wb") as stream:
+                _stream(stream, parts)
+        elif path.exists() and not path.is_file():
+            with path.open("wb") as stream:
+                _stream(stream, parts)
+        else:
+            _replace(path, parts, source, progress)
+            return
+    except OSError as error:
+        if source is not None and error.errno == errno.EFAULT:  # a mapped file that was cut short
+            source.check_unchanged()
+        raise OutputError(f"cannot write it: {error.strerror}", location=name) from error
+    if source is not None:
+        source.check_unchanged()
+
+
+def _replace(path: Path, parts: Sequence[Part], source: Source | None, progress: Progress | None) -> None:
+    def fill(file: BinaryIO, early: bool) -> None:
+        _fill(file, parts, progress, early=early)
+
+    def check() -> None:
+        if source is not None:
+            source.check_unchanged(path)
+
+    replace(path, fill, check, like=None if source is None else source.status)
+
+
+def check_target(target: str | os.PathLike[str]) -> None:
+    """Raise what `write` would, as far as it shows without writing: OutputError, or UsageError for a directory."""
+    name = os.fspath(target)
+    check_name(name)
+    if name == "-" or _descriptor(name) is not None:
+        return
+    path = Path(os.path.realpath(name))
+    try:
+        if path.is_symlink():
+            raise OutputError("cannot write it: the link leads back to itself", location=name)
+        if path.is_dir():
+            raise UsageError("the output is a directory; name a file", location=name)
+        path.parent.stat()
+    except OSError as error:
+        raise OutputError(f"cannot write it: {error.strerror}", location=name) from error
+
+
+def check_name(name: str) -> None:
+    """Raise OutputError for what no file can be called."""
+    try:
+        if b"\0" in os.fsencode(name):
+            raise OutputError("this is no file name: it holds a NUL character", location=repr(name))
+    except UnicodeEncodeError as error:
+        raise OutputError(f"this is no file name: {error.reason}", location=ascii(name)) from error
+
+
+def _descriptor(name: str) -> int | None:
+    """Return the number of the open file that a name stands for, as those of /dev/stdout and /dev/fd/63 do."""
+    for _ in range(_LINKS):
+        folder, last = os.path.split(name)
+        folder = os.path.realpath(folder)
+        if folder == f"/proc/{os.getpid()}/fd":
+            return int(last) if last.isdecimal() else None
+        if not os.path.islink(name):
+            return None
+        name = os.path.join(folder, os.readlink(name))
+    return None
+
+
+def standard_output() -> BinaryIO:
+    """Return standard output for bytes. Raises OSError when the process was started without it."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "standard output is closed")
+    return sys.stdout.buffer
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and its parents, unless it is there. Raises OutputError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the directory: {error.strerror}", location=str(path)) from error
+
+
+def same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:
+    """Say whether two names are one existing file."""
+    try:
+        return os.path.samefile(first, second)
+    except (OSError, ValueError):
+        return False
+
+
+def _stream(stream: BinaryIO, parts: Sequence[Part]) -> None:
+    for part in parts:
+        stream.write(view(part))
+    stream.flush()
+
+
+def _fill(file: BinaryIO, parts: Sequence[Part], progress: Progress | None, *, early: bool) -> None:
+    """Write the parts one after the other; `early` has the disk start while the copy goes on."""
+    total, done = sum(len(part) for part in parts), 0
+    for part in parts:
+        for written in _copy(part, file.fileno(), done):
+            if early:
+                start_writing(file.fileno(), done, written - done)
+            done = written
+            if progress is not None:
+                progress(done, total)
+    os.ftruncate(file.fileno(), total)
+
+
+def _copy(part: Part, target: int, at: int) -> Iterator[int]:
+    """Write one part at offset `at`; yield the offset reached after each step."""
+    if isinstance(part, Range) and part.source.file is not None:
+        try:
+            yield from copy_range(part.source.file.fileno(), part.start, part.end, target, at)
+        except EOFError as error:
+            message = "the input became shorter while it was being copied"
+            raise InvalidInputError(message, location=part.source.name) from error
+    else:
+        memory = view(part)
+        position = 0
+        while position < len(memory):
+            position += os.pwrite(target, memory[position : position + _CHUNK_BYTES], at + position)
+            yield at + position
+    yield at + len(part)

@@ -1,0 +1,1 @@
+"""NNAPI traces: from marks to runs, executions, layers and phases."""

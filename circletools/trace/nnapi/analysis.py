@@ -1,0 +1,270 @@
+"""From a trace to what is in it: runs, tables, executions, functions, diagnostics."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from circletools.trace.nnapi.automaton import Machine
+from circletools.trace.nnapi.conclude import Seen, judge
+from circletools.trace.nnapi.diagnostics import KINDS, Collector, Diagnostic
+from circletools.trace.nnapi.executions import DriverExecutions, Execution, Executions
+from circletools.trace.nnapi.functions import Function, functions
+from circletools.trace.nnapi.marks import FOREIGN, Mark, Role, Side, classify
+from circletools.trace.nnapi.statistics import Busy, Cutter, Intervals, Table, Totals, add_up, pieces, tables
+from circletools.trace.nnapi.timeline import OUTSIDE, Run, Runs, Timeline
+from circletools.trace.sources import Batch, Trace
+from circletools.trace.sources.batch import NO_PROCESS
+from circletools.trace.sources.merge import merged
+from circletools.trace.sources.names import Numbers, distinct, sums
+
+__all__ = ["Analysis", "analyse"]
+
+_APPLICATION = (Role.RUN, Role.WARM_UP, Role.BENCHMARK)
+_EXECUTION = (Role.START, Role.FENCED, Role.WAIT, Role.COMPUTE)
+_MOST_REMEMBERED = 1 << 16
+
+
+@dataclass(slots=True)
+class Analysis:
+    """What a trace says. `tables` are by segment (see timeline.run_of), `execution_tables` by execution.
+
+    The table of an execution holds the time in which no other execution was in flight; there are such tables when
+    they were asked for. `threads` are those with time in the tables, `ordered` tells whether the times of the
+    trace never decrease.
+    """
+
+    name: str
+    encoding: str
+    events: int
+    runs: list[Run]
+    tables: dict[int, Table]
+    executions: list[Execution]
+    execution_tables: dict[int, Table]
+    driver: DriverExecutions
+    functions: list[Function]
+    diagnostics: list[Diagnostic]
+    threads: frozenset[int]
+    last_ns: int
+    ordered: bool
+
+
+@dataclass(slots=True)
+class _Known:
+    """What only a whole pass over a trace can tell; the next pass knows it from its start."""
+
+    drivers: set[int] = field(default_factory=set)
+    ignored: frozenset[int] = frozenset()
+    sort: bool = False
+
+
+def analyse(trace: Trace, *, per_execution: bool = False) -> Analysis:
+    """Read a trace. Raises InvalidInputError for what is no trace, or a broken one.
+
+    One pass will do for most. Another is made when times decrease, when the first marks of a process do not tell
+    that it is a driver, and when a start has no wait.
+    """
+    known = _Known()
+    while True:
+        one = _Pass(trace, known, per_execution)
+        if one.read():
+            return one.finish()
+        known = one.learnt
+
+
+class _Pass:
+    """One reading of a trace."""
+
+    def __init__(self, trace: Trace, known: _Known, per_execution: bool) -> None:
+        self.trace, self.known, self.per_execution = trace, known, per_execution
+        self.learnt = _Known(set(known.drivers), known.ignored, known.sort)
+        self.collector = Collector()
+        self.machine = Machine(self)
+        self.cutter = Cutter(self.machine, trace.name)
+        self.runs = Runs(self.collector)
+        self.executions = Executions(known.ignored, self.machine.set_flight)
+        self.driver = DriverExecutions()
+        self.seen = Seen()
+        self.windows = Timeline()
+        self.in_flight: set[int] = set()
+        self.totals: Totals = defaultdict(int)
+        self.waiting: Totals = defaultdict(int)
+        self.window_totals: Totals = defaultdict(int)
+        self.events, self.last_ns = 0, 0
+        self._symbols: dict[bytes, tuple[int, int]] = {}
+        self._indices: dict[int, int] = {}
+        self._tids: list[int] = []
+        self._processes: list[int] = []
+        self._unsure: set[int] = set()
+        self._late = False
+
+    def read(self) -> bool:
+        """Read it all; return whether nothing was learnt that should have been known."""
+        batches = self.trace.batches()
+        for batch in merged(batches) if self.known.sort else batches:
+            if batch.times[0] < self.last_ns or (batch.times[1:] < batch.times[:-1]).any():
+                self.learnt.sort = True
+                return False
+            self._take(batch)
+            self.events += len(batch)
+            self.last_ns = int(batch.times[-1])
+        self.learnt.ignored |= self.executions.unpaired()
+        return not self._late and self.learnt.ignored == self.known.ignored
+
+    def finish(self) -> Analysis:
+        """Return what was read."""
+        contexts = self.machine.contexts
+        self.executions.all.sort(key=lambda execution: execution.number)
+        threads = list(zip(self._tids, self._processes, strict=True))
+        judge(self.collector, self.trace, self.seen, self.runs, self.executions, self.machine, threads)
+        return Analysis(
+            self.trace.name,
+            self.trace.encoding,
+            self.events,
+            self.runs.all,
+            tables(contexts, self.totals, self.waiting),
+            self.executions.all,
+            tables(contexts, self.window_totals, {}),
+            self.driver,
+            functions(self.machine.paths),
+            self.collector.finish(self.trace.place),
+            frozenset(self._tids[thread] for thread in self.seen.counted),
+            self.last_ns,
+            not self.known.sort,
+        )
+
+    def _take(self, batch: Batch) -> None:
+        threads = self._threads(batch)
+        symbols = self._symbols_of(batch, threads)
+        before = self.machine.feed(batch.times.tolist(), threads.tolist(), symbols.tolist(), batch.places.tolist())
+        intervals = self.cutter.cut(batch.times, threads, batch.texts >= 0, before)
+        self.seen.counted.update(distinct(intervals.threads))
+        for path, own_ns in sums(intervals.paths, intervals.ends - intervals.starts):
+            self.machine.paths[path].own_ns += own_ns
+        busy = Busy(self.machine.contexts, intervals)
+        for timeline, some in self._by_timeline(intervals):
+            for part, segments in pieces(some, timeline):
+                add_up(self.totals, part, segments)
+                busy.add_up(self.waiting, part, segments)
+        if self.per_execution:
+            for part, segments in pieces(intervals, self.windows):
+                add_up(self.window_totals, part, segments)
+        for timeline in (self.runs.common, self.windows, *self.runs.of_process.values()):
+            timeline.forget()
+
+    def _by_timeline(self, intervals: Intervals) -> Iterator[tuple[Timeline, Intervals]]:
+        """Yield the timelines of processes with runs and their intervals; other intervals go by the common one."""
+        own = self.runs.of_process
+        if len(own) < 2:
+            yield self.runs.common, intervals
+            return
+        numbers = {process: number for number, process in enumerate(own)}
+        of_thread = np.array([numbers.get(process, -1) for process in self._processes], np.int64)
+        chosen = of_thread[intervals.threads]
+        for number in np.unique(chosen).tolist():
+            timeline = self.runs.common if number < 0 else list(own.values())[number]
+            yield timeline, intervals.only(chosen == number)
+
+    def _threads(self, batch: Batch) -> Numbers:
+        """Return the index of each event's thread."""
+        tids, inverse = np.unique(batch.threads, return_inverse=True)
+        found = []
+        for tid in tids.tolist():
+            index = self._indices.get(tid)
+            if index is None:
+                index = self._indices[tid] = len(self._tids)
+                self._tids.append(tid)
+                self._processes.append(NO_PROCESS)
+                self.machine.add_thread()
+            if self._processes[index] == NO_PROCESS:
+                self._processes[index] = self.trace.processes.get(tid, NO_PROCESS)
+            found.append(index)
+        indices: Numbers = np.array(found, np.int64)[inverse]
+        return indices
+
+    def _symbols_of(self, batch: Batch, threads: Numbers) -> Numbers:
+        """Return the symbol of each event's mark, as its process counts it; -1 for an end."""
+        both = np.array([self._symbol(name) for name in batch.names] + [(-1, -1)], np.int64)
+        symbols: Numbers = both[batch.texts, 0]
+        at = np.flatnonzero(symbols > 0)
+        if not len(at):
+            return symbols
+        width = len(self._tids)
+        pairs = [divmod(pair, width) for pair in distinct(symbols[at] * width + threads[at])]
+        self._see([(self.machine.marks[symbol], self._processes[thread]) for symbol, thread in pairs])
+        drivers = np.array([process in self.learnt.drivers for process in self._processes], np.bool_)
+        return np.where(drivers[threads], both[batch.texts, 1], symbols)
+
+    def _see(self, pairs: list[tuple[Mark, int]]) -> None:
+        """Note which marks a batch has in which processes, and which of these are drivers."""
+        for mark, process in pairs:
+            if mark.side is Side.SERVER and mark.layer and process not in self.learnt.drivers:
+                self.learnt.drivers.add(process)
+                self._late = self._late or process in self._unsure
+        for mark, process in pairs:
+            self.seen.add(mark, process, process in self.learnt.drivers)
+            if mark.layer in ("LC", "LD") and process not in self.learnt.drivers:
+                self._unsure.add(process)
+
+    def _symbol(self, text: bytes) -> tuple[int, int]:
+        """Return the symbols of a mark, outside and inside a driver process."""
+        known = self._symbols.get(text)
+        if known is None:
+            mark = classify(text)
+            outside, inside = mark.in_driver(False), mark.in_driver(True)
+            first = 0 if mark is FOREIGN else self.machine.symbol(outside)
+            known = (first, first if inside == outside else self.machine.symbol(inside))
+            if first or len(self._symbols) < _MOST_REMEMBERED:
+                self._symbols[text] = known
+        return known
+
+    # What the machine tells.
+
+    def began(self, mark: Mark, t_ns: int, thread: int, where: int) -> None:
+        """Take the begin of a mark that is more than time."""
+        process, role = self._processes[thread], mark.role
+        if role in _EXECUTION:
+            execution = self.executions.began(mark, t_ns, thread, process, self.runs.segment(process), where)
+            if execution is not None and self.per_execution:
+                self.in_flight.add(execution.number)
+                self._open_window(t_ns)
+        elif role in _APPLICATION:
+            for ended, _ in self.machine.open_marks(thread)[1:2] if mark.switch else ():
+                self.runs.ended(ended, t_ns, thread, process)
+            self.runs.began(mark, t_ns, thread, process, where)
+        else:
+            self.driver.began(mark, t_ns, thread, process)
+
+    def ended(self, mark: Mark, t_ns: int, thread: int, where: int) -> None:
+        """Take the end of such a mark."""
+        process, role = self._processes[thread], mark.role
+        if role in _EXECUTION:
+            execution = self.executions.ended(mark, t_ns, thread, process)
+            if execution is not None and self.per_execution:
+                self.in_flight.discard(execution.number)
+                self._open_window(t_ns)
+        elif role in _APPLICATION:
+            self.runs.ended(mark, t_ns, thread, process)
+        elif role is Role.NONE:
+            self.driver.ended(mark, t_ns, thread)
+
+    def _open_window(self, t_ns: int) -> None:
+        alone = len(self.in_flight) == 1
+        self.windows.add(t_ns, next(iter(self.in_flight)) if alone else OUTSIDE)
+
+    def faulty(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
+        """Take a mark that is wrong where it is."""
+        around = (outer.layer, outer.phase) if outer else ("", "")
+        like = (*around, mark.layer, mark.phase if mark.layer else mark.name)
+        message = f"{KINDS[code].meaning}: {mark.text}"
+        if outer is not None and not self.collector.known(code, *like):
+            message += f" inside {outer.text} ({self.trace.place(find())})"
+        self.collector.add(code, where, message, *like)
+
+    def lonely(self, thread: int, where: int) -> None:
+        """Take an end without a begin."""
+        first, count = self.seen.lonely.get(thread, (where, 0))
+        self.seen.lonely[thread] = (first, count + 1)

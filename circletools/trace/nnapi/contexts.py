@@ -1,0 +1,121 @@
+"""Which clocks run: the state of a thread's open marks, without their names.
+
+A context says which (layer, phase) buckets run and which one is innermost. Contexts are shared: a trace of a
+million lines has about thirty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from circletools.trace.nnapi.marks import LAYERS, PHASES, SUBPHASES, UNSPECIFIED, Mark
+
+BUCKETS = tuple((layer, phase) for layer in LAYERS for phase in PHASES)
+BUCKET = {pair: number for number, pair in enumerate(BUCKETS)}
+NO_BUCKET = -1
+
+_EXECUTION = BUCKET["LR", "PE"]
+# What may stand directly inside what; the same layer or phase always may.
+_INNER_LAYERS = {"LA": ("LR",), "LR": ("LI", "LC"), "LI": ("LD",), "LD": (), "LC": ()}
+_HOLDERS = {"LA": (), "LR": ("LA",), "LI": ("LR",), "LD": ("LI",), "LC": ("LR", "LI")}
+_MAIN_PHASES = ("PP", "PC", "PE", "PT", *SUBPHASES)
+_FAMILIES = (("PI",), ("PP",), ("PC",), ("PE", *SUBPHASES), ("PT",))
+# What pauses while a phase runs: the main phases that it is no part of. Legal only for PI, but the same for all.
+_PAUSED = {
+    phase: sum(1 << BUCKET[pair] for pair in BUCKETS if pair[1] in sum(_FAMILIES, ()) and pair[1] not in family)
+    for family in _FAMILIES
+    for phase in family
+}
+_INNER_PHASES = {
+    "PO": ("PWU", "PBM", *_MAIN_PHASES),
+    "PWU": ("PE", *SUBPHASES),
+    "PBM": ("PE", *SUBPHASES),
+    "PE": SUBPHASES,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The clocks of a thread.
+
+    `running` has bit i set when bucket i runs; `owner` is the innermost bucket, -1 when no mark is open. `nearest`
+    holds, for each layer, the number of the context of its innermost mark, or 0.
+    """
+
+    number: int
+    running: int
+    owner: int
+    nearest: tuple[int, ...]
+
+
+class Contexts:
+    """All contexts of a trace, numbered; 0 is a thread without open marks.
+
+    Number 2n + 1 of `running` and `owners` is context n while an execution that began on the thread is in flight:
+    the runtime's clock runs, and owns what would else be the application's.
+    """
+
+    def __init__(self) -> None:
+        self.all = [Context(0, 0, NO_BUCKET, (0,) * len(LAYERS))]
+        self.running = [0, 1 << _EXECUTION]
+        self.owners = [NO_BUCKET, _EXECUTION]
+        self._known: dict[tuple[int, str, str, bool, bool], tuple[Context, tuple[str, ...]]] = {}
+
+    def enter(self, base: Context, mark: Mark) -> tuple[Context, tuple[str, ...]]:
+        """Return the context inside a mark, and the codes of what is wrong with the mark there."""
+        key = (base.number, mark.layer, mark.phase, mark.subtract, mark.in_process)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._make(base, mark)
+        return found
+
+    def _make(self, base: Context, mark: Mark) -> tuple[Context, tuple[str, ...]]:
+        outer = BUCKETS[base.owner] if base.owner >= 0 else None
+        layer, phase, faults = mark.layer, mark.phase, []
+        if phase == UNSPECIFIED:
+            if outer is None:
+                return base, ("T024",)
+            phase = outer[1]
+        if mark.subtract:
+            holder = self._holder(base, layer)
+            if not base.nearest[LAYERS.index(layer)]:
+                faults.append("T030")
+            running = self.all[holder].running
+        else:
+            running = base.running
+            if outer is not None:
+                faults += _nesting_faults(outer, layer, phase, mark.in_process)
+        running &= ~_PAUSED.get(phase, 0)
+        bucket = BUCKET[layer, phase]
+        running |= 1 << bucket
+        if phase in SUBPHASES:
+            running |= 1 << BUCKET[layer, "PE"]
+        if (running, bucket) == (base.running, base.owner):
+            return base, tuple(faults)  # more detail on the same
+        return self._add(base, running, bucket, layer), tuple(faults)
+
+    def _holder(self, base: Context, layer: str) -> int:
+        """Return the context that a mark which subtracts goes back to: its own layer's, else one that may hold it."""
+        own = base.nearest[LAYERS.index(layer)]
+        return own or max((base.nearest[LAYERS.index(other)] for other in _HOLDERS[layer]), default=0)
+
+    def _add(self, base: Context, running: int, bucket: int, layer: str) -> Context:
+        number = len(self.all)
+        at = LAYERS.index(layer)
+        context = Context(number, running, bucket, (*base.nearest[:at], number, *base.nearest[at + 1 :]))
+        self.all.append(context)
+        app = layer == LAYERS[0]
+        self.running += [running, running | 1 << _EXECUTION]
+        self.owners += [bucket, _EXECUTION if app else bucket]
+        return context
+
+
+def _nesting_faults(outer: tuple[str, str], layer: str, phase: str, in_process: bool) -> list[str]:
+    faults = []
+    if in_process and outer[0] == "LI":  # a driver in the client's process, called through the HAL
+        layer = "LD"
+    if phase not in ("PI", outer[1]) and phase not in _INNER_PHASES.get(outer[1], ()):
+        faults.append("T020")
+    if layer != outer[0] and layer not in _INNER_LAYERS[outer[0]]:
+        faults.append("T021")
+    return faults

@@ -1,0 +1,223 @@
+"""Sums over the intervals between events: time by segment and context, and by path.
+
+All times are whole nanoseconds, all sums exact.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from circletools.errors import InvalidInputError
+from circletools.trace.nnapi.automaton import Machine
+from circletools.trace.nnapi.contexts import BUCKETS, Contexts
+from circletools.trace.nnapi.marks import LAYERS, PHASES
+from circletools.trace.nnapi.timeline import Timeline
+from circletools.trace.sources.names import Numbers, sums
+
+_MOST_PIECES = 1 << 22
+_LIMIT = 1 << 62
+
+
+@dataclass(slots=True)
+class Intervals:
+    """Times of threads in one state, as columns."""
+
+    starts: Numbers
+    ends: Numbers
+    threads: Numbers
+    paths: Numbers
+    codes: Numbers
+
+    def only(self, keep: npt.NDArray[np.bool_] | Numbers) -> Intervals:
+        """Return some of them."""
+        return Intervals(self.starts[keep], self.ends[keep], self.threads[keep], self.paths[keep], self.codes[keep])
+
+
+class Cutter:
+    """Turns events and the states they end into intervals."""
+
+    def __init__(self, machine: Machine, name: str) -> None:
+        self._machine, self._name = machine, name
+        self._last = np.zeros(0, np.int64)
+        self._first_ns: int | None = None
+
+    def cut(self, times: Numbers, threads: Numbers, begins: npt.NDArray[np.bool_], before: list[int]) -> Intervals:
+        """Return the intervals that end with a batch; all that are open end with its last event.
+
+        Adds the calls of each path to its count. Raises InvalidInputError when the times cannot be true.
+        """
+        machine = self._machine
+        states = np.array(before, np.int64)
+        if machine.breaks:
+            at, when, which, was = (np.array(column, np.int64) for column in zip(*machine.breaks, strict=True))
+            times, threads = np.insert(times, at, when), np.insert(threads, at, which)
+            states, begins = np.insert(states, at, was), np.insert(begins, at, False)
+        now = np.array(machine.states, np.int64)
+        still = np.flatnonzero(now)
+        times = np.concatenate((times, np.full(len(still), times[-1])))
+        threads, states = np.concatenate((threads, still)), np.concatenate((states, now[still]))
+        begins = np.concatenate((begins, np.zeros(len(still), np.bool_)))
+        self._check(times, len(now))
+        return self._pair(times, threads, states, begins, now)
+
+    def _check(self, times: Numbers, threads: int) -> None:
+        if self._first_ns is None:
+            self._first_ns = int(times[0])
+        span = int(times[-1]) - self._first_ns
+        if span * threads >= _LIMIT:
+            raise InvalidInputError(
+                f"its times span {span // 86_400_000_000_000} days",
+                location=self._name,
+                hint="times are broken, or two traces are one file",
+            )
+
+    def _pair(
+        self, times: Numbers, threads: Numbers, states: Numbers, begins: npt.NDArray[np.bool_], now: Numbers
+    ) -> Intervals:
+        narrow = np.int16 if len(now) < 1 << 15 else np.int32  # 16 bits are sorted by their digits
+        order = np.argsort(threads.astype(narrow), kind="stable")
+        times, threads, states, begins = times[order], threads[order], states[order], begins[order]
+        first = np.ones(len(order), np.bool_)
+        first[1:] = threads[1:] != threads[:-1]
+        last = np.append(first[1:], True)
+        self._last = np.concatenate((self._last, np.zeros(len(now) - len(self._last), np.int64)))
+        starts = np.empty_like(times)
+        starts[1:] = times[:-1]
+        starts[first] = self._last[threads[first]]
+        self._last[threads[last]] = times[last]
+        after = np.empty_like(states)
+        after[:-1] = states[1:]
+        after[last] = now[threads[last]]
+        self._count_calls(after[begins] >> 1)
+        paths = states >> 1
+        codes = np.array(self._machine.context_numbers, np.int64)[paths] << 1 | states & 1
+        running = np.array([mask != 0 for mask in self._machine.contexts.running], np.bool_)
+        return Intervals(starts, times, threads, paths, codes).only(running[codes] & (times > starts))
+
+    def _count_calls(self, begun: Numbers) -> None:
+        for path, count in sums(begun, np.ones(len(begun), np.int64)):
+            self._machine.paths[path].calls += count
+
+
+Totals = dict[int, int]
+"""Nanoseconds by segment and context code, as one number: a long trace has very many."""
+_CODE_BITS = 32
+_CODE_MASK = (1 << _CODE_BITS) - 1
+
+
+def pieces(intervals: Intervals, timeline: Timeline) -> Iterable[tuple[Intervals, Numbers]]:
+    """Yield the intervals, cut where segments begin, and the segment of each piece."""
+    starts, segments = timeline.arrays()
+    if len(starts) == 1:
+        yield intervals, np.full(len(intervals.starts), segments[0])
+        return
+    first = np.searchsorted(starts, intervals.starts, "right") - 1
+    last = np.searchsorted(starts, intervals.ends, "left") - 1
+    whole = first == last
+    yield intervals.only(whole), segments[first[whole]]
+    at = np.flatnonzero(~whole)
+    counts = last[at] - first[at] + 1
+    bounds = np.searchsorted(np.cumsum(counts), np.arange(0, counts.sum() + _MOST_PIECES, _MOST_PIECES))
+    for low, high in zip(bounds[:-1].tolist(), (bounds[1:]).tolist(), strict=True):
+        some, count = at[low:high], counts[low:high]
+        if not len(some):
+            continue
+        cut = intervals.only(np.repeat(some, count))
+        index = np.repeat(first[some] - np.cumsum(count) + count, count) + np.arange(count.sum())
+        ends = np.append(starts[1:], _LIMIT)[index]
+        cut.starts, cut.ends = np.maximum(cut.starts, starts[index]), np.minimum(cut.ends, ends)
+        yield cut, segments[index]
+
+
+def add_up(totals: Totals, intervals: Intervals, segments: Numbers) -> None:
+    """Add the lengths of intervals to the totals of their segments and contexts."""
+    if not len(segments):
+        return
+    low, width = int(segments.min()), int(intervals.codes.max()) + 1
+    for key, total in sums((segments - low) * width + intervals.codes, intervals.ends - intervals.starts):
+        totals[(low + key // width) << _CODE_BITS | key % width] += total
+
+
+class Busy:
+    """When the driver was busy, within one batch."""
+
+    def __init__(self, contexts: Contexts, intervals: Intervals) -> None:
+        self._layers = np.array(contexts.owners, np.int64) // len(PHASES)
+        driver = intervals.only(self._layers[intervals.codes] == LAYERS.index("LD"))
+        self._union = _union(driver.starts, driver.ends) if len(driver.starts) else None
+
+    def add_up(self, waiting: Totals, intervals: Intervals, segments: Numbers) -> None:
+        """Add the part of the IPC layer's own time in which the driver was busy."""
+        calls = self._layers[intervals.codes] == LAYERS.index("LI")
+        if self._union is None or not calls.any():
+            return
+        waits = intervals.only(calls)
+        overlap = _covered(waits.ends, *self._union) - _covered(waits.starts, *self._union)
+        waits.ends = waits.starts + overlap
+        add_up(waiting, waits, segments[calls])
+
+
+def _union(starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Return the union of intervals as disjoint ones, and the time covered before each."""
+    order = np.argsort(starts, kind="stable")
+    starts, reach = starts[order], np.maximum.accumulate(ends[order])
+    opens = np.append(True, starts[1:] > reach[:-1])
+    closes = np.append(opens[1:], True)
+    starts, ends = starts[opens], reach[closes]
+    return starts, ends, np.cumsum(ends - starts) - (ends - starts)
+
+
+def _covered(times: Numbers, starts: Numbers, ends: Numbers, passed: Numbers) -> Numbers:
+    """Return how much of the union lies before each time."""
+    at = np.searchsorted(starts, times, "right") - 1
+    inside = np.minimum(times, ends[at]) - starts[at]
+    return np.where(at >= 0, passed[at] + inside, 0)
+
+
+@dataclass(slots=True)
+class Table:
+    """Time by layer and phase, in nanoseconds; what is absent is 0.
+
+    Own times sum to `covered_ns`, the time in which marks were open, added up over threads.
+    """
+
+    own: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    inclusive: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    waiting: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+
+    @property
+    def covered_ns(self) -> int:
+        """The sum of all own times."""
+        return sum(self.own.values())
+
+    def add(self, other: Table) -> None:
+        """Add another table."""
+        for mine, theirs in ((self.own, other.own), (self.inclusive, other.inclusive), (self.waiting, other.waiting)):
+            for bucket, value in theirs.items():
+                mine[bucket] += value
+
+
+def tables(contexts: Contexts, totals: Totals, waiting: Totals) -> dict[int, Table]:
+    """Return the table of each segment; takes the totals apart, so that not both are in memory."""
+    found: dict[int, Table] = defaultdict(Table)
+    while totals:
+        key, value = totals.popitem()
+        segment, code = key >> _CODE_BITS, key & _CODE_MASK
+        table = found[segment]
+        table.own[BUCKETS[contexts.owners[code]]] += value
+        mask = contexts.running[code]
+        while mask:
+            low = mask & -mask
+            table.inclusive[BUCKETS[low.bit_length() - 1]] += value
+            mask ^= low
+    while waiting:
+        key, value = waiting.popitem()
+        if value:
+            segment, code = key >> _CODE_BITS, key & _CODE_MASK
+            found[segment].waiting[BUCKETS[contexts.owners[code]]] += value
+    return found

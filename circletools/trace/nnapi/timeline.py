@@ -1,0 +1,133 @@
+"""Runs and their application phases, as segments of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from circletools.trace.nnapi.diagnostics import Collector
+from circletools.trace.nnapi.marks import Mark, Role
+
+OUTSIDE = 0
+"""The segment of time that belongs to no run."""
+
+APP_PHASES = ("overall", "warm-up", "benchmark")
+_MOST_OPEN = 16
+_PHASE = {Role.WARM_UP: 1, Role.BENCHMARK: 2}
+
+
+@dataclass(slots=True)
+class Run:
+    """A run: from an [NN_LA_PO] to the next one of its process. `end_ns` is where its last mark ends."""
+
+    index: int
+    process: int
+    name: str
+    start_ns: int
+    where: int
+    seen: set[int] = field(default_factory=set)
+    partial: bool = False
+
+    @property
+    def first_segment(self) -> int:
+        """The segment of its time outside warm-up and benchmark; those two follow."""
+        return 1 + self.index * len(APP_PHASES)
+
+
+def run_of(segment: int) -> tuple[int, str]:
+    """Return the index of a segment's run, -1 for none, and its application phase."""
+    run, phase = divmod(segment - 1, len(APP_PHASES))
+    return (run, APP_PHASES[phase]) if segment else (-1, APP_PHASES[0])
+
+
+class Timeline:
+    """Which segment there is from which time on."""
+
+    def __init__(self) -> None:
+        self._starts, self._segments = [np.iinfo(np.int64).min], [OUTSIDE]
+        self._arrays: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
+
+    @property
+    def current(self) -> int:
+        """The last segment."""
+        return self._segments[-1]
+
+    def add(self, t_ns: int, segment: int) -> None:
+        """Begin a segment."""
+        self._starts.append(t_ns)
+        self._segments.append(segment)
+        self._arrays = None
+
+    def arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return where segments begin, and which they are."""
+        if self._arrays is None:
+            self._arrays = (np.array(self._starts, np.int64), np.array(self._segments, np.int64))
+        return self._arrays
+
+    def forget(self) -> None:
+        """Drop what lies before the last segment."""
+        if len(self._starts) > 1:
+            self._starts, self._segments, self._arrays = self._starts[-1:], self._segments[-1:], None
+            self._starts[0] = np.iinfo(np.int64).min
+
+
+class Runs:
+    """Follows application marks. Times of processes without runs belong to the run that began last."""
+
+    def __init__(self, collector: Collector) -> None:
+        self.all: list[Run] = []
+        self.common = Timeline()
+        self.of_process: dict[int, Timeline] = {}
+        self._collector = collector
+        self._latest: dict[int, Run] = {}
+        self._open: dict[int, list[tuple[int, int]]] = {}
+
+    def segment(self, process: int) -> int:
+        """Return the segment that a process is in."""
+        return self.of_process.get(process, self.common).current
+
+    def latest(self, process: int) -> Run | None:
+        """Return the run that a process is in; that which began last for a process without runs."""
+        return self._latest.get(process, self.all[-1] if self.all else None)
+
+    def began(self, mark: Mark, t_ns: int, thread: int, process: int, where: int) -> None:
+        """Take the begin of an application mark."""
+        if mark.role is Role.RUN:
+            if self._open.pop(process, None):
+                self._collector.add("T031", where, "a run begins while warm-up or benchmark is open")
+            self._begin(mark.name, t_ns, process, where)
+            return
+        phase = _PHASE[mark.role]
+        if process not in self._latest:
+            self._collector.add("T031", where, f"{APP_PHASES[phase]} begins outside a run, and begins one")
+            self._begin("", t_ns, process, where)
+        stack = self._open.setdefault(process, [])
+        if stack:
+            self._collector.add("T031", where, f"{APP_PHASES[phase]} begins before {APP_PHASES[stack[-1][1]]} ends")
+        if len(stack) < _MOST_OPEN:
+            stack.append((thread, phase))
+        self._latest[process].seen.add(phase)
+        self._switch(t_ns, process, phase)
+
+    def ended(self, mark: Mark, t_ns: int, thread: int, process: int) -> None:
+        """Take the end of an application mark."""
+        entry = (thread, _PHASE.get(mark.role, 0))
+        stack = self._open.get(process, [])
+        if entry in stack:
+            stack.remove(entry)
+            self._switch(t_ns, process, stack[-1][1] if stack else 0)
+
+    def _begin(self, name: str, t_ns: int, process: int, where: int) -> None:
+        run = Run(len(self.all), process, name, t_ns, where)
+        self.all.append(run)
+        self._latest[process] = run
+        self.of_process.setdefault(process, Timeline())
+        self._switch(t_ns, process, 0)
+
+    def _switch(self, t_ns: int, process: int, phase: int) -> None:
+        run = self._latest[process]
+        self.of_process[process].add(t_ns, run.first_segment + phase)
+        if run is self.all[-1]:
+            self.common.add(t_ns, run.first_segment + phase)

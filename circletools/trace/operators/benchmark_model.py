@@ -1,0 +1,175 @@
+"""The operator tables that LiteRT's summarizer prints: of `benchmark_model`, and of LiteRT's own runtime.
+
+As CSV (`--profiling_output_csv_file`), and as text on standard output:
+
+    ============================== Run Order ==============================
+    node type, first, avg_ms, %, cdf%, mem KB, times called, name
+    CONV_2D, 0.05, 0.048, 31.2%, 31.2%, 0, 1, [model/conv/Relu]:0
+
+                 [node type]  [first]  [avg ms]  [%]  [cdf%]  [mem KB]  [times called]  [Name]
+                     CONV_2D    0.050     0.048  31.2%  31.2%   0.000               1  [model/conv/Relu]:0
+
+Older versions have a column `start` before `first`. In text, columns are set apart by tabs, in newer versions by
+spaces. The name of an operator ends with `:<operator index>`, that of a delegate's own operator begins with
+`Delegate/`. Other subgraphs than the first come under `Subgraph (index: N) profile:`, the parts of a delegate's run
+under `Delegate internal:`, and the number of executions under `Timings (microseconds): count=N`. Sources:
+tensorflow/core/util/stats_calculator.cc, tensorflow/lite/profiling/profile_summarizer.cc and
+profile_summary_formatter.cc, tensorflow/lite/tools/benchmark/profiling_listener.cc.
+
+LiteRT's CompiledModel (LiteRtGetProfileSummary, seen in 2.3.0) has names without tensors (`[Builtin]:3`), the prefix
+`Delegate/` in types, the calls of all executions in `times called`, and another number than executions in `Timings`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import NamedTuple
+
+from circletools.errors import InvalidInputError
+from circletools.trace.operators.read import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, nothing_found
+
+_DELEGATE_PREFIX = "Delegate/"
+
+_RUN_ORDER = re.compile(r"=+ Run Order =+\s*")
+_REGULAR = "Operator-wise Profiling Info for Regular Benchmark Runs:"
+_SUBGRAPH = re.compile(r"Subgraph \(index: (\d{1,9})\) profile:")
+_DELEGATES = "Delegate internal:"
+_COUNT = re.compile(r"(?:Subgraph \(index: \d+\) )?Timings \(microseconds\): count=(\d{1,9})\b")
+_NAME = re.compile(r"(.*):(\d{1,9})")
+_NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)"
+_HEADER = re.compile(r"node type,( start,)? first, avg_ms, %, cdf%, mem KB, times called, name")
+# The type of an operator may hold commas, and in older versions its name too: the numbers tell where they end.
+_VALUES = rf"{_NUMBER}, ({_NUMBER}), {_NUMBER}%, {_NUMBER}%, {_NUMBER}, (\d{{1,9}}), "
+_CSV_ROW = {"": re.compile(rf"(.*?), {_VALUES}(.*)"), " start,": re.compile(rf"(.*?), {_NUMBER}, {_VALUES}(.*)")}
+_TEXT_HEADER = re.compile(
+    r"\[node type\](\s+\[start\])?\s+\[first\]\s+\[avg ms\]\s+\[%\]\s+\[cdf%\]"
+    r"\s+\[mem KB\]\s+\[times called\]\s+\[Name\]"
+)
+_MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]0\d)?")
+_CELLS = re.compile(r" *\t *| {2,}")
+_ANONYMOUS = re.compile(r"\[(?:Builtin|Delegate)\]:\d{1,9}")
+
+
+class _Row(NamedTuple):
+    kind: str
+    mean_ms: Decimal
+    calls: int
+    name: str
+
+
+@dataclass(slots=True)
+class _Section:
+    """The table of one subgraph, or, with `delegates`, of the parts of the delegates' runs."""
+
+    subgraph: int = 0
+    delegates: bool = False
+    rows: list[_Row] = field(default_factory=list)
+    count: int = 0
+
+
+def is_report(memory: memoryview) -> bool:
+    """Say whether there is such a table."""
+    return re.search(rb"= Run Order =", memory) is not None
+
+
+def parse(data: bytes) -> OperatorTrace:
+    """Read the report. Raises InvalidInputError."""
+    sections = _sections(data.decode("utf-8", "surrogateescape").split("\n"))
+    rows = [row for section in sections for row in section.rows]
+    if rows and all(_ANONYMOUS.fullmatch(row.name) for row in rows):
+        return _compiled_model(rows)
+    executions = max((section.count for section in sections), default=0) or 1
+    runs: list[OperatorRun] = []
+    inside: list[OperatorRun] = []
+    for section in sections:
+        for row in section.rows:
+            # 0 calls in an execution is what division makes of less than one in each.
+            calls = max(1, row.calls) * (section.count or executions)
+            run = _run(row, section.subgraph, calls, of_delegate=row.name.startswith(_DELEGATE_PREFIX))
+            if run is not None:
+                (inside if section.delegates else runs).append(run)
+    if not runs:
+        raise nothing_found("the report's tables list no operators")
+    return OperatorTrace("benchmark_model", tuple(runs), executions, averaged=True, inside=tuple(inside))
+
+
+def _compiled_model(rows: list[_Row]) -> OperatorTrace:
+    """Return what LiteRT's CompiledModel tells: calls in all, and nothing of subgraphs.
+
+    The first row is an operator of the main subgraph, which is called once in each execution.
+    """
+    runs = []
+    for row in rows:
+        of_delegate = row.kind.startswith(_DELEGATE_PREFIX)
+        kind = row.kind.removeprefix(_DELEGATE_PREFIX) if of_delegate else row.kind
+        run = _run(
+            row._replace(kind=kind), 0 if of_delegate else UNKNOWN_SUBGRAPH, row.calls, of_delegate=of_delegate
+        )
+        runs += [] if run is None else [run]
+    return OperatorTrace("benchmark_model", tuple(runs), max(1, rows[0].calls), averaged=True)
+
+
+def _run(row: _Row, subgraph: int, calls: int, *, of_delegate: bool) -> OperatorRun | None:
+    """Return the run of a row; None for what is no operator, AllocateTensors and the like."""
+    match = _NAME.fullmatch(row.name)
+    if match is None:
+        return None
+    total = int((row.mean_ms * calls * 1_000_000).to_integral_value())
+    return OperatorRun(subgraph, int(match[2]), row.kind, "", 0, total, 0, 0, calls, of_delegate)
+
+
+def _sections(lines: list[str]) -> list[_Section]:
+    """Return what stands in the tables `Run Order`; of a whole benchmark, without its initialization."""
+    sections: list[_Section] = []
+    section = _Section()
+    at = 0
+    while at < len(lines):
+        line = lines[at].rstrip("\r")
+        at += 1
+        if line.endswith(_REGULAR):
+            sections.clear()
+            section = _Section()
+        elif match := _SUBGRAPH.fullmatch(line):
+            section = _Section(int(match[1]))
+        elif line.rstrip() == _DELEGATES:
+            section = _Section(delegates=True)
+        elif match := _COUNT.match(line):
+            section.count = int(match[1])
+        elif _RUN_ORDER.fullmatch(line):
+            sections.append(section)
+            columns, at = _columns(lines, at), at + 1
+            while at < len(lines) and lines[at].strip():
+                section.rows.append(_row(lines[at].rstrip("\r"), columns, at + 1))
+                at += 1
+    return sections
+
+
+def _columns(lines: list[str], at: int) -> re.Pattern[str] | int:
+    """Read the header at line `at` (from 0): the pattern of rows in CSV, or how many cells a row in text has."""
+    header = lines[at].strip() if at < len(lines) else ""
+    if match := _HEADER.fullmatch(header):
+        return _CSV_ROW[match[1] or ""]
+    if match := _TEXT_HEADER.fullmatch(header):
+        return 9 if match[1] else 8
+    raise InvalidInputError("the table has columns that are not known", location=str(at + 1))
+
+
+def _row(line: str, columns: re.Pattern[str] | int, number: int) -> _Row:
+    if isinstance(columns, re.Pattern):
+        match = columns.fullmatch(line)
+        if match is not None:
+            return _Row(match[1], _milliseconds(match[2], number), int(match[3]), match[4])
+    else:
+        # The name stands last, and newer versions put tabs into it for commas.
+        kind, *cells = _CELLS.split(line.strip(), columns - 1)
+        if len(cells) == columns - 1 and re.fullmatch(r"\d{1,9}", cells[-2]):
+            return _Row(kind, _milliseconds(cells[-6], number), int(cells[-2]), cells[-1])
+    raise InvalidInputError("this row of the table does not fit its columns", location=str(number))
+
+
+def _milliseconds(text: str, number: int) -> Decimal:
+    if not _MILLISECONDS.fullmatch(text):
+        raise InvalidInputError(f"{text[:40]!r} is no time in milliseconds", location=str(number))
+    return Decimal(text)

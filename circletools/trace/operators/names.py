@@ -1,0 +1,56 @@
+"""Whether a runtime's word for an operator is the code that the model has at that place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from circletools.trace.operators.read import Runtime
+
+CUSTOM = "CUSTOM:"
+
+_ONERT = {
+    "ArgMinMax": ("ARG_MAX", "ARG_MIN"),
+    "AvgPool2D": ("AVERAGE_POOL_2D",),
+    "Bulk": ("RUN_MODEL",),
+    "Comparison": ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"),
+    "Concat": ("CONCATENATION",),
+    "LSTM": ("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"),
+    "Max": ("MAXIMUM",),
+    "Min": ("MINIMUM",),
+    "Pad": ("PAD", "PADV2"),
+    "ReLU": ("RELU", "RELU6", "RELU_N1_TO_1"),
+    "ReduceMean": ("MEAN",),
+    "ReduceSUM": ("SUM",),
+    "Reverse": ("REVERSE_V2",),
+    "Select": ("SELECT", "SELECT_V2"),
+    "Squre": ("SQUARE",),
+}
+"""onert's names that are not the code's in another spelling: runtime/onert/core/src/loader/BaseLoader.h says which
+operation a code becomes, `name()` in runtime/onert/core/src/ir/operation/ what that calls itself (`Squre` too)."""
+
+
+def agrees(runtime: Runtime, name: str, code: str, builtin: Collection[str]) -> bool | None:
+    """Say whether `name` is an operator of `code`; None where that cannot be told.
+
+    `code` is the model's (`CONV_2D`, `CUSTOM:<custom code>`), `builtin` the names of all codes.
+    """
+    if runtime == "onert":
+        if code.startswith(CUSTOM):
+            return None  # the loader turns some custom operators into operations of its own
+        same = code in _ONERT[name] if name in _ONERT else _plain(name) == _plain(code)
+    else:
+        custom = code.removeprefix(CUSTOM)
+        # The report has `<name>/<what the kernel says of itself>`; a custom code may hold a slash of its own.
+        same = name == custom or (runtime == "benchmark_model" and name.startswith(f"{custom}/"))
+    return True if same else None if not is_builtin(runtime, name, builtin) else False
+
+
+def is_builtin(runtime: Runtime, name: str, builtin: Collection[str]) -> bool:
+    """Say whether `name` is that of a builtin operator, `builtin` being the names of all codes."""
+    if runtime == "onert":
+        return name in _ONERT or _plain(name) in map(_plain, builtin)
+    return name in builtin or (runtime == "benchmark_model" and name.split("/", 1)[0] in builtin)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").casefold()

@@ -1,0 +1,158 @@
+"""onert's `trace.chrome.json`: Chrome's trace event format, as ChromeTracingEventWriter.cc writes it.
+
+    {"name": "@3 Conv2D", "tid": "$0 sess, $0 subg, cpu", "ph": "B", "ts": "735165333", "args": {...}}
+    {"name": "$0 subg",   "tid": "$0 sess, $0 subg",      "ph": "E", "ts": "735165690", "args": {...}}
+
+All values are strings, times are microseconds, and an empty object ends the array. Newer versions write
+`#0 model $0 subg` for `$0 subg`. One recorder for each subgraph is written after the other, so that events are in
+order of time within a subgraph only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from typing import Any, NamedTuple
+
+from circletools.errors import InvalidInputError
+from circletools.trace.operators.read import OperatorRun, OperatorTrace, nothing_found
+
+OTHER_FILE = "onert writes trace.chrome.json beside it; use that"
+TABLE_REASON = "onert's trace.table.md loses operators that begin in the same microsecond"
+_AVERAGES_REASON = "onert's trace.json has no totals, only averages cut to whole microseconds"
+
+_OPERATOR = re.compile(r"@(\d{1,9}) (.*)", re.DOTALL)
+_TRACK = re.compile(r"\$(\d{1,9}) sess, (?:#(\d{1,9}) model )?\$(\d{1,9}) subg(?:, (.*))?", re.DOTALL)
+_MICROSECONDS = re.compile(r"(\d{1,15})(?:\.(\d{1,12}))?")
+
+
+class _Event(NamedTuple):
+    name: str
+    track: str
+    phase: str
+    time: str
+
+
+class _Track(NamedTuple):
+    """What a `tid` says; no backend on the track of a subgraph as a whole."""
+
+    session: int
+    model: int
+    subgraph: int
+    backend: str | None
+
+
+class _Span(NamedTuple):
+    """A begin with its end; `begun` is how many runs of the session's main subgraph began before it in the file."""
+
+    name: str
+    track: _Track
+    start_ns: int
+    end_ns: int
+    begun: int
+
+
+def is_table(head: bytes) -> bool:
+    """Say whether this is the beginning of onert's Markdown table."""
+    return head.startswith(b"# Session: ")
+
+
+def parse(data: bytes) -> OperatorTrace:
+    """Read the trace. Raises InvalidInputError."""
+    spans, begins, incomplete = _spans(_load(data))
+    if len({span.track.model for span in spans}) > 1:
+        raise InvalidInputError("the trace is of a package with several models", hint="trace one model at a time")
+    first = {}
+    executions = 0
+    for session, starts in sorted(begins.items()):
+        first[session] = executions
+        executions += max(1, len(starts))
+        starts.sort()
+    runs = []
+    for span in spans:
+        match = _OPERATOR.fullmatch(span.name)
+        subgraph, session, backend = span.track.subgraph, span.track.session, span.track.backend
+        if match is None or backend is None:
+            continue
+        # The main subgraph's own events are in order, and an inference may take less than a microsecond.
+        begun = span.begun if subgraph == 0 else bisect_right(begins.get(session, []), span.start_ns)
+        execution = first.get(session, 0) + max(0, begun - 1)
+        duration = span.end_ns - span.start_ns
+        run = OperatorRun(subgraph, int(match[1]), match[2], backend, span.start_ns, duration, execution, session)
+        runs.append(run)
+    if not runs:
+        raise nothing_found("the JSON document has no pair of onert's operator events (`@0 Conv2D`)")
+    return OperatorTrace("onert", tuple(runs), executions, incomplete=incomplete)
+
+
+def _load(data: bytes) -> list[_Event]:
+    """Return the events with a phase B or E, in the order of the file."""
+    events: list[_Event] = []
+    known: dict[str, str] = {}
+
+    def keep(fields: dict[str, Any]) -> None:
+        """Reduce every object to what is needed of it, so that a large trace takes no more than that."""
+        if "Execution_Data" in fields:
+            raise InvalidInputError(_AVERAGES_REASON, hint=OTHER_FILE)
+        if fields.get("ph") in ("B", "E"):
+            name, track, time = fields.get("name"), fields.get("tid"), fields.get("ts")
+            if isinstance(name, str) and isinstance(track, str) and isinstance(time, str):
+                events.append(
+                    _Event(known.setdefault(name, name), known.setdefault(track, track), fields["ph"], time)
+                )
+
+    try:
+        text = data.decode("utf-8-sig", "surrogateescape")
+        json.loads(text, object_hook=keep, parse_int=str, parse_float=str)
+    except json.JSONDecodeError as error:
+        hint = "onert finishes the file when its session is closed" if error.pos >= len(text.rstrip()) else None
+        raise InvalidInputError(f"not JSON: {error.msg}", location=str(error.lineno), hint=hint) from error
+    except RecursionError as error:
+        raise InvalidInputError("not a trace: JSON nested too deeply") from error
+    return events
+
+
+def _spans(events: list[_Event]) -> tuple[list[_Span], dict[int, list[int]], int]:
+    """Pair begins and ends of equal track and name.
+
+    Return the pairs, when the main subgraph began to run (by session), and how many events have no partner.
+    """
+    tracks: dict[str, _Track | None] = {}
+    open_begins: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    spans: list[_Span] = []
+    inferences: dict[int, list[int]] = {}
+    unmatched = 0
+    for event in events:
+        if event.track not in tracks:
+            tracks[event.track] = _track(event.track)
+        track = tracks[event.track]
+        if track is None:
+            continue
+        begins = open_begins.setdefault((event.track, event.name), [])
+        time = _nanoseconds(event.time)
+        if event.phase == "B":
+            begun = inferences.setdefault(track.session, [])
+            if track.backend is None and track.subgraph == 0:
+                begun.append(time)
+            begins.append((time, len(begun)))
+        elif not begins:
+            unmatched += 1
+        else:
+            start, before = begins.pop()
+            if time < start:
+                raise InvalidInputError(f"{event.name!r} ends at {event.time} us, before it begins")
+            spans.append(_Span(event.name, track, start, time, before))
+    return spans, inferences, unmatched + sum(len(begins) for begins in open_begins.values())
+
+
+def _track(text: str) -> _Track | None:
+    match = _TRACK.fullmatch(text)
+    return match and _Track(int(match[1]), int(match[2] or 0), int(match[3]), match[4])
+
+
+def _nanoseconds(text: str) -> int:
+    match = _MICROSECONDS.fullmatch(text)
+    if match is None:
+        raise InvalidInputError(f"{text[:40]!r} is no time in microseconds")
+    return int(match[1]) * 1000 + int((match[2] or "").ljust(3, "0")[:3])

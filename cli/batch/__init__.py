@@ -1,0 +1,1 @@
+"""One command over many files: processes, a cluster, and a log to go on from."""

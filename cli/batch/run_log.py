@@ -1,0 +1,183 @@
+"""The log of a run over many models: a line for each, and what a later run reads there.
+
+A line is on the disk before the next result is shown. It is whole, or it is the torn last one, which counts for
+nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from circletools import __version__
+from circletools.errors import OutputError, UsageError
+from circletools.render import SCHEMA_VERSION
+
+from .task import Outcome, Task
+
+_STATUS = {0: "ok", 1: "findings", 2: "usage", 3: "invalid", 4: "refused"}
+_MARK = {"log": "circletool", "schema_version": SCHEMA_VERSION}
+_BEGIN = b'{"log": "circletool", "schema_version": '
+"""What nothing but a log begins with: a file that does not is never cut."""
+
+
+class Journal:
+    """A log that is written, and which models it has as done already.
+
+    Done is what ended with exit status 0 or 1 in a run of the same command, options and version, while the file had
+    the size and modification time it has now, and its output, if it has one, is there. All else is done again.
+    """
+
+    def __init__(self, path: Path, *, resume: bool) -> None:
+        self._path = path
+        self._done: dict[str, dict[str, Any]] = {}
+        try:
+            # O_APPEND: two runs with one log mix their lines, but tear none
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise self._cannot(error) from error
+        try:
+            with _locked(self._file):
+                self._read(resume)
+        except OSError as error:
+            self.close()
+            raise self._cannot(error) from error
+        except UsageError:
+            self.close()
+            raise
+
+    def _read(self, resume: bool) -> None:
+        """Read what an earlier run wrote, and cut off the line it did not finish."""
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            raise UsageError("a log has to be a file", location=str(self._path), hint="name another one")
+        end = 0
+        with open(self._file, "rb", closefd=False) as file:
+            if file.read(len(_BEGIN)) not in (_BEGIN, b""):
+                raise self._no_log(end)
+            file.seek(0)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    if end == 0 and _whole(line):
+                        raise self._no_log(end)
+                    os.ftruncate(self._file, end)
+                    return
+                entry = _entry(line)
+                if entry is None:
+                    raise self._no_log(end)
+                end += len(line)
+                if resume:
+                    self._done[entry["key"]] = entry
+
+    def _no_log(self, at: int) -> UsageError:
+        message = f"this is no log of circletool: byte {at} begins something else"
+        return UsageError(message, location=str(self._path), hint="name another file")
+
+    def _cannot(self, error: OSError) -> OutputError:
+        return OutputError(f"cannot write the log: {error.strerror}", location=str(self._path))
+
+    def done(self, task: Task) -> int | None:
+        """Return the exit status that a task had when it was done; None when it is to be done."""
+        entry = self._done.get(os.path.abspath(task.file))
+        if entry is None or entry["exit_status"] not in (0, 1):
+            return None
+        if any(entry.get(name) != value for name, value in _identity(task).items()):
+            return None
+        try:
+            status = os.stat(task.file)
+        except (OSError, ValueError):
+            return None
+        if (entry.get("size_bytes"), entry.get("mtime_ns")) != (status.st_size, status.st_mtime_ns):
+            return None
+        if task.output is not None and not os.path.exists(task.output):
+            return None
+        return int(entry["exit_status"])
+
+    def write(self, task: Task, outcome: Outcome) -> None:
+        """Add a line, and wait until it is on the disk. Raises OutputError."""
+        line = {
+            **_MARK,
+            "file": task.file,
+            "path": task.path,
+            "key": os.path.abspath(task.file),
+            **_identity(task),
+            "size_bytes": outcome.size_bytes,
+            "mtime_ns": outcome.mtime_ns,
+            "status": _STATUS.get(outcome.status, "invalid"),
+            "exit_status": outcome.status,
+            "findings": outcome.findings,
+            "seconds": round(outcome.seconds, 6),
+            "error": outcome.error,
+        }
+        data = memoryview(json.dumps(line).encode() + b"\n")
+        try:
+            with _locked(self._file):
+                while data:
+                    data = data[os.write(self._file, data) :]
+            os.fsync(self._file)
+        except OSError as error:
+            raise self._cannot(error) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+@contextmanager
+def _locked(file: int) -> Iterator[None]:
+    """Keep other runs from writing to the log, or from taking what is half written there for a torn line."""
+    with suppress(OSError):  # some network file systems have no locks; one run at a time is safe there
+        fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _identity(task: Task) -> dict[str, Any]:
+    """Return what must be the same for a task to be the same task, beside the file."""
+    values = ((name, _plain(value)) for name, value in sorted(task.options.items()))
+    options = {
+        name: value for name, value in values if value is not None and value is not False and value != task.output
+    }
+    output = None if task.output is None else os.path.abspath(task.output)
+    command = task.function.__name__.replace("_", "-")
+    return {"command": command, "version": __version__, "options": options, "output": output}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, StrEnum | Path):
+        return str(value)
+    return value
+
+
+def _whole(line: bytes) -> bool:
+    """Say whether this is a JSON document; one that is nested too deep to tell may be."""
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    except RecursionError:
+        return True
+    return True
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    if not line.startswith(_BEGIN):
+        return None
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
+        return None
+    return entry if isinstance(entry.get("exit_status"), int) else None

@@ -1,0 +1,182 @@
+"""One command on one file, as a value that any process can work on: Task -> apply -> Outcome."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import typer
+
+from circletools.errors import CircleToolsError, InvalidInputError, OutputError, UsageError
+from circletools.render import SCHEMA_VERSION
+
+from ..console.kept import Kept, begin, keeping
+from ..console.terminal import fail, show
+
+Heading = Literal["name", "own", "line"]
+"""What is above the text of one of several files: its name, nothing as the text begins with it, or nothing and no
+empty line either, as it has few lines."""
+
+Message = tuple[str | None, str]
+"""Its kind (error, warning, note), or None where it has none; and the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """`function(file, **options)`; the function is the one of the command, found by its name in another process.
+
+    `path` is the file's path below the directory that was named, and `output` what is written, if anything is.
+    `several`: results of others stand beside this one, so that all it says names the file.
+    """
+
+    function: Callable[..., None]
+    file: str
+    options: dict[str, Any]
+    path: str
+    output: str | None = None
+    several: bool = True
+    heading: Heading = "name"
+
+    @property
+    def form(self) -> str:
+        """Return what the options ask for: text, json, csv, markdown."""
+        return "json" if self.options.get("json") else str(self.options.get("output_format") or "text")
+
+    @property
+    def files(self) -> set[str]:
+        """Return the names of the files it reads and writes, as far as the options tell."""
+        names = {self.file, self.output, self.options.get("output")}
+        for value in self.options.values():
+            values = value if isinstance(value, list | tuple) else [value]
+            names.update(str(value) for value in values if isinstance(value, Path))
+        return {name for name in names if isinstance(name, str) and name != "-"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a task. `fatal`: an error that is not about the file; the others would end with it too.
+
+    Size (bytes) and modification time (ns since the epoch) are those of the file before it was read; after the edit,
+    where it was edited in place.
+    """
+
+    status: int
+    out: bytes
+    messages: tuple[Message, ...]
+    findings: int | None = None
+    error: str | None = None
+    seconds: float = 0.0
+    size_bytes: int | None = None
+    mtime_ns: int | None = None
+    fatal: bool = False
+
+
+def apply(task: Task) -> Outcome:
+    """Run a task. Whatever happens to it is in the outcome; no error leaves this function."""
+    started, known = time.perf_counter(), _known(task.file)
+    with keeping(Kept(task.file if task.several and task.form == "json" else None)) as kept:
+        fatal = False
+        try:
+            if task.output is not None:
+                _make_parent(task.output)
+            task.function(task.file, **task.options)
+            status = 0
+        except typer.Exit as ended:
+            status = ended.exit_code
+        except CircleToolsError as error:
+            status = fail(error)
+            fatal = not kept.began and (isinstance(error, UsageError) or not str(error).startswith(task.file))
+        except Exception as error:  # a defect of ours, or no memory: the other files must not suffer from it
+            status = fail(InvalidInputError(f"{type(error).__name__}: {error}", hint="run it alone to see more"))
+    if task.options.get("in_place"):
+        known = _known(task.file)
+    errors = [text for kind, text in kept.messages if kind == "error"]
+    return _finished(
+        task,
+        Outcome(
+            status,
+            b"".join(kept.out),
+            tuple(kept.messages),
+            kept.findings,
+            kept.error or (errors[-1] if errors else None),
+            time.perf_counter() - started,
+            *known,
+            fatal,
+        ),
+    )
+
+
+def lost(task: Task, reason: str) -> Outcome:
+    """Return the outcome of a task whose process has ended under it. Exit status 3: nobody can tell what is in it."""
+    error = str(InvalidInputError(reason, location=task.file, hint="run it alone to see more"))
+    return _finished(task, Outcome(3, b"", (("error", error),), error=error))
+
+
+def _make_parent(output: str) -> None:
+    from circletools.storage.files import make_directory  # noqa: PLC0415
+
+    try:
+        make_directory(Path(output).parent)
+    except OutputError:
+        begin()  # it is about this model: the others may go elsewhere
+        raise
+
+
+def _known(file: str) -> tuple[int | None, int | None]:
+    with suppress(OSError, ValueError):
+        status = os.stat(file)
+        return status.st_size, status.st_mtime_ns
+    return None, None
+
+
+def _finished(task: Task, outcome: Outcome) -> Outcome:
+    """Have all that is said name the file, where it stands beside others."""
+    if not task.several or outcome.fatal:
+        return outcome
+    from dataclasses import replace  # noqa: PLC0415
+
+    messages = tuple((kind, _naming(task.file, text)) for kind, text in outcome.messages)
+    return replace(outcome, out=_among_others(task, outcome), messages=messages)
+
+
+def _naming(file: str, text: str) -> str:
+    name = "<standard input>" if file == "-" else file
+    return text if text.startswith(name) else f"{name}: {text}"
+
+
+def _among_others(task: Task, outcome: Outcome) -> bytes:
+    if task.form == "json":
+        return outcome.out or _line_of_error(task.file, outcome)
+    if not outcome.out:
+        return b""
+    if task.form == "csv":
+        return _with_column(task.file, outcome.out)
+    if task.heading != "name":
+        return outcome.out
+    with keeping(Kept()) as kept:
+        show([f"{task.file}:"])
+    return b"".join(kept.out) + outcome.out
+
+
+def _line_of_error(file: str, outcome: Outcome) -> bytes:
+    said = outcome.error or "; ".join(text for _, text in outcome.messages)
+    document = {"file": file, "schema_version": SCHEMA_VERSION, "exit_status": outcome.status, "error": said or None}
+    return json.dumps(document).encode() + b"\n"
+
+
+def _with_column(file: str, table: bytes) -> bytes:
+    """Return a CSV table with the name of the file in front of every row."""
+    end = "\r\n" if b"\r\n" in table else "\n"
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator=end)
+    rows = csv.reader(io.StringIO(table.decode("utf-8", "surrogateescape"), newline=""))
+    writer.writerows([file if number else "file", *row] for number, row in enumerate(rows))
+    return text.getvalue().encode("utf-8", "surrogateescape")

@@ -1,0 +1,138 @@
+"""Commands that write a changed model: strip-metadata, compact; and what all of them share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from circletools.errors import UsageError
+
+from ..batch.many import mirrored
+from .parameters import InPlace, Input, Output
+
+if TYPE_CHECKING:
+    from circletools.edit.edit import ModelEdit, RewriteResult
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("strip-metadata", epilog="Example: circletool strip-metadata in.tflite out.tflite --origins")(
+        mirrored(strip_metadata)
+    )
+    app.command("compact", epilog="Example: circletool compact edited.circle small.circle")(mirrored(compact))
+
+
+def target(source: str, output: str | None, in_place: bool) -> str:
+    """Say where to write; raises UsageError where that is unclear or a terminal would get binary."""
+    from circletools.storage.files import same_file  # noqa: PLC0415
+
+    if output is None:
+        if not in_place:
+            raise UsageError("no output file", hint="name one, or use --in-place")
+        output = source
+        if source == "-":
+            raise UsageError("standard input cannot be written over", hint="name an output file")
+    elif in_place and not same_file(source, output):
+        raise UsageError("--in-place writes over IN, but OUT is another file", hint="give one of the two")
+    if output == "-" and sys.stdout is not None and sys.stdout.isatty():
+        raise UsageError("the output is binary and standard output is a terminal", hint="name a file, or use a pipe")
+    return output
+
+
+def refuse_inputs(output: str, inputs: Iterable[str | Path | None]) -> None:
+    """Raise UsageError when the output is one of the files that are read."""
+    from circletools.storage.files import same_file  # noqa: PLC0415
+
+    for name in inputs:
+        if name is not None and str(name) != "-" and same_file(name, output):
+            raise UsageError("the output is a file that is read", location=output, hint="name another file")
+
+
+def rewrite(
+    source: str,
+    output: str | None,
+    in_place: bool,
+    change: Callable[[ModelEdit], RewriteResult],
+    *,
+    inputs: Iterable[str | Path | None] = (),
+    dry: bool = False,
+) -> RewriteResult:
+    """Apply `change` to a model and write it; say on standard error what was changed.
+
+    `inputs` are the other files that are read; none of them may be the output. When it is `dry` nothing is written,
+    and no output need be named; what would fail does.
+    """
+    from ..console.reading import reading  # noqa: PLC0415
+    from ..console.terminal import Bar, tell  # noqa: PLC0415
+
+    to = None if dry and output is None and not in_place else target(source, output, in_place)
+    if to is not None:
+        refuse_inputs(to, inputs)
+    with reading(source) as model:
+        edit = model.edit()
+        result = change(edit)
+        if to is not None and not dry:
+            edit.save(to, in_place=in_place, progress=Bar())
+        else:
+            if to is not None:
+                edit.check_target(to, in_place=in_place)
+            edit.parts()  # so that what could not be written is told now
+    for line in result.changes or ("nothing to change",):
+        tell(line)
+    return result
+
+
+def strip_metadata(
+    source: Input,
+    output: Output = None,
+    name: Annotated[
+        list[str] | None, typer.Option("--name", metavar="NAME", help="A metadata entry to remove; may be repeated.")
+    ] = None,
+    origins: Annotated[bool, typer.Option("--origins", help="Remove the origin tables and their stamp.")] = False,
+    affinity: Annotated[bool, typer.Option("--affinity", help="Remove the affinity tables and their stamp.")] = False,
+    in_place: InPlace = False,
+) -> None:
+    """Remove metadata entries.
+
+    The data goes with the entry, unless another entry or a tensor shares it. A name that the model does not have
+    is an error, so that a typing mistake is not taken for success.
+    """
+    from circletools import origin  # noqa: PLC0415
+    from circletools.affinity import store  # noqa: PLC0415
+    from circletools.edit.edit import RewriteResult  # noqa: PLC0415
+
+    if not name and not origins and not affinity:
+        raise UsageError("nothing to remove", hint="use --name NAME, --origins or --affinity")
+
+    def change(edit: ModelEdit) -> RewriteResult:
+        changes = []
+        for entry in dict.fromkeys(name or ()):
+            if not edit.remove_metadata(entry):
+                known = ", ".join(sorted({metadata.name for metadata in edit.model.metadata})) or "none"
+                raise UsageError(f"the model has no metadata entry {entry!r}", hint=f"it has: {known}")
+            changes.append(f"metadata {entry}: removed")
+        changes += origin.strip(edit).changes if origins else ()
+        changes += store.strip(edit).changes if affinity else ()
+        return RewriteResult(tuple(changes))
+
+    rewrite(source, output, in_place, change)
+
+
+def compact(source: Input, output: Output = None, in_place: InPlace = False) -> None:
+    """Write a minimal file: what the model uses, each value once, nothing else.
+
+    External data and bytes behind the flatbuffer (an archive of associated files) are kept.
+    """
+    from circletools.edit.compact import compact as compact_model  # noqa: PLC0415
+
+    from ..console.reading import reading  # noqa: PLC0415
+    from ..console.terminal import Bar, tell  # noqa: PLC0415
+
+    to = target(source, output, in_place)
+    with reading(source) as model:
+        before, after = model.wire.size, compact_model(model, to, in_place=in_place, progress=Bar())
+    tell(f"{before} -> {after} bytes")

@@ -1,0 +1,304 @@
+"""Selectors, rules and what they decide."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from circletools.affinity.assign.assign import assign
+from circletools.affinity.assign.rules import RuleSet, parse_rules, parse_setting
+from circletools.affinity.plan import make_plan
+from circletools.errors import CircleToolsError, EditError, InvalidInputError, UsageError
+from circletools.model import open_model
+from circletools.model.selectors import KINDS, Chooser, parse_selector
+from circletools.planning.reproject import devices_of_sources, reproject, source_names
+from tests.kit.affinity_support import assigned, with_affinity
+from tests.kit.origin_support import embedded, origins, rebuilt
+from tests.kit.support import bytes_of
+
+DIAMOND = bytes_of("circle/diamond")  # FULLY_CONNECTED -> TANH, LOGISTIC -> MUL -> RELU -> ADD
+TWO = ("npu", "cpu")
+
+
+def chosen(words: str, data: bytes = DIAMOND) -> dict[int, list[int]]:
+    with open_model(data) as model:
+        selector = parse_selector(words)
+        return Chooser(model, source_names(model) if selector.kind == "origin" else ()).choose(selector)
+
+
+@pytest.mark.parametrize(
+    ("words", "operators"),
+    [
+        ("index:0-2,5", [0, 1, 2, 5]),
+        ("0/index:3", [3]),
+        ("op:MUL", [3]),
+        ("op:*", [0, 1, 2, 3, 4, 5]),
+        ("op:[RT]*", [1, 4]),
+        ("name:__main__.Branchy::mul", [3]),
+        ("name:*Branchy::t*", [1]),
+    ],
+)
+def test_selectors(words: str, operators: list[int]) -> None:
+    assert chosen(words) == {0: operators}
+    assert str(parse_selector(words)) == words
+
+
+def test_selectors_by_origin() -> None:
+    data = embedded(DIAMOND, origins({1: "block1/conv", 2: "block2/conv"}, {0: {1}, 1: {1, 2}, 4: {2}}))
+    assert chosen("origin:block1/*", data) == {0: [0, 1]}
+    assert chosen("origin:*conv", data) == {0: [0, 1, 4]}
+
+
+def test_selectors_choose_in_every_subgraph_or_in_one() -> None:
+    loop = bytes_of("circle/while_loop")
+    everywhere = chosen("op:*", loop)
+    assert len(everywhere) > 1
+    assert chosen("1/op:*", loop) == {1: everywhere[1]}
+    assert chosen("index:0", loop) == {0: [0]}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("op:CONV_2D", "matches no operator"),
+        ("op:MULL", "'MUL'"),
+        ("op:mul", "'MUL'"),
+        ("index:6", "operator 6 does not exist"),
+        ("index:3-2", "index or range"),
+        ("1/op:*", "subgraph 1 does not exist"),
+        ("operator:3", "chooses no operators"),
+        ("op:", "chooses no operators"),
+        ("", "chooses no operators"),
+    ],
+)
+def test_selectors_that_choose_nothing(words: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        chosen(words)
+    assert caught.value.hint
+
+
+@given(st.text(max_size=30), st.sampled_from(KINDS))
+def test_any_words_are_a_selector_or_refused(words: str, kind: str) -> None:
+    with suppress(CircleToolsError):
+        chosen(f"{kind}:{words}")
+
+
+def test_origins_that_are_not_there_or_stale_choose_nothing() -> None:
+    with pytest.raises(EditError, match="no origins"):
+        chosen("origin:*")
+
+    def rename(model: Any) -> None:
+        graph = model.subgraphs[0]
+        graph.tensors[graph.operators[4].outputs[0]].name = b"another"
+
+    with pytest.raises(EditError, match="stale"):
+        chosen("origin:*", rebuilt(embedded(DIAMOND), rename))
+
+
+def test_a_source_counts_once_however_many_operators_it_has() -> None:
+    sources = {0: "a", 1: "b", 2: "c"}
+    earlier = embedded(DIAMOND, origins(sources, {0: {0}, 1: {0}, 2: {0}, 3: {1}, 4: {2}, 5: {2}}))
+    before = with_affinity(earlier, TWO, "index:0-2=npu", default="cpu")
+    after = embedded(DIAMOND, origins(sources, {0: {0, 1, 2}}))
+    with open_model(after) as model, open_model(before) as annotated_model:
+        found = reproject(model, devices_of_sources(annotated_model))
+    assert found.before[0][0].device == "cpu"
+
+
+def test_one_table_for_all_subgraphs_tells_of_the_main_one_only() -> None:
+    loop = bytes_of("circle/while_loop")
+    before = with_affinity(embedded(loop), TWO, "0/op:*=npu", default="cpu")
+    compiled = embedded(loop, stamp=False)  # the ONE compiler drops the stamp
+    with open_model(compiled) as model, open_model(before) as annotated_model:
+        found = reproject(model, devices_of_sources(annotated_model))
+    assert {decision.device for decision in found.before[0].values()} == {"npu"}
+    assert not any(found.before[1:])
+    assert [words.split(":")[0] for words in found.conflicts] == [
+        f"subgraphs[{index}]" for index in range(1, len(found.before))
+    ]
+
+
+def test_a_name_with_brackets_is_found_as_it_is() -> None:
+    """A glob reads [0] as a set of characters; a tensor may just be called so."""
+
+    def rename(model: Any) -> None:
+        graph = model.subgraphs[0]
+        graph.tensors[graph.operators[4].outputs[0]].name = b"head[0]/out"
+
+    assert chosen("name:head[0]/out", rebuilt(DIAMOND, rename)) == {0: [4]}
+
+
+def names(data: bytes, *settings: str, default: str | None = None) -> list[str]:
+    with open_model(data) as model:
+        found = assigned(model, TWO, *settings, default=default)
+        return [found.devices[number] for number in found.numbers[0]]
+
+
+def test_the_more_particular_rule_counts() -> None:
+    settings = ["op:*=cpu", "op:T*=npu", "op:MUL=npu", "name:*mul=cpu", "index:4=npu", "name:*relu=cpu"]
+    for order in (settings, settings[::-1]):
+        assert names(DIAMOND, *order) == ["cpu", "npu", "cpu", "cpu", "npu", "cpu"]
+
+
+def test_the_default_takes_what_is_left() -> None:
+    assert names(DIAMOND, "op:MUL=npu", default="cpu") == ["cpu", "cpu", "cpu", "npu", "cpu", "cpu"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        (["op:MUL=npu"], EditError, "subgraphs\\[0\\].operators\\[0\\]: FULLY_CONNECTED is left without"),
+        (["op:*=npu", "op:MUL=gpu"], UsageError, "--set op:MUL=gpu: device 'gpu'"),
+        (["op:*=npu", "op:CONV_2D=cpu"], UsageError, "--set op:CONV_2D=cpu: op:CONV_2D matches no"),
+        (["index:0-3=npu", "index:3=cpu"], UsageError, "index:3 says cpu of .*operators\\[3\\], index:0-3 "),
+    ],
+)
+def test_bad_rules_are_named(settings: list[str], error: type[CircleToolsError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        names(DIAMOND, *settings)
+
+
+def test_rules_that_agree_may_overlap() -> None:
+    assert names(DIAMOND, "index:0-3=npu", "index:3-5=npu") == ["npu"] * 6
+
+
+def test_devices_with_a_table_take_what_they_can_in_turn() -> None:
+    refusals = {"npu": [["no float", None, None, "no float", None, "no float"]], "gpu": [[None, "no"] + [None] * 4]}
+    with open_model(DIAMOND) as model:
+        found = assigned(model, ["npu", "gpu", "cpu"], "index:5=npu", "index:1=gpu", refusals=refusals, default="cpu")
+        assert found.numbers[0] == [1, 1, 0, 1, 0, 0]
+        assert found.why(0, 0) == "the first device that takes it; not npu: no float"
+        assert found.why(0, 1) == "rule --set index:1=gpu, though the device does not take it: no"
+        assert found.against_capability() == [(0, 1), (0, 5)]
+        with pytest.raises(EditError, match="no table takes it: never"):
+            assigned(model, TWO, refusals={"npu": [["never"] * 6]})
+
+
+RULES = """{
+  "schema_version": 1,
+  "default": "cpu",
+  "rules": [
+    {"select": "op:MUL", "device": "npu"},
+    {"select": "index:5",
+     "device": "npu"}
+  ]
+}"""
+
+
+def test_a_file_of_rules() -> None:
+    found = parse_rules(RULES, "rules.json")
+    assert [(str(rule.selector), rule.device, rule.place) for rule in found.rules] == [
+        ("op:MUL", "npu", "rules.json:5"),
+        ("index:5", "npu", "rules.json:6"),
+    ]
+    assert found.default is not None
+    assert (found.default.device, found.default.place) == ("cpu", "rules.json:1")
+
+
+def test_the_command_line_counts_before_the_file() -> None:
+
+    rules = parse_rules(RULES, "rules.json").and_then(RuleSet((parse_setting("op:MUL=cpu"),)))
+    with open_model(DIAMOND) as model:
+        assert assign(Chooser(model), TWO, rules).numbers[0] == [1, 1, 1, 1, 1, 0]
+
+
+def test_a_part_file() -> None:
+    """Names are names there, not globs; it lists the devices too."""
+    words = "[partition]\nbackends=npu,cpu\ndefault=cpu\ncomply=opname\n[OPNAME]\n*=npu\n[OPCODE]\nMUL=npu\n"
+    with open_model(DIAMOND) as model, pytest.raises(UsageError, match=r"rules.part:6: name:\* matches no operator"):
+        assign(Chooser(model), TWO, parse_rules(words, "rules.part"))
+    rules = parse_rules(words.replace("opname", "opcode"), "rules.part")
+    assert rules.devices == TWO
+    with open_model(DIAMOND) as model:
+        assert assign(Chooser(model), rules.devices, rules).numbers[0] == [1, 1, 1, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (lambda words: words.replace("{", "[", 1), "rules.json:2"),
+        (lambda _: "[]", "rules.json:1"),
+        (lambda words: words.replace('"select"', '"selekt"', 1), "rules.json:5"),
+        (lambda words: words.replace('"op:MUL"', "3"), "rules.json:5"),
+        (lambda words: words.replace("1", "2", 1), "rules.json"),
+        (lambda words: words.replace('"device": "npu"}\n', '"device": ""}\n'), "rules.json:6"),
+        (lambda words: words.replace('"rules"', '"rulez"'), "rules.json:1"),
+        (lambda _: '{"rules": [1]}', "rules.json: rules[0]"),
+    ],
+)
+def test_files_that_are_no_rules(change: Callable[[str], str], place: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        parse_rules(change(RULES), "rules.json")
+    assert caught.value.location == place
+
+
+def test_a_bad_selector_in_a_file_is_named_with_its_line() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_rules(RULES.replace("index:5", "index:x"), "rules.json")
+    assert caught.value.location == "rules.json:6"
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda deeper: (
+            st.lists(deeper) | st.dictionaries(st.sampled_from(["rules", "select", "device", "default", "x"]), deeper)
+        ),
+        max_leaves=8,
+    )
+)
+def test_any_document_is_rules_or_refused(document: object) -> None:
+    with suppress(CircleToolsError):
+        parse_rules(json.dumps(document), "rules.json")
+
+
+# --- sizes and earlier models -------------------------------------------------------------------------------
+
+
+def test_small_partitions_go_to_the_default_device() -> None:
+
+    with open_model(DIAMOND) as model:
+        assignment = assigned(model, TWO, "index:0-1,3=npu", default="cpu")
+        plan = make_plan(model, assignment, min_size=2)
+        assert plan.subgraphs[0].numbers == [0, 0, 1, 1, 1, 1]
+        assert plan.subgraphs[0].demoted == {3}
+        refusals = {"cpu": [[None, None, None, "no", None, None]]}
+        refused = assigned(model, TWO, "index:0-1,3=npu", default="cpu", refusals=refusals)
+        assert make_plan(model, refused, min_size=2).subgraphs[0].numbers[3] == 0
+
+
+def test_affinity_comes_back_through_origins() -> None:
+    """As after a compiler that fused and reordered operators, kept origins and dropped what it did not know."""
+    sources = {0: "a", 1: "b", 2: "c", 3: "d"}
+    before = with_affinity(
+        embedded(DIAMOND, origins(sources, {0: {0}, 1: {1}, 2: {2}, 3: {3}})), TWO, "index:0-1=npu", default="cpu"
+    )
+    after = embedded(DIAMOND, origins(sources, {0: {0, 1}, 1: {2}, 2: {1, 2, 3}, 5: {3, 0}}))
+    with open_model(after) as model, open_model(before) as annotated_model:
+        found = reproject(model, devices_of_sources(annotated_model))
+    assert found.devices == TWO
+    assert {operator: decision.device for operator, decision in found.before[0].items()} == {
+        0: "npu",
+        1: "cpu",
+        2: "cpu",
+        5: "npu",
+    }
+    assert [conflict.split(":")[0] for conflict in found.conflicts] == [
+        "subgraphs[0].operators[2]",
+        "subgraphs[0].operators[5]",
+    ]
+
+
+@pytest.mark.parametrize("broken", ["no origins", "no affinity"])
+def test_what_reprojecting_takes(broken: str) -> None:
+    with_origins = embedded(DIAMOND)
+    model = DIAMOND if broken == "no origins" else with_origins
+    earlier = with_origins if broken == "no affinity" else with_affinity(with_origins, ["cpu"], default="cpu")
+    with open_model(model) as new, open_model(earlier) as old, pytest.raises(EditError, match=broken):
+        reproject(new, devices_of_sources(old))

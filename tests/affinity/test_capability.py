@@ -1,0 +1,411 @@
+"""Capability tables: what they may say, and that the matcher means what they say."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.capabilities import TABLES, overview
+from benchmarks.capability.runtimes import DEVICES as MEASURED
+from circletools.affinity.capability.file import FORM_KEYS, parse_capability
+from circletools.affinity.capability.table import Capability, load_capability, shipped_devices, why_not
+from circletools.affinity.capability.traits import QUANTIZABLE, OperatorTraits, TensorTraits
+from circletools.errors import InvalidInputError, ModelFormatError, UsageError
+from circletools.model import Model, open_model
+from tests.kit.outputs_support import Build
+from tests.kit.support import ROOT, bytes_of, read
+
+DEVICES = ("litert-cpu", "onert-cpu", "onert-ruy", "openvino-cpu", "xnnpack")
+
+
+def parsed(operators: Any) -> Capability:
+    return parse_capability(
+        json.dumps({"schema_version": "1", "device": "npu", "operators": operators}).encode(), "t"
+    )
+
+
+# --- the file -----------------------------------------------------------------------------------------------
+
+
+def form(**keys: Any) -> dict[str, Any]:
+    return {"operators": {"ADD": [keys]}}
+
+
+MALFORMED: list[tuple[Any, str, str]] = [
+    ([], "t.json", "must be an object"),
+    ({}, "t.json", "has no operators"),
+    ({"operators": {}, "schema_version": "2"}, "schema_version", "'2' is not known"),
+    ({"operators": {}, "schema_version": 2}, "schema_version", "2 is not known"),
+    ({"operators": {}, "devise": "x"}, "t.json", "did you mean device?"),
+    ({"operators": {}, "device": 3}, "device", "must be a text"),
+    ({"operators": []}, "operators", "must be an object"),
+    ({"operators": {"CONV2D": [{}]}}, "operators", "did you mean CONV_2D?"),
+    ({"operators": {"add": [{}]}}, "operators", "did you mean ADD?"),
+    ({"operators": {"AudioSpectrogram": [{}]}}, "operators", "CUSTOM: and its custom code"),
+    ({"operators": {"ADD": {}}}, "operators.ADD", "must be a list of forms"),
+    ({"operators": {"ADD": ["x"]}}, "operators.ADD[0]", "must be an object"),
+    ({"operators": {"ADD": [{}, {"max_ranks": 4}]}}, "operators.ADD[1]", "did you mean max_rank?"),
+    (form(types="FLOAT32"), "operators.ADD[0].types", "a list that is not empty"),
+    (form(types=[]), "operators.ADD[0].types", "a list that is not empty"),
+    (form(types=["FLOAT32", 3]), "operators.ADD[0].types[1]", "must be a text"),
+    (form(types=["FLOAT"]), "operators.ADD[0].types[0]", "there is no type 'FLOAT'"),
+    (form(types=["float32"]), "operators.ADD[0].types[0]", "did you mean FLOAT32?"),
+    (form(types=[""]), "operators.ADD[0].types[0]", "must name a type"),
+    (form(types=["INT8 per_chanel"]), "operators.ADD[0].types[0]", "did you mean per_channel?"),
+    (form(types=["INT8 per_tensor per_channel"]), "operators.ADD[0].types[0]", "is too much"),
+    (form(types=["INT8 constant computed"]), "operators.ADD[0].types[0]", "is too much"),
+    (form(types=["INT8 constant constant"]), "operators.ADD[0].types[0]", "is too much"),
+    (form(types=["FLOAT32 per_tensor"]), "operators.ADD[0].types[0]", "has no quantization"),
+    (form(inputs="FLOAT32"), "operators.ADD[0].inputs", "must be a list"),
+    (form(inputs=["..."]), "operators.ADD[0].inputs[0]", "could come again"),
+    (form(inputs=["...", "FLOAT32"]), "operators.ADD[0].inputs[0]", "there is no type '...'"),
+    (form(inputs=["FLOAT32", []]), "operators.ADD[0].inputs[1]", "a list that is not empty"),
+    (form(outputs=[["FLOAT32", "none 3"]]), "operators.ADD[0].outputs[0]", "there is no type 'none'"),
+    (form(min_rank=-1), "operators.ADD[0].min_rank", "a whole number from 0"),
+    (form(max_rank=1.5), "operators.ADD[0].max_rank", "a whole number from 0"),
+    (form(max_rank=True), "operators.ADD[0].max_rank", "a whole number from 0"),
+    (form(min_rank=4, max_rank=3), "operators.ADD[0].max_rank", "nothing fits"),
+    (form(min_version=0), "operators.ADD[0].min_version", "a whole number from 1"),
+    (form(max_inputs="2"), "operators.ADD[0].max_inputs", "a whole number from 0"),
+    (form(min_outputs=2, max_outputs=1), "operators.ADD[0].max_outputs", "nothing fits"),
+    (form(static=1), "operators.ADD[0].static", "must be true or false"),
+    (form(unpacks="yes"), "operators.ADD[0].unpacks", "must be true or false"),
+    (form(options=[]), "operators.ADD[0].options", "must be an object"),
+    (
+        form(options={"fused_activation": ["NONE"]}),
+        "options.fused_activation",
+        "did you mean fused_activation_function?",
+    ),
+    (form(options={"fused_activation_function": ["RELU7"]}), "fused_activation_function[0]", "did you mean RELU"),
+    (form(options={"fused_activation_function": [0]}), "fused_activation_function[0]", "there are NONE, RELU"),
+    (form(options={"fused_activation_function": []}), "fused_activation_function", "a list that is not empty"),
+    (form(options={"keep_dims": ["yes"]}), "options.keep_dims[0]", "must be a number, true or false"),
+    (form(options={"stride_w": {}}), "options.stride_w", "must have min or max"),
+    (form(options={"stride_w": {"least": 1}}), "options.stride_w", "the key 'least' is not known"),
+    (form(options={"stride_w": {"min": "1"}}), "options.stride_w.min", "must be a number"),
+    (form(options={"beta": [10**400]}), "options.beta[0]", "is too large"),
+]
+
+
+@pytest.mark.parametrize(("document", "place", "message"), MALFORMED, ids=lambda value: str(value)[:60])
+def test_what_is_malformed_is_refused_with_its_place(document: Any, place: str, message: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        parse_capability(json.dumps(document).encode(), "t.json")
+    assert place in str(caught.value.location)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "t.json:1: not JSON"),
+        (b'{\n"operators": {},,}', "t.json:2: not JSON"),
+        (b'{"operators": {}, "operators": {}}', "the key 'operators' is there twice"),
+        (b'{"operators": {"ADD": [{"max_rank": NaN}]}}', "NaN is no number"),
+        (b"\xff\xfe\xfd", "not JSON"),
+        (b"[" * 200_000, "not JSON"),
+        (b'{"operators": {"ADD": [{"max_rank": ' + b"9" * 5000 + b"}]}}", "not JSON"),
+    ],
+    ids=lambda value: repr(value[:30]),
+)
+def test_what_is_no_json_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(InvalidInputError, match="not JSON") as caught:
+        parse_capability(data, "t.json")
+    assert message in str(caught.value)
+
+
+@given(st.binary(max_size=200) | st.text(alphabet='{}[]":,ADoperts01', max_size=100).map(str.encode))
+def test_any_bytes_are_a_table_or_refused(data: bytes) -> None:
+    with contextlib.suppress(InvalidInputError):
+        parse_capability(data, "t.json")
+
+
+def test_devices_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"did you mean xnnpack\?"):
+        load_capability("xnnpak")
+    with pytest.raises(UsageError, match=r"a file must end in \.json"):
+        load_capability("zzz")
+    with pytest.raises(InvalidInputError, match="cannot read it"):
+        load_capability(str(tmp_path / "none.json"))
+    with pytest.raises(InvalidInputError, match="cannot read it"):
+        load_capability("a\0b.json")
+
+
+def test_a_file_of_ones_own_is_named_after_itself_unless_it_says_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "npu.json"
+    path.write_text('{"operators": {"*": [{}]}}')
+    assert load_capability(str(path)).device == str(tmp_path / "npu")
+    path.write_text('{"device": "edge", "operators": {}}')
+    assert load_capability(str(path)).device == "edge"
+
+
+def test_the_shipped_tables_are_there_and_say_what_they_were_measured_with() -> None:
+    assert shipped_devices() == DEVICES
+    for name in DEVICES:
+        table = load_capability(name)
+        assert table.device == name
+        assert table.runtime.split()[0] in {"ai-edge-litert", "onert", "openvino"}
+        assert table.method
+        assert table.operators
+
+
+# --- the matcher, against one that reads the document literally ---------------------------------------------
+
+TYPES = ("FLOAT32", "INT8", "INT32", "BOOL")
+WORDS = ("unquantized", "per_tensor", "per_channel")
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> TensorTraits:
+    kind = draw(st.sampled_from(TYPES))
+    word = draw(st.sampled_from(WORDS)) if kind in QUANTIZABLE else ""
+    return TensorTraits(kind, word, draw(st.integers(0, 3)), draw(st.booleans()), draw(st.booleans()))
+
+
+@st.composite
+def patterns(draw: st.DrawFn) -> str:
+    kind = draw(st.sampled_from(("*", *TYPES)))
+    words = [kind]
+    if kind in {*QUANTIZABLE, "*"}:
+        words += draw(st.sampled_from(([], *([word] for word in WORDS))))
+    words += draw(st.sampled_from(([], ["constant"], ["computed"])))
+    return " ".join(words)
+
+
+places = st.lists(
+    patterns() | st.just("none") | st.lists(patterns() | st.just("none"), min_size=1, max_size=3), max_size=3
+)
+number = st.integers(1, 3)
+values = st.lists(st.integers(0, 2), min_size=1, max_size=2) | st.fixed_dictionaries(
+    {}, optional={"min": st.integers(0, 2), "max": st.integers(0, 2)}
+).filter(bool)
+forms = st.fixed_dictionaries(
+    {},
+    optional={
+        "types": st.lists(patterns(), min_size=1, max_size=3),
+        "inputs": places | places.filter(bool).map(lambda some: [*some, "..."]),
+        "outputs": places | places.filter(bool).map(lambda some: [*some, "..."]),
+        "min_rank": st.integers(0, 2),
+        "max_rank": st.integers(2, 3),
+        "min_version": st.integers(1, 2),
+        "max_version": st.integers(2, 3),
+        "max_inputs": st.integers(1, 3),
+        "min_outputs": st.integers(0, 2),
+        "static": st.booleans(),
+        "options": st.dictionaries(st.sampled_from(("axis", "keep_dims")), values, max_size=2),
+    },
+)
+operators = st.builds(
+    OperatorTraits,
+    st.sampled_from(("ADD", "MUL", "CUSTOM:x")),
+    number,
+    st.lists(st.none() | tensors(), max_size=3).map(tuple),
+    st.lists(tensors(), max_size=2).map(tuple),
+    st.dictionaries(st.sampled_from(("axis", "keep_dims")), st.integers(0, 2).map(float), max_size=2),
+)
+
+
+def is_one_of(tensor: TensorTraits | None, texts: str | list[str]) -> bool:
+    for text in [texts] if isinstance(texts, str) else texts:
+        if tensor is None or text == "none":
+            if tensor is None and text == "none":
+                return True
+            continue
+        kind, *words = text.split()
+        said = {tensor.quantization or "unquantized", "constant" if tensor.constant else "computed"}
+        if kind in {"*", tensor.type} and set(words) <= said:
+            return True
+    return False
+
+
+def fits_places(document: dict[str, Any], what: str, found: tuple[TensorTraits | None, ...]) -> bool:
+    if not document.get(f"min_{what}", 0) <= len(found) <= document.get(f"max_{what}", math.inf):
+        return False
+    if what not in document:
+        return True
+    wanted = list(document[what])
+    if wanted[-1:] == ["..."]:
+        wanted = wanted[:-1] + [wanted[-2]] * (len(found) - len(wanted) + 1)
+    return len(wanted) == len(found) and all(map(is_one_of, found, wanted))
+
+
+def fits_tensor(document: dict[str, Any], tensor: TensorTraits) -> bool:
+    known = not (document.get("static") and tensor.dynamic)
+    ranked = document.get("min_rank", 0) <= tensor.rank <= document.get("max_rank", math.inf)
+    return known and ranked and is_one_of(tensor, document.get("types", ["*"]))
+
+
+def fits_option(allowed: Any, value: float) -> bool:
+    if isinstance(allowed, dict):
+        return bool(allowed.get("min", -math.inf) <= value <= allowed.get("max", math.inf))
+    return value in allowed
+
+
+def literally(document: dict[str, Any], operator: OperatorTraits) -> bool:
+    computed = [tensor for tensor in operator.inputs if tensor and not tensor.constant]
+    return (
+        document.get("min_version", 1) <= operator.version <= document.get("max_version", math.inf)
+        and fits_places(document, "inputs", operator.inputs)
+        and fits_places(document, "outputs", operator.outputs)
+        and all(fits_tensor(document, tensor) for tensor in (*computed, *filter(None, operator.outputs)))
+        and all(
+            fits_option(allowed, operator.options.get(name, 0))
+            for name, allowed in document.get("options", {}).items()
+        )
+    )
+
+
+@settings(max_examples=600)
+@given(st.dictionaries(st.sampled_from(("ADD", "*", "CUSTOM:x")), st.lists(forms, max_size=3)), operators)
+def test_the_matcher_means_what_the_table_says(document: dict[str, Any], operator: OperatorTraits) -> None:
+    reason = parsed(document).why_not(operator)
+    of_code = [*document.get(operator.code, ()), *document.get("*", ())]
+    assert (reason is None) == any(literally(form, operator) for form in of_code)
+    assert reason is None or reason
+
+
+@pytest.mark.parametrize(
+    ("form", "reason"),
+    [
+        ({"types": ["INT8"]}, "input 0 is FLOAT32 computed, not INT8"),
+        ({"inputs": ["FLOAT32", "FLOAT32 computed"]}, "input 1 is FLOAT32 constant, not FLOAT32 computed"),
+        ({"inputs": ["FLOAT32"]}, "2 inputs, not 1"),
+        ({"max_rank": 1}, "input 0 has rank 2, not 0 to 1"),
+        ({"min_version": 3}, "version 1, not at least 3"),
+        ({"max_inputs": 1}, "2 inputs, not 0 to 1"),
+        ({"static": True}, "input 0 has an unknown dimension"),
+        ({"options": {"fused_activation_function": ["NONE", "RELU"]}}, "function is TANH, not NONE or RELU"),
+        ({"outputs": ["INT8 per_tensor"]}, "output 0 is FLOAT32 computed, not INT8 per_tensor"),
+    ],
+)  # fmt: skip
+def test_the_reason_names_the_condition(form: dict[str, Any], reason: str) -> None:
+    dynamic = TensorTraits("FLOAT32", "", 2, True, False)
+    constant = TensorTraits("FLOAT32", "", 2, False, True)
+    options = {"fused_activation_function": 4.0}
+    operator = OperatorTraits("ADD", 1, (dynamic, constant), (dynamic,), options)
+    found = parsed({"ADD": [form]}).why_not(operator)
+    assert found is not None
+    assert reason in found
+
+
+def test_the_nearest_form_gives_the_reason() -> None:
+    operator = OperatorTraits("ADD", 2, (), (), {})
+    far = {"min_version": 3, "min_inputs": 1}
+    assert parsed({"ADD": [far, {"max_version": 1}, far]}).why_not(operator) == "version 2, not 1"
+    assert parsed({}).why_not(operator) == "npu has no ADD"
+
+
+# --- models -------------------------------------------------------------------------------------------------
+
+
+def by_views(model: Model, subgraph: int) -> list[OperatorTraits]:
+    """Return the traits of each operator from the views, one by one."""
+    tensors, buffers = model.subgraphs[subgraph].tensors, model.buffers
+    raw = read(bytes(model.wire.memory))["subgraphs"][subgraph]["tensors"]
+
+    def traits(index: int) -> TensorTraits | None:
+        if index < 0:
+            return None
+        tensor = tensors[index]
+        scales = (raw[index]["quantization"] or {}).get("scale")
+        count = len(scales or b"") // 4  # float32
+        word = WORDS[min(count, 2)] if tensor.type in QUANTIZABLE else ""
+        constant = len(buffers[tensor.buffer].data) > 0 and not tensor.is_variable
+        dynamic = -1 in tensor.shape or -1 in (tensor.shape_signature or ())
+        return TensorTraits(tensor.type, word, len(tensor.shape), dynamic, constant)
+
+    return [
+        OperatorTraits(
+            operator.code.name,
+            operator.code.version,
+            tuple(map(traits, operator.inputs)),
+            tuple(map(traits, operator.outputs)),
+            {},
+        )
+        for operator in model.subgraphs[subgraph].operators
+    ]
+
+
+def test_columns_tell_what_the_views_tell(own_model: Path) -> None:
+    """Forms without options and unpacking see the same operators, whichever way they are read."""
+    some = {"types": ["FLOAT32", "INT8 per_tensor"], "static": True, "max_rank": 3}
+    constants = {"inputs": ["* computed", "* constant", "..."], "max_version": 2}
+    table = parsed({"*": [some, constants]})
+    with open_model(own_model) as model:
+        for subgraph in range(len(model.subgraphs)):
+            expected = [table.why_not(operator) for operator in by_views(model, subgraph)]
+            assert why_not(table, model, subgraph) == expected
+
+
+def test_everything_is_taken_by_a_table_that_says_so(any_model: Path) -> None:
+    table = parsed({"*": [{}]})
+    with open_model(any_model) as model:
+        for subgraph in range(len(model.subgraphs)):
+            assert set(why_not(table, model, subgraph)) <= {None}
+
+
+@pytest.mark.parametrize("name", ["tflite/cnn", "circle/inverted_residual"])
+def test_options_are_read_from_the_model(name: str) -> None:
+    data = bytes_of(name)
+    published = [operator["builtinOptions"] or {} for operator in read(data)["subgraphs"][0]["operators"]]
+    table = parsed({"*": [{"options": {"padding": ["VALID"], "stride_w": {"max": 1}}}]})
+    with open_model(data) as model:
+        reasons = why_not(table, model, 0)
+    wanted = [options.get("padding", 0) == 1 and options.get("strideW", 0) <= 1 for options in published]
+    assert [reason is None for reason in reasons] == wanted
+
+
+def test_an_unpacked_constant_counts_as_one_and_stays_with_its_readers() -> None:
+    form = {"inputs": ["FLOAT16 constant"], "outputs": ["FLOAT32"], "unpacks": True}
+    with_constants = {"inputs": ["* computed", "* constant", "* constant"]}
+    unpacking = {"DEQUANTIZE": [form], "CONV_2D": [with_constants]}
+    with open_model(bytes_of("tflite/cnn_float16")) as model:
+        names = model.code_names(0)
+        reasons = why_not(parsed(unpacking), model, 0)
+        conv = [reason for name, reason in zip(names, reasons, strict=True) if name == "CONV_2D"]
+        assert conv == [None] * len(conv) != []
+        kept = [reason for name, reason in zip(names, reasons, strict=True) if name == "DEQUANTIZE"]
+        assert None in kept  # the weights of the convolutions
+        assert any(reason and "which reads the constant" in reason for reason in kept)  # those of the others
+        plain = why_not(parsed({**unpacking, "DEQUANTIZE": [{**form, "unpacks": False}]}), model, 0)
+        assert all(reason for name, reason in zip(names, plain, strict=True) if name == "CONV_2D")
+
+
+@pytest.mark.parametrize("tensor", [2, -2])
+def test_a_tensor_that_is_not_there_is_an_error(tensor: int) -> None:
+    build = Build()
+    graph = build.graph()
+    graph.operator("ADD", [graph.tensor("a"), tensor], [graph.tensor("b")])
+    with open_model(build.to_bytes()) as model, pytest.raises(ModelFormatError, match="does not exist"):
+        why_not(parsed({"*": [{}]}), model, 0)
+
+
+# --- the document -------------------------------------------------------------------------------------------
+
+DOCUMENT = (ROOT / "docs" / "capabilities.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_the_document_is_accepted() -> None:
+    (block,) = re.findall(r"^    (\{\n.*?^    \})$", DOCUMENT, re.MULTILINE | re.DOTALL)
+    table = parse_capability(block.encode(), "npu.json")
+    assert {*table.operators} == {"ADD", "CONV_2D", "CUSTOM:AudioSpectrogram"}
+
+
+def test_the_document_lists_the_keys_and_the_devices() -> None:
+    named = {
+        word for row in re.findall(r"^\| (`.*?) \|", DOCUMENT, re.MULTILINE) for word in re.findall(r"`(\S+)`", row)
+    }
+    assert named >= {*FORM_KEYS, *DEVICES}
+
+
+def test_the_overview_is_that_of_the_tables() -> None:
+    documents = [json.loads((TABLES / f"{device.name}.json").read_text(encoding="utf-8")) for device in MEASURED]
+    assert overview(documents) in DOCUMENT

@@ -1,0 +1,220 @@
+"""The shipped capability tables against the runtimes themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import signal
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from benchmarks.capabilities import all_templates, ask
+from benchmarks.capability.runtimes import DEVICES, TAKEN, Device
+from benchmarks.capability.single import Operand, Probe, Writer
+from benchmarks.isolation import CRASH, answers
+from circletools.affinity.capability.table import Capability, load_capability, why_not
+from circletools.affinity.partition.partition import partition
+from circletools.model import open_model
+from circletools.model.graph import operator_graph
+from tests.kit.oracles import public_models
+from tests.kit.support import TESTDATA
+
+load = cache(load_capability)
+BY_NAME = {device.name: device for device in DEVICES}
+
+# LiteRT does these with memory that is not theirs: how it ends is not the same twice.
+UNSETTLED_CODES = {"FAKE_QUANT", "MATRIX_DIAG", "MATRIX_SET_DIAG"}
+UNSETTLED_TYPES = {"INT4", "UINT4", "INT2"}
+
+# What a table cannot say: a composite is known by a name and attributes.
+INEXPRESSIBLE = {"STABLEHLO_COMPOSITE"}
+
+
+def _litert() -> object:
+    return importlib.import_module("ai_edge_litert.interpreter")
+
+
+def plans(question: bytes | Path) -> str:
+    """Return the plan of each subgraph as LiteRT's default delegate leaves it, as text; empty if it does not load."""
+    from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415 - in the process that may die of it
+
+    from tests.kit.oracles.delegated import delegated  # noqa: PLC0415 - as above
+
+    data = question if isinstance(question, bytes) else question.read_bytes()
+    try:
+        interpreter = Interpreter(model_content=data, num_threads=1)
+    except (RuntimeError, ValueError):
+        return "()"
+    # That an operator is missing shows after the delegate took its own.
+    with contextlib.suppress(RuntimeError, ValueError):
+        interpreter.allocate_tensors()
+    return repr(tuple(subgraph.plan for subgraph in delegated(interpreter)))
+
+
+Plan = tuple[int | tuple[int, ...], ...]
+
+
+def read_plans(questions: list[bytes | Path]) -> list[tuple[Plan, ...]]:
+    texts = answers(questions, plans, _litert, cpu_seconds=20)
+    assert CRASH not in texts
+    # What our own process wrote is no foreign input.
+    return [eval(text, {"__builtins__": {}}) for text in texts]  # noqa: S307
+
+
+def members(plan: Plan) -> set[int]:
+    return {member for step in plan if isinstance(step, tuple) for member in step}
+
+
+def differences(table: Capability, path: Path, found: tuple[Plan, ...]) -> list[str]:
+    """Return where a table and a plan do not agree."""
+    wrong = []
+    with open_model(path) as model:
+        for subgraph, plan in enumerate(found):
+            reasons = why_not(table, model, subgraph)
+            whole = {step for step in plan if isinstance(step, int)} | members(plan)
+            assert whole == set(range(len(reasons)))
+            for index, (reason, name) in enumerate(zip(reasons, model.code_names(subgraph), strict=True)):
+                if (reason is None) != (index in members(plan)) and name not in INEXPRESSIBLE:
+                    wrong.append(f"{path.name}: subgraphs[{subgraph}].operators[{index}] {name}: {reason}")
+    return wrong
+
+
+def _agree(paths: list[Path]) -> None:
+    table = load("xnnpack")
+    found = read_plans([*paths])
+    assert sum(len(members(plan)) for of_model in found for plan in of_model) > 100
+    wrong = [line for path, of_model in zip(paths, found, strict=True) for line in differences(table, path, of_model)]
+    assert wrong == []
+
+
+def test_xnnpack_takes_the_operators_that_its_table_says() -> None:
+    _agree(sorted((TESTDATA / "tflite").glob("*.tflite")))
+
+
+def test_xnnpack_takes_the_operators_that_its_table_says_in_public_models() -> None:
+    paths = [path for path in public_models() if path.suffix == ".tflite"]
+    if not paths:
+        pytest.skip("no public models beside this checkout")
+    _agree(paths)
+
+
+def available(device: Device) -> bool:
+    return importlib.util.find_spec(device.package.replace("-", "_")) is not None
+
+
+def is_settled(probe: Probe) -> bool:
+    types = {operand.element for operand in (*probe.inputs, *probe.outputs)}
+    return probe.code not in UNSETTLED_CODES and not types & UNSETTLED_TYPES
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [("litert-cpu", 40), ("xnnpack", 20), ("onert-cpu", 160), ("onert-ruy", 160), ("openvino-cpu", 200)],
+)
+def test_a_sample_of_the_probes_ends_as_its_table_says(name: str, step: int) -> None:
+    device = BY_NAME[name]
+    if not available(device):
+        pytest.skip(f"{device.package} is not installed")
+    table = load(name)
+    asked = (probes[0] for template in all_templates() for probes in template.bases_of())
+    sample = [probe for probe in asked if device.asks_first(probe) and is_settled(probe)][::step]
+    outcomes = [(probe, outcome) for probe, outcome in zip(sample, ask(device, sample), strict=True)]
+    settled = [(probe, outcome) for probe, outcome in outcomes if outcome != CRASH]
+    assert len(settled) > 0.9 * len(sample)
+    wrong = []
+    for probe, outcome in settled:
+        with open_model(probe.model) as model:
+            (reason,) = why_not(table, model, 0)
+        if (reason is None) != outcome.startswith(TAKEN):
+            wrong.append(f"{probe.code} {probe.signature} {probe.ranks}: {outcome}, {reason}")
+    assert wrong == []
+
+
+# --- how LiteRT makes partitions ----------------------------------------------------------------------------
+
+
+def epochs(operators: list[tuple[tuple[int, ...], tuple[int, ...]]], taken: set[int]) -> Plan:
+    """Return the plan that LiteRT makes: of all operators that are ready, those like the first one, in turns."""
+    producers = {tensor: index for index, (_, outputs) in enumerate(operators) for tensor in outputs}
+    waits_for = [{producers[tensor] for tensor in inputs if tensor in producers} for inputs, _ in operators]
+    plan: list[int | tuple[int, ...]] = []
+    done: list[int] = []
+    while len(done) < len(operators):
+        first = len(done)
+        for index in range(len(operators)):
+            alike = len(done) == first or (index in taken) == (done[first] in taken)
+            if index not in done and alike and waits_for[index] <= set(done):
+                done.append(index)
+        plan += [tuple(done[first:])] if done[first] in taken else done[first:]
+    return tuple(plan)
+
+
+def test_the_plan_is_one_of_epochs() -> None:
+    """What was taken and who feeds whom is all that it takes to know the partitions, and their order."""
+    paths = [*(TESTDATA / "tflite").glob("*.tflite"), *(path for path in public_models() if path.suffix == ".tflite")]
+    found = read_plans([*paths])
+    assert max(len(plan) for of_model in found for plan in of_model) > 1
+    for path, of_model in zip(paths, found, strict=True):
+        with open_model(path) as model:
+            for subgraph, plan in enumerate(of_model):
+                operators = [(operator.inputs, operator.outputs) for operator in model.subgraphs[subgraph].operators]
+                assert epochs(operators, members(plan)) == plan, path
+
+
+def test_the_table_and_the_mode_epochs_predict_the_partitions() -> None:
+    """From the file alone, without asking the runtime."""
+    table, seen = load("xnnpack"), 0
+    paths = sorted((TESTDATA / "tflite").glob("*.tflite"))
+    for path, of_model in zip(paths, read_plans([*paths]), strict=True):
+        with open_model(path) as model:
+            for subgraph, plan in enumerate(of_model):
+                devices = [int(reason is not None) for reason in why_not(table, model, subgraph)]
+                parts = partition(operator_graph(model, subgraph), devices, "epochs")
+                predicted = [part.operators for part in parts if part.device == 0]
+                assert predicted == [tuple(sorted(step)) for step in plan if isinstance(step, tuple)], path
+                seen += len(predicted)
+    assert seen >= 20
+
+
+def chain(*codes: str, fork: bool = False) -> bytes:
+    """Return a model of unary operators: one after the other, or with `fork` all on the same input."""
+    writer = Writer()
+    shape = (2, 3)
+    last = writer.operand(Operand("FLOAT32", shape))
+    writer.graph.inputs = [last]
+    for code in codes:
+        result = writer.operand(Operand("FLOAT32", shape))
+        writer.operator(code, 1, [last], [result], "", ())
+        writer.graph.outputs.append(result)
+        last = writer.graph.inputs[0] if fork else result
+    return writer.finish()
+
+
+@pytest.mark.parametrize(
+    ("model", "plan"),
+    [
+        (chain("RELU"), ((0,),)),
+        (chain("RELU", "SIGN", "RELU"), ((0,), 1, (2,))),
+        (chain("SIGN", "RELU", "SIGN", "SIGN", "RELU"), (0, (1,), 2, 3, (4,))),
+        (chain("RELU", "SIGN", "RELU", fork=True), ((0, 2), 1)),
+        (chain("SIGN", "RELU", "SIGN", "RELU", fork=True), (0, 2, (1, 3))),
+    ],
+    ids=["one", "chain", "chain of five", "fork", "fork of four"],
+)
+def test_a_partition_takes_all_that_is_ready(model: bytes, plan: Plan) -> None:
+    """One operator makes a partition, and members of a partition need not be connected."""
+    assert read_plans([model]) == [(plan,)]
+
+
+def test_a_dead_runtime_is_seen_as_a_crash() -> None:
+    def ask(unit: int) -> str:
+        if unit % 2:
+            return "fine"
+        os.kill(os.getpid(), signal.SIGKILL)
+        return "still there"
+
+    assert answers([0, 1, 2, 3], ask, lambda: None) == [CRASH, "fine", CRASH, "fine"]

@@ -1,0 +1,58 @@
+"""The bound on growing subgraphs: entangled graphs are refused, graphs of networks stay far below it."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.graphs import ASSIGNMENTS, SHAPES
+from circletools.affinity.partition import effort
+from circletools.affinity.partition.partition import Mode, partition
+from circletools.affinity.partition.seed import seed_parts
+from circletools.errors import EditError
+from tests.kit.partition_reference import Reference
+from tests.kit.partition_support import Edges, check_partition, graph_of, seeded
+
+
+def entangled(count: int, inputs: int) -> tuple[Edges, list[int]]:
+    """Return the edges and devices of a graph whose operators read from anywhere before them."""
+    generator = seeded(count)
+    edges = [(a, b) for b in range(count) for a in generator.sample(range(b), min(inputs, b))]
+    return edges, [operator % 3 % 2 for operator in range(count)]
+
+
+def allow(monkeypatch: pytest.MonkeyPatch, units: int, per_operator: int) -> None:
+    """Let growing take no more than this."""
+    monkeypatch.setattr(effort, "_UNITS", units)
+    monkeypatch.setattr(effort, "_UNITS_PER_OPERATOR", per_operator)
+
+
+@pytest.mark.parametrize("inputs", [3, 20])
+def test_what_is_entangled_and_within_the_bound_is_the_literal_procedure(inputs: int) -> None:
+    edges, devices = entangled(50, inputs)
+    wanted = Reference(50, edges).partition(devices)
+    assert [sorted(part) for part in seed_parts(graph_of(50, edges), devices)] == [sorted(part) for part in wanted]
+
+
+@pytest.mark.parametrize("mode", ["seed", "safe", "min"])
+@pytest.mark.parametrize("inputs", [3, 100])
+def test_what_takes_too_many_steps_is_refused(monkeypatch: pytest.MonkeyPatch, mode: Mode, inputs: int) -> None:
+    edges, devices = entangled(200, inputs)
+    allow(monkeypatch, 0, 200)
+    with pytest.raises(EditError, match="graph of 200 operators takes too many steps") as caught:
+        partition(graph_of(200, edges), devices, mode)
+    assert "--mode epochs" in (caught.value.hint or "")
+
+
+def test_taking_turns_is_never_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    edges, devices = entangled(200, 100)
+    allow(monkeypatch, 0, 0)
+    graph = graph_of(200, edges)
+    check_partition(graph, devices, partition(graph, devices, "epochs"), connected=False)
+
+
+@pytest.mark.parametrize("assignment", ASSIGNMENTS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_graphs_of_networks_need_a_tenth(monkeypatch: pytest.MonkeyPatch, shape: str, assignment: str) -> None:
+    allow(monkeypatch, 0, effort._UNITS_PER_OPERATOR // 10)
+    made = SHAPES[shape](2000)
+    assert seed_parts(made.graph(), ASSIGNMENTS[assignment](made))

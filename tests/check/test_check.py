@@ -1,0 +1,410 @@
+"""What `check` finds: each code on a model that has it, none on one that has not, and all as documented."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from circletools.check import check
+from circletools.findings import Finding
+from circletools.model import open_model
+from circletools.model.verify import check_model
+from circletools.origin import encode_source_table
+from tests.kit.affinity_support import affinity, annotated
+from tests.kit.origin_support import EXACT, OP, SOURCE, STAMP, embedded, origins, rebuilt, u32s
+from tests.kit.outputs_support import Build, Graph, findings_of, floats
+from tests.kit.support import ROOT, bytes_of, edited, own_models, path_of, title
+
+TOOL = Path(sys.executable).with_name("circletool")
+CLEAN = "circle/mlp"
+ONE_SOURCE = encode_source_table({0: "a"})
+DOCUMENT = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| `([A-Z_]+)` \| ([^|]+) \|", DOCUMENT, re.MULTILINE)
+
+
+def changed(change: Callable[[Any], object]) -> bytes:
+    """Return the clean model, changed by a tool that knows nothing of findings."""
+    return rebuilt(bytes_of(CLEAN), change)
+
+
+def with_outputs(outputs: Callable[[Graph], list[int]]) -> bytes:
+    """Return a model with one input, one operator and these outputs."""
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x")
+    graph.compute("NEG", [x], "negative")
+    graph.ends([x], outputs(graph))
+    return build.to_bytes("circle")
+
+
+def with_tables(**tables: bytes) -> bytes:
+    """Return the clean model with these metadata entries."""
+    return edited(bytes_of(CLEAN), *(lambda edit, item=item: edit.set_metadata(*item) for item in tables.items()))
+
+
+def index_out_of_range() -> bytes:
+    def change(model: Any) -> None:
+        model.subgraphs[0].tensors[1].buffer = 99
+
+    return changed(change)
+
+
+def sentinel_not_empty() -> bytes:
+    def change(model: Any) -> None:
+        model.buffers[0].data = np.frombuffer(b"data", np.uint8)
+
+    return changed(change)
+
+
+def stale() -> bytes:
+    """Return a model whose operators were renamed after the tables were written."""
+
+    def change(model: Any) -> None:
+        (graph,) = model.subgraphs
+        graph.tensors[graph.operators[1].outputs[0]].name = b"another name"
+
+    return rebuilt(embedded(bytes_of(CLEAN)), change)
+
+
+def tapped() -> bytes:
+    def outputs(graph: Graph) -> list[int]:
+        return [1, graph.compute("NEG", [1], "again")]
+
+    return with_outputs(outputs)
+
+
+def with_devices(numbers: Sequence[int | None], partitions: Sequence[int | None], data: bytes | None = None) -> bytes:
+    """Return a model with operators on `npu` (0) and `cpu` (1)."""
+    return annotated(
+        bytes_of("circle/diamond") if data is None else data, affinity(["npu", "cpu"], (numbers, partitions))
+    )
+
+
+def stale_devices() -> bytes:
+    def change(model: Any) -> None:
+        (graph,) = model.subgraphs
+        graph.tensors[graph.operators[1].outputs[0]].name = b"another name"
+
+    return rebuilt(with_devices([1] * 6, [0] * 6), change)
+
+
+def produced_twice() -> bytes:
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x"), graph.tensor("y")
+    for _ in range(2):
+        graph.operator("NEG", [x], [y])
+    graph.ends([x], [y])
+    return with_devices([0, 0], [0, 0], build.to_bytes("circle"))
+
+
+# code -> a model that has it, the severity there, and the place
+EXAMPLES: dict[str, tuple[Callable[[], bytes], str, str]] = {
+    "INDEX_OUT_OF_RANGE": (index_out_of_range, "error", "subgraphs[0].tensors[1].buffer"),
+    "EXTERNAL_DATA_OUTSIDE_FILE": (lambda: bytes_of("circle/mlp_external")[:-1], "error", "buffers[4]"),
+    "SENTINEL_BUFFER_NOT_EMPTY": (sentinel_not_empty, "warning", "buffers[0]"),
+    "CONSTANT_OUTPUT": (
+        lambda: with_outputs(lambda graph: [1, graph.constant("c", floats(2, 2))]),
+        "warning",
+        "subgraphs[0].outputs[1]",
+    ),
+    "INPUT_ALIASED_OUTPUT": (lambda: with_outputs(lambda _: [1, 0]), "warning", "subgraphs[0].outputs[1]"),
+    "DUPLICATE_OUTPUT": (lambda: with_outputs(lambda _: [1, 1]), "warning", "subgraphs[0].outputs[1]"),
+    "UNPRODUCED_OUTPUT": (
+        lambda: with_outputs(lambda graph: [1, graph.tensor("lost")]),
+        "warning",
+        "subgraphs[0].outputs[1]",
+    ),
+    "OUTPUT_TAP": (tapped, "info", "subgraphs[0].outputs[0]"),
+    "MALFORMED_ORIGIN_TABLE": (
+        lambda: with_tables(**{SOURCE: ONE_SOURCE, OP: b"\1"}),
+        "error",
+        f"metadata {OP}",
+    ),
+    "UNKNOWN_SOURCE_ID": (
+        lambda: with_tables(**{SOURCE: ONE_SOURCE, OP: u32s(1, 0, 1, 7)}),
+        "error",
+        f"metadata {OP}",
+    ),
+    "STALE_ORIGIN": (stale, "warning", "subgraphs[0].operators[1]"),
+    "PARTIAL_OP_TABLE": (
+        lambda: embedded(bytes_of(CLEAN), origins({0: "a"}, {0: {0}})),
+        "info",
+        "subgraphs[0].operators[1]",
+    ),
+    "MALFORMED_AFFINITY_TABLE": (
+        lambda: with_tables(CIRCLETOOLS_affinity=b"\1"),
+        "error",
+        "metadata CIRCLETOOLS_affinity",
+    ),
+    "STALE_AFFINITY": (stale_devices, "warning", "subgraphs[0].operators[1]"),
+    "UNASSIGNED_OPERATOR": (
+        lambda: with_devices([1, 1, None, 1, 1, 1], [0, 0, None, 1, 1, 1]),
+        "warning",
+        "subgraphs[0].operators[2]",
+    ),
+    "MIXED_PARTITION": (lambda: with_devices([0, 1, 1, 1, 1, 1], [0] * 6), "error", "subgraphs[0]"),
+    # FULLY_CONNECTED feeds TANH and LOGISTIC, both MUL, and MUL feeds ADD: one partition cannot leave out LOGISTIC.
+    "CYCLIC_PARTITION": (lambda: with_devices([1, 1, 0, 1, 1, 1], [0, 0, 1, 0, 0, 0]), "error", "subgraphs[0]"),
+    "MISNUMBERED_PARTITION": (lambda: with_devices([1] * 6, [1, 0, 0, 0, 1, 0]), "warning", "subgraphs[0]"),
+    "UNSCHEDULABLE_OPERATORS": (produced_twice, "error", "subgraphs[0].tensors[1]"),
+    "CROSS_DEVICE_TAP": (
+        lambda: with_devices([0, 1], [0, 1], with_outputs(lambda graph: [1, graph.compute("NEG", [1], "again")])),
+        "warning",
+        "subgraphs[0].outputs[0]",
+    ),
+}
+TOO_MANY = "TOO_MANY_TABLES"
+COMPANY = {"CROSS_DEVICE_TAP": {"OUTPUT_TAP"}}  # what a finding never comes without
+UNTIL_THE_CALLED = "warning, info in called subgraphs"
+
+
+def written(folder: Path, data: bytes, name: str = "model.circle") -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def run(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    done = subprocess.run([TOOL, *arguments], input=stdin, capture_output=True, check=False, timeout=60)
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    return done
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_a_model_that_has_it(code: str, tmp_path: Path) -> None:
+    make, severity, place = EXAMPLES[code]
+    data = make()
+    (found,) = (finding for finding in findings_of(data) if finding.code == code)
+    assert (found.severity, found.location) == (severity, place)
+    assert found.message
+    assert {finding.code for finding in findings_of(data)} - COMPANY.get(code, set()) == {code}
+    ran = run("check", written(tmp_path, data))
+    assert ran.returncode == (0 if severity == "info" else 1)
+    assert f"  {severity} {code} {place}: {found.message}\n" in ran.stdout.decode()
+    assert ran.stderr == b""
+
+
+def test_too_many_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("circletools.model.verify.MAX_TABLES", 3)
+    (found,) = findings_of(bytes_of(CLEAN))
+    assert (found.code, found.severity, found.location) == (TOO_MANY, "warning", "model")
+
+
+@pytest.mark.parametrize("name", [CLEAN, "circle/transformer_block", "tflite/cnn", "circle/cnn_external"])
+def test_a_clean_model_has_none(name: str, tmp_path: Path) -> None:
+    assert findings_of(bytes_of(name)) == []
+    assert findings_of(embedded(bytes_of(name))) == []
+    ran = run("check", path_of(name))
+    assert (ran.returncode, ran.stdout.decode()) == (0, f"{path_of(name)}: ok\n")
+    assert run("check", written(tmp_path, embedded(bytes_of(name)))).returncode == 0
+
+
+def test_check_has_all_that_verify_has(any_model: Path) -> None:
+    with open_model(any_model) as model:
+        verified, found = check_model(model), check(model)
+    assert found[: len(verified)] == verified
+    assert {finding.code for finding in found[len(verified) :]} <= set(EXAMPLES)
+
+
+def test_an_error_hides_what_could_not_be_looked_at() -> None:
+    """Outputs are not looked at where an index leads nowhere."""
+
+    def change(model: Any) -> None:
+        model.subgraphs[0].outputs = [999, 0, 0]
+
+    assert {finding.code for finding in findings_of(changed(change))} == {"INDEX_OUT_OF_RANGE"}
+
+
+def test_severities_in_called_subgraphs() -> None:
+    """What only operators call may do as it likes; a signature makes a subgraph one that users call."""
+    for named, severity in ((False, "info"), (True, "warning")):
+        build = Build()
+        main, body = build.graph(), build.graph("body")
+        main.ends([main.tensor("x")], [main.compute("NEG", [0], "y")])
+        x, c, lost = body.tensor("x"), body.constant("c", floats(2, 2)), body.tensor("lost")
+        total = body.compute("ADD", [x, c], "total")
+        body.ends([x], [total, total, x, c, lost])
+        if named:
+            build.signature("body", [("x", x)], [("y", total)], 1)
+        assert [(found.code, found.severity, found.location) for found in findings_of(build.to_bytes())] == [
+            ("DUPLICATE_OUTPUT", severity, "subgraphs[1].outputs[1]"),
+            ("INPUT_ALIASED_OUTPUT", severity, "subgraphs[1].outputs[2]"),
+            ("CONSTANT_OUTPUT", severity, "subgraphs[1].outputs[3]"),
+            ("UNPRODUCED_OUTPUT", severity, "subgraphs[1].outputs[4]"),
+        ]
+
+
+def test_the_first_reason_counts() -> None:
+    """A slot has one finding: of a constant, an input, an earlier output and a tap the first."""
+    build = Build()
+    graph = build.graph()
+    x, c = graph.tensor("x"), graph.constant("c", floats(2, 2))
+    total = graph.compute("ADD", [x, c], "total")
+    graph.ends([x], [total, total, graph.compute("NEG", [total], "negative"), x, x, c, c])
+    assert [finding.code for finding in findings_of(build.to_bytes())] == [
+        "OUTPUT_TAP",
+        "DUPLICATE_OUTPUT",
+        *["INPUT_ALIASED_OUTPUT"] * 2,
+        *["CONSTANT_OUTPUT"] * 2,
+    ]
+
+
+def test_a_variable_is_not_unproduced() -> None:
+    assert findings_of(with_outputs(lambda graph: [1, graph.tensor("state", variable=True)])) == []
+
+
+# --- origins ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tables", "code", "place"),
+    [
+        ({SOURCE: b"\1"}, "MALFORMED_ORIGIN_TABLE", SOURCE),
+        ({SOURCE: ONE_SOURCE, OP: u32s(1)}, "MALFORMED_ORIGIN_TABLE", OP),
+        ({SOURCE: ONE_SOURCE, OP: u32s(1, 0, 1, 0), EXACT: b"\1\2"}, "MALFORMED_ORIGIN_TABLE", EXACT),
+        ({SOURCE: ONE_SOURCE, OP: u32s(1, 0, 1, 0), STAMP: b"\1\2"}, "MALFORMED_ORIGIN_TABLE", STAMP),
+        ({OP: u32s(1, 0, 1, 0)}, "UNKNOWN_SOURCE_ID", OP),
+    ],
+)
+def test_tables_that_are_broken(tables: dict[str, bytes], code: str, place: str) -> None:
+    (found,) = findings_of(with_tables(**tables))
+    assert (found.code, found.severity, found.location) == (code, "error", f"metadata {place}")
+
+
+@given(
+    tables=st.dictionaries(
+        st.sampled_from([SOURCE, OP, EXACT, STAMP]),
+        st.binary(max_size=40) | st.lists(st.integers(0, 4), max_size=8).map(lambda numbers: u32s(*numbers)),
+    )
+)
+def test_no_table_breaks_the_check(tables: dict[str, bytes]) -> None:
+    assert all(isinstance(finding, Finding) for finding in findings_of(with_tables(**tables)))
+
+
+def test_tables_without_a_stamp_are_not_stale() -> None:
+    assert findings_of(embedded(bytes_of(CLEAN), stamp=False)) == []
+
+
+def test_both_outputs_and_origins_are_told() -> None:
+    data = embedded(with_outputs(lambda _: [1, 1]), origins({0: "a", 1: "b"}, {}))
+    assert [finding.code for finding in findings_of(data)] == ["DUPLICATE_OUTPUT"]
+
+    def change(model: Any) -> None:
+        model.subgraphs[0].tensors[1].name = b"another"
+
+    described = embedded(with_outputs(lambda _: [1, 1]))
+    assert [finding.code for finding in findings_of(rebuilt(described, change))] == [
+        "DUPLICATE_OUTPUT",
+        "STALE_ORIGIN",
+    ]
+
+
+# --- the document -------------------------------------------------------------------------------------------
+
+
+def test_the_document_has_every_code_of_the_program() -> None:
+    """And the program every code of the document."""
+    written_codes = set()
+    for path in sorted((ROOT / "circletools").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if "Finding" in text:
+            written_codes |= set(re.findall(r'"([A-Z]+(?:_[A-Z]+)+)"', text))
+    documented = [code for code, _ in ROWS]
+    assert len(set(documented)) == len(documented)
+    assert set(documented) <= written_codes
+    assert set(documented) == {*EXAMPLES, TOO_MANY}
+    for name in (
+        "findings.py",
+        "report/check.py",
+        "model/check.py",
+        "origin/findings.py",
+        "outputs/analysis.py",
+        "affinity/findings.py",
+    ):
+        text = (ROOT / "circletools" / name).read_text(encoding="utf-8")
+        assert set(re.findall(r'"([A-Z]+(?:_[A-Z]+)+)"', text)) <= set(documented), name
+
+
+def test_the_document_has_the_severities_of_the_program() -> None:
+    expected = {code: severity for code, (_, severity, _) in EXAMPLES.items()} | {TOO_MANY: "warning"}
+    of_outputs = ("CONSTANT_OUTPUT", "INPUT_ALIASED_OUTPUT", "DUPLICATE_OUTPUT", "UNPRODUCED_OUTPUT")
+    expected |= dict.fromkeys(of_outputs, UNTIL_THE_CALLED)
+    assert dict(ROWS) == expected
+
+
+# --- the command line ---------------------------------------------------------------------------------------
+
+
+def test_exit_statuses(tmp_path: Path) -> None:
+    """The worst of several models counts: 3 invalid, 1 findings, 0 clean or for information."""
+    clean, odd = path_of(CLEAN), written(tmp_path, with_outputs(lambda _: [1, 1]), "odd.circle")
+    broken, info = written(tmp_path, b"no model", "broken.circle"), written(tmp_path, tapped(), "info.circle")
+    missing = tmp_path / "missing.circle"
+    for paths, status in (
+        ([clean], 0),
+        ([info], 0),
+        ([clean, info], 0),
+        ([odd], 1),
+        ([odd, clean], 1),
+        ([broken], 3),
+        ([broken, odd], 3),
+        ([odd, missing, clean], 3),
+    ):
+        assert run("check", *paths).returncode == status, paths
+    assert run("check").returncode == 2
+    ran = run("check", clean, odd, broken)
+    assert [line for line in ran.stdout.decode().splitlines() if not line.startswith(" ")] == [
+        f"{clean}: ok",
+        f"{odd}: findings",
+        f"{broken}: invalid",
+    ]
+    assert run("verify", odd).returncode == 0
+
+
+def test_json(tmp_path: Path) -> None:
+    odd, broken = written(tmp_path, with_outputs(lambda _: [1, 1])), written(tmp_path, b"no model", "broken.circle")
+    ran = run("check", path_of(CLEAN), odd, broken, "--json")
+    assert ran.returncode == 3
+    documents = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert all(isinstance(document["schema_version"], int) for document in documents)
+    clean, found, invalid = (document["models"][0] for document in documents)
+    assert clean == {"file": str(path_of(CLEAN)), "verdict": "ok", "error": None, "findings": []}
+    assert (found["verdict"], found["error"]) == ("findings", None)
+    assert found["findings"] == [
+        {
+            "code": "DUPLICATE_OUTPUT",
+            "severity": "warning",
+            "location": "subgraphs[0].outputs[1]",
+            "message": "'negative' is an earlier output too",
+        }
+    ]
+    assert (invalid["verdict"], invalid["findings"]) == ("invalid", [])
+    assert invalid["error"]
+
+
+def test_standard_input() -> None:
+    ran = run("check", "-", stdin=with_outputs(lambda _: [1, 1]))
+    assert ran.returncode == 1
+    assert b"DUPLICATE_OUTPUT" in ran.stdout
+
+
+def test_own_models_that_have_findings() -> None:
+    """Those that were made for it, and no others, make `check` fail."""
+    failing = {title(path).split("/")[1] for path in own_models() if _fails(path)}
+    assert failing >= {"constant_output", "input_as_output", "output_twice"}
+    assert not failing & {"mlp", "cnn", "while_loop", "if_cond", "lstm", "transformer_block", "variable"}
+
+
+def _fails(path: Path) -> bool:
+    return any(finding.severity != "info" for finding in findings_of(path.read_bytes()))

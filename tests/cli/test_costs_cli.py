@@ -1,0 +1,428 @@
+"""Costs as a user gives them: the document, traces, what the commands choose, show and refuse."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circletools.affinity.assign.assign import Assignment
+from circletools.affinity.assign.rules import RuleSet
+from circletools.affinity.costs.choose import Goal, assign_by_cost
+from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
+from circletools.affinity.costs.problem import least_bytes
+from circletools.affinity.costs.times import Costs, make_problems, operator_bytes
+from circletools.errors import CircleToolsError
+from circletools.model import open_model
+from circletools.model.selectors import Chooser
+from circletools.model.views import Tensor
+from circletools.trace.operators.read import read_operator_trace
+from tests.kit.affinity_support import affinity, affinity_of, annotated
+from tests.kit.command_support import run
+from tests.kit.operator_support import TRACES
+from tests.kit.support import ROOT, own_models, path_of, title
+
+DIAMOND = path_of("circle/diamond")  # FULLY_CONNECTED feeds TANH, LOGISTIC, RELU; MUL of the first two; ADD
+DOCUMENT = (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
+NPU_IS_QUICK: dict[str, Any] = {
+    "schema_version": 1,
+    "devices": [
+        {"name": "npu", "operators": [{"select": "op:*", "time_us": 1}, {"select": "op:RELU", "time_us": None}]},
+        {"name": "cpu", "operators": [{"select": "op:*", "time_us": 10}]},
+    ],
+    "transfers": [{"from": "*", "to": "*", "overhead_us": 2}],
+}
+
+
+@pytest.fixture
+def costs(tmp_path: Path) -> Path:
+    path = tmp_path / "costs.json"
+    path.write_text(json.dumps(NPU_IS_QUICK))
+    return path
+
+
+def partitioned(*arguments: str | Path, model: Path = DIAMOND) -> Any:
+    """Return the first subgraph that `partition` reports."""
+    ran = run("partition", model, *arguments, "--json")
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)["subgraphs"][0]
+
+
+def test_the_quickest_is_chosen_and_copies_are_counted(costs: Path) -> None:
+    subgraph = partitioned("--costs", costs)
+    assert subgraph["affinity"] == ["npu", "npu", "npu", "npu", "cpu", "npu"]
+    assert subgraph["estimate"] == {
+        "total_us": 5 * 1 + 10 + 2 * 2,
+        "operators_us": 15,
+        "copies_us": 4,
+        "launches_us": 0,
+        "operators_without_time": 0,
+    }
+
+
+def test_rules_and_capability_tables_bind(costs: Path, tmp_path: Path) -> None:
+    assert partitioned("--costs", costs, "--set", "index:0=cpu")["affinity"][0] == "cpu"
+    table = tmp_path / "npu.json"
+    table.write_text(json.dumps({"schema_version": "1", "device": "npu", "operators": {"ADD": [{}]}}))
+    subgraph = partitioned("--costs", costs, "--capabilities", table)
+    assert subgraph["affinity"] == ["cpu"] * 5 + ["npu"] or subgraph["affinity"] == ["cpu"] * 6
+    ran = run("partition", DIAMOND, "--costs", costs, "--set", "op:RELU=npu")
+    assert "no time is known for it" in ran.stderr
+    assert "1 operator without a time" in ran.stdout
+
+
+def test_launches_join_what_copies_would_part(tmp_path: Path) -> None:
+    document = json.loads(json.dumps(NPU_IS_QUICK))
+    document["devices"][0]["launch_us"] = 100
+    path = tmp_path / "costs.json"
+    path.write_text(json.dumps(document))
+    subgraph = partitioned("--costs", path)
+    assert subgraph["affinity"] == ["cpu"] * 6
+    assert partitioned("--costs", path, "--set", "index:0=npu")["estimate"]["launches_us"] == 100
+
+
+def test_annotating_writes_what_partition_shows(costs: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.circle"
+    ran = run("annotate-affinity", DIAMOND, target, "--costs", costs, "--explain")
+    assert ran.returncode == 0, ran.stderr
+    assert "least total time; not npu: no time is known for it" in ran.stdout
+    assert "estimated time: 19.000 us" in ran.stdout
+    assert affinity_of(target.read_bytes()).subgraphs[0].devices.tolist() == [0, 0, 0, 0, 1, 0]
+    shown = run("dump-affinity", target, "--costs", costs)
+    assert "estimated time: 19.000 us (operators 15.000, copies 4.000, launches 0.000)" in shown.stdout
+    dumped = json.loads(run("dump-affinity", target, "--costs", costs, "--json").stdout)
+    assert dumped["subgraphs"][0]["estimate"] == partitioned("--costs", costs)["estimate"]
+    # An annotated model is taken as it is by partition, and chosen anew by annotate-affinity.
+    moved = tmp_path / "moved.circle"
+    run("annotate-affinity", target, moved, "--devices", "npu,cpu", "--default", "cpu")
+    assert partitioned("--costs", costs, model=moved)["affinity"] == ["cpu"] * 6
+    again = tmp_path / "again.circle"
+    assert run("annotate-affinity", moved, again, "--costs", costs).returncode == 0
+    assert affinity_of(again.read_bytes()) == affinity_of(target.read_bytes())
+
+
+def test_what_if(costs: Path) -> None:
+    ran = run("partition", DIAMOND, "--costs", costs, "--what-if", "index:0=cpu", "--what-if", "op:ADD=cpu", "--json")
+    (subgraph,) = json.loads(ran.stdout)["subgraphs"]
+    assert subgraph["moved"] == [
+        {"operator_index": 0, "from": "npu", "to": "cpu"},
+        {"operator_index": 5, "from": "npu", "to": "cpu"},
+    ]
+    assert subgraph["before"]["estimate"]["total_us"] == 19
+    assert subgraph["after"]["estimate"]["total_us"] == 3 * 1 + 3 * 10 + 2 * 2
+    assert (subgraph["before"]["transfers"]["launches"], subgraph["after"]["transfers"]["launches"]) == (3, 3)
+    text = run("partition", DIAMOND, "--costs", costs, "--what-if", "index:0=cpu", "--what-if", "op:ADD=cpu").stdout
+    assert "0,5: npu -> cpu" in text
+    assert "difference: +18.000 us" in text
+    rules = ("--devices", "npu,cpu", "--default", "cpu")
+    assert "estimated" not in run("partition", DIAMOND, *rules, "--what-if", "index:0=npu").stdout
+    assert "nothing moves" in run("partition", DIAMOND, *rules, "--what-if", "index:0=cpu").stdout
+    assert subgraph["difference_us"] == 18
+
+
+@pytest.mark.parametrize("parallel", [[], ["--parallel"]])
+def test_a_move_that_cannot_be_is_no_gain(parallel: list[str], costs: Path) -> None:
+    words: tuple[str | Path, ...] = ("--costs", costs, *parallel, "--what-if", "op:RELU=npu")
+    ran = run("partition", DIAMOND, *words)
+    assert "the device does not take it: no time is known for it" in ran.stderr
+    assert "1 operator without a time" in ran.stdout
+    assert ran.stdout.endswith("  difference: none, since npu cannot run 4\n")
+    (subgraph,) = json.loads(run("partition", DIAMOND, *words, "--json").stdout)["subgraphs"]
+    assert subgraph["difference_us"] is None
+    back = run("partition", DIAMOND, "--costs", costs, "--set", "op:RELU=npu", "--what-if", "op:RELU=cpu")
+    assert "difference: none, since npu cannot run 4" in back.stdout
+    # What does not move may well have no time.
+    other = run("partition", DIAMOND, "--costs", costs, "--set", "op:RELU=npu", "--what-if", "op:ADD=cpu")
+    assert "difference: +" in other.stdout
+
+
+def test_parallel_tells_bounds(costs: Path) -> None:
+    subgraph = partitioned("--costs", costs, "--parallel")
+    at_once = subgraph["parallel"]
+    assert at_once["lower_bound_us"] == max(at_once["critical_path_us"], at_once["shared_work_us"])
+    assert at_once["lower_bound_us"] <= at_once["makespan_us"] <= at_once["subgraphs_makespan_us"]
+    assert at_once["subgraphs_makespan_us"] <= subgraph["estimate"]["total_us"]
+
+
+def test_memory_is_kept_to_or_refused(costs: Path) -> None:
+    used = {entry["device"]: entry for entry in partitioned("--costs", costs, "--memory", "npu=999999")["memory"]}
+    assert used["npu"]["constants_bytes"] == (8 * 8 + 8) * 4
+    less = partitioned("--costs", costs, "--memory", f"npu={used['npu']['total_bytes'] - 1}")
+    assert less["memory"][0]["total_bytes"] < used["npu"]["total_bytes"]
+    assert less["memory"][0]["cap_bytes"] == used["npu"]["total_bytes"] - 1
+    none = partitioned("--costs", costs, "--memory", "npu=0")
+    assert none["affinity"] == ["cpu"] * 6
+    ran = run("partition", DIAMOND, "--costs", costs, "--memory", "npu=100", "--set", "index:0=npu")
+    assert ran.returncode == 4
+    assert re.search(r"npu has 100 bytes and would need \d+: 288 of constants", ran.stderr)
+
+
+def test_times_of_a_trace() -> None:
+    model, trace = path_of("circle/if_cond"), TRACES / "onert_if_cond.chrome.json"
+    arguments = ("--trace", f"cpu={trace}", "--default", "cpu")
+    ran = run("partition", model, *arguments, "--json")
+    assert ran.returncode == 0, ran.stderr
+    attributed = json.loads(run("attribute", trace, "--model", model, "--json").stdout)
+    medians = [row["median_ns"] for row in attributed["operators"] if row["subgraph"] == 0]
+    estimate = json.loads(ran.stdout)["subgraphs"][0]["estimate"]
+    assert estimate["operators_us"] == pytest.approx(sum(time for time in medians if time is not None) / 1000)
+    assert estimate["operators_without_time"] == sum(time is None for time in medians)
+    other = run("partition", DIAMOND, *arguments)
+    assert (other.returncode, "not of this model" in other.stderr) == (3, True)
+
+
+def test_times_of_another_device_are_not_taken(tmp_path: Path) -> None:
+    """Every other operator is said to have run on ruy."""
+    events: list[dict[str, str]] = []
+    codes = ("FullyConnected", "Tanh", "Logistic", "Mul", "ReLU", "Add")
+    for index, code in enumerate(codes):
+        track = f"$0 sess, $0 subg, {'ruy' if index % 2 else 'cpu'}"
+        for phase, time in (("B", 100 * index), ("E", 100 * index + index + 1)):
+            events.append({"name": f"@{index} {code}", "tid": track, "ph": phase, "ts": str(time)})
+    trace = tmp_path / "trace.chrome.json"
+    trace.write_text(json.dumps({"traceEvents": [*events, {}]}))
+
+    def times(*arguments: str) -> tuple[float, int, str]:
+        ran = run("partition", DIAMOND, *arguments, "--default", "cpu", "--json")
+        assert ran.returncode == 0, ran.stderr
+        estimate = json.loads(ran.stdout)["subgraphs"][0]["estimate"]
+        return estimate["operators_us"], estimate["operators_without_time"], ran.stderr
+
+    measured = ("--trace", f"cpu={trace}")
+    note = f"note: {trace}: 3 operators ran on ruy, which gives no time for cpu\n"
+    assert times(*measured) == (1 + 2 + 3 + 4 + 5 + 6, 0, "")
+    alone = times(*measured, "--devices", "cpu,ruy")
+    assert alone[:2] == (1 + 3 + 5, 3)
+    assert note in alone[2]
+    assert "not in the trace" not in alone[2]
+    both = times(*measured, "--trace", f"ruy={trace}")
+    assert both[:2] == (1 + 2 + 3 + 4 + 5 + 6, 0)
+    assert note in both[2]
+    assert "3 operators ran on cpu, which gives no time for ruy" in both[2]
+    exported = run("export-affinity", DIAMOND, "--to", "onert-exec-time", *measured, "--trace", f"ruy={trace}")
+    written = json.loads(exported.stdout)
+    assert [time for _, time in written["ruy"]["FullyConnected"]["0"]] == [2**31 - 1]
+    assert [time for _, time in written["cpu"]["FullyConnected"]["0"]] == [1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["--parallel"], 2, "needs costs"),
+        (["--memory", "npu=1"], 2, "needs costs"),
+        (["--costs", "COSTS", "--parallel", "--memory", "npu=1"], 2, "exclude each other"),
+        (["--costs", "COSTS", "--memory", "npu=1k"], 2, "names no number of bytes"),
+        (["--costs", "COSTS", "--memory", "nqu=1"], 2, "did you mean 'npu'"),
+        (["--costs", "COSTS", "--memory", "npu=1", "--memory", "npu=2"], 2, "a second one"),
+        (["--costs", "missing.json"], 3, "missing.json"),
+        (["--costs", "-"], 2, "standard input"),
+        (["--trace", "trace.json"], 2, "names no device"),
+        (["--costs", "COSTS", "--what-if", "index:0=nqu"], 2, "did you mean 'npu'"),
+        (["--costs", "COSTS", "--what-if", "index:9=npu"], 2, "does not exist"),
+        (["--costs", "COSTS", "--what-if", "index:0=npu", "--explain"], 2, "exclude each other"),
+        (["--costs", "COSTS", "--devices", "npu"], 4, "no time is known for it"),
+        (["--costs", "COSTS", "--copy-rate", "0"], 2, "--copy-rate"),
+    ],
+)
+def test_what_cannot_be_done(arguments: list[str], status: int, words: str, costs: Path) -> None:
+    ran = run("partition", DIAMOND, *(str(costs) if word == "COSTS" else word for word in arguments))
+    assert (ran.returncode, words in ran.stderr) == (status, True), ran.stderr
+
+
+def test_a_model_without_devices_has_no_estimate(costs: Path, tmp_path: Path) -> None:
+    ran = run("dump-affinity", DIAMOND, "--costs", costs)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    (tmp_path / "out.circle").write_bytes(
+        annotated(DIAMOND.read_bytes(), affinity(["npu"], ([None] * 6, [None] * 6)))
+    )
+    ran = run("dump-affinity", tmp_path / "out.circle", "--costs", costs)
+    assert (ran.returncode, "without a device" in ran.stderr) == (4, True)
+    ran = run("dump-affinity", DIAMOND, "--costs", costs, "--format", "csv")
+    assert (ran.returncode, "CSV has no room" in ran.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("words", ['{"schema_version": 1, "devices": []}', '{"transfers": []}', "{}"])
+@pytest.mark.parametrize("command", ["partition", "annotate-affinity", "export-affinity"])
+def test_costs_of_no_device_are_refused(command: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "costs.json").write_text(words)
+    more: dict[str, list[str | Path]] = {
+        "partition": [],
+        "annotate-affinity": [tmp_path / "out.circle"],
+        "export-affinity": ["--to", "onert-exec-time"],
+    }
+    ran = run(command, DIAMOND, *more[command], "--costs", tmp_path / "costs.json")
+    assert ran.returncode in (2, 3)
+    assert ran.stdout == ""
+    assert len(ran.stderr.splitlines()) == 1
+
+
+def test_devices_without_end_are_refused() -> None:
+    many = [{"name": str(number)} for number in range(100_000)]
+    parsed = parse_costs(json.dumps({"devices": many}), "costs.json")
+    with open_model(DIAMOND) as model, pytest.raises(CircleToolsError, match="there can be 64"):
+        make_problems(Chooser(model), parsed.devices, Costs(parsed, {}, Defaults()))
+
+
+# --- the document -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("[]", "must be an object"),
+        ('{"devices": {}}', "`devices` must be a list"),
+        ('{"devices": [\n{"nam": 1}]}', "costs.json:2: `nam` is not known"),
+        ('{"devices": [\n{"name": "a"},\n{"name": "a"}]}', "costs.json:3: a second entry"),
+        ('{"devices": [{"name": "*"}]}', "cannot be named"),
+        ('{"devices": [{"name": "a", "launch_us": -1}]}', "number from 0"),
+        ('{"devices": [{"name": "a", "launch_us": true}]}', "number from 0"),
+        ('{"devices": [{"name": "a", "launch_us": NaN}]}', "number from 0"),
+        ('{"devices": [{"name": "a", "launch_us": 1e999}]}', "number from 0"),
+        ('{"devices": [{"name": "a", "operators": [{"select": "op:*"}]}]}', "neither `time_us` nor"),
+        ('{"devices": [{"name": "a", "operators": [{"select": "op:*", "bytes_per_us": 0}]}]}', "1e-09"),
+        ('{"devices": [{"name": "a", "operators": [{"select": "ADD", "time_us": 1}]}]}', "chooses no operators"),
+        ('{"devices": [{"name": "a"}], "transfers": [{"from": "a", "to": "b"}]}', "'b' is not among"),
+        ('{"devices": [{"name": "a", "name": "b"}]}', "stands there twice"),
+        ('{"schema_version": 2, "devices": []}', "schema_version 2 is not known"),
+    ],
+)
+def test_a_document_that_is_none(words: str, said: str) -> None:
+    with pytest.raises(CircleToolsError) as caught:
+        parse_costs(words, "costs.json")
+    assert said in str(caught.value)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.sampled_from(["a", "*", "op:*", "index:0", ""]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "devices",
+                    "transfers",
+                    "name",
+                    "operators",
+                    "select",
+                    "time_us",
+                    "bytes_per_us",
+                    "from",
+                    "to",
+                    "launch_us",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+@settings(max_examples=100, deadline=None)
+def test_any_document_is_read_or_refused(document: Any) -> None:
+    with suppress(CircleToolsError):
+        parse_costs(json.dumps(document), "costs.json")
+
+
+def times_of(document: dict[str, Any], path: Path = DIAMOND) -> list[float]:
+    with open_model(path) as model:
+        parsed = parse_costs(json.dumps(document), "costs.json")
+        (first, *_) = make_problems(Chooser(model), ["npu"], Costs(parsed, {}, Defaults()))
+        times: list[float] = first.times_us[:, 0].tolist()
+        return times
+
+
+def test_the_more_particular_time_counts() -> None:
+    rows = [
+        {"select": "op:*", "time_us": 1},
+        {"select": "op:TANH", "time_us": 2},
+        {"select": "index:3", "time_us": 3},
+        {"select": "op:MUL", "time_us": 9},
+        {"select": "op:CONV_2D", "time_us": 9},  # of the format, not of this model
+    ]
+    assert times_of({"devices": [{"name": "npu", "operators": rows}]}) == [1, 2, 1, 3, 1, 1]
+
+
+@pytest.mark.parametrize("select", ["op:CONV2D", "index:99", "name:nothing"])
+def test_a_time_that_chooses_nothing(select: str) -> None:
+    with pytest.raises(CircleToolsError, match=re.escape(select)):
+        times_of({"devices": [{"name": "npu", "operators": [{"select": select, "time_us": 1}]}]})
+
+
+def test_a_rate_counts_what_is_read_and_written() -> None:
+    rate = [{"select": "op:*", "bytes_per_us": 4, "time_us": 1}]
+    # x and y of 1 x 8, constants of 8 x 8 and 8; then tensors of 1 x 8 in FLOAT32.
+    assert times_of({"devices": [{"name": "npu", "operators": rate}]}) == [1 + 88, 17, 17, 25, 17, 25]
+
+
+def test_sizes_of_open_shapes_count_1() -> None:
+    assert least_bytes(Tensor(0, 0, "t", "FLOAT32", (1, 8), (-1, 8), 0, False)) == 32
+    assert least_bytes(Tensor(0, 0, "t", "FLOAT32", (5, 8), (-1, 8), 0, False)) == 32
+    assert least_bytes(Tensor(0, 0, "t", "INT4", (3,), None, 0, False)) == 2
+    assert least_bytes(Tensor(0, 0, "t", "STRING", (3,), None, 0, False)) == 0
+    assert least_bytes(Tensor(0, 0, "t", "FLOAT32", (2**31 - 1,) * 40, None, 0, False)) == 1 << 62
+
+
+def test_what_names_more_of_a_pair_goes_first() -> None:
+    words = {
+        "devices": [{"name": "a"}, {"name": "b"}],
+        "transfers": [
+            {"from": "*", "to": "*", "overhead_us": 1},
+            {"from": "*", "to": "b", "overhead_us": 2},
+            {"from": "a", "to": "*", "overhead_us": 3},
+        ],
+    }
+    parsed = parse_costs(json.dumps(words), "costs.json")
+    assert [parsed.link(a, b, Defaults()).overhead_us for a, b in (("a", "b"), ("b", "a"))] == [3, 1]
+    assert parsed.link("c", "b", Defaults()).overhead_us == 2
+    assert CostDocument().link("a", "b", Defaults(500.0, 7.0)).us_per_byte == 1 / 500
+
+
+@pytest.mark.parametrize("path", own_models(), ids=title)
+def test_every_model_can_be_assigned(path: Path) -> None:
+    words = {
+        "devices": [
+            {"name": "npu", "launch_us": 3, "operators": [{"select": "op:*", "bytes_per_us": 100}]},
+            {"name": "cpu", "operators": [{"select": "op:*", "time_us": 1, "bytes_per_us": 50}]},
+        ]
+    }
+    with open_model(path) as model:
+        parsed = parse_costs(json.dumps(words), "costs.json")
+        costs = Costs(parsed, {}, Defaults())
+        problems = make_problems(Chooser(model), parsed.devices, costs)
+        for goal in (Goal(), Goal(parallel=True), Goal(caps={0: 4096})):
+            made: Assignment = assign_by_cost(Chooser(model), parsed.devices, RuleSet(), {}, (), problems, goal)
+            assert [len(row) for row in made.numbers] == [len(subgraph.operators) for subgraph in model.subgraphs]
+        assert all(len(operator_bytes(model, index)) == len(row) for index, row in enumerate(made.numbers))
+
+
+def test_the_documentation_has_every_field(costs: Path) -> None:
+    document = partitioned("--costs", costs, "--parallel") | partitioned("--costs", costs, "--memory", "npu=9999")
+    fields = {
+        *("estimate", "parallel", "memory", "moved", "before", "after", "difference_us"),
+        *document["estimate"],
+        *document["parallel"],
+        *document["memory"][0],
+        *("devices", "transfers", "name", "launch_us", "operators", "select", "time_us", "bytes_per_us"),
+        *("from", "to", "overhead_us"),
+    }
+    assert [name for name in sorted(fields) if f"`{name}`" not in DOCUMENT] == []
+
+
+def test_the_documentation_has_an_example_that_works(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```json\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    path = tmp_path / "costs.json"
+    path.write_text(example)
+    assert partitioned("--costs", path)["estimate"]["operators_without_time"] == 0
+
+
+def test_traces_are_those_of_testdata() -> None:
+    assert read_operator_trace(TRACES / "onert_if_cond.chrome.json").runtime == "onert"

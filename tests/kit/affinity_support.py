@@ -1,0 +1,80 @@
+"""What the tests of affinity share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from circletools.affinity.assign.assign import Assignment, assign
+from circletools.affinity.assign.rules import RuleSet, make_default, parse_setting
+from circletools.affinity.partition.partition import Mode
+from circletools.affinity.plan import Plan, make_plan, to_affinity
+from circletools.affinity.store import Affinity, annotate, read_affinity
+from circletools.affinity.tables import NONE, SubgraphAffinity
+from circletools.model import Model, open_model
+from circletools.model.selectors import Chooser
+from tests.kit.support import edited
+
+TOOL = Path(sys.executable).with_name("circletool")
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the program; no run may end in a traceback."""
+    done = subprocess.run([TOOL, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def ids(*numbers: int | None) -> np.ndarray[tuple[int, ...], np.dtype[np.uint32]]:
+    """Return ids as the tables have them; None is no device, no partition."""
+    return np.array([NONE if number is None else number for number in numbers], np.uint32)
+
+
+def affinity(devices: Sequence[str], *subgraphs: tuple[Sequence[int | None], Sequence[int | None]]) -> Affinity:
+    """Return an affinity: for each subgraph device ids and partition ids."""
+    return Affinity(
+        dict(enumerate(devices)),
+        {index: SubgraphAffinity(ids(*given), ids(*parts)) for index, (given, parts) in enumerate(subgraphs)},
+    )
+
+
+def annotated(data: bytes, what: Affinity) -> bytes:
+    """Return the model with this affinity."""
+    return edited(data, lambda edit: annotate(edit, what))
+
+
+def affinity_of(data: bytes) -> Affinity:
+    """Return the affinity of a model that has one."""
+    with open_model(data) as model:
+        found = read_affinity(model)
+    assert found is not None
+    return found
+
+
+def assigned(
+    model: Model,
+    devices: Sequence[str],
+    *settings: str,
+    default: str | None = None,
+    refusals: Mapping[str, Sequence[Sequence[str | None]]] | None = None,
+) -> Assignment:
+    """Assign by rules as the command line has them."""
+    rules = RuleSet(tuple(map(parse_setting, settings)), None if default is None else make_default(default, "here"))
+    return assign(Chooser(model), devices, rules, refusals)
+
+
+def planned(
+    data: bytes, devices: Sequence[str], *settings: str, default: str | None = None, mode: Mode = "safe"
+) -> Plan:
+    """Return the plan for a model by rules."""
+    with open_model(data) as model:
+        return make_plan(model, assigned(model, devices, *settings, default=default), mode)
+
+
+def with_affinity(data: bytes, devices: Sequence[str], *settings: str, default: str | None = None) -> bytes:
+    """Return a model annotated by rules."""
+    return annotated(data, to_affinity(planned(data, devices, *settings, default=default)))

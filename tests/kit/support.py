@@ -1,0 +1,298 @@
+"""What the tests share: models, a reader that nobody here wrote, and ways to build broken files."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as tfl
+from circle_schema.v0_10 import circle
+from flatbuffers import flexbuffers
+
+from circletools.edit.edit import ModelEdit
+from circletools.model import Model, open_model
+from fuzz.limits import limited
+
+ROOT = Path(__file__).parents[2]
+TESTDATA = ROOT / "testdata"
+ENDINGS = {b"TFL3": "tflite", b"CIR0": "circle"}
+
+
+# --- models -------------------------------------------------------------------------------------------------
+
+
+def own_models() -> list[Path]:
+    """Return all models of `testdata`."""
+    models = sorted(path for kind in ENDINGS.values() for path in TESTDATA.glob(f"{kind}/*.{kind}"))
+    assert len(models) > 40
+    return models
+
+
+def title(path: Path) -> str:
+    """Name a model in the ids of tests: `circle/mlp`."""
+    return f"{path.parent.name}/{path.stem}"
+
+
+def path_of(name: str) -> Path:
+    """Return the path of the test model `circle/mlp`."""
+    return TESTDATA / f"{name}.{name.split('/', maxsplit=1)[0]}"
+
+
+def bytes_of(name: str) -> bytes:
+    """Return the bytes of the test model `circle/mlp`."""
+    return path_of(name).read_bytes()
+
+
+def edited(data: bytes, *changes: Callable[[ModelEdit], object]) -> bytes:
+    """Return `data` after one edit that makes all of `changes`."""
+    with open_model(data) as model:
+        edit = model.edit()
+        for change in changes:
+            change(edit)
+        return edit.to_bytes()
+
+
+def noted(data: bytes, name: str = "note", value: bytes = b"a value") -> bytes:
+    """Return `data` with one metadata entry set."""
+    return edited(data, lambda edit: edit.set_metadata(name, value))
+
+
+def value_of(model: Model, name: str) -> bytes | None:
+    """Return the value of a metadata entry as bytes of its own."""
+    value = model.metadata_value(name)
+    return None if value is None else bytes(value)
+
+
+def read_everything(model: Model) -> None:
+    """Look at every view of a model."""
+    _ = model.version, model.description, model.operator_codes, model.metadata, model.signatures
+    for buffer in model.buffers:
+        bytes(buffer.data[:1])
+    for entry in model.metadata:
+        model.metadata_value(entry.name)
+    for subgraph in model.subgraphs:
+        _ = subgraph.name, subgraph.inputs.tolist(), subgraph.outputs.tolist()
+        _ = list(subgraph.operators), subgraph.operators.code_indices(), list(subgraph.tensors)
+        model.output_names(subgraph.index)
+    _ = model.tensor_columns.names, model.tensor_columns.types, model.operator_columns.first_outputs
+
+
+# --- a reader that nobody here wrote ------------------------------------------------------------------------
+
+
+def generated(name: str, identifier: bytes) -> Any:
+    """Return a class of the published generated code: of ai-edge-litert for TFL3, of circle-schema for CIR0."""
+    if identifier == b"TFL3":
+        return getattr(tfl, name)
+    table = name.removesuffix("T") if name not in ("Int32Vector",) else name
+    return getattr(getattr(circle, table), name)
+
+
+def unpacked(data: bytes) -> Any:
+    """Return a model as the objects of the published object API."""
+    return generated("ModelT", data[4:8]).InitFromPackedBuf(data, 0)
+
+
+def packed(model: Any, identifier: bytes) -> bytes:
+    """Return the file for objects of the published object API."""
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), identifier)
+    return bytes(builder.Output())
+
+
+def read(data: bytes) -> dict[str, Any]:
+    """Return a whole model as plain nested data, as the published object API sees it.
+
+    Places in the file become the bytes there, so that they can be compared between files.
+    """
+    model: dict[str, Any] = plain(unpacked(data))
+    for buffer in model["buffers"] or ():
+        _resolve(buffer, "offset", "size", data)
+    for subgraph in model["subgraphs"] or ():
+        for operator in subgraph["operators"] or ():
+            _resolve(operator, "largeCustomOptionsOffset", "largeCustomOptionsSize", data)
+            _resolve_program(operator, data)
+    return model
+
+
+def _resolve_program(operator: dict[str, Any], data: bytes) -> None:
+    """LiteRT appends compiled programs to the file, and says where in a map in the custom options."""
+    options = operator["customOptions"]
+    if options and b"bytecode_offset" in options:
+        fields = flexbuffers.Loads(options)
+        start, size = fields["bytecode_offset"], fields["bytecode_size"]
+        operator["customOptions"] = (len(options), {**fields, "bytecode_offset": data[start : start + size]})
+
+
+def _resolve(table: dict[str, Any], offset: str, size: str, data: bytes) -> None:
+    start = table[offset]
+    if start > 1:
+        table[offset] = data[start : start + table[size]]
+
+
+def plain(value: Any) -> Any:
+    """Turn objects of the object API into dicts, vectors into tuples, bytes or lists of dicts."""
+    if isinstance(value, np.ndarray):
+        return tuple(value.tolist()) if value.dtype.kind == "i" else value.tobytes()
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return struct.pack("<d", value)  # NaN equals itself
+    if hasattr(value, "__dict__"):
+        return {"": type(value).__name__, **{name: plain(item) for name, item in vars(value).items()}}
+    return value
+
+
+def blank(name: str, identifier: bytes) -> dict[str, Any]:
+    """Return a table as `plain` shows it when no field is set."""
+    table: dict[str, Any] = plain(generated(f"{name}T", identifier)())
+    return table
+
+
+def by_content(model: dict[str, Any]) -> dict[str, Any]:
+    """Name buffers by what they hold: for edits that may choose a buffer's index as they like."""
+    contents = [(buffer["data"] or b"", buffer["offset"], buffer["size"]) for buffer in model["buffers"]]
+    model = {**model, "buffers": None}
+    model["metadata"] = [(entry["name"], contents[entry["buffer"]]) for entry in model["metadata"] or ()]
+    model["subgraphs"] = [
+        {
+            **subgraph,
+            "tensors": [{**tensor, "buffer": contents[tensor["buffer"]]} for tensor in subgraph["tensors"] or ()],
+        }
+        for subgraph in model["subgraphs"]
+    ]
+    return model
+
+
+def with_entry(model: dict[str, Any], name: bytes, value: bytes) -> dict[str, Any]:
+    """Return what `read` gives after a new metadata entry was appended to `model`."""
+    buffers = model["buffers"] or [blank("Buffer", b"TFL3")]  # buffer 0 means no data
+    buffer = {**blank("Buffer", b"TFL3"), "data": value}
+    entry = {**blank("Metadata", b"TFL3"), "name": name, "buffer": len(buffers)}
+    return {**model, "buffers": [*buffers, buffer], "metadata": [*(model["metadata"] or ()), entry]}
+
+
+# --- single bytes -------------------------------------------------------------------------------------------
+
+_TABLE_VECTORS = {
+    "operator_codes": 1,
+    "subgraphs": 2,
+    "buffers": 4,
+    "metadata": 6,
+    "signature_defs": 7,
+    "tensors": 0,
+    "operators": 3,
+}
+
+
+def u32(data: bytes, at: int) -> int:
+    """Read four bytes."""
+    return int.from_bytes(data[at : at + 4], "little")
+
+
+def put(data: bytes, at: int, new: bytes) -> bytes:
+    """Return `data` with `new` written over it at `at`."""
+    assert 0 <= at <= len(data) - len(new)
+    return data[:at] + new + data[at + len(new) :]
+
+
+def put_u32(data: bytes, at: int, value: int) -> bytes:
+    """Return `data` with four bytes replaced."""
+    return put(data, at, value.to_bytes(4, "little"))
+
+
+def locate(data: bytes, *steps: str | int) -> int:
+    """Return where a table stands: `locate(data, "subgraphs", 0, "operators", 2)`; no steps give the root."""
+    at = u32(data, 0)
+    for name, index in zip(steps[::2], steps[1::2], strict=True):
+        element = target(data, field_at(data, at, _TABLE_VECTORS[str(name)])) + 4 + 4 * int(index)
+        at = target(data, element)
+    return at
+
+
+def target(data: bytes, at: int) -> int:
+    """Follow the reference at `at`."""
+    return at + u32(data, at)
+
+
+def vtable_of(data: bytes, table: int) -> int:
+    """Return where the vtable of a table stands."""
+    return table - int.from_bytes(data[table : table + 4], "little", signed=True)
+
+
+def entry_at(data: bytes, table: int, slot: int) -> int:
+    """Return where a table's vtable keeps the offset of the field in `slot`; 0 if the vtable is too short."""
+    vtable, entry = vtable_of(data, table), 4 + 2 * slot
+    return vtable + entry if entry < int.from_bytes(data[vtable : vtable + 2], "little") else 0
+
+
+def find_field(data: bytes, table: int, slot: int) -> int:
+    """Return where the field in `slot` of a table stands; 0 if it is absent."""
+    entry = entry_at(data, table, slot)
+    offset = int.from_bytes(data[entry : entry + 2], "little") if entry else 0
+    return table + offset if offset else 0
+
+
+def field_at(data: bytes, table: int, slot: int) -> int:
+    """Return where the field in `slot` of a table stands; it must be there."""
+    at = find_field(data, table, slot)
+    assert at, f"slot {slot} is absent"
+    return at
+
+
+class Objects:
+    """A thin layer over `flatbuffers.Builder`, for what no schema has."""
+
+    def __init__(self) -> None:
+        self.builder = flatbuffers.Builder(1024)
+        self.builder.ForceDefaults(True)
+
+    def string(self, value: bytes) -> int:
+        """Write a string."""
+        return int(self.builder.CreateString(value))
+
+    def ints(self, values: Sequence[int]) -> int:
+        """Write a vector of i32."""
+        return int(self.builder.CreateNumpyVector(np.array(values, np.int32)))
+
+    def refs(self, offsets: Sequence[int]) -> int:
+        """Write a vector of references; an offset may stand in it any number of times, also by the million."""
+        builder, count = self.builder, len(offsets)
+        builder.StartVector(4, count, 4)
+        here = builder.Offset() + 4 * count - 4 * np.arange(count, dtype=np.int64)
+        raw = (here - np.array(offsets, np.int64)).astype("<u4").tobytes()
+        builder.head = builder.Head() - len(raw)
+        builder.Bytes[builder.head : builder.head + len(raw)] = raw
+        return int(builder.EndVector())
+
+
+class Raw(Objects):
+    """Tables whose fields are named after their types."""
+
+    def table(self, refs: dict[int, int] | None = None, **scalars: tuple[int, int]) -> int:
+        """Write a table: `refs` by slot; each of `scalars` is (slot, value) and named after its type: `u32`."""
+        refs = refs or {}
+        self.builder.StartObject(max([*refs, *(slot for slot, _ in scalars.values()), 0]) + 1)
+        for slot, offset in refs.items():
+            self.builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
+        prepend = {"u8": "Uint8", "i8": "Int8", "u32": "Uint32", "i32": "Int32", "u64": "Uint64"}
+        for kind, (slot, value) in scalars.items():
+            getattr(self.builder, f"Prepend{prepend[kind.split('_')[0]]}Slot")(slot, value, 0)
+        return int(self.builder.EndObject())
+
+    def finish(self, root: int, identifier: bytes = b"TFL3") -> bytes:
+        self.builder.Finish(root, identifier)
+        return bytes(self.builder.Output())
+
+
+# --- time ---------------------------------------------------------------------------------------------------
+
+
+def within(seconds: float) -> AbstractContextManager[None]:
+    """Fail when the block takes more time of the processor."""
+    return limited(seconds, AssertionError)

@@ -1,0 +1,265 @@
+"""Every command, given every hostile file that it reads: a value or one clear error, in bounds, no half output.
+
+Limits: a gigabyte of addresses and 20 seconds of the processor for each run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import rmtree
+from typing import IO, NamedTuple
+
+import numpy as np
+import pytest
+
+from circletools.errors import ModelFormatError
+from circletools.model import open_model
+from circletools.origin.tracking.side import read_side, view
+from fuzz.content import content
+from fuzz.parts import annotated, split_files
+from tests.kit.attacks import EDIT, Attack, attacks
+from tests.kit.support import ROOT, path_of
+
+MOST_BYTES, SECONDS = 1 << 30, 20
+LONGEST_MESSAGE = 6000
+SOUND = path_of("circle/inception")
+EDITS = ("embed-origins", "fix-outputs", "annotate-affinity", "strip-metadata", "compact")
+
+# What follows the name of the program; {} is the hostile file, OUT what is to be written. Of commands that read a
+# kind of file alike there is one.
+_MODEL_COMMANDS = (
+    *("inspect {} --json", "verify {}", "report {} -o OUT", "compact {} OUT"),
+    *("embed-origins {} OUT --replace", "fix-outputs {} OUT --subgraph all --detach-taps"),
+    "annotate-affinity {} OUT --devices npu,cpu --set index:0=npu --default cpu --mode min",
+    *(f"diff {SOUND} {{}}", f"track-origins {SOUND} {{}} OUT --replace"),
+)
+_TABLE_COMMANDS = (
+    *("verify {}", "dump-affinity {}", "extract-origins {} OUT", "report {} -o OUT", "split {} OUT"),
+    *("export-affinity {} --to onert -o OUT", "embed-origins {} OUT --replace --names debug-metadata"),
+    *("strip-metadata {} OUT --origins --affinity", "fix-outputs {} OUT --subgraph all --detach-taps"),
+    *(f"diff {SOUND} {{}}", f"track-origins {{}} {SOUND} OUT"),
+)
+_TRACE_COMMANDS = ("trace-stats {}", "trace-stats {} --json --per-execution", "trace-export {} OUT --to perfetto")
+_RULE_COMMANDS = (f"annotate-affinity {SOUND} OUT --devices npu,cpu --rules {{}}",)
+_ORIGIN_COMMANDS = (f"embed-origins {SOUND} OUT --origins {{}}",)
+COMMANDS = {
+    "models": _MODEL_COMMANDS,
+    "tables": _TABLE_COMMANDS,
+    **{f"trace-{kind}": _TRACE_COMMANDS for kind in ("html", "packed", "chrome", "perfetto")},
+    "trace-text": (*_TRACE_COMMANDS, "trace-compare {} {}", "trace-export {} OUT --to chrome"),
+    "operators": (
+        f"attribute {{}} --model {path_of('circle/mlp')}",
+        "trace-compare {} {} --operators",
+        f"report {path_of('circle/mlp')} --trace {{}} -o OUT",
+    ),
+    **dict.fromkeys(("rules", "part"), _RULE_COMMANDS),
+    "capability": tuple(command.replace("--rules", "--default cpu --capabilities") for command in _RULE_COMMANDS),
+    "costs": tuple(command.replace("--rules", "--default cpu --costs") for command in _RULE_COMMANDS),
+    **dict.fromkeys(("origins-json", "origins-csv"), _ORIGIN_COMMANDS),
+}
+ENDINGS = {
+    **dict.fromkeys(("rules", "capability", "costs", "origins-json"), ".json"),
+    **{"part": ".part", "origins-csv": ".csv"},
+}
+
+
+class Ran(NamedTuple):
+    """How a run ended."""
+
+    status: int
+    err: str
+    seconds: float
+    most_bytes: int
+
+
+class Runner:
+    """The program under limits."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        # One thread and one arena: else the addresses that libraries set aside are most of the limit.
+        quiet = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.kit.attacks.runner", str(MOST_BYTES), str(SECONDS)],
+            cwd=ROOT,
+            env=os.environ | quiet,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, argv: list[str]) -> Ran:
+        """Run the program in the folder."""
+        err = self.folder / "stderr"
+        request = {"argv": argv, "cwd": str(self.folder), "out": str(self.folder / "stdout"), "err": str(err)}
+        stream: IO[str] | None = self.process.stdin
+        assert stream is not None
+        assert self.process.stdout is not None
+        print(json.dumps(request), file=stream, flush=True)
+        answer = json.loads(self.process.stdout.readline())
+        return Ran(
+            answer["status"], err.read_bytes().decode("utf-8", "replace"), answer["seconds"], answer["most_bytes"]
+        )
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    one = Runner(tmp_path_factory.mktemp("attacks"))
+    yield one
+    one.close()
+
+
+def expected(attack: Attack, command: str) -> int | None:
+    name = command.split(maxsplit=1)[0]
+    if "--names" in command:  # there need not be any
+        return None
+    return attack.expect.get(name, attack.expect.get(EDIT) if name in EDITS else None)
+
+
+def check_run(ran: Ran, command: str, hostile: Path, out: Path, wanted: int | None) -> None:
+    """Fail unless a run did what any run may do."""
+    assert 0 <= ran.status <= 4, (command, ran)
+    assert "Traceback" not in ran.err, (command, ran)
+    if wanted is not None:
+        assert ran.status == wanted, (command, ran)
+    lines = ran.err.splitlines()
+    errors = [line for line in lines if line.startswith("error: ")]
+    assert not any(ord(character) < 32 or 127 <= ord(character) < 160 for line in lines for character in line), (
+        command
+    )
+    assert all(len(line) < LONGEST_MESSAGE for line in lines), (command, max(map(len, lines)))
+    if ran.status in (0, 1):
+        return
+    assert len(errors) == 1, (command, ran)
+    assert any(str(path) in errors[0] for path in (hostile, *ROOT.glob("testdata/*/*"))) or ran.status == 2, (
+        command,
+        ran,
+    )
+    assert not out.is_file(), f"{command} failed and left an output"
+
+
+def check_output(hostile: bytes, out: Path, command: str) -> None:
+    """Fail unless an edit that was made gives a model that holds what the hostile one held."""
+    name = command.split(maxsplit=1)[0]
+    if name not in EDITS:
+        return
+    with open_model(hostile) as before, open_model(out) as after:
+        assert not check_errors(after)
+        try:
+            old = content(before)
+        except ModelFormatError:  # what shares too much can be carried, though not looked at
+            return
+        new = content(after)
+    if name != "fix-outputs":
+        assert old.subgraphs == new.subgraphs
+        assert old.signatures == new.signatures
+
+
+def check_errors(model: object) -> list[str]:
+    from circletools.model import Model  # noqa: PLC0415
+    from circletools.model.verify import check_model  # noqa: PLC0415
+
+    assert isinstance(model, Model)
+    return [finding.message for finding in check_model(model) if finding.severity == "error"]
+
+
+@pytest.mark.parametrize("attack", attacks(), ids=lambda attack: attack.name)
+def test_an_attack(attack: Attack, runner: Runner) -> None:
+    data = attack.make()
+    hostile = runner.folder / f"hostile{ENDINGS.get(attack.kind, '.circle')}"
+    hostile.write_bytes(data)
+    before = {path.name for path in runner.folder.iterdir()} | {"stdout", "stderr"}
+    for command in COMMANDS[attack.kind]:
+        out = runner.folder / "out"
+        words = [word.replace("{}", str(hostile)).replace("OUT", str(out)) for word in command.split()]
+        ran = runner.run(words)
+        check_run(ran, command, hostile, out, expected(attack, command))
+        if ran.status == 0 and out.is_file() and SOUND.name not in command:
+            check_output(data, out, command)
+        remove(out)
+        assert {path.name for path in runner.folder.iterdir()} <= before, command
+    assert hostile.read_bytes() == data
+
+
+_CONNECTIONS = "model.part.conn.json"
+_HOSTILE_CONNECTIONS = {
+    "empty": b"",
+    "deep": b"[" * 100_000,
+    "integer": b"9" * 100_000,
+    "twice": b'{"parts": [], "parts": [], "source": {"file": "model.circle", "inputs": [], "outputs": []}}',
+    "no-parts": b'{"parts": [], "source": {"file": "model.circle", "inputs": [], "outputs": []}}',
+    "names-alone": b'{"parts": ["a"], "source": "b"}',
+    **{
+        f"file-{number}": json.dumps(
+            {name: [one] if name == "parts" else one for name in ("source", "parts")}
+            if (one := {"file": file, "inputs": [], "outputs": []})
+            else {}
+        ).encode()
+        for number, file in enumerate(("../model.circle", "/etc/passwd", "", ".", "..", "a\0b", "x" * 5000, "\ud800"))
+    },
+}
+
+
+@pytest.mark.parametrize("name", _HOSTILE_CONNECTIONS)
+def test_hostile_connections_of_a_split(name: str, runner: Runner) -> None:
+    folder, source = runner.folder / "parts", runner.folder / "model.circle"
+    for file, held in {**split_files(), _CONNECTIONS: _HOSTILE_CONNECTIONS[name]}.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_bytes(held)
+    source.write_bytes(annotated())
+    command = f"verify-split {folder} --source {source} --runtime none"
+    ran = runner.run(command.split())
+    remove(folder)
+    source.unlink()
+    check_run(ran, command, folder, runner.folder / "out", None)
+    assert ran.status in (1, 3)
+
+
+@pytest.mark.parametrize("name", ["deep", "integer", "empty", "line", "torn", "other"])
+def test_a_hostile_log(name: str, runner: Runner) -> None:
+    whole = {"log": "circletool", "schema_version": 1, "key": str(SOUND), "exit_status": 0}
+    begin = b'{"log": "circletool", "schema_version": '
+    data, wanted = {
+        "deep": (begin + b"[" * 100_000 + b"\n", 2),
+        "integer": (begin + b"9" * 100_000 + b"}\n", 2),
+        "empty": (b"", 0),
+        "line": (json.dumps(whole | {"key": 7}).encode() + b"\n", 2),
+        "torn": (json.dumps(whole).encode() + b"\n" + begin + b"x" * 10_000_000, 0),
+        "other": (b"\x89PNG\r\n" + bytes(1000), 2),
+    }[name]
+    log = runner.folder / "log"
+    log.write_bytes(data)
+    command = f"verify {SOUND} {SOUND.with_name('mlp.circle')} --log {log} --resume"
+    ran = runner.run(command.split())
+    check_run(ran, command, log, runner.folder / "out", wanted)
+    if wanted:
+        assert log.read_bytes() == data, "what is no log is left alone"
+    else:
+        assert len(log.read_bytes()) < 10_000
+        assert all(json.loads(line) for line in log.read_bytes().splitlines())
+    log.unlink()
+
+
+def test_one_of_many_makers_of_a_tensor_counts() -> None:
+    """Else tracking takes each of them times each operator that reads the tensor."""
+    data = next(attack for attack in attacks() if attack.name == "producers-many").make()
+    with open_model(data) as model:
+        side = read_side(model)
+        made = [value for values in view(side, np.zeros(len(side), np.bool_)).made for value in values]
+    assert len(made) == len(set(made)) == 2
+
+
+def remove(path: Path) -> None:
+    if path.is_dir():
+        rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

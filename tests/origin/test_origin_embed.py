@@ -1,0 +1,506 @@
+"""Origins in models: embedded, read back, kept true, and told when they no longer are."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from circletools.edit.edit import AddedOperator, IndexMap, ModelEdit
+from circletools.errors import EditError, ModelFormatError, TableFormatError, UsageError
+from circletools.model import open_model
+from circletools.origin import (
+    Freshness,
+    NameSource,
+    Origin,
+    Origins,
+    collect_sources,
+    decode_op_table,
+    embed,
+    encode_op_table,
+    encode_source_table,
+    follow,
+    inherit,
+    read_origins,
+    single,
+    strip,
+    union,
+)
+from circletools.origin.algebra import UNKNOWN
+from circletools.origin.names import scopes
+from circletools.origin.read import merge
+from circletools.origin.remap import remap
+from tests.kit.origin_support import (
+    EXACT,
+    OP,
+    SOURCE,
+    STAMP,
+    embedded,
+    entries,
+    freshness_of,
+    origins,
+    origins_of,
+    output_names,
+    rebuilt,
+    u32s,
+    value_of,
+)
+from tests.kit.support import bytes_of, edited, read, unpacked, with_entry
+
+CIRCLE, LOOP = "circle/transformer_block", "circle/while_loop"  # 41 operators; subgraphs of 1, 1 and 3
+# Two subgraphs of LOOP with origins, one of them at an index that both have.
+TWO = origins({0: "a", 1: "b", 7: "gone"}, {0: {0}}, {}, {0: {1}, 1: {0, 1}})
+UNITED = {0: {0, 1}, 1: {0, 1}}
+
+
+# --- embed and strip ----------------------------------------------------------------------------------------
+
+
+def test_default_origins(own_model: Path) -> None:
+    """Operator i of subgraph 0 comes from source i, named after its first output; nothing else has an origin."""
+    data = own_model.read_bytes()
+    found = origins_of(embedded(data))
+    names = output_names(data)
+    assert found.sources == {index: name or "(noname)" for index, name in enumerate(names)}
+    described = {index: {index} for index in range(len(names))}
+    assert found.operators == (described, *({} for _ in unpacked(data).subgraphs[1:]))
+
+
+def test_entries_are_appended(own_model: Path) -> None:
+    """The tables are new entries and new buffers at the end, in this order; all else is as it was."""
+    data = own_model.read_bytes()
+    after = embedded(data)
+    wanted = read(data)
+    for name in (SOURCE, OP, STAMP):
+        value = value_of(after, name)
+        assert value is not None
+        wanted = with_entry(wanted, name.encode(), value)
+    assert read(after) == wanted
+
+
+def test_strip_restores_the_file(own_model: Path) -> None:
+    data = own_model.read_bytes()
+    assert edited(embedded(data), strip) == data
+    assert edited(data, strip) == data
+
+
+def test_embed_twice(own_model: Path) -> None:
+    once = embedded(own_model.read_bytes())
+    with pytest.raises(EditError, match=f"{SOURCE}, {OP}"):
+        embedded(once)
+    assert embedded(once, replace=True) == once
+
+
+def test_embed_says_what_it_changed() -> None:
+    data = bytes_of("circle/gather")
+    changes: list[str] = []
+
+    def change(edit: ModelEdit) -> None:
+        changes.extend(embed(edit, collect_sources(edit.model), replace=True).changes)
+
+    once = edited(data, change)
+    assert [line.split(":")[0] for line in changes] == [f"metadata {name}" for name in (SOURCE, OP, STAMP)]
+    changes.clear()
+    edited(once, change)
+    assert changes == []
+    with open_model(once) as model:
+        assert strip(model.edit()).changes == tuple(f"metadata {name}: removed" for name in (SOURCE, OP, STAMP))
+
+
+def test_no_stamp() -> None:
+    after = embedded(bytes_of("circle/mlp"), stamp=False)
+    assert value_of(after, STAMP) is None
+    assert value_of(after, OP) == u32s(3, 0, 1, 0, 1, 1, 1, 2, 1, 2)
+    assert value_of(embedded(embedded(bytes_of("circle/mlp")), stamp=False, replace=True), STAMP) is None
+
+
+def test_sources_without_operators_are_kept() -> None:
+    wanted = origins({2: "gone", 4294967295: "last"}, {1: {4294967295}})
+    found = origins_of(embedded(bytes_of("circle/mlp"), wanted))
+    assert (found.sources, found.operators) == (wanted.sources, wanted.operators)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (origins({0: "a"}, {3: {0}}), r"subgraphs\[0\]\.operators\[3\]: the operator does not exist; there are 3"),
+        (origins({0: "a"}, {-1: {0}}), r"operators\[-1\]: the operator does not exist"),
+        (origins({0: "a"}, {}, {0: {0}}), "subgraph 1 does not exist; there are 1"),
+        (origins({0: "a"}, {2: {0, 5}}), r"operators\[2\]: source 5 does not exist"),
+    ],
+)
+def test_origins_of_what_does_not_exist(wanted: Origins, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        embedded(bytes_of("circle/mlp"), wanted)
+
+
+def test_an_unknown_origin_has_no_entry() -> None:
+    assert value_of(embedded(bytes_of("circle/mlp"), origins({0: "a"}, {0: set(), 1: {0}})), OP) == u32s(1, 1, 1, 0)
+
+
+# --- where names come from ----------------------------------------------------------------------------------
+
+
+def test_nameless_operators() -> None:
+    def change(model: Any) -> None:
+        graph = model.subgraphs[0]
+        graph.tensors[graph.operators[0].outputs[0]].name = ""
+        graph.operators[2].outputs = []
+
+    found = origins_of(embedded(rebuilt(bytes_of("circle/mlp"), change)))
+    assert found.sources == {0: "(noname)", 1: "torch.nn.modules.linear.Linear::linear_1", 2: "(noname)"}
+
+
+DEBUG_NAMES = ("MatMul", "Tanh", "add")
+
+
+@pytest.mark.parametrize(
+    ("name", "sources", "operators"),
+    [
+        ("circle/mlp", "__main__.Mlp torch.nn.modules.linear.Linear", {0: {0}, 1: {1}, 2: {0}}),
+        (
+            "tflite/cnn",
+            "Relu Conv2D MaxPool2d Relu_1 add Conv2D_1 Const1 MaxPool2d_1 Reshape matmul2 PartitionedCall:0",
+            {0: {0, 1}, 1: {2}, 2: {3, 4, 5, 6}, 3: {7}, 4: {8}, 5: {9}, 6: {10}},
+        ),
+    ],
+)
+def test_names_by_tensor_prefix(name: str, sources: str, operators: dict[int, set[int]]) -> None:
+    found = origins_of(embedded(bytes_of(name), names=NameSource.TENSOR_PREFIX))
+    assert found.sources == dict(enumerate(sources.split()))
+    assert found.operators == entries(operators)
+
+
+def test_names_by_debug_metadata() -> None:
+    found = origins_of(embedded(bytes_of("tflite/debug_metadata"), names=NameSource.DEBUG_METADATA))
+    assert found.sources == {index: f"{name}@__inference_function_10" for index, name in enumerate(DEBUG_NAMES)}
+    assert found.operators == entries({0: {0}, 1: {1}, 2: {2}})
+
+
+def test_names_that_are_not_there(own_model: Path) -> None:
+    """All models have names for `output`; only one has locations, and those without operators need none."""
+    data = own_model.read_bytes()
+    if own_model.stem == "debug_metadata" or not output_names(data):
+        assert embedded(data, names=NameSource.DEBUG_METADATA) != data
+    else:
+        with pytest.raises(EditError, match=r"no debug_metadata locations .*use --names output"):
+            embedded(data, names=NameSource.DEBUG_METADATA)
+
+
+def test_broken_locations() -> None:
+    broken = edited(bytes_of("tflite/debug_metadata"), lambda edit: edit.set_metadata("debug_metadata", b"\xff" * 40))
+    with pytest.raises(ModelFormatError, match=r"metadata debug_metadata: the locations are broken"):
+        embedded(broken, names=NameSource.DEBUG_METADATA)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "found"),
+    [
+        ("a/b/MatMul;a/b/BiasAdd;c/Relu", ["a/b", "a/b", "c"]),
+        ("torch.nn.Linear::linear_1", ["torch.nn.Linear"]),
+        ("plain", ["plain"]),
+        ("/leading", ["/leading"]),
+        ("a;;b;", ["a", "b"]),
+        ("", []),
+    ],
+)
+def test_scopes(tensor: str, found: list[str]) -> None:
+    assert scopes(tensor) == found
+
+
+# --- several subgraphs --------------------------------------------------------------------------------------
+
+
+def test_several_subgraphs_share_the_one_table() -> None:
+    after = embedded(bytes_of(LOOP), TWO)
+    assert decode_op_table(value_of(after, OP) or b"") == UNITED
+    first, third = u32s(1, 0, 1, 0), u32s(2, 0, 1, 1, 1, 2, 0, 1)
+    assert value_of(after, EXACT) == u32s(1, 2, 0, len(first)) + first + u32s(2, len(third)) + third
+    found = origins_of(after)
+    assert (found.operators, found.scope) == (TWO.operators, "exact")
+    names = [entry.name.decode() for entry in unpacked(after).metadata]
+    assert names[-4:] == [SOURCE, OP, EXACT, STAMP]
+    assert edited(after, strip) == bytes_of(LOOP)
+
+
+def test_the_exact_table_yields_to_a_changed_one_table() -> None:
+    changed = edited(embedded(bytes_of(LOOP), TWO), lambda edit: edit.set_metadata(OP, encode_op_table({0: {1}})))
+    found = origins_of(changed)
+    assert (found.operators, found.scope) == (entries({0: {1}}) * 3, "shared")
+
+
+def test_the_exact_table_counts_when_the_one_table_says_the_same() -> None:
+    """A compiler that reads the tables and writes them again may order entries as it likes."""
+    other = u32s(2, 1, 2, 1, 0, 0, 2, 0, 1)
+    assert other != encode_op_table(UNITED)
+    found = origins_of(edited(embedded(bytes_of(LOOP), TWO), lambda edit: edit.set_metadata(OP, other)))
+    assert (found.operators, found.scope) == (TWO.operators, "exact")
+
+
+def test_the_exact_table_yields_when_a_subgraph_is_gone() -> None:
+    shorter = rebuilt(embedded(bytes_of(LOOP), TWO), lambda model: model.subgraphs.pop())
+    assert origins_of(shorter).scope == "shared"
+
+
+def test_replacing_several_subgraphs_by_one_removes_the_exact_table() -> None:
+    after = embedded(embedded(bytes_of(LOOP), TWO), replace=True)
+    assert value_of(after, EXACT) is None
+    assert origins_of(after).operators == entries({0: {0}}, {}, {})
+
+
+def test_without_our_stamp_the_table_stands_for_all_subgraphs() -> None:
+    found = origins_of(embedded(bytes_of(LOOP), origins({0: "a"}, {0: {0}}), stamp=False))
+    assert (found.operators, found.scope) == (entries({0: {0}}) * 3, "shared")
+
+
+def test_origins_of_a_later_subgraph_only() -> None:
+    found = origins_of(embedded(bytes_of(LOOP), origins({0: "a"}, {}, {}, {1: {0}})))
+    assert found.operators == entries({}, {}, {1: {0}})
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 3), st.frozensets(st.integers(0, 5), min_size=1)), max_size=4))
+def test_merge_is_the_union_over_subgraphs(subgraphs: list[dict[int, Origin]]) -> None:
+    merged = merge(subgraphs)
+    assert merged == merge(subgraphs[::-1])
+    for index in range(4):
+        wanted = {source for operators in subgraphs for source in operators.get(index, ())}
+        assert merged.get(index, set()) == wanted
+
+
+# --- reading what others wrote ------------------------------------------------------------------------------
+
+
+def test_no_tables(own_model: Path) -> None:
+    with open_model(own_model) as model:
+        assert read_origins(model) is None
+
+
+def test_one_table_alone() -> None:
+    source_only = edited(
+        bytes_of("circle/mlp"), lambda edit: edit.set_metadata(SOURCE, encode_source_table({4: "a"}))
+    )
+    assert (origins_of(source_only).sources, origins_of(source_only).operators) == ({4: "a"}, ({},))
+    op_only = edited(bytes_of("circle/mlp"), lambda edit: edit.set_metadata(OP, encode_op_table({0: {1}})))
+    with pytest.raises(TableFormatError, match="names source 1, which does not exist at byte 12"):
+        origins_of(op_only)
+
+
+def test_by_source() -> None:
+    assert TWO.by_source() == {0: [(0, 0), (2, 1)], 1: [(2, 0), (2, 1)], 7: []}
+    assert TWO.of(2, 1) == {0, 1}
+    assert TWO.of(1, 0) == frozenset()
+
+
+@pytest.mark.parametrize("name", [SOURCE, OP, EXACT, STAMP])
+def test_a_malformed_table_is_refused(name: str) -> None:
+    broken = edited(embedded(bytes_of(LOOP), TWO), lambda edit: edit.set_metadata(name, b"\1\0\0\0\xff"))
+    with pytest.raises(TableFormatError, match=f"^{name}: "):
+        freshness_of(broken)
+
+
+# --- staleness ----------------------------------------------------------------------------------------------
+
+
+def graph(model: Any, index: int = 0) -> Any:
+    return model.subgraphs[index]
+
+
+def swap(operators: list[Any], one: int, two: int) -> None:
+    operators[one], operators[two] = operators[two], operators[one]
+
+
+def rename_output(model: Any, operator: int, name: str, subgraph: int = 0) -> None:
+    tensors = model.subgraphs[subgraph].tensors
+    tensors[model.subgraphs[subgraph].operators[operator].outputs[0]].name = name
+
+
+def other_code(model: Any, operator: int) -> None:
+    chosen = graph(model).operators[operator]
+    chosen.opcodeIndex = (chosen.opcodeIndex + 1) % len(model.operatorCodes)
+
+
+# What a tool did, and from which (subgraph, operator) on the tables are wrong.
+CHANGES: dict[str, tuple[str, Callable[[Any], object], tuple[int, int]]] = {
+    "operators dropped": (CIRCLE, lambda model: graph(model).operators.__delitem__(slice(6, None)), (0, 6)),
+    "one dropped": (CIRCLE, lambda model: graph(model).operators.pop(3), (0, 3)),
+    "two swapped": (CIRCLE, lambda model: swap(graph(model).operators, 2, 9), (0, 2)),
+    "output renamed": (CIRCLE, lambda model: rename_output(model, 4, "other"), (0, 4)),
+}
+STAMPED_CHANGES = CHANGES | {
+    "operator added": (
+        CIRCLE,
+        lambda model: graph(model).operators.append(graph(model).operators[0]),
+        (0, 41),
+    ),
+    "other code": (CIRCLE, lambda model: other_code(model, 7), (0, 7)),
+    "second subgraph renamed": (LOOP, lambda model: rename_output(model, 0, "other", 1), (1, 0)),
+    "third subgraph swapped": (LOOP, lambda model: swap(graph(model, 2).operators, 0, 1), (2, 0)),
+    "third subgraph renamed": (LOOP, lambda model: rename_output(model, 1, "other", 2), (2, 1)),
+    "subgraph dropped": (LOOP, lambda model: model.subgraphs.pop(), (2, 0)),
+}
+
+
+@pytest.mark.parametrize("title", STAMPED_CHANGES)
+def test_a_stamp_tells_stale(title: str) -> None:
+    name, change, place = STAMPED_CHANGES[title]
+    found = freshness_of(rebuilt(embedded(bytes_of(name)), change))
+    assert (found.state, found.subgraph, found.operator) == ("stale", *place)
+
+
+def test_a_stamp_counts_operators() -> None:
+    after = rebuilt(embedded(bytes_of(CIRCLE)), CHANGES["operators dropped"][1])
+    assert freshness_of(after).reason == "41 operators then, 6 now"
+
+
+@pytest.mark.parametrize("title", CHANGES)
+def test_default_tables_without_a_stamp_tell_stale(title: str) -> None:
+    name, change, place = CHANGES[title]
+    found = freshness_of(rebuilt(embedded(bytes_of(name), stamp=False), change))
+    if title in ("operators dropped", "one dropped"):  # an index past the end is found first
+        place = (0, len(graph(unpacked(rebuilt(bytes_of(name), change))).operators))
+    assert (found.state, found.subgraph, found.operator) == ("stale", *place)
+
+
+def test_an_index_past_the_end_without_a_stamp() -> None:
+    wanted = origins({9: "a"}, {0: {9}, 40: {9}})
+    after = embedded(bytes_of(CIRCLE), wanted, stamp=False)
+    assert freshness_of(after) == Freshness("unstamped")
+    shorter = rebuilt(after, lambda model: graph(model).operators.pop())
+    assert freshness_of(shorter) == Freshness("stale", 0, 40, "the op table names operator 40, but there are 40")
+
+
+def test_fresh(own_model: Path) -> None:
+    after = embedded(own_model.read_bytes())
+    assert freshness_of(after) == Freshness("fresh")
+    assert freshness_of(edited(after, lambda edit: edit.set_metadata("note", b"x"))) == Freshness("fresh")
+    assert freshness_of(embedded(own_model.read_bytes(), stamp=False)) == Freshness("unstamped")
+
+
+def test_a_tool_that_leaves_the_operators_alone() -> None:
+    """Constants, options and descriptions are no business of the stamp."""
+
+    def change(model: Any) -> None:
+        model.description = "other"
+        graph(model).tensors[graph(model).inputs[0]].name = "other"
+        weights = next(buffer for buffer in model.buffers[1:] if buffer.data is not None)
+        weights.data = ~weights.data
+
+    assert freshness_of(rebuilt(embedded(bytes_of(CIRCLE)), change)) == Freshness("fresh")
+
+
+def test_a_change_that_the_check_byte_misses_is_told_by_the_fingerprint() -> None:
+    """One byte stands for an operator, so some renaming keeps it."""
+
+    def check(name: str) -> int:
+        return zlib.crc32(b"SOFTMAX\0" + name.encode() + b"\0") & 0xFF
+
+    data = bytes_of("circle/mlp")
+    old = output_names(data)[2]
+    other = next(name for name in map(str, range(10000)) if check(name) == check(old))
+    found = freshness_of(rebuilt(embedded(data), lambda model: rename_output(model, 2, other)))
+    assert (found.state, found.subgraph, found.reason) == ("stale", 0, "other operators")
+
+
+# --- follow -------------------------------------------------------------------------------------------------
+
+
+def append_tanh(edit: ModelEdit, name: str, inherits: tuple[int, ...], subgraph: int = 0) -> int:
+    """Append an operator as an edit does that knows nothing of origins."""
+    of = edit.model.subgraphs[subgraph].operators[0].outputs[0]
+    new = edit.add_tensor_like(subgraph, of, name)
+    return edit.add_operator(subgraph, edit.add_operator_code("TANH"), [of], [new], inherits=inherits)
+
+
+def test_an_appended_operator_inherits() -> None:
+    before = embedded(bytes_of("circle/mlp"))
+    after = edited(before, follow, lambda edit: append_tanh(edit, "new", (0, 2)))
+    found = origins_of(after)
+    assert found.operators == entries({0: {0}, 1: {1}, 2: {2}, 3: {0, 2}})
+    assert found.sources == origins_of(before).sources
+    assert freshness_of(after) == Freshness("fresh")
+    assert output_names(after)[3] == "new"
+    # Without `follow` the tables are left behind, and the stamp tells.
+    left = edited(before, lambda edit: append_tanh(edit, "new", (0, 2)))
+    assert freshness_of(left) == Freshness("stale", 0, 3, "3 operators then, 4 now")
+
+
+def test_a_chain_of_appended_operators_inherits() -> None:
+    def change(edit: ModelEdit) -> None:
+        first = append_tanh(edit, "one", (1,))
+        append_tanh(edit, "two", (first, 0))
+        append_tanh(edit, "three", ())
+
+    after = edited(embedded(bytes_of("circle/mlp")), follow, change)
+    assert origins_of(after).operators == entries({0: {0}, 1: {1}, 2: {2}, 3: {1}, 4: {0, 1}})
+    assert freshness_of(after) == Freshness("fresh")
+
+
+def test_an_operator_in_a_later_subgraph_inherits_there() -> None:
+    after = edited(embedded(bytes_of(LOOP), TWO), follow, lambda edit: append_tanh(edit, "new", (0,), 2))
+    found = origins_of(after)
+    assert (found.operators[:2], found.scope) == (TWO.operators[:2], "exact")
+    assert found.operators[2] == entries({0: {1}, 1: {0, 1}, 3: {1}})[0]
+    assert decode_op_table(value_of(after, OP) or b"") == UNITED | {3: {1}}
+    assert freshness_of(after) == Freshness("fresh")
+
+
+def test_follow_without_tables_adds_none() -> None:
+    after = edited(bytes_of("circle/mlp"), follow, lambda edit: append_tanh(edit, "new", (0,)))
+    assert [value_of(after, name) for name in (SOURCE, OP, EXACT, STAMP)] == [None] * 4
+
+
+def test_follow_without_added_operators_changes_nothing() -> None:
+    before = embedded(bytes_of("circle/mlp"))
+    assert edited(before, follow) == before
+
+
+def test_follow_leaves_a_stale_stamp_stale() -> None:
+    stale = rebuilt(embedded(bytes_of("circle/mlp")), lambda model: rename_output(model, 1, "other"))
+    after = edited(stale, follow, lambda edit: append_tanh(edit, "new", (0,)))
+    assert value_of(after, STAMP) == value_of(stale, STAMP)
+    assert (freshness_of(after).state, freshness_of(after).operator) == ("stale", 1)
+    assert origins_of(after).operators == entries({0: {0}, 1: {1}, 2: {2}, 3: {0}})
+
+
+def test_follow_leaves_unstamped_tables_unstamped() -> None:
+    before = embedded(bytes_of("circle/mlp"), origins({0: "a"}, {1: {0}}), stamp=False)
+    after = edited(before, follow, lambda edit: append_tanh(edit, "new", (1,)))
+    assert value_of(after, STAMP) is None
+    assert origins_of(after).operators == entries({1: {0}, 3: {0}})
+
+
+def test_remap_overrules_what_a_stale_table_says_of_a_new_index() -> None:
+    stale = origins({0: "a", 1: "b"}, {0: {0}, 3: {1}})
+    heir = AddedOperator(0, 3, "TANH", (b"new",), (0,))
+    orphan = AddedOperator(0, 3, "TANH", (b"new",), ())
+    assert remap(stale, IndexMap((heir,))).operators == entries({0: {0}, 3: {0}})
+    assert remap(stale, IndexMap((orphan,))).operators == entries({0: {0}})
+    assert stale.operators == entries({0: {0}, 3: {1}})
+
+
+# --- the algebra --------------------------------------------------------------------------------------------
+
+ORIGINS = st.frozensets(st.integers(0, 9))
+
+
+@given(ORIGINS, ORIGINS, ORIGINS)
+def test_union(one: Origin, two: Origin, three: Origin) -> None:
+    assert union(one, two) == union(two, one)
+    assert union(union(one, two), three) == union(one, union(two, three)) == union(one, two, three)
+    assert union(one, one) == union(one) == union(one, UNKNOWN) == one
+    assert {source for source in range(10) if source in union(one, two)} == set(one).union(two)
+
+
+@given(st.dictionaries(st.integers(0, 5), ORIGINS), st.lists(st.integers(0, 7)), st.integers(0, 9))
+def test_inherit(operators: dict[int, Origin], parents: list[int], source: int) -> None:
+    inherited = inherit(operators, parents)
+    # A source is inherited exactly when a parent has it: nothing is lost, nothing invented.
+    assert (source in inherited) == any(source in operators.get(parent, ()) for parent in parents)
+    assert inherited == inherit(operators, [*parents[::-1], *parents])
+    assert inherit(operators, []) == union() == UNKNOWN
+    assert inherit({0: single(source)}, [0]) == {source}

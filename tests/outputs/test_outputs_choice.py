@@ -1,0 +1,151 @@
+"""Which operator copies what: the word of the format's own runtime counts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from circletools.errors import EditError
+from circletools.outputs import CopyChoice
+from tests.kit.outputs_support import Build, assert_same_in_runtimes, code_name, fixed, unranked
+from tests.kit.support import read
+
+
+def passing(
+    kind: str,
+    element: str,
+    shape: Sequence[int] = (2, 3),
+    signature: Sequence[int] | None = None,
+    *,
+    ranked: bool = True,
+) -> bytes:
+    """Return a model with one input, which comes out twice."""
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x", shape, element, signature=signature)
+    if not ranked:
+        unranked(graph, x)
+    graph.ends([x], [x, x])
+    return build.to_bytes(kind)
+
+
+def computing(kind: str, element: str = "FLOAT32", *, ranked: bool) -> bytes:
+    """Return a model with one result, which comes out twice."""
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x", (2, 3), element), graph.tensor("y", (2, 3), element)
+    graph.operator("NEG", [x], [y])
+    if not ranked:
+        unranked(graph, y)
+    graph.ends([x], [y, y])
+    return build.to_bytes(kind)
+
+
+def codes(data: bytes) -> list[str]:
+    """Return the operators of the main subgraph."""
+    return [code_name(read(data), operator) for operator in read(data)["subgraphs"][0]["operators"]]
+
+
+ONE, TWO = (-1, 3), (-1, -1)
+COMMON = ("FLOAT32", "INT8", "INT64", "BOOL")
+
+
+@pytest.mark.parametrize(
+    ("kind", "element", "shape", "signature", "operator"),
+    [
+        *(("tflite", element, (2, 3), None, "TRANSPOSE") for element in (*COMMON, "INT16")),
+        *(("tflite", element, (1, 1), TWO, "TRANSPOSE") for element in COMMON),
+        *(("tflite", element, (), None, "RESHAPE") for element in COMMON),
+        ("tflite", "STRING", (2, 3), None, "RESHAPE"),
+        *(("circle", element, (2, 3), None, "TRANSPOSE") for element in ("FLOAT32", "INT32", "UINT8")),
+        *(("circle", element, (2, 3), None, "RESHAPE") for element in ("INT8", "INT64", "BOOL")),
+        *(("circle", element, (), None, "RESHAPE") for element in COMMON),
+        ("circle", "BOOL", (1, 3), ONE, "RESHAPE"),
+        ("circle", "INT8", (1, 1), TWO, "CONCATENATION"),
+        # onert has no such tensors, or takes none: what LiteRT does has to do
+        ("circle", "STRING", (2, 3), None, "RESHAPE"),
+        ("circle", "FLOAT16", (2, 3), None, "TRANSPOSE"),
+        ("circle", "INT8", (1,) * 7, (-1,) * 7, "TRANSPOSE"),
+    ],
+)
+def test_the_own_runtime_chooses(
+    kind: str, element: str, shape: Sequence[int], signature: Sequence[int] | None, operator: str, tmp_path: Path
+) -> None:
+    data = passing(kind, element, shape, signature)
+    after = fixed(data)
+    assert codes(after) == [operator, operator]
+    assert_same_in_runtimes(data, after, tmp_path, kind)
+
+
+@pytest.mark.parametrize(
+    ("data", "operator", "said", "hint"),
+    [
+        (passing("tflite", "FLOAT32", ()), "transpose", "LiteRT: FLOAT32 of rank 0", "reshape"),
+        (passing("tflite", "INT64", ()), "concatenation", "LiteRT: INT64 of rank 0", "reshape"),
+        (passing("tflite", "STRING"), "transpose", "LiteRT: STRING of rank 2", "reshape"),
+        (passing("circle", "INT8"), "transpose", "onert: INT8 of rank 2", "reshape"),
+        (passing("circle", "INT64"), "transpose", "onert: INT64 of rank 2", "reshape"),
+        (passing("circle", "BOOL"), "transpose", "onert: BOOL of rank 2", "reshape"),
+        (passing("circle", "BOOL"), "concatenation", "onert: BOOL of rank 2", "reshape"),
+        (computing("tflite", ranked=False), "transpose", "LiteRT: FLOAT32 of unknown rank", "reshape"),
+        (computing("circle", ranked=False), "transpose", "onert: FLOAT32 of unknown rank", "reshape"),
+        (passing("tflite", "FLOAT32", (1, 1), TWO), "reshape", "LiteRT: FLOAT32 of rank 2, several dim", "transpose"),
+    ],
+)
+def test_an_operator_that_is_not_exact_is_refused(
+    data: bytes, operator: CopyChoice, said: str, hint: CopyChoice
+) -> None:
+    message = rf"{operator.upper()} does not copy the output '[xy]' exactly in {said}"
+    with pytest.raises(EditError, match=message) as caught:
+        fixed(data, copy_operator=operator)
+    assert caught.value.hint == f"--copy-op {hint} does"
+    assert fixed(data, copy_operator=hint) == fixed(data)
+
+
+def test_where_nothing_is_exact() -> None:
+    data = passing("circle", "BOOL", (1, 1), TWO)
+    for operator in ("auto", "transpose", "reshape", "concatenation"):
+        with pytest.raises(EditError, match="'x' exactly in onert: BOOL of rank 2, several dimensions unknown"):
+            fixed(data, copy_operator=operator)
+
+
+RESIZE = """
+import json, sys
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+for resolver in (OpResolverType.AUTO, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
+    model = Interpreter(sys.argv[1], num_threads=1, experimental_op_resolver_type=resolver)
+    detail = model.get_input_details()[0]
+    model.resize_tensor_input(detail["index"], [5, 3])
+    model.allocate_tensors()
+    value = (np.arange(15) % 2).reshape(5, 3).astype(detail["dtype"])
+    model.set_tensor(detail["index"], value)
+    model.invoke()
+    outputs = [model.get_tensor(output["index"]) for output in model.get_output_details()]
+    print(json.dumps([output.tolist() == value.tolist() for output in outputs]))
+"""
+
+
+@pytest.mark.parametrize("element", ["FLOAT32", "INT8", "INT64", "BOOL"])
+@pytest.mark.parametrize("ranked", [True, False])
+def test_models_stay_resizable(element: str, ranked: bool, tmp_path: Path) -> None:
+    """LiteRT's user may resize any input, whatever the file says about its shape."""
+    path = tmp_path / "model.tflite"
+    for data in (passing("tflite", element, ranked=ranked), fixed(passing("tflite", element, ranked=ranked))):
+        path.write_bytes(data)
+        done = subprocess.run([sys.executable, "-c", RESIZE, path], capture_output=True, check=False, timeout=60)
+        assert [json.loads(line) for line in done.stdout.splitlines()] == [[True, True]] * 2, done.stderr.decode()
+
+
+@pytest.mark.parametrize("operator", ["auto", "reshape"])
+def test_the_shape_is_found_where_the_rank_is_unknown(operator: CopyChoice, tmp_path: Path) -> None:
+    for data in (passing("tflite", "FLOAT32", ranked=False), computing("tflite", ranked=False)):
+        after = fixed(data, copy_operator=operator)
+        assert codes(after)[-2:] == ["SHAPE", "RESHAPE"]
+        now = assert_same_in_runtimes(data, after, tmp_path, "tflite")
+        assert now["litert"].stage == "ok"

@@ -1,0 +1,58 @@
+"""What runtimes do about odd outputs when they load a model, and need not do once it is fixed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import openvino
+import pytest
+
+from tests.kit.outputs_cases import CASES, constant_beside_an_add, input_twice_beside_neg, result_listed
+from tests.kit.outputs_support import Build, fixed, vector
+from tests.kit.support import ROOT, bytes_of, read
+
+
+@pytest.mark.parametrize("build", [lambda: result_listed(3), constant_beside_an_add, input_twice_beside_neg])
+def test_openvino_counts_the_outputs(build: Callable[[], Build], tmp_path: Path) -> None:
+    """It merges outputs that share a tensor, and drops constants."""
+    data = build().to_bytes()
+    path = tmp_path / "model.tflite"
+    path.write_bytes(data)
+    wanted = len(vector(read(data)["subgraphs"][0]["outputs"]))
+    core = openvino.Core()
+    assert len(core.read_model(path).outputs) < wanted
+    path.write_bytes(fixed(data))
+    assert len(core.read_model(path).outputs) == wanted
+
+
+def permutes(data: bytes, folder: Path) -> int:
+    """Count the Permute operators in the graphs that onert itself draws of what it is about to run."""
+    folder.mkdir()
+    path = folder / "model.circle"
+    path.write_bytes(data)
+    program = "import sys, pathlib, tests.kit.oracles.onert as onert; onert.run(pathlib.Path(sys.argv[1]), 0, str)"
+    environment = os.environ | {"GRAPH_DOT_DUMP": "2", "PYTHONPATH": str(ROOT)}
+    # As a program of its own: the graphs are drawn into the folder that it runs in. It reads its messages back.
+    with (folder / "messages").open("w+b") as messages:
+        command = [sys.executable, "-c", program, str(path)]
+        subprocess.run(command, cwd=folder, env=environment, check=True, stderr=messages, timeout=60)
+    drawings = [path.read_text(encoding="utf-8") for path in folder.glob("*.dot")]
+    assert drawings
+    return sum("Permute" in line for drawing in drawings for line in drawing.splitlines())
+
+
+# A body's Permute for its condition or a loop's values is there in any case: only what a fix takes away counts.
+ODD = {name: build().to_bytes("circle") for name, (build, _) in CASES.items() if not name.startswith("while")}
+for exported in ("output_twice", "input_as_output", "constant_output"):
+    ODD[exported] = bytes_of(f"circle/{exported}")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_onert_inserts_no_permute(name: str, tmp_path: Path) -> None:
+    before, after = permutes(ODD[name], tmp_path / "before"), permutes(fixed(ODD[name]), tmp_path / "after")
+    assert before >= 1
+    assert after == 0

@@ -1,0 +1,506 @@
+"""Reading and writing files: whole or not at all, and nothing else touched."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from circletools.errors import EditError, InvalidInputError, UsageError
+from circletools.model import open_model
+from circletools.storage import files
+from tests.kit.support import ROOT, bytes_of, noted, path_of, value_of, within
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Return a copy of a test model in a folder of its own."""
+    path = tmp_path / "in.circle"
+    path.write_bytes(bytes_of("circle/mlp"))
+    return path
+
+
+@pytest.fixture
+def expected(model: Path) -> bytes:
+    return noted(model.read_bytes())
+
+
+def save(source: Path, to: Path | str, **options: Any) -> None:
+    with open_model(source) as opened:
+        edit = opened.edit()
+        edit.set_metadata("note", b"a value")
+        edit.save(to, **options)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# --- the usual ----------------------------------------------------------------------------------------------
+
+
+def test_a_new_file_is_written_and_nothing_beside_it(model: Path, expected: bytes) -> None:
+    before = model.read_bytes()
+    save(model, model.with_name("out.circle"))
+    assert names(model.parent) == ["in.circle", "out.circle"]
+    assert model.with_name("out.circle").read_bytes() == expected
+    assert model.read_bytes() == before
+
+
+def test_a_file_from_memory_is_written_too(tmp_path: Path, expected: bytes) -> None:
+    with open_model(bytes_of("circle/mlp")) as opened:
+        edit = opened.edit()
+        edit.set_metadata("note", b"a value")
+        edit.save(tmp_path / "out.circle")
+    assert (tmp_path / "out.circle").read_bytes() == expected
+
+
+def test_progress_ends_at_the_size_of_the_file(model: Path, expected: bytes) -> None:
+    seen: list[tuple[int, int]] = []
+    save(model, model.with_name("out.circle"), progress=lambda done, total: seen.append((done, total)))
+    assert seen == sorted(seen)
+    assert seen[-1] == (len(expected), len(expected))
+
+
+def test_a_relative_name_is_written_where_we_are(
+    model: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(model.parent)
+    save(Path("in.circle"), "out.circle")
+    assert Path("out.circle").read_bytes() == expected
+
+
+# --- mode, links --------------------------------------------------------------------------------------------
+
+
+def test_a_new_file_has_the_mode_of_the_input(model: Path) -> None:
+    model.chmod(0o640)
+    save(model, model.with_name("out.circle"))
+    assert mode(model.with_name("out.circle")) == 0o640
+
+
+def test_a_file_that_is_there_keeps_its_mode(model: Path, expected: bytes) -> None:
+    target = model.with_name("out.circle")
+    target.write_bytes(b"old and longer than the new one" * 1000)
+    target.chmod(0o604)
+    model.chmod(0o600)
+    save(model, target)
+    assert (mode(target), target.read_bytes()) == (0o604, expected)
+
+
+def test_a_file_from_memory_has_the_usual_mode(tmp_path: Path) -> None:
+    old = os.umask(0o027)
+    try:
+        with open_model(bytes_of("circle/mlp")) as opened:
+            opened.edit().save(tmp_path / "out.circle")
+    finally:
+        os.umask(old)
+    assert mode(tmp_path / "out.circle") == 0o640
+
+
+def test_a_symbolic_link_is_followed_and_stays(model: Path, expected: bytes) -> None:
+    folder = model.parent / "elsewhere"
+    folder.mkdir()
+    (folder / "real.circle").write_bytes(b"old")
+    link = model.with_name("link.circle")
+    link.symlink_to(Path("elsewhere") / "real.circle")
+    save(model, link)
+    assert link.is_symlink()
+    assert (folder / "real.circle").read_bytes() == expected
+    assert names(folder) == ["real.circle"]
+
+
+def test_a_link_to_nothing_makes_the_file_it_names(model: Path, expected: bytes) -> None:
+    link = model.with_name("link.circle")
+    link.symlink_to("new.circle")
+    save(model, link)
+    assert link.is_symlink()
+    assert model.with_name("new.circle").read_bytes() == expected
+
+
+def test_a_link_in_a_circle_is_an_error(model: Path) -> None:
+    link = model.with_name("link.circle")
+    link.symlink_to("link.circle")
+    with pytest.raises(EditError):
+        save(model, link)
+    assert names(model.parent) == ["in.circle", "link.circle"]
+
+
+# --- the input itself ---------------------------------------------------------------------------------------
+
+
+def symlink(path: Path) -> Path:
+    other = path.with_name("symbolic.circle")
+    other.symlink_to(path)
+    return other
+
+
+def hard_link(path: Path) -> Path:
+    other = path.with_name("hard.circle")
+    other.hardlink_to(path)
+    return other
+
+
+def other_spelling(path: Path) -> Path:
+    (path.parent / "sub").mkdir()
+    return path.parent / "sub" / ".." / path.name
+
+
+@pytest.mark.parametrize("make", [lambda path: path, symlink, hard_link, other_spelling])
+def test_the_input_is_only_replaced_when_asked(model: Path, make: Callable[[Path], Path]) -> None:
+    target, before = make(model), model.read_bytes()
+    listed = names(model.parent)
+    with pytest.raises(UsageError, match="same file"):
+        save(model, target)
+    assert model.read_bytes() == before
+    assert names(model.parent) == listed
+
+
+@pytest.mark.parametrize("make", [lambda path: path, symlink, hard_link, other_spelling])
+def test_in_place(model: Path, expected: bytes, make: Callable[[Path], Path]) -> None:
+    target = make(model)
+    save(model, target, in_place=True)
+    assert target.read_bytes() == expected
+    save(model, target, in_place=True)
+    assert target.read_bytes() == expected
+
+
+def test_a_hard_link_keeps_the_old_bytes(model: Path, expected: bytes) -> None:
+    before, target = model.read_bytes(), hard_link(model)
+    save(model, target, in_place=True)
+    assert (target.read_bytes(), model.read_bytes()) == (expected, before)
+
+
+def test_the_mapped_input_stays_readable_while_it_is_replaced(model: Path) -> None:
+    before = model.read_bytes()
+    with open_model(model) as opened:
+        edit = opened.edit()
+        edit.set_metadata("note", b"a value")
+        edit.save(model, in_place=True)
+        assert bytes(opened.source.memory) == before
+        assert edit.to_bytes() == model.read_bytes()
+
+
+# --- places that cannot be written --------------------------------------------------------------------------
+
+
+def test_a_directory_is_refused(model: Path) -> None:
+    folder = model.parent / "folder"
+    folder.mkdir()
+    with pytest.raises(UsageError, match="directory") as caught:
+        save(model, folder)
+    assert caught.value.location == str(folder)
+    assert names(folder) == []
+
+
+@pytest.mark.parametrize("target", ["missing/out.circle", "in.circle/out.circle", "x" * 300])
+def test_a_place_that_is_not_there_is_an_error(model: Path, target: str) -> None:
+    before = model.read_bytes()
+    with pytest.raises(EditError, match="cannot write it") as caught:
+        save(model, model.parent / target)
+    assert caught.value.location == str(model.parent / target)
+    assert names(model.parent) == ["in.circle"]
+    assert model.read_bytes() == before
+
+
+@pytest.fixture
+def locked() -> Iterator[Path]:
+    """Give a folder that we may not write to; the superuser becomes somebody else for that."""
+    with tempfile.TemporaryDirectory() as top:
+        os.chmod(top, 0o755)  # noqa: S103 - others must get in
+        folder = Path(top) / "locked"
+        folder.mkdir()
+        (folder / "out.circle").write_bytes(b"old")
+        folder.chmod(0o555)
+        somebody = os.geteuid()
+        if somebody == 0:
+            os.seteuid(NOBODY)
+        try:
+            yield folder
+        finally:
+            os.seteuid(somebody)
+            folder.chmod(0o755)
+
+
+@pytest.mark.parametrize("name", ["new.circle", "out.circle"])
+def test_a_folder_that_may_not_be_written_is_an_error(locked: Path, name: str) -> None:
+    with open_model(bytes_of("circle/mlp")) as opened, pytest.raises(EditError, match="Permission denied"):
+        opened.edit().save(locked / name)
+    assert names(locked) == ["out.circle"]
+    assert (locked / "out.circle").read_bytes() == b"old"
+
+
+def test_a_file_that_may_not_be_read_is_an_error(locked: Path) -> None:
+    somebody = os.geteuid()
+    if somebody == NOBODY:
+        os.seteuid(0)
+    (locked / "out.circle").chmod(0)
+    if somebody == NOBODY:
+        os.seteuid(NOBODY)
+    with pytest.raises(InvalidInputError, match="Permission denied"):
+        open_model(locked / "out.circle")
+
+
+# --- failures in the middle ---------------------------------------------------------------------------------
+
+
+def fail(*_arguments: object, **_options: object) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def interrupt(*_arguments: object, **_options: object) -> Any:
+    raise KeyboardInterrupt
+
+
+BREAKS = [(os, "replace"), (os, "fsync"), (files, "_fill")]
+
+
+@pytest.mark.parametrize(("owner", "function"), BREAKS)
+def test_a_failure_leaves_the_old_file_and_nothing_else(
+    model: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, function: str
+) -> None:
+    target = model.with_name("out.circle")
+    target.write_bytes(b"old")
+    monkeypatch.setattr(owner, function, fail)
+    with pytest.raises(EditError, match="No space left"):
+        save(model, target)
+    assert target.read_bytes() == b"old"
+    assert names(model.parent) == ["in.circle", "out.circle"]
+
+
+@pytest.mark.parametrize(("owner", "function"), BREAKS)
+def test_an_interrupt_leaves_the_old_file_and_nothing_else(
+    model: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, function: str
+) -> None:
+    before = model.read_bytes()
+    monkeypatch.setattr(owner, function, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        save(model, model, in_place=True)
+    assert model.read_bytes() == before
+    assert names(model.parent) == ["in.circle"]
+
+
+def test_an_error_of_the_progress_leaves_the_old_file_and_nothing_else(model: Path) -> None:
+    def stop(_done: int, _total: int) -> None:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        save(model, model.with_name("out.circle"), progress=stop)
+    assert names(model.parent) == ["in.circle"]
+
+
+def test_an_input_that_becomes_shorter_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "in.circle"
+    path.write_bytes(bytes_of("circle/mlp").ljust(1 << 20, b"x"))
+
+    def cut(_done: int, _total: int) -> None:
+        os.truncate(path, 1 << 16)
+
+    with open_model(path) as opened:
+        edit = opened.edit()
+        edit.set_metadata("note", b"x")
+        with pytest.raises(InvalidInputError, match="shorter"):
+            edit.save(tmp_path / "out.circle", progress=cut)
+    assert names(tmp_path) == ["in.circle"]
+
+
+# --- the ways to copy ---------------------------------------------------------------------------------------
+
+
+def refuse(number: int) -> Callable[..., Any]:
+    def call(*_arguments: object) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    return call
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM])
+def test_without_copy_file_range(model: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.setattr(os, "copy_file_range", refuse(number))
+    save(model, model.with_name("out.circle"))
+    assert model.with_name("out.circle").read_bytes() == expected
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EINVAL])
+def test_without_sendfile_either(model: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.delattr(os, "copy_file_range")
+    monkeypatch.setattr(os, "sendfile", refuse(number))
+    save(model, model.with_name("out.circle"))
+    assert model.with_name("out.circle").read_bytes() == expected
+
+
+def test_a_disk_that_is_full_is_not_a_missing_feature(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "copy_file_range", refuse(errno.ENOSPC))
+    with pytest.raises(EditError, match="No space"):
+        save(model, model.with_name("out.circle"))
+    assert names(model.parent) == ["in.circle"]
+
+
+def test_copies_in_small_steps_join(model: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.copy_file_range
+    monkeypatch.setattr(os, "copy_file_range", lambda a, b, count, *rest: real(a, b, min(count, 100), *rest))
+    save(model, model.with_name("out.circle"))
+    assert model.with_name("out.circle").read_bytes() == expected
+
+
+SPARSE_BYTES = 2_500_000_000
+
+
+@pytest.fixture
+def sparse(tmp_path: Path) -> Path:
+    """Give a model of 2.5 GB that takes a few blocks: data, a hole, data in the middle, a hole."""
+    path = tmp_path / "sparse.circle"
+    with path.open("wb") as file:
+        file.write(bytes_of("circle/mlp"))
+        file.seek(1 << 30)
+        file.write(b"in the middle")
+        file.truncate(SPARSE_BYTES)
+    if path.stat().st_blocks * 512 > 1 << 20:
+        pytest.skip("this file system has no sparse files")
+    return path
+
+
+@pytest.mark.parametrize("way", ["copy_file_range", "sendfile", "a loop"])
+def test_holes_stay_holes(sparse: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    if way != "copy_file_range":
+        monkeypatch.delattr(os, "copy_file_range")
+    if way == "a loop":
+        monkeypatch.setattr(os, "sendfile", refuse(errno.ENOSYS))
+    target = sparse.with_name("out.circle")
+    with within(2):
+        save(sparse, target)
+    prefix = target.stat().st_size - SPARSE_BYTES
+    assert prefix % 4096 == 0
+    assert prefix <= 1 << 20
+    assert target.stat().st_blocks * 512 < 4 << 20
+    with target.open("rb") as file:
+        file.seek(prefix)
+        assert file.read(3672) == bytes_of("circle/mlp")
+        file.seek(prefix + (1 << 30))
+        assert file.read(13) == b"in the middle"
+        file.seek(-10, os.SEEK_END)
+        assert file.read() == bytes(10)
+    with open_model(target) as opened:
+        assert value_of(opened, "note") == b"a value"
+
+
+def test_a_file_beyond_two_gigabytes_goes_back_to_what_it_was(sparse: Path) -> None:
+    save(sparse, sparse.with_name("out.circle"))
+    with within(2), open_model(sparse.with_name("out.circle")) as opened:
+        edit = opened.edit()
+        edit.remove_metadata("note")
+        edit.save(sparse.with_name("back.circle"))
+    assert sparse.with_name("back.circle").stat().st_size == SPARSE_BYTES
+    with sparse.with_name("back.circle").open("rb") as file:
+        assert file.read(3672) == bytes_of("circle/mlp")
+
+
+def test_a_flatbuffer_cannot_pass_two_gigabytes(tmp_path: Path) -> None:
+    """Where the flatbuffer itself, not the file, would become too large."""
+    with open_model(bytes_of("circle/mlp")) as opened:
+        edit = opened.edit()
+        opened.__dict__["reachable"] = SimpleNamespace(
+            tables=opened.reachable.tables, visits=opened.reachable.visits, end=2**31 - 100
+        )
+        edit.set_metadata("note", b"a value")
+        with pytest.raises(EditError, match="2 GiB"):
+            edit.save(tmp_path / "out.circle")
+    assert names(tmp_path) == []
+
+
+# --- pipes and devices --------------------------------------------------------------------------------------
+
+
+def test_a_pipe_is_written_through(model: Path, expected: bytes) -> None:
+    pipe = model.with_name("pipe")
+    os.mkfifo(pipe)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    save(model, pipe)
+    reader.join(10)
+    assert read == [expected]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert names(model.parent) == ["in.circle", "pipe"]
+
+
+def test_a_device_is_written_through(model: Path) -> None:
+    save(model, "/dev/null")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_a_device_that_is_full_is_an_error(model: Path) -> None:
+    with pytest.raises(EditError, match="No space left"):
+        save(model, "/dev/full")
+
+
+def test_a_pipe_is_read(model: Path) -> None:
+    pipe = model.with_name("pipe")
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(bytes_of("circle/cnn")))
+    writer.start()
+    with open_model(pipe) as opened:
+        assert bytes(opened.source.memory) == bytes_of("circle/cnn")
+    writer.join(10)
+
+
+def test_a_dash_is_standard_input_and_output(monkeypatch: pytest.MonkeyPatch, expected: bytes) -> None:
+    given, written = io.BytesIO(bytes_of("circle/mlp")), io.BytesIO()
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=given))
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=written))
+    with open_model("-") as opened:
+        edit = opened.edit()
+        edit.set_metadata("note", b"a value")
+        edit.save("-")
+    assert written.getvalue() == expected
+
+
+PROGRAM = """
+from circletools import open_model
+with open_model("-") as model:
+    edit = model.edit()
+    edit.set_metadata("note", b"a value")
+    edit.save("-")
+"""
+
+
+def test_a_dash_works_between_processes(expected: bytes) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], input=bytes_of("circle/mlp"), capture_output=True, check=True, cwd=ROOT
+    )
+    assert (done.stdout, done.stderr) == (expected, b"")
+
+
+def test_a_dash_takes_nothing_that_is_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"text")))
+    with pytest.raises(InvalidInputError) as caught:
+        open_model("-")
+    assert caught.value.location == "<standard input>"
+
+
+def test_standard_input_may_be_the_file_that_is_replaced(model: Path, expected: bytes) -> None:
+    with model.open("rb") as given:
+        program = PROGRAM.replace('save("-")', f"save({str(model)!r})")
+        subprocess.run([sys.executable, "-c", program], stdin=given, check=True, cwd=ROOT)
+    assert model.read_bytes() == expected
+
+
+def test_the_test_models_themselves_were_not_touched() -> None:
+    assert path_of("circle/mlp").stat().st_size == 3672

@@ -1,0 +1,190 @@
+"""What a save does about an input that changes meanwhile, about modes and owners, and about files open already."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circletools.errors import InvalidInputError, OutputError, UsageError
+from circletools.model import open_model
+from tests.kit.support import ROOT, bytes_of, noted
+
+TOOL = Path(sys.executable).with_name("circletool")
+
+
+# --- an input that changes ----------------------------------------------------------------------------------
+
+
+def append(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"more")
+
+
+def overwrite(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"x")
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, 4096)
+
+
+@pytest.mark.parametrize("change", [append, overwrite, cut])
+@pytest.mark.parametrize("to", ["new.circle", "old.circle", "in.circle"])
+def test_an_input_that_changed_is_told(large: Path, change: Callable[[Path], None], to: str) -> None:
+    before = large.with_name("old.circle")
+    before.write_bytes(b"old")
+    with open_model(large) as model:
+        edit = model.edit()
+        edit.set_metadata("note", b"a value")
+        change(large)
+        with pytest.raises(InvalidInputError, match=r"was changed|became shorter") as caught:
+            edit.save(large.with_name(to), in_place=to == "in.circle")
+    assert caught.value.location == str(large)
+    assert sorted(path.name for path in large.parent.iterdir()) == ["in.circle", "old.circle"]
+    assert before.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("change", [append, overwrite, cut])
+def test_behind_a_pipe_it_is_told_too(large: Path, change: Callable[[Path], None]) -> None:
+    os.mkfifo(large.with_name("pipe"))
+    reader = threading.Thread(target=large.with_name("pipe").read_bytes)
+    reader.start()
+    with open_model(large) as model:
+        edit = model.edit()
+        edit.set_metadata("note", b"a value")
+        change(large)
+        with pytest.raises(InvalidInputError, match="was changed"):
+            edit.save(large.with_name("pipe"))
+    reader.join(10)
+
+
+def test_a_command_says_so(tmp_path: Path) -> None:
+    """Also one that only reads: half of what it showed may be of the one file, half of the other."""
+    path = tmp_path / "in.circle"
+    path.write_bytes(bytes_of("circle/mlp"))
+    program = f"""
+        import sys
+        from circletools.report import inspection
+        from circletool_cli.main import main
+        real = inspection.inspect_model
+        def inspect_model(*args):
+            with open({str(path)!r}, "ab") as file:
+                file.write(b"more")
+            return real(*args)
+        inspection.inspect_model = inspect_model
+        sys.argv[1:] = ["inspect", {str(path)!r}]
+        main()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], cwd=ROOT, capture_output=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert done.stderr.decode() == (
+        f"error: {path}: the input was changed while it was read (run it again when nothing else writes to it)\n"
+    )
+
+
+def test_an_input_that_was_replaced_is_written_as_it_was(large: Path) -> None:
+    data, target = large.read_bytes(), large.with_name("out.circle")
+    with open_model(large) as model:
+        other = large.with_name("other.circle")
+        other.write_bytes(bytes_of("circle/cnn"))
+        other.replace(large)
+        edit = model.edit()
+        edit.set_metadata("note", b"a value")
+        edit.save(target)
+    assert target.read_bytes() == noted(data)
+    assert large.read_bytes() == bytes_of("circle/cnn")
+
+
+@pytest.mark.parametrize("of", [Path, Path.read_bytes])
+def test_a_closed_model_is_not_saved(large: Path, of: Callable[[Path], Any]) -> None:
+    with open_model(of(large)) as model:
+        edit = model.edit()
+    with pytest.raises(UsageError, match="closed"):
+        edit.save(large.with_name("out.circle"))
+    with pytest.raises(UsageError, match="closed"):
+        edit.to_bytes()
+    assert [path.name for path in large.parent.iterdir()] == ["in.circle"]
+
+
+# --- who may read it ----------------------------------------------------------------------------------------
+
+
+def test_a_private_file_is_private_from_the_start(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    target = large.with_name("out.circle")
+    target.touch(0o600)
+    seen: set[int] = set()
+
+    def look(_done: int, _total: int) -> None:
+        seen.update(stat.S_IMODE(path.stat().st_mode) for path in large.parent.glob(".circletool-*"))
+
+    before = os.umask(0)
+    try:
+        with open_model(large) as model:
+            model.edit().save(target, progress=look)
+    finally:
+        os.umask(before)
+    assert seen == {0o600}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_the_owner_stays(large: Path) -> None:
+    target = large.with_name("out.circle")
+    target.touch(0o640)
+    os.chown(target, 12345, 54321)
+    with open_model(large) as model:
+        model.edit().save(target)
+    status = target.stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (12345, 54321, 0o640)
+
+
+def test_where_files_have_no_modes(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A FAT file system refuses what it cannot keep."""
+
+    def refuse(*_arguments: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchmod", refuse)
+    with open_model(large) as model:
+        model.edit().save(large.with_name("out.circle"))
+    assert large.with_name("out.circle").read_bytes() == large.read_bytes()
+
+
+# --- what is open already -----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="this system has no /proc")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "'{0}' embed-origins in.circle /dev/stdout 2>err | cat >got",
+        "{{ '{0}' embed-origins in.circle /dev/fd/7 2>err; }} 7>&1 | cat >got",
+        "mkfifo pipe; ln -s pipe link; cat pipe >got & '{0}' embed-origins in.circle link 2>err; wait",
+        "printf first >all; '{0}' embed-origins in.circle /dev/stdout >>all 2>err; tail -c +6 all >got",
+    ],
+)
+def test_files_that_are_open_already(tmp_path: Path, line: str) -> None:
+    (tmp_path / "in.circle").write_bytes(bytes_of("circle/mlp"))
+    subprocess.run([TOOL, "embed-origins", "in.circle", "out"], cwd=tmp_path, capture_output=True, check=True)
+    subprocess.run(["/bin/sh", "-c", line.format(TOOL)], cwd=tmp_path, check=True, timeout=60)
+    assert (tmp_path / "got").read_bytes() == (tmp_path / "out").read_bytes()
+    assert not list(tmp_path.glob(".circletool-*"))
+
+
+def test_a_descriptor_that_is_not_open(large: Path) -> None:
+    with open_model(large) as model, pytest.raises(OutputError, match="Bad file descriptor"):
+        model.edit().save("/dev/fd/987")
