@@ -28,6 +28,8 @@ from circletools.lazy import face
 if TYPE_CHECKING:
     from circletools import origin as origins
     from circletools.check import check
+    from circletools.edit.edit import ModelEdit
+    from circletools.edit.edit import ModelEdit as edit
     from circletools.model.model import Model
     from circletools.model.model import open_model as open  # noqa: A004  (`ct.open`, as in gzip and zipfile)
     from circletools.model.model import open_model as open_model
@@ -38,6 +40,7 @@ __all__ = [
     "Finding",
     "InvalidInputError",
     "Model",
+    "ModelEdit",
     "ModelFormatError",
     "OutputError",
     "Severity",
@@ -45,6 +48,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "check",
+    "edit",
     "open",
     "open_model",
     "origins",
@@ -54,7 +58,9 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "Model": "circletools.model.model",
+    "ModelEdit": "circletools.edit.edit",
     "check": "circletools.check",
+    "edit": "circletools.edit.edit:ModelEdit",
     "open": "circletools.model.model:open_model",
     "open_model": "circletools.model.model",
     "origins": "circletools.origin:",

@@ -20,6 +20,7 @@ from circletools.affinity.costs.choose import Goal, assign_by_cost
 from circletools.affinity.costs.costfile import Defaults, parse_costs
 from circletools.affinity.costs.times import Costs, make_problems
 from circletools.affinity.plan import make_plan
+from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError
 from circletools.model import open_model
 from circletools.model.selectors import Chooser, parse_selector
@@ -142,7 +143,7 @@ def origins_csv(data: bytes) -> None:
 def _embed(data: bytes, *, csv: bool) -> None:
     origins = (parse_csv if csv else parse_json)(_text(data))
     with open_model(model_seed(_MODEL)) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         embed(edit, origins)
         after = edit.to_bytes()
     with no_refusal("origins that were written cannot be read"), open_model(after) as model:

@@ -152,7 +152,7 @@ def _export(model: Model) -> None:
 
 def _after(data: bytes, change: Change) -> bytes:
     with open_model(data) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         change(edit)
         return edit.to_bytes()
 

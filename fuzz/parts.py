@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from zlib import crc32
 
 from circletools.affinity.store import annotate
+from circletools.edit.edit import ModelEdit
 from circletools.model import open_model
 from circletools.split.verify import open_split, verify_split
 from circletools.split.write import MANIFEST, split
@@ -25,7 +26,7 @@ _MODEL = "circle/inception"
 
 def _annotated(data: bytes) -> bytes:
     with open_model(data) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         annotate(edit, plan_of(model))
         return edit.to_bytes()
 

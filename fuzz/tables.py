@@ -10,6 +10,7 @@ from functools import cache
 
 from circletools.affinity.store import annotate
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, DEVICE_TABLE, decode_affinity, encode_affinity
+from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
 from circletools.metadata.codec import decode_names, encode_names
 from circletools.metadata.stamp import STAMP, decode_stamp, encode_stamp
@@ -92,7 +93,7 @@ def tables(data: bytes) -> None:
 def annotated() -> bytes:
     """Return a model of several subgraphs with all tables; operators lead into its debug metadata."""
     with open_model(model_seed("tflite/debug_metadata")) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         embed(edit, collect_sources(model))
         annotate(edit, plan_of(model))
         return edit.to_bytes()
@@ -100,7 +101,7 @@ def annotated() -> bytes:
 
 def _with(name: str, value: bytes) -> bytes:
     with open_model(annotated()) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         edit.set_metadata(name, value)
         return edit.to_bytes()
 

@@ -1,7 +1,6 @@
 """The one editing surface: changes are collected, then written as a small prefix in front of the old file.
 
-    with open_model("in.circle") as model:
-        edit = model.edit()
+    with ct.open("in.circle") as model, ct.edit(model) as edit:
         edit.set_metadata("note", b"checked")
         edit.save("out.circle")
 
@@ -16,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -94,6 +93,13 @@ class ModelEdit:
         self._new_tensors: Counter[int] = Counter()  # subgraph -> how many were added
         self._added: list[AddedOperator] = []
         self._followers: list[Callable[[ModelEdit], None]] = []
+
+    def __enter__(self) -> Self:
+        """Return the edit; leaving the block writes nothing, `save` does."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Do nothing: an edit holds no resource of its own."""
 
     def _positions(self, field: str) -> Sequence[int]:
         return [int(at) for at in self.model.root.children(field, self.model.schema)[0].at]

@@ -6,7 +6,7 @@ import os
 from functools import cached_property
 from itertools import pairwise
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from circletools.flatbuf.verify import Reachable, check_header, walk
 from circletools.model.rows import Buffers, OperatorColumns, Subgraphs, TensorColumns
 from circletools.model.views import Metadata, OperatorCode, Signature, text
 from circletools.storage.files import Source, open_source
-
-if TYPE_CHECKING:
-    from circletools.edit.edit import ModelEdit
 
 
 class Model:
@@ -205,12 +202,6 @@ class Model:
         if (flat.count == 1).all():
             return list(zip(values, strict=True))
         return [tuple(values[start:stop]) for start, stop in pairwise(flat.splits().tolist())]
-
-    def edit(self) -> ModelEdit:
-        """Start an edit; see `circletools.edit.edit`."""
-        from circletools.edit.edit import ModelEdit  # noqa: PLC0415 - the writer is not needed for reading
-
-        return ModelEdit(self)
 
 
 def _code_name(name: str | None, code: int, custom_code: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from circletools.edit.edit import ModelEdit
 from circletools.errors import UsageError
 
 from ..batch.many import mirrored
@@ -73,7 +74,7 @@ def rewrite(
     if to is not None:
         refuse_inputs(to, inputs)
     with reading(source) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         result = change(edit)
         if to is not None and not dry:
             edit.save(to, in_place=in_place, progress=Bar())

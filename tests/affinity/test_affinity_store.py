@@ -21,6 +21,7 @@ from circletools.affinity.tables import (
     decode_affinity,
     encode_affinity,
 )
+from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, TableFormatError
 from circletools.metadata.codec import encode_names
 from circletools.model import open_model
@@ -98,7 +99,7 @@ def test_writing_again_changes_nothing_and_stripping_gives_the_old_file() -> Non
     assert edited(once, strip) == data
     with open_model(once) as model:
         assert [entry.name for entry in model.metadata][-3:] == list(AFFINITY_ENTRIES)
-        assert annotate(model.edit(), what).changes == ()
+        assert annotate(ModelEdit(model), what).changes == ()
 
 
 def test_stale_origins_stay_stale() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from circletools.edit.edit import ModelEdit
 from circletools.errors import InvalidInputError
 from circletools.model import open_model
 from tests.kit.support import ROOT, TESTDATA, bytes_of, noted
@@ -115,11 +116,11 @@ def start(program: str, *words: str | Path, **options: Any) -> subprocess.Popen[
 
 SAVES = """
     import itertools, sys
-    from circletools import open_model
+    import circletools as ct
     name, values = sys.argv[1], sys.argv[2:]
     for value in itertools.cycle(values):
-        with open_model(name) as model:
-            edit = model.edit()
+        with ct.open(name) as model:
+            edit = ct.edit(model)
             edit.set_metadata("note", value.encode())
             edit.save(name, in_place=True)
         print(end=".", flush=True)
@@ -144,11 +145,11 @@ def test_a_process_killed_at_any_time(large: Path) -> None:
 
 WRITES_ONE = """
     import sys
-    from circletools import open_model
+    import circletools as ct
     source, target, value = sys.argv[1:]
     for _ in range(30):
-        with open_model(source) as model:
-            edit = model.edit()
+        with ct.open(source) as model:
+            edit = ct.edit(model)
             edit.set_metadata("note", value.encode())
             edit.save(target)
 """
@@ -172,7 +173,7 @@ def test_two_edits_of_one_file_in_place(tmp_path: Path) -> None:
     path.write_bytes(bytes_of("circle/mlp"))
     with open_model(path) as one, open_model(path) as two:
         for model in (one, two):
-            edit = model.edit()
+            edit = ModelEdit(model)
             edit.set_metadata("note", b"a value")
             if model is one:
                 edit.save(path, in_place=True)

@@ -421,7 +421,7 @@ def test_what_an_edit_does_is_reported_and_nothing_else(data: st.DataObject) -> 
     base = data.draw(st.sampled_from([MLP, bytes_of("tflite/two_signatures"), odd_outputs()]))
     expected: set[tuple[str, str]] = set()
     with open_model(base) as model:
-        edit, subgraph = model.edit(), data.draw(st.integers(0, len(model.subgraphs) - 1))
+        edit, subgraph = ModelEdit(model), data.draw(st.integers(0, len(model.subgraphs) - 1))
         graph = model.subgraphs[subgraph]
         place, tensor = f"subgraphs[{subgraph}]", len(graph.tensors)
         for number in range(data.draw(st.integers(0, 3))):

@@ -16,6 +16,7 @@ import pytest
 from benchmarks.huge import external
 from benchmarks.huge_models import HUGE_BYTES, LOOKUPS, ROW_BYTES, TABLES, huge
 from circletools.edit.compact import compact
+from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, ModelFormatError
 from circletools.flatbuf import compact as flatbuf_compact
 from circletools.model import open_model
@@ -105,7 +106,7 @@ def test_close_to_the_limit_an_edit_takes_what_room_there_is(tmp_path: Path) -> 
     source, target = tmp_path / "in.tflite", tmp_path / "out.tflite"
     nearly_full(source, 1000)
     with within(3), open_model(source) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         edit.set_metadata("note", b"a value")
         edit.save(target)
     assert source.stat().st_size < target.stat().st_size <= LIMIT
@@ -141,13 +142,13 @@ def test_a_flatbuffer_that_crosses_the_limit_already_is_refused(tmp_path: Path) 
     source = tmp_path / "in.tflite"
     nearly_full(source, -16)
     with open_model(source) as model, pytest.raises(ModelFormatError, match="a vector ends outside the file"):
-        model.edit()
+        ModelEdit(model)
 
 
 def test_a_prefix_alone_cannot_cross_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flatbuffers.Builder, "MAX_BUFFER_SIZE", 1 << 16)
     with open_model(bytes_of("tflite/cnn")) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         edit.set_metadata("note", bytes(1 << 16))
         with pytest.raises(EditError, match="2 GiB"):
             edit.to_bytes()

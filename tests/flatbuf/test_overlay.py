@@ -103,8 +103,8 @@ def test_of_entries_with_one_name_one_remains() -> None:
     data = packed(model, b"CIR0")
     assert by_content(read(noted(data, "same", b"3")))["metadata"] == [(b"same", (b"3", 0, 0))]
     with open_model(data) as opened:
-        assert opened.edit().remove_metadata("same") == 2
-        assert opened.edit().remove_metadata("other") == 0
+        assert ModelEdit(opened).remove_metadata("same") == 2
+        assert ModelEdit(opened).remove_metadata("other") == 0
     assert not by_content(read(removed(data, "same")))["metadata"]
 
 
@@ -206,7 +206,7 @@ def test_the_way_to_a_state_leaves_no_trace(name: str) -> None:
 
 def test_bytes_can_be_asked_for_again() -> None:
     with open_model(bytes_of("circle/mlp_external")) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         edit.set_metadata("a", b"1")
         assert edit.to_bytes() == edit.to_bytes()
 
@@ -214,7 +214,7 @@ def test_bytes_can_be_asked_for_again() -> None:
 def test_an_edit_can_go_on_after_its_bytes_were_asked_for() -> None:
     data = bytes_of("circle/mlp_external")
     with open_model(data) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         for name in ("a", "b", "c"):
             edit.set_metadata(name, name.encode() * 9)
             after = edit.to_bytes()
@@ -225,7 +225,7 @@ def test_an_edit_can_go_on_after_its_bytes_were_asked_for() -> None:
 def test_a_prefix_that_was_edited_first_goes_on_after_its_bytes_were_asked_for() -> None:
     data = noted(bytes_of("tflite/if_cond"))
     with open_model(data) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         edit.add_tensor(0, "one", type="INT8", shape=[1])
         edit.to_bytes()
         edit.add_tensor(0, "two", type="INT8", shape=[1])
@@ -652,7 +652,7 @@ def test_any_edits_in_any_groups_give_the_expected_model(name: str, groups: list
     expected = Expected(data)
     for group in groups:
         with open_model(after) as model:
-            edit = model.edit()
+            edit = ModelEdit(model)
             for step in group:
                 expected.apply(edit, step)
             after = edit.to_bytes()
@@ -661,7 +661,7 @@ def test_any_edits_in_any_groups_give_the_expected_model(name: str, groups: list
     assert edited(after) == after
     together = Expected(data)
     with open_model(data) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         for step in itertools.chain(*groups):
             together.apply(edit, step)
         assert edit.to_bytes() == after

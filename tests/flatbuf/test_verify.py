@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, ModelFormatError
 from circletools.findings import Finding
 from circletools.flatbuf.verify import walk
@@ -175,7 +176,7 @@ USES: dict[str, Callable[[Model], object]] = {
 
 
 def changed(model: Model, method: str, *arguments: object) -> bytes:
-    edit = model.edit()
+    edit = ModelEdit(model)
     getattr(edit, method)(*arguments)
     return edit.to_bytes()
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
 from circletools.html.document import page_document
 from circletools.html.graph import NAME_LENGTH
@@ -193,7 +194,7 @@ def test_an_index_out_of_range_is_a_finding_and_no_more() -> None:
 @pytest.mark.parametrize("entry", ["ONE_op_table", "CIRCLETOOLS_affinity", "CIRCLETOOLS_stamp"])
 def test_a_malformed_table_is_a_finding_and_no_more(entry: str) -> None:
     with open_model(full()) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         edit.set_metadata(entry, b"\1\0\0\0\377")
         document = document_of(edit.to_bytes())
     assert any(finding["code"].startswith("MALFORMED") for finding in document["findings"])

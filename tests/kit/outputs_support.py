@@ -203,7 +203,7 @@ def fixed_with_changes(
 ) -> tuple[bytes, tuple[str, ...]]:
     """Return the model as `fix-outputs` writes it, and what that says it changed."""
     with open_model(data) as model:
-        edit: ModelEdit = model.edit()
+        edit: ModelEdit = ModelEdit(model)
         origin.follow(edit)
         result = fix_outputs(
             edit,

@@ -51,7 +51,7 @@ def bytes_of(name: str) -> bytes:
 def edited(data: bytes, *changes: Callable[[ModelEdit], object]) -> bytes:
     """Return `data` after one edit that makes all of `changes`."""
     with open_model(data) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         for change in changes:
             change(edit)
         return edit.to_bytes()

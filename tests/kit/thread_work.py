@@ -15,6 +15,7 @@ from pathlib import Path
 
 from circletools.check import check
 from circletools.edit.compact import compact
+from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
 from circletools.inspection import inspect_model
 from circletools.model import open_model
@@ -30,7 +31,7 @@ from tests.kit.support import TESTDATA, own_models
 
 def embedded(path: Path, target: Path) -> bytes:
     with open_model(path) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         embed(edit, collect_sources(model))
         edit.save(target)
     return target.read_bytes()
@@ -38,7 +39,7 @@ def embedded(path: Path, target: Path) -> bytes:
 
 def fixed(path: Path, target: Path) -> bytes:
     with open_model(path) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         follow(edit)
         fix_outputs(edit, choose_subgraphs(model, "all"))
         edit.save(target)

@@ -23,7 +23,7 @@ def test_an_edited_model_is_the_same_model(any_model: Path, tmp_path: Path) -> N
     data, target = any_model.read_bytes(), tmp_path / any_model.name
     with open_model(any_model) as model:
         before = check_model(model)
-        edit = model.edit()
+        edit = ModelEdit(model)
         for name, value in ENTRIES.items():
             edit.set_metadata(name, value)
         edit.save(target)
@@ -62,7 +62,7 @@ def test_an_edited_model_behaves_the_same(any_model: Path, tmp_path: Path) -> No
         pytest.skip("takes 3.4 GB of memory")
     target = tmp_path / any_model.name
     with open_model(any_model) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         for name, value in ENTRIES.items():
             edit.set_metadata(name, value)
         edit.save(target)

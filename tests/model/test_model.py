@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import circletools
+from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, InvalidInputError, ModelFormatError
 from circletools.flatbuf.schema import load_schema
 from circletools.model import Model, open_model
@@ -373,7 +374,7 @@ def test_the_value_of_an_entry_without_buffer_is_told() -> None:
             model.metadata_value(name)
         assert caught.value.location == "metadata[0].buffer"
         with pytest.raises(EditError):
-            model.edit()
+            ModelEdit(model)
 
 
 @pytest.mark.parametrize("beyond", [0, 5])
@@ -381,7 +382,7 @@ def test_a_buffer_out_of_range_is_refused_before_an_edit(beyond: int) -> None:
     changed = unpacked(bytes_of("tflite/cnn"))
     changed.subgraphs[0].tensors[3].buffer = len(changed.buffers) + beyond
     with open_model(packed(changed, b"TFL3")) as model, pytest.raises(EditError) as caught:
-        model.edit()
+        ModelEdit(model)
     assert caught.value.location == "subgraphs[0].tensors[3].buffer"
     assert "could give it a meaning" in str(caught.value)
 

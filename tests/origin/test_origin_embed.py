@@ -109,7 +109,7 @@ def test_embed_says_what_it_changed() -> None:
     edited(once, change)
     assert changes == []
     with open_model(once) as model:
-        assert strip(model.edit()).changes == tuple(f"metadata {name}: removed" for name in (SOURCE, OP, STAMP))
+        assert strip(ModelEdit(model)).changes == tuple(f"metadata {name}: removed" for name in (SOURCE, OP, STAMP))
 
 
 def test_no_stamp() -> None:

@@ -18,6 +18,7 @@ from circletools.affinity.partition.partition import Mode
 from circletools.affinity.store import check_freshness as check_affinity
 from circletools.affinity.store import read_affinity
 from circletools.check import check
+from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, UsageError
 from circletools.metadata.stamp import STAMP, check_stamp
 from circletools.model import open_model
@@ -256,7 +257,7 @@ def test_devices_make_safe_file_names(tmp_path: Path) -> None:
 def test_origins_and_affinity_go_along(tmp_path: Path) -> None:
     data = bytes_of("circle/transformer_block")
     with open_model(data) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         embed(edit, collect_sources(model, NameSource.OUTPUT))
         whole = with_devices(edit.to_bytes(), alternating)
     done = split_to(whole, tmp_path / "parts", "circle")
@@ -281,7 +282,7 @@ def test_origins_and_affinity_go_along(tmp_path: Path) -> None:
 def test_stale_origins_stay_behind(tmp_path: Path) -> None:
     data = bytes_of("circle/diamond")
     with open_model(data) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         embed(edit, collect_sources(model, NameSource.OUTPUT))
         edit.set_metadata(STAMP, bytes.fromhex("01000000 01000000 06000000") + bytes(14))
         data = edit.to_bytes()
@@ -476,7 +477,7 @@ def broken_affinity(data: bytes, change: str) -> bytes:
 
     annotated = with_devices(data, alternating)
     with open_model(annotated) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         ids = decode_affinity(model.metadata_value(AFFINITY_TABLE) or b"")[0]
         if change == "stale":
             edit.set_metadata(AFFINITY_STAMP, bytes.fromhex("01000000 01000000 06000000") + bytes(14))
@@ -606,7 +607,7 @@ def test_the_operator_that_differs_is_named_and_not_those_after_it(tmp_path: Pat
 
 def test_what_a_part_has_lost_is_seen(tmp_path: Path) -> None:
     with open_model(bytes_of("circle/cnn")) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         embed(edit, collect_sources(model, NameSource.OUTPUT))
         edit.set_metadata("mine", b"mine")
         data = with_devices(edit.to_bytes(), alternating)

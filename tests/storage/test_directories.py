@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from circletools.edit.edit import ModelEdit
 from circletools.errors import InvalidInputError, OutputError, UsageError
 from circletools.model import open_model
 from circletools.split.write import split
@@ -204,7 +205,7 @@ def test_what_is_no_name(name: str, tmp_path: Path) -> None:
         open_model(bytes_of("circle/mlp")) as model,
         pytest.raises(OutputError, match="this is no file name"),
     ):
-        model.edit().save(name)
+        ModelEdit(model).save(name)
 
 
 # --- split --------------------------------------------------------------------------------------------------

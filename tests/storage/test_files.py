@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, InvalidInputError, UsageError
 from circletools.model import open_model
 from circletools.storage import files
@@ -40,7 +41,7 @@ def expected(model: Path) -> bytes:
 
 def save(source: Path, to: Path | str, **options: Any) -> None:
     with open_model(source) as opened:
-        edit = opened.edit()
+        edit = ModelEdit(opened)
         edit.set_metadata("note", b"a value")
         edit.save(to, **options)
 
@@ -66,7 +67,7 @@ def test_a_new_file_is_written_and_nothing_beside_it(model: Path, expected: byte
 
 def test_a_file_from_memory_is_written_too(tmp_path: Path, expected: bytes) -> None:
     with open_model(bytes_of("circle/mlp")) as opened:
-        edit = opened.edit()
+        edit = ModelEdit(opened)
         edit.set_metadata("note", b"a value")
         edit.save(tmp_path / "out.circle")
     assert (tmp_path / "out.circle").read_bytes() == expected
@@ -109,7 +110,7 @@ def test_a_file_from_memory_has_the_usual_mode(tmp_path: Path) -> None:
     old = os.umask(0o027)
     try:
         with open_model(bytes_of("circle/mlp")) as opened:
-            opened.edit().save(tmp_path / "out.circle")
+            ModelEdit(opened).save(tmp_path / "out.circle")
     finally:
         os.umask(old)
     assert mode(tmp_path / "out.circle") == 0o640
@@ -191,7 +192,7 @@ def test_a_hard_link_keeps_the_old_bytes(model: Path, expected: bytes) -> None:
 def test_the_mapped_input_stays_readable_while_it_is_replaced(model: Path) -> None:
     before = model.read_bytes()
     with open_model(model) as opened:
-        edit = opened.edit()
+        edit = ModelEdit(opened)
         edit.set_metadata("note", b"a value")
         edit.save(model, in_place=True)
         assert bytes(opened.source.memory) == before
@@ -242,7 +243,7 @@ def locked() -> Iterator[Path]:
 @pytest.mark.parametrize("name", ["new.circle", "out.circle"])
 def test_a_folder_that_may_not_be_written_is_an_error(locked: Path, name: str) -> None:
     with open_model(bytes_of("circle/mlp")) as opened, pytest.raises(EditError, match="Permission denied"):
-        opened.edit().save(locked / name)
+        ModelEdit(opened).save(locked / name)
     assert names(locked) == ["out.circle"]
     assert (locked / "out.circle").read_bytes() == b"old"
 
@@ -314,7 +315,7 @@ def test_an_input_that_becomes_shorter_is_told(tmp_path: Path) -> None:
         os.truncate(path, 1 << 16)
 
     with open_model(path) as opened:
-        edit = opened.edit()
+        edit = ModelEdit(opened)
         edit.set_metadata("note", b"x")
         with pytest.raises(InvalidInputError, match="shorter"):
             edit.save(tmp_path / "out.circle", progress=cut)
@@ -404,7 +405,7 @@ def test_holes_stay_holes(sparse: Path, monkeypatch: pytest.MonkeyPatch, way: st
 def test_a_file_beyond_two_gigabytes_goes_back_to_what_it_was(sparse: Path) -> None:
     save(sparse, sparse.with_name("out.circle"))
     with within(2), open_model(sparse.with_name("out.circle")) as opened:
-        edit = opened.edit()
+        edit = ModelEdit(opened)
         edit.remove_metadata("note")
         edit.save(sparse.with_name("back.circle"))
     assert sparse.with_name("back.circle").stat().st_size == SPARSE_BYTES
@@ -415,7 +416,7 @@ def test_a_file_beyond_two_gigabytes_goes_back_to_what_it_was(sparse: Path) -> N
 def test_a_flatbuffer_cannot_pass_two_gigabytes(tmp_path: Path) -> None:
     """Where the flatbuffer itself, not the file, would become too large."""
     with open_model(bytes_of("circle/mlp")) as opened:
-        edit = opened.edit()
+        edit = ModelEdit(opened)
         opened.__dict__["reachable"] = SimpleNamespace(
             tables=opened.reachable.tables, visits=opened.reachable.visits, end=2**31 - 100
         )
@@ -466,16 +467,16 @@ def test_a_dash_is_standard_input_and_output(monkeypatch: pytest.MonkeyPatch, ex
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=given))
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=written))
     with open_model("-") as opened:
-        edit = opened.edit()
+        edit = ModelEdit(opened)
         edit.set_metadata("note", b"a value")
         edit.save("-")
     assert written.getvalue() == expected
 
 
 PROGRAM = """
-from circletools import open_model
-with open_model("-") as model:
-    edit = model.edit()
+import circletools as ct
+with ct.open("-") as model:
+    edit = ct.edit(model)
     edit.set_metadata("note", b"a value")
     edit.save("-")
 """

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from circletools.edit.edit import ModelEdit
 from circletools.errors import InvalidInputError, OutputError, UsageError
 from circletools.model import open_model
 from tests.kit.support import ROOT, bytes_of, noted
@@ -46,7 +47,7 @@ def test_an_input_that_changed_is_told(large: Path, change: Callable[[Path], Non
     before = large.with_name("old.circle")
     before.write_bytes(b"old")
     with open_model(large) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         edit.set_metadata("note", b"a value")
         change(large)
         with pytest.raises(InvalidInputError, match=r"was changed|became shorter") as caught:
@@ -62,7 +63,7 @@ def test_behind_a_pipe_it_is_told_too(large: Path, change: Callable[[Path], None
     reader = threading.Thread(target=large.with_name("pipe").read_bytes)
     reader.start()
     with open_model(large) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
         edit.set_metadata("note", b"a value")
         change(large)
         with pytest.raises(InvalidInputError, match="was changed"):
@@ -102,7 +103,7 @@ def test_an_input_that_was_replaced_is_written_as_it_was(large: Path) -> None:
         other = large.with_name("other.circle")
         other.write_bytes(bytes_of("circle/cnn"))
         other.replace(large)
-        edit = model.edit()
+        edit = ModelEdit(model)
         edit.set_metadata("note", b"a value")
         edit.save(target)
     assert target.read_bytes() == noted(data)
@@ -112,7 +113,7 @@ def test_an_input_that_was_replaced_is_written_as_it_was(large: Path) -> None:
 @pytest.mark.parametrize("of", [Path, Path.read_bytes])
 def test_a_closed_model_is_not_saved(large: Path, of: Callable[[Path], Any]) -> None:
     with open_model(of(large)) as model:
-        edit = model.edit()
+        edit = ModelEdit(model)
     with pytest.raises(UsageError, match="closed"):
         edit.save(large.with_name("out.circle"))
     with pytest.raises(UsageError, match="closed"):
@@ -135,7 +136,7 @@ def test_a_private_file_is_private_from_the_start(large: Path, monkeypatch: pyte
     before = os.umask(0)
     try:
         with open_model(large) as model:
-            model.edit().save(target, progress=look)
+            ModelEdit(model).save(target, progress=look)
     finally:
         os.umask(before)
     assert seen == {0o600}
@@ -147,7 +148,7 @@ def test_the_owner_stays(large: Path) -> None:
     target.touch(0o640)
     os.chown(target, 12345, 54321)
     with open_model(large) as model:
-        model.edit().save(target)
+        ModelEdit(model).save(target)
     status = target.stat()
     assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (12345, 54321, 0o640)
 
@@ -160,7 +161,7 @@ def test_where_files_have_no_modes(large: Path, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(os, "fchmod", refuse)
     with open_model(large) as model:
-        model.edit().save(large.with_name("out.circle"))
+        ModelEdit(model).save(large.with_name("out.circle"))
     assert large.with_name("out.circle").read_bytes() == large.read_bytes()
 
 
@@ -187,4 +188,4 @@ def test_files_that_are_open_already(tmp_path: Path, line: str) -> None:
 
 def test_a_descriptor_that_is_not_open(large: Path) -> None:
     with open_model(large) as model, pytest.raises(OutputError, match="Bad file descriptor"):
-        model.edit().save("/dev/fd/987")
+        ModelEdit(model).save("/dev/fd/987")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, DEVICE_TABLE
+from circletools.edit.edit import ModelEdit
 from circletools.metadata.stamp import STAMP
 from circletools.model import open_model
 from circletools.origin import EXECUTION_PLAN_TABLE, OP_TABLE, SOURCE_TABLE
@@ -142,7 +143,7 @@ def _table(name: str, says: str, entries: Mapping[str, bytes | None], expect: Ma
 def _with(entries: Mapping[str, bytes | None]) -> Callable[[], bytes]:
     def make() -> bytes:
         with open_model(annotated()) as model:
-            edit = model.edit()
+            edit = ModelEdit(model)
             for name, value in entries.items():
                 if value is None:
                     edit.remove_metadata(name)
