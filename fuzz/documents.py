@@ -24,8 +24,9 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError
 from circletools.model import open_model
 from circletools.model.selectors import Chooser, parse_selector
-from circletools.origin import embed, read_origins
+from circletools.origin.embed import embed
 from circletools.origin.exchange import parse_csv, parse_json
+from circletools.origin.read import read_origins
 from circletools.planning.evaluate import costs_json, costs_text, plan_costs
 from fuzz.seeds import model_seed
 from fuzz.target import no_refusal

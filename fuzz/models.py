@@ -34,13 +34,14 @@ from circletools.inspection import inspect_model, inspection_text
 from circletools.model import Model, open_model
 from circletools.model.selectors import Chooser, parse_selector
 from circletools.model.verify import check_model
-from circletools.origin import collect_sources, embed, read_origins
-from circletools.origin import follow as follow_origins
-from circletools.origin import strip as strip_origins
-from circletools.origin.embed import ORIGIN_ENTRIES
-from circletools.origin.names import NameSource
+from circletools.origin.embed import ORIGIN_ENTRIES, embed
+from circletools.origin.embed import strip as strip_origins
+from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import check_freshness as check_origins
-from circletools.outputs import choose_subgraphs, fix_outputs
+from circletools.origin.read import read_origins
+from circletools.origin.remap import follow as follow_origins
+from circletools.outputs.analysis import choose_subgraphs
+from circletools.outputs.rewrite import fix_outputs
 from circletools.render.affinity import affinity_csv, affinity_json, affinity_text, plan_json, plan_text
 from circletools.render.origins import Selection, origins_csv, origins_json, origins_text
 from circletools.storage.files import view

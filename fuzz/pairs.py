@@ -11,9 +11,8 @@ from zlib import crc32
 from circletools.diff.difference import ModelDifference, compare_models
 from circletools.errors import CircleToolsError
 from circletools.model import Model, open_model
-from circletools.origin import embed
-from circletools.origin.embed import ORIGIN_ENTRIES
-from circletools.origin.tracking import track
+from circletools.origin.embed import ORIGIN_ENTRIES, embed
+from circletools.origin.tracking.tracker import track
 from circletools.render.difference import difference_json, difference_text
 from circletools.render.tracking import tracking_json, tracking_text
 from fuzz.models import exhaust, rewritten

@@ -23,6 +23,7 @@ from circletools.edit.archive import move_archive
 from circletools.edit.buffers import BufferPool
 from circletools.edit.editable import check_editable, original_start
 from circletools.errors import EditError, UsageError
+from circletools.findings import Finding
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.overlay import NewTable, Overlay, References
 from circletools.flatbuf.prefix import write_prefix
@@ -58,9 +59,10 @@ class IndexMap:
 
 @dataclass(frozen=True, slots=True)
 class RewriteResult:
-    """What a rewrite changed, a line each; empty when the output equals the input."""
+    """What a rewrite changed, a line each (none when the output equals the input), and what a user should know."""
 
     changes: tuple[str, ...]
+    notes: tuple[Finding, ...] = ()
 
 
 @dataclass(slots=True)

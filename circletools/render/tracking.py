@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from circletools.model import Model
-from circletools.origin.tracking import Tracking
+from circletools.origin.tracking.tracker import Tracking
 from circletools.render import SCHEMA_VERSION
 from circletools.render.origins import OperatorRow, Selection, operator_json, operator_rows
 

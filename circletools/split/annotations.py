@@ -10,9 +10,14 @@ import numpy as np
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, SubgraphAffinity, encode_affinity
 from circletools.metadata.stamp import STAMP, encode_stamp, make_stamp, operator_record, operator_records
 from circletools.model import Model
-from circletools.origin import EXECUTION_PLAN_TABLE, OP_TABLE, SOURCE_TABLE, Origins, encode_op_table
-from circletools.origin.read import EXACT_TABLE, check_freshness, encode_exact, merge, read_origins
-from circletools.origin.tables import encode_source_table
+from circletools.origin.read import EXACT_TABLE, Origins, check_freshness, encode_exact, merge, read_origins
+from circletools.origin.tables import (
+    EXECUTION_PLAN_TABLE,
+    OP_TABLE,
+    SOURCE_TABLE,
+    encode_op_table,
+    encode_source_table,
+)
 from circletools.split.plan import PlannedPart, SplitPlan
 
 _WHOLE_MODEL = {

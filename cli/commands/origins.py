@@ -19,8 +19,9 @@ from .rewriting import rewrite
 
 if TYPE_CHECKING:
     from circletools.edit.edit import ModelEdit, RewriteResult
+    from circletools.metadata.stamp import Freshness
     from circletools.model import Model
-    from circletools.origin import Freshness, Origins
+    from circletools.origin.read import Origins
 
 
 class Names(StrEnum):
@@ -61,8 +62,9 @@ def embed_origins(
 
     Without --origins each operator of subgraph 0 is its own source, named after its first output.
     """
-    from circletools.origin import NameSource, collect_sources, embed  # noqa: PLC0415
+    from circletools.origin.embed import embed  # noqa: PLC0415
     from circletools.origin.exchange import parse_origins  # noqa: PLC0415
+    from circletools.origin.names import NameSource, collect_sources  # noqa: PLC0415
 
     if origins is not None and names is not None:
         raise UsageError("--origins and --names exclude each other: the file has the names")

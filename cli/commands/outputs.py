@@ -58,7 +58,8 @@ def fix_outputs(
     """
     from circletools import origin  # noqa: PLC0415
     from circletools.affinity import store  # noqa: PLC0415
-    from circletools.outputs import OddKind, choose_subgraphs, fix_outputs, odd_outputs  # noqa: PLC0415
+    from circletools.outputs.analysis import AliasKind, aliased_outputs, choose_subgraphs  # noqa: PLC0415
+    from circletools.outputs.rewrite import fix_outputs  # noqa: PLC0415
     from circletools.render import SCHEMA_VERSION  # noqa: PLC0415
 
     from ..console.terminal import complain, show_json  # noqa: PLC0415
@@ -73,8 +74,8 @@ def fix_outputs(
         origin.follow(edit)
         store.follow(edit)
         chosen = choose_subgraphs(edit.model, subgraph)
-        for odd in odd_outputs(edit.model, chosen):
-            if odd.kind is OddKind.UNPRODUCED:
+        for odd in aliased_outputs(edit.model, chosen):
+            if odd.kind is AliasKind.UNPRODUCED:
                 place = f"subgraphs[{odd.subgraph}].outputs[{odd.slot}] {odd.name}"
                 notes.append(f"{place}: nothing produces it, so there is nothing to copy")
         return fix_outputs(

@@ -14,7 +14,7 @@ from .rewriting import rewrite
 if TYPE_CHECKING:
     from circletools.edit.edit import ModelEdit, RewriteResult
     from circletools.model import Model
-    from circletools.origin.tracking import Tracking
+    from circletools.origin.tracking.tracker import Tracking
 
 
 def register(app: typer.Typer) -> None:
@@ -69,8 +69,8 @@ def track_origins(
         )
     found: list[tuple[int, int]] = []
 
-    from circletools.origin import embed  # noqa: PLC0415
-    from circletools.origin.tracking import carried_along  # noqa: PLC0415
+    from circletools.origin.embed import embed  # noqa: PLC0415
+    from circletools.origin.tracking.tracker import carried_along  # noqa: PLC0415
 
     from ..console.reading import reading  # noqa: PLC0415
 
@@ -89,7 +89,7 @@ def track_origins(
 
 def _tracked(name: str, before: Model, after: Model, least: float) -> Tracking:
     """Track; an error that comparing BEFORE with itself gives too is one of BEFORE and gets its name."""
-    from circletools.origin.tracking import track  # noqa: PLC0415
+    from circletools.origin.tracking.tracker import track  # noqa: PLC0415
 
     from ..console.reading import naming  # noqa: PLC0415
 

@@ -19,7 +19,7 @@ from circletools.check import check
 from circletools.findings import Finding
 from circletools.model import open_model
 from circletools.model.verify import check_model
-from circletools.origin import encode_source_table
+from circletools.origin.tables import encode_source_table
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.origin_support import EXACT, OP, SOURCE, STAMP, embedded, origins, rebuilt, u32s
 from tests.kit.outputs_support import Build, Graph, findings_of, floats

@@ -18,7 +18,8 @@ import pytest
 from circletools.edit.compact import compact_parts
 from circletools.inspection import inspect_model
 from circletools.model import open_model
-from circletools.origin import NameSource, Origins
+from circletools.origin.names import NameSource
+from circletools.origin.read import Origins
 from circletools.storage.files import view
 from tests.kit.affinity_support import with_affinity
 from tests.kit.oracles import run_litert, run_onert, same_behaviour

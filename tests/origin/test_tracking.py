@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 from benchmarks.tracking_pairs import Pair, Score, judge, load, renumbered, rotated, shuffled, without_names
 from circletools.errors import CircleToolsError
 from circletools.model import open_model
-from circletools.origin import follow
-from circletools.origin.tracking import Evidence, Tracking, track
+from circletools.origin.remap import follow
 from circletools.origin.tracking.constants import CLOSE, SCALED, classify
+from circletools.origin.tracking.score import Evidence
 from circletools.origin.tracking.side import read_side
-from circletools.outputs import choose_subgraphs, fix_outputs
+from circletools.origin.tracking.tracker import Tracking, track
+from circletools.outputs.analysis import choose_subgraphs
+from circletools.outputs.rewrite import fix_outputs
 from tests.cli.test_cli import put, run
 from tests.kit.origin_support import embedded, entries, origins, origins_of
 from tests.kit.outputs_support import Build, Graph, floats

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from circletools.errors import CircleToolsError, InvalidInputError
 from circletools.model import open_model
-from circletools.origin import Origins
+from circletools.origin.read import Origins
 from circletools.profile.attribution import Attribution, attribute
 from circletools.profile.operator_comparison import compare_operators
 from circletools.profile.sharing import modules_of, split

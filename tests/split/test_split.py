@@ -22,7 +22,9 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, UsageError
 from circletools.metadata.stamp import STAMP, check_stamp
 from circletools.model import open_model
-from circletools.origin import NameSource, collect_sources, embed, read_origins
+from circletools.origin.embed import embed
+from circletools.origin.names import NameSource, collect_sources
+from circletools.origin.read import read_origins
 from circletools.split.connections import decode_connections
 from circletools.split.verify import SplitFiles, open_split, verify_split
 from circletools.split.write import MANIFEST, Split, split
