@@ -22,8 +22,8 @@ import numpy as np
 from circletools.edit.archive import move_archive
 from circletools.edit.buffers import BufferPool
 from circletools.edit.editable import check_editable, original_start
+from circletools.edit.result import AddedOperator, IndexMap
 from circletools.errors import EditError, UsageError
-from circletools.findings import Finding
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.overlay import NewTable, Overlay, References
 from circletools.flatbuf.prefix import write_prefix
@@ -34,35 +34,9 @@ from circletools.model.verify import OPTIONAL
 from circletools.model.views import OperatorCode
 from circletools.storage.files import Part, Progress, check_target, same_file, view, write
 
-__all__ = ["AddedOperator", "IndexMap", "ModelEdit", "RewriteResult"]
+__all__ = ["ModelEdit"]
 
 _PLACEHOLDER_CODE = 127  # stands in deprecated_builtin_code (a byte) for every code from 127 on
-
-
-@dataclass(frozen=True, slots=True)
-class AddedOperator:
-    """An operator that an edit appended. `inherits` are the operators whose work it continues."""
-
-    subgraph: int
-    index: int
-    code_name: str
-    output_names: tuple[bytes, ...]
-    inherits: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class IndexMap:
-    """What an edit did to operator indices: the old ones stay as they are, these are new."""
-
-    added: tuple[AddedOperator, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RewriteResult:
-    """What a rewrite changed, a line each (none when the output equals the input), and what a user should know."""
-
-    changes: tuple[str, ...]
-    notes: tuple[Finding, ...] = ()
 
 
 @dataclass(slots=True)
@@ -95,6 +69,7 @@ class ModelEdit:
         self._new_tensors: Counter[int] = Counter()  # subgraph -> how many were added
         self._added: list[AddedOperator] = []
         self._followers: list[Callable[[ModelEdit], None]] = []
+        self._values: dict[str, bytes | None] = {}  # of the metadata entries that were set or removed
 
     def __enter__(self) -> Self:
         """Return the edit; leaving the block writes nothing, `save` does."""
@@ -124,6 +99,10 @@ class ModelEdit:
 
     # ------------------------------------------------------------------ metadata and buffers
 
+    def metadata_value(self, name: str) -> bytes | memoryview | None:
+        """Return the value of a metadata entry as it stands in the edit, None where there is none."""
+        return self._values[name] if name in self._values else self.model.metadata_value(name)
+
     def set_metadata(self, name: str, value: bytes) -> None:
         """Give the metadata entry `name` this value; it is appended where there is none.
 
@@ -131,6 +110,7 @@ class ModelEdit:
         """
         if not isinstance(value, bytes):
             raise UsageError(f"the value of a metadata entry is bytes, not {type(value).__name__}")
+        self._values[name] = value
         same = [entry for entry in self._entries if entry.name == name]
         if not same:
             table = NewTable(self.model.schema.tables["Metadata"])
@@ -153,6 +133,7 @@ class ModelEdit:
     def remove_metadata(self, name: str) -> int:
         """Remove all entries of this name, and the data that only they name; return how many there were."""
         same = [entry for entry in self._entries if entry.name == name]
+        self._values[name] = None
         self._drop(same)
         return len(same)
 

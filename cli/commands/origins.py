@@ -18,7 +18,8 @@ from .parameters import Directory, Format, InPlace, Input, Output
 from .rewriting import rewrite
 
 if TYPE_CHECKING:
-    from circletools.edit.edit import ModelEdit, RewriteResult
+    from circletools.edit.edit import ModelEdit
+    from circletools.edit.result import RewriteResult
     from circletools.metadata.stamp import Freshness
     from circletools.model import Model
     from circletools.origin.read import Origins

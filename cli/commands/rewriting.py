@@ -16,7 +16,8 @@ from ..batch.many import mirrored
 from .parameters import InPlace, Input, Output
 
 if TYPE_CHECKING:
-    from circletools.edit.edit import ModelEdit, RewriteResult
+    from circletools.edit.edit import ModelEdit
+    from circletools.edit.result import RewriteResult
 
 
 def register(app: typer.Typer) -> None:
@@ -104,7 +105,7 @@ def strip_metadata(
     """
     from circletools import origin  # noqa: PLC0415
     from circletools.affinity import store  # noqa: PLC0415
-    from circletools.edit.edit import RewriteResult  # noqa: PLC0415
+    from circletools.edit.result import RewriteResult  # noqa: PLC0415
 
     if not name and not origins and not affinity:
         raise UsageError("nothing to remove", hint="use --name NAME, --origins or --affinity")

@@ -15,6 +15,7 @@ from circletools.origin.tracking.side import NONE, Indices, Side, View
 
 Colours = NDArray[np.uint64]
 
+
 def gather(count: int, keys: Indices, colours: Colours) -> Colours:
     """Return the sum of the colours of each key."""
     sums = np.zeros(count, np.uint64)

@@ -1,0 +1,35 @@
+"""What an edit did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from circletools.findings import Finding
+
+__all__ = ["AddedOperator", "IndexMap", "RewriteResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class AddedOperator:
+    """An operator that an edit appended. `inherits` are the operators whose work it continues."""
+
+    subgraph: int
+    index: int
+    code_name: str
+    output_names: tuple[bytes, ...]
+    inherits: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMap:
+    """What an edit did to operator indices: the old ones stay as they are, these are new."""
+
+    added: tuple[AddedOperator, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteResult:
+    """What a rewrite changed, a line each (none when the output equals the input), and what a user should know."""
+
+    changes: tuple[str, ...]
+    notes: tuple[Finding, ...] = ()

@@ -1,0 +1,24 @@
+"""Edits that keep the tables of a model true."""
+
+from __future__ import annotations
+
+from circletools.affinity import store
+from circletools.edit.edit import ModelEdit
+from circletools.model.model import Model
+from circletools.origin import remap
+
+
+def edit(model: Model) -> ModelEdit:
+    """Start an edit of a model; its origins and its affinity follow the operators that the edit adds.
+
+    A copy has the origin of the operator whose result it copies, and its device. Raises ModelFormatError when the
+    file's structure is broken, and EditError when an index in it is out of range: new tensors could make it valid.
+
+    >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
+    ...     edit.set_metadata("note", b"checked")
+    ...     edit.save("out.circle")
+    """
+    started = ModelEdit(model)
+    remap.follow(started)
+    store.follow(started)
+    return started
