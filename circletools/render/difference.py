@@ -16,7 +16,7 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.comparison import Difference
 from circletools.model import Model
 from circletools.model.views import text
-from circletools.render import SCHEMA_VERSION
+from circletools.wording import SCHEMA_VERSION, counted
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 _ALIKE = 4  # so many differences of one kind are shown, before the rest is counted
@@ -72,7 +72,7 @@ def difference_text(found: ModelDifference, before: Model, after: Model, *, full
         yield ""
     counts = Counter(change.difference.kind for change in found.changes)
     kinds = ", ".join(f"{counts[kind]} {kind}" for kind in _SIGNS if counts[kind])  # type: ignore[index]
-    yield f"{len(found.changes)} difference{'s' if len(found.changes) > 1 else ''}: {kinds}"
+    yield f"{counted(len(found.changes), 'difference')}: {kinds}"
 
 
 def _section(differences: Sequence[Difference], labels: tuple[Labels, Labels], full: bool) -> Iterator[str]:

@@ -16,7 +16,7 @@ from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.exchange import CSV_COLUMNS
 from circletools.origin.read import Origins
-from circletools.render import SCHEMA_VERSION
+from circletools.wording import SCHEMA_VERSION
 
 _CRLF = "\r\n"
 
