@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from circletools.edit.edit import ModelEdit
+import circletools as ct
 from circletools.errors import UsageError
 
 from .parameters import InPlace, Input, Output
@@ -65,7 +65,7 @@ def rewrite(
     if to is not None:
         refuse_inputs(to, inputs)
     with reading(source) as model:
-        edit = ModelEdit(model)
+        edit = ct.edit(model)
         result = change(edit)
         if to is not None and not dry:
             edit.save(to, in_place=in_place, progress=Bar())
