@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from circletools import render as render
     from circletools.check import check
     from circletools.edit.edit import ModelEdit
-    from circletools.edit.edit import ModelEdit as edit
+    from circletools.edit.edit import ModelEdit as edit  # noqa: N813  (opening an edit reads as a verb)
     from circletools.model.model import Model
     from circletools.model.model import open_model as open  # noqa: A004  (`ct.open`, as in gzip and zipfile)
     from circletools.model.model import open_model as open_model
