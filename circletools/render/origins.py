@@ -10,8 +10,8 @@ from circletools.origin.algebra import UNKNOWN
 from circletools.origin.describe import OperatorRow, OriginTable
 from circletools.origin.exchange import CSV_COLUMNS
 from circletools.origin.read import Origins
-from circletools.render.document import SCHEMA_VERSION
 from circletools.render.table import csv_text, table_text
+from circletools.wording import SCHEMA_VERSION
 
 
 def origins_json(table: OriginTable) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from circletools.origin.describe import OperatorRow
 from circletools.origin.tracking.tracker import Tracking
-from circletools.render.document import SCHEMA_VERSION
 from circletools.render.origins import operator_json, operator_label
 from circletools.render.table import table_text
+from circletools.wording import SCHEMA_VERSION
 
 
 def tracking_json(tracking: Tracking) -> dict[str, Any]:
