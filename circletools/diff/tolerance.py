@@ -6,18 +6,20 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from circletools.errors import InvalidInputError, TableFormatError
+from circletools.findings import Finding
 from circletools.metadata.stamp import Freshness
 from circletools.model import Model
 
 T = TypeVar("T")
 
 
-def read_or_note(read: Callable[[Model], T | None], model: Model, what: str, notes: list[str]) -> T | None:
+def read_or_note(read: Callable[[Model], T | None], model: Model, what: str, notes: list[Finding]) -> T | None:
     """Return what `read` returns, None with a note where it cannot."""
     try:
         return read(model)
     except TableFormatError as error:
-        notes.append(f"{model.source.name}: the {what} cannot be read: {error}")
+        message = f"{model.source.name}: the {what} cannot be decoded, and counts as none: {error}"
+        notes.append(Finding("MALFORMED_TABLE", "info", "", message))
         return None
 
 

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from circletools.render.affinity import affinity_csv, affinity_json, affinity_text, plan_json, plan_text
     from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
     from circletools.render.difference import difference_json, difference_text
+    from circletools.render.findings import check_json, findings_text, verdict
+    from circletools.render.inspection import inspection_json, inspection_text
     from circletools.render.origins import origins_csv, origins_json, origins_text
+    from circletools.render.split import split_json, split_verification_json
     from circletools.render.table import csv_text, table_text
     from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
     from circletools.render.traces import trace_json
@@ -25,14 +28,20 @@ __all__ = [
     "attribution_csv",
     "attribution_json",
     "attribution_text",
+    "check_json",
     "csv_text",
     "difference_json",
     "difference_text",
+    "findings_text",
+    "inspection_json",
+    "inspection_text",
     "origins_csv",
     "origins_json",
     "origins_text",
     "plan_json",
     "plan_text",
+    "split_json",
+    "split_verification_json",
     "table_text",
     "trace_csv",
     "trace_json",
@@ -40,6 +49,7 @@ __all__ = [
     "trace_text",
     "tracking_json",
     "tracking_text",
+    "verdict",
 ]
 
 _PLACES = {
@@ -50,14 +60,20 @@ _PLACES = {
     "attribution_csv": "circletools.render.attribution",
     "attribution_json": "circletools.render.attribution",
     "attribution_text": "circletools.render.attribution",
+    "check_json": "circletools.render.findings",
     "csv_text": "circletools.render.table",
     "difference_json": "circletools.render.difference",
     "difference_text": "circletools.render.difference",
+    "findings_text": "circletools.render.findings",
+    "inspection_json": "circletools.render.inspection",
+    "inspection_text": "circletools.render.inspection",
     "origins_csv": "circletools.render.origins",
     "origins_json": "circletools.render.origins",
     "origins_text": "circletools.render.origins",
     "plan_json": "circletools.render.affinity",
     "plan_text": "circletools.render.affinity",
+    "split_json": "circletools.render.split",
+    "split_verification_json": "circletools.render.split",
     "table_text": "circletools.render.table",
     "trace_csv": "circletools.render.trace_tables",
     "trace_json": "circletools.render.traces",
@@ -65,5 +81,6 @@ _PLACES = {
     "trace_text": "circletools.render.trace_tables",
     "tracking_json": "circletools.render.tracking",
     "tracking_text": "circletools.render.tracking",
+    "verdict": "circletools.render.findings",
 }
 __getattr__, __dir__ = face(__name__, _PLACES)

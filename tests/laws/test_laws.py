@@ -17,7 +17,7 @@ FLOORS = [
     {"html", "modelexplorer"},
     {"render"},
     {"planning"},
-    {"split", "diff", "profile", "check", "inspection", "editing"},
+    {"split", "diff", "profile", "check", "inspection", "editing", "stripping"},
     {"origin", "affinity"},
     {"metadata", "outputs"},
     {"edit"},

@@ -26,7 +26,7 @@ from circletools.origin.embed import embed
 from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import read_origins
 from circletools.split.connections import decode_connections
-from circletools.split.verify import SplitFiles, open_split, verify_split
+from circletools.split.verify import SplitFiles, check_files, open_split
 from circletools.split.write import MANIFEST, Split, split
 from tests.kit.command_support import run
 from tests.kit.outputs_support import Build, Graph, floats
@@ -131,7 +131,7 @@ def test_random_graphs_are_split_whole(tmp_path: Path) -> None:
                 continue
             done = split_to(annotated, folder, kind_of(data))
             assert_operators_are_the_sources(annotated, folder, done)
-            assert verify_split(open_split(folder)) == []
+            assert check_files(open_split(folder)) == []
             several += len(done.plan.parts) > 2
             renamed += bool(done.plan.renamed)
     assert several > 20
@@ -241,7 +241,7 @@ def test_names_that_are_no_text_survive(tmp_path: Path) -> None:
     done = split_to(data, tmp_path / "parts", "tflite")
     assert done.connections.parts[0].outputs == ("in\udcff the \udcc3(dle",)
     assert decode_connections((tmp_path / "parts/model.part.conn.json").read_bytes(), "x") == done.connections
-    assert verify_split(open_split(tmp_path / "parts")) == []
+    assert check_files(open_split(tmp_path / "parts")) == []
 
 
 def test_devices_make_safe_file_names(tmp_path: Path) -> None:
@@ -324,7 +324,7 @@ def test_a_signature_goes_where_all_its_ends_are(tmp_path: Path) -> None:
     other = split_to(whole, tmp_path / "other", "tflite", subgraph=theirs.subgraph)
     with open_model(tmp_path / "other" / other.connections.parts[0].file) as part:
         assert [signature.key for signature in part.signatures] == [theirs.key]
-    assert verify_split(open_split(tmp_path / "other"), theirs.subgraph) == []
+    assert check_files(open_split(tmp_path / "other"), theirs.subgraph) == []
 
 
 def test_data_outside_stays_outside_and_aligned(tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_data_outside_stays_outside_and_aligned(tmp_path: Path) -> None:
                 assert all(offset % 16 == 0 and offset >= part.reachable.end for offset in offsets)
                 outside += len(offsets)
         assert outside > 0
-        assert verify_split(open_split(folder)) == []
+        assert check_files(open_split(folder)) == []
 
 
 def test_a_part_past_two_gibibytes(tmp_path: Path) -> None:
@@ -396,7 +396,7 @@ def test_every_output_comes_out_of_one_part(tmp_path: Path) -> None:
         (("b",), ("alone",)),
     ]
     assert done.connections.source.outputs == ("a", "b", "x", "used", "alone", "b")
-    assert verify_split(open_split(tmp_path / "parts")) == []
+    assert check_files(open_split(tmp_path / "parts")) == []
 
 
 # --- what is refused ----------------------------------------------------------------------------------------
@@ -520,7 +520,7 @@ def codes_after(folder: Path, change: object) -> set[str]:
     change(document)  # type: ignore[operator]
     (folder / MANIFEST).unlink(missing_ok=True)
     path.write_text(json.dumps(document))
-    return {finding.code for finding in verify_split(open_split(folder))}
+    return {finding.code for finding in check_files(open_split(folder))}
 
 
 CHANGES = {
@@ -544,7 +544,7 @@ def swapped_part(folder: Path, index: int, change: object) -> list[str]:
     model = unpacked(data)
     change(model)  # type: ignore[operator]
     files.part(index).write_bytes(packed(model, data[4:8]))
-    return [finding.code for finding in verify_split(files)]
+    return [finding.code for finding in check_files(files)]
 
 
 def test_parts_that_are_wrong_are_seen(annotated: Path, tmp_path: Path) -> None:
@@ -571,7 +571,7 @@ def test_parts_that_are_wrong_are_seen(annotated: Path, tmp_path: Path) -> None:
 
 def located(files: SplitFiles) -> list[tuple[str, str, str]]:
     """Return severity, code and location of what is found."""
-    return [(found.severity, found.code, found.location) for found in verify_split(files)]
+    return [(found.severity, found.code, found.location) for found in check_files(files)]
 
 
 def test_the_operator_that_differs_is_named_and_not_those_after_it(tmp_path: Path) -> None:
@@ -596,7 +596,7 @@ def test_the_operator_that_differs_is_named_and_not_those_after_it(tmp_path: Pat
             files.part(index).write_bytes(packed(model, b"CIR0"))
             buffer.data = kept
             place, source = f"parts[{index}].operators[{number}]", planned.operators[number]
-            findings = [found for found in verify_split(files) if found.code == "OPERATORS_DIFFER"]
+            findings = [found for found in check_files(files) if found.code == "OPERATORS_DIFFER"]
             mine = next(found for found in findings if found.location == place)
             assert f"{codes[source]} of {files.connections.parts[index].file} is not in the source" in mine.message
             assert (findings[0].location, len(findings) % 2) == (place, 0)  # others may share the constant
@@ -621,10 +621,10 @@ def test_what_a_part_has_lost_is_seen(tmp_path: Path) -> None:
         model.metadata = [entry for entry in model.metadata if entry.name.decode() not in names]
         files.part(1).write_bytes(packed(model, b"CIR0"))
         assert located(files) == [("warning", "METADATA_MISSING", "parts[1].metadata")]
-        (finding,) = verify_split(files)
+        (finding,) = check_files(files)
         assert ", ".join(names) in finding.message
         files.part(1).write_bytes(before)
-    assert verify_split(files) == []
+    assert check_files(files) == []
 
 
 def test_a_manifest_that_is_gone_or_wrong_is_seen(annotated: Path, tmp_path: Path) -> None:
@@ -633,13 +633,13 @@ def test_a_manifest_that_is_gone_or_wrong_is_seen(annotated: Path, tmp_path: Pat
     manifest = tmp_path / "parts" / MANIFEST
     document = json.loads(manifest.read_bytes())
     manifest.write_text(json.dumps(document))  # laid out otherwise
-    assert verify_split(files) == []
+    assert check_files(files) == []
     for change, said in (
         ({"pkg-outputs": ["0:0:9"]}, 'pkg-outputs[0] is "0:0:9", and by the connections "1:0:0"'),
         ({"configs": ["x"]}, 'configs is ["x"], and by the connections nothing'),
     ):
         manifest.write_text(json.dumps({**document, **change}))
-        (finding,) = verify_split(files)
+        (finding,) = check_files(files)
         assert (finding.code, finding.message) == ("MANIFEST_DIFFERS", said)
     for words in ("", "[]", "[" * 100_000, '{"models": '):
         manifest.write_text(words)
@@ -657,14 +657,14 @@ def test_a_manifest_that_is_gone_or_wrong_is_seen(annotated: Path, tmp_path: Pat
 def test_a_manifest_that_cannot_be_is_not_missed(name: str, tmp_path: Path) -> None:
     split_to(with_devices(bytes_of(name), in_threes), tmp_path / "parts", "circle")
     assert not (tmp_path / "parts" / MANIFEST).exists()
-    assert verify_split(open_split(tmp_path / "parts")) == []
+    assert check_files(open_split(tmp_path / "parts")) == []
 
 
 def test_what_no_split_wrote_is_seen(annotated: Path, tmp_path: Path) -> None:
     split_file(annotated, tmp_path / "parts")
     shutil.copy(annotated, tmp_path / "parts")  # where the source is looked for, too
     files = open_split(tmp_path / "parts")
-    assert verify_split(files) == []
+    assert check_files(files) == []
     (tmp_path / "parts" / "extra.circle").write_bytes(b"junk")
     (tmp_path / "parts" / "more" / "below").mkdir(parents=True)
     (tmp_path / "parts" / "metadata" / "tc").touch()
@@ -679,7 +679,7 @@ def test_a_part_in_the_place_of_another_is_seen(tmp_path: Path) -> None:
     assert len(contents) > 3
     for one, two in [*permutations(pieces[:3], 2), (pieces[-1], 0)]:
         files.part(one).write_bytes(contents[two])
-        findings = verify_split(files)
+        findings = check_files(files)
         assert {(finding.code, finding.location.split(".")[0]) for finding in findings} == {
             ("ENDS_DIFFER", f"parts[{one}]")
         }
@@ -712,7 +712,7 @@ def test_damaged_parts_give_findings_or_one_error(annotated: Path, tmp_path: Pat
             damaged[generator.randrange(len(damaged))] = generator.randrange(256)
         files.part(1).write_bytes(damaged[: generator.choice((len(data), generator.randrange(len(data))))])
         with suppress(CircleToolsError):
-            verify_split(files)
+            check_files(files)
 
 
 def test_damaged_models_are_split_or_refused(annotated: Path, tmp_path: Path) -> None:

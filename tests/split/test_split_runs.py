@@ -15,7 +15,7 @@ from circletools.errors import EditError, UsageError
 from circletools.model import open_model
 from circletools.runtimes.worker import Worker, same
 from circletools.split.execute import compare_runs
-from circletools.split.verify import open_split, verify_split
+from circletools.split.verify import check_files, open_split
 from circletools.split.write import MANIFEST
 from tests.kit.outputs_support import Build, Graph, fixed
 from tests.kit.split_support import (
@@ -58,7 +58,7 @@ def verify(data: bytes, folder: Path, worker: Worker, mode: Mode, assign: Assign
     """Split, verify and run; return the codes of findings."""
     split_to(with_devices(data, assign, mode), folder, kind_of(data))
     files = open_split(folder)
-    assert verify_split(files) == []
+    assert check_files(files) == []
     return [finding.code for finding in compare_runs(files, worker)]
 
 
@@ -85,7 +85,7 @@ def test_parts_compute_what_the_whole_does(
             continue
         seen[files] = mode
         found = open_split(folder)
-        assert verify_split(found) == []
+        assert check_files(found) == []
         codes = [finding.code for finding in compare_runs(found, workers[kind_of(data)])]
         assert codes == (["SOURCE_NOT_RUN"] if name in NOT_WHOLE else []), mode
     assert seen
@@ -106,7 +106,7 @@ def test_onert_runs_the_package_of_many_parts(tmp_path: Path, workers: dict[str,
     manifest = json.loads((files.directory / MANIFEST).read_bytes())
     manifest["pkg-outputs"] = [end for edge in manifest["model-connect"] for end in edge["to"]][-1:]
     (files.directory / MANIFEST).write_text(json.dumps(manifest))
-    assert [finding.code for finding in verify_split(files)] == ["MANIFEST_DIFFERS"]
+    assert [finding.code for finding in check_files(files)] == ["MANIFEST_DIFFERS"]
     (finding,) = compare_runs(files, workers["circle"])
     assert (finding.location, finding.code) in {(MANIFEST, "PACKAGE_NOT_RUN"), (MANIFEST, "VALUES_DIFFER")}
 
@@ -136,7 +136,7 @@ def test_a_wrong_part_is_seen(kind: str, tmp_path: Path, workers: dict[str, Work
     path, constant = max(constants.items(), key=lambda item: len(item[1]))
     data = path.read_bytes()
     path.write_bytes(put(data, data.index(constant), bytes(len(constant))))
-    codes = [finding.code for finding in verify_split(files)]
+    codes = [finding.code for finding in check_files(files)]
     assert codes == ["OPERATORS_DIFFER", "OPERATORS_DIFFER", "OUTPUT_DIFFERS"]  # that of the part, that of the source
     assert "VALUES_DIFFER" in [finding.code for finding in compare_runs(files, workers[kind])]
     path.write_bytes(b"")

@@ -82,20 +82,18 @@ def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracki
     try:
         return _track(before, after, min_confidence)
     except CircleToolsError as error:
-        raise _named(error, before, after) from None
+        broken = _broken_alone(before)
+        (broken or error).name_file((before if broken else after).source.name)
+        raise (broken or error) from None
 
 
-def _named(error: CircleToolsError, before: Model, after: Model) -> CircleToolsError:
-    """Name the model that an error is about: BEFORE where comparing it with itself fails too."""
-    broken = after
+def _broken_alone(before: Model) -> CircleToolsError | None:
+    """Return the error of comparing BEFORE with itself, if there is one: then it is about BEFORE."""
     try:
         _track(before, before, 0.0)
-    except CircleToolsError as own:
-        error, broken = own, before
-    name = "<standard input>" if broken.source.name == "-" else broken.source.name
-    error.location = name if error.location is None else f"{name}: {error.location}"
-    error.names_file = True
-    return error
+    except CircleToolsError as error:
+        return error
+    return None
 
 
 def _track(before: Model, after: Model, min_confidence: float) -> Tracking:
