@@ -28,6 +28,7 @@ from circletools.lazy import face
 if TYPE_CHECKING:
     from circletools import origin as origins
     from circletools import render as render
+    from circletools import storage as files
     from circletools.check import check
     from circletools.edit.edit import ModelEdit
     from circletools.edit.edit import ModelEdit as edit  # noqa: N813  (opening an edit reads as a verb)
@@ -50,6 +51,7 @@ __all__ = [
     "__version__",
     "check",
     "edit",
+    "files",
     "open",
     "open_model",
     "origins",
@@ -63,6 +65,7 @@ _PLACES = {
     "ModelEdit": "circletools.edit.edit",
     "check": "circletools.check",
     "edit": "circletools.edit.edit:ModelEdit",
+    "files": "circletools.storage:",
     "open": "circletools.model.model:open_model",
     "open_model": "circletools.model.model",
     "origins": "circletools.origin:",
