@@ -87,7 +87,7 @@ def _exported(model: Model, affinity: Affinity, to: Target, json: bool) -> str:
     from circletools.affinity.exports.onert import onert_environment  # noqa: PLC0415
     from circletools.affinity.exports.openvino import openvino_affinity  # noqa: PLC0415
     from circletools.affinity.exports.part import part_file  # noqa: PLC0415
-    from circletools.render import SCHEMA_VERSION  # noqa: PLC0415
+    from circletools.wording import SCHEMA_VERSION  # noqa: PLC0415
 
     if to is Target.PART:
         return format_part(part_file(model, affinity))
