@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from circletools import origin as origins
     from circletools import outputs as outputs
     from circletools import render as render
+    from circletools import storage as files
     from circletools.check import check
     from circletools.diff.difference import compare_models as diff
     from circletools.edit.compact import compact as compact
@@ -63,6 +64,7 @@ __all__ = [
     "compact",
     "diff",
     "edit",
+    "files",
     "inspect",
     "open",
     "open_model",
@@ -87,6 +89,7 @@ _PLACES = {
     "diff": "circletools.diff.difference:compare_models",
     "edit": "circletools.editing",
     "inspect": "circletools.inspection:inspect_model",
+    "files": "circletools.storage:",
     "open": "circletools.model.model:open_model",
     "open_model": "circletools.model.model",
     "origins": "circletools.origin:",

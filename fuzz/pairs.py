@@ -59,8 +59,8 @@ def _embed_tracked(before: Model, data: bytes) -> None:
         for subgraph in found.grounds:
             for sources in subgraph.values():
                 assert all(0 <= grounds.confidence <= 1 for grounds in sources.values())
-        assert json.dumps(tracking_json(after, found))
-        exhaust(tracking_text(after, found))
+        assert json.dumps(tracking_json(found))
+        exhaust(tracking_text(found))
         again = track(after, before)
         assert len(again.grounds) == len(before.subgraphs)
     done = rewritten(data, lambda edit: embed(edit, found.origins, replace=True), ORIGIN_ENTRIES)

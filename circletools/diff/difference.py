@@ -44,12 +44,13 @@ class ModelDifference:
 
 
 def compare_models(
-    before: Model, after: Model, sections: Iterable[str] = SECTIONS, *, ignore: Sequence[str] = ()
+    before: Model, after: Model, sections: Iterable[str] | None = None, *, ignore: Sequence[str] = ()
 ) -> ModelDifference:
     """Return what differs between two models.
 
-    `sections` are some of structure, metadata, origins, affinity and file. Changes at a path that a glob of `ignore`
-    matches, or below it, are left out: `*` stands for any characters, `?` for one, and brackets are brackets.
+    `sections` are some of structure, metadata, origins, affinity and file; all of them unless given. Changes at a
+    path that a glob of `ignore` matches, or below it, are left out: `*` stands for any characters, `?` for one, and
+    brackets are brackets.
 
     Raises UsageError for a section that does not exist, ModelFormatError where one of the models is broken, with the
     name of the file in front of the location.
@@ -77,8 +78,8 @@ def compare_models(
     return ModelDifference(_without(changes, ignore), False, tuple(notes))
 
 
-def _chosen(sections: Iterable[str]) -> list[Section]:
-    wanted = list(sections)
+def _chosen(sections: Iterable[str] | None) -> list[Section]:
+    wanted = list(SECTIONS if sections is None else sections)
     for name in wanted:
         if name not in SECTIONS:
             raise UsageError(f"there is no section {name[:40]!r}", hint=suggestion(name, SECTIONS))

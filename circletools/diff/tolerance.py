@@ -18,13 +18,13 @@ def read_or_note(read: Callable[[Model], T | None], model: Model, what: str, not
     try:
         return read(model)
     except TableFormatError as error:
-        message = f"{model.source.name}: the {what} cannot be decoded, and counts as none: {error}"
+        message = f"{model.source.name}: the {what} cannot be decoded and are ignored: {error}"
         notes.append(Finding("MALFORMED_TABLE", "info", "", message))
         return None
 
 
 def freshness_of(check: Callable[[Model, T], Freshness], model: Model, tables: T) -> str:
-    """Return the state that `check` finds; `unknown` for a stamp that cannot be decoded, or operators without names."""
+    """Return the state that `check` finds; `unknown` where a stamp or the names of operators cannot be decoded."""
     try:
         return check(model, tables).state
     except InvalidInputError:

@@ -1,4 +1,4 @@
-"""The origins in a model as a table: the sources of each operator, the operators of each source, and what is amiss."""
+"""The origins in a model as a table: the sources of each operator, the operators of each source, and notes."""
 
 from __future__ import annotations
 

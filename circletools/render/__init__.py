@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from circletools.render.findings import check_json, findings_text, verdict
     from circletools.render.inspection import inspection_json, inspection_text
     from circletools.render.origins import origins_csv, origins_json, origins_text
+    from circletools.render.rewrite import rewrite_json
     from circletools.render.split import split_json, split_verification_json
     from circletools.render.table import csv_text, table_text
     from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
@@ -40,6 +41,7 @@ __all__ = [
     "origins_text",
     "plan_json",
     "plan_text",
+    "rewrite_json",
     "split_json",
     "split_verification_json",
     "table_text",
@@ -72,6 +74,7 @@ _PLACES = {
     "origins_text": "circletools.render.origins",
     "plan_json": "circletools.render.affinity",
     "plan_text": "circletools.render.affinity",
+    "rewrite_json": "circletools.render.rewrite",
     "split_json": "circletools.render.split",
     "split_verification_json": "circletools.render.split",
     "table_text": "circletools.render.table",

@@ -326,8 +326,8 @@ def test_the_document_has_every_code_of_the_program() -> None:
     assert set(documented) == {*EXAMPLES, TOO_MANY}
     for name in (
         "findings.py",
-        "report/check.py",
-        "model/check.py",
+        "check.py",
+        "model/verify.py",
         "origin/findings.py",
         "outputs/analysis.py",
         "affinity/findings.py",

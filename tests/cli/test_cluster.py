@@ -58,8 +58,8 @@ def test_names_are_absolute_on_a_cluster(scheduler: str, tmp_path: Path) -> None
 
 def test_a_worker_that_dies_costs_its_own_file_only(scheduler: str) -> None:
     files = ["a", "die", *map(str, range(20)), "memory", "z"]
-    with closing(Cluster(scheduler)) as crew:
-        ended = [(task.file, outcome) for task, outcome in in_order(tasks(*files), crew)]
+    with closing(Cluster(scheduler)) as workers:
+        ended = [(task.file, outcome) for task, outcome in in_order(tasks(*files), workers)]
     assert [file for file, _ in ended] == files
     failed = {file: outcome.error for file, outcome in ended if outcome.status}
     assert set(failed) == {"die", "memory"}

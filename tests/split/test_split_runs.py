@@ -116,7 +116,7 @@ def test_outputs_are_mended_first_for_a_package(name: str, tmp_path: Path, worke
     data = with_devices(bytes_of(name), in_threes)
     done = split_to(data, tmp_path / "odd", "circle")
     assert not (tmp_path / "odd" / MANIFEST).exists()
-    assert any("fix-outputs" in note for note in done.notes)
+    assert any("fix-outputs" in note.message for note in done.notes)
     split_to(with_devices(fixed(bytes_of(name), detach_taps=True), in_threes), tmp_path / "mended", "circle")
     assert (tmp_path / "mended" / MANIFEST).exists()
     assert compare_runs(open_split(tmp_path / "mended"), workers["circle"]) == []

@@ -77,7 +77,7 @@ def test_a_command_says_so(tmp_path: Path) -> None:
     path.write_bytes(bytes_of("circle/mlp"))
     program = f"""
         import sys
-        from circletools.report import inspection
+        from circletools import inspection
         from circletool_cli.main import main
         real = inspection.inspect_model
         def inspect_model(*args):
