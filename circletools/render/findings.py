@@ -11,7 +11,7 @@ from circletools.wording import SCHEMA_VERSION
 
 
 def verdict(findings: Iterable[Finding], error: str | None = None) -> str:
-    """Return `invalid` where an `error` kept a file from being read, `findings` where one is no mere info, or `ok`."""
+    """Return `invalid` for a file that cannot be read, `findings` where one is an error or a warning, else `ok`."""
     if error is not None:
         return "invalid"
     return "findings" if any(finding.severity != "info" for finding in findings) else "ok"

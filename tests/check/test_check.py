@@ -386,7 +386,7 @@ def test_json(tmp_path: Path) -> None:
             "code": "DUPLICATE_OUTPUT",
             "severity": "warning",
             "location": "subgraphs[0].outputs[1]",
-            "message": "'negative' is an earlier output too",
+            "message": "'negative' is already output 0; run `circletool fix-outputs`",
         }
     ]
     assert (invalid["verdict"], invalid["findings"]) == ("invalid", [])
