@@ -13,7 +13,8 @@ import pytest
 from circletools.affinity.partition.partition import Mode
 from circletools.errors import EditError, UsageError
 from circletools.model import open_model
-from circletools.runtimes.worker import Worker, same
+from circletools.runtimes.comparison import same
+from circletools.runtimes.worker import Worker
 from circletools.split.execute import compare_runs
 from circletools.split.verify import open_split, verify_split
 from circletools.split.write import MANIFEST

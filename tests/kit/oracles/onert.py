@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from circletools.runtimes import onert_run
+from circletools.runtimes import onert as onert_run
 from circletools.runtimes.inputs import make_input
 from circletools.runtimes.onert_c import Session, StatusError
-from circletools.runtimes.onert_run import fix_open_shapes
+from circletools.runtimes.onert import fix_open_shapes
 from tests.kit.oracles.outcome import Outcome, Stage, Value
 
 

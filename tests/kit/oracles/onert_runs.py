@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from circletools.runtimes.onert_c import Session
-from circletools.runtimes.onert_run import fix_open_shapes
+from circletools.runtimes.onert import fix_open_shapes
 from tests.kit.oracles.onert import bind
 
 
