@@ -9,8 +9,8 @@ from pathlib import Path
 
 from circletools.runtimes import onert as onert_run
 from circletools.runtimes.inputs import make_input
-from circletools.runtimes.onert_c import Session, StatusError
 from circletools.runtimes.onert import fix_open_shapes
+from circletools.runtimes.onert_c import Session, StatusError
 from tests.kit.oracles.outcome import Outcome, Stage, Value
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from circletools.runtimes.onert_c import Session
 from circletools.runtimes.onert import fix_open_shapes
+from circletools.runtimes.onert_c import Session
 from tests.kit.oracles.onert import bind
 
 
