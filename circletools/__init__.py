@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from circletools import render as render
     from circletools.check import check
     from circletools.edit.edit import ModelEdit
-    from circletools.edit.edit import ModelEdit as edit
+    from circletools.edit.edit import ModelEdit as edit  # noqa: N813  (opening an edit reads as a verb)
     from circletools.html.report import Report as Report
     from circletools.html.report import report_html as report_html
     from circletools.model.model import Model

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
     from circletools.render.comparison import comparison_csv, comparison_json, comparison_text
     from circletools.render.difference import difference_json, difference_text
-    from circletools.render.document import SCHEMA_VERSION
     from circletools.render.origins import origins_csv, origins_json, origins_text
     from circletools.render.table import csv_text, table_text
     from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
     from circletools.render.traces import trace_json
     from circletools.render.tracking import tracking_json, tracking_text
+    from circletools.wording import SCHEMA_VERSION
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 _PLACES = {
-    "SCHEMA_VERSION": "circletools.render.document",
+    "SCHEMA_VERSION": "circletools.wording",
     "affinity_csv": "circletools.render.affinity",
     "affinity_json": "circletools.render.affinity",
     "affinity_text": "circletools.render.affinity",

@@ -15,24 +15,12 @@ from circletools.affinity.transfers import Transfers, transfers
 from circletools.metadata.stamp import Freshness
 from circletools.model import Model
 from circletools.model.views import text
-from circletools.render.document import SCHEMA_VERSION
 from circletools.render.table import csv_text, table_text
-from circletools.wording import counted
+from circletools.wording import SCHEMA_VERSION, counted, ranges
 
 CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "device", "partition")
 _NOTHING: Mapping[int, Any] = MappingProxyType({})
 _CSV_BY_PARTITION = ("subgraph", "partition", "device", "operators")
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """Return ascending numbers as in 0-3,7."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 # --- what stands in a model ---------------------------------------------------------------------------------

@@ -9,10 +9,9 @@ from typing import Any
 from circletools.profile.compare import ComparedTime
 from circletools.profile.compare_profiles import ComparedOperator, ComparedProfile, ProfileComparison
 from circletools.profile.compare_traces import ComparedBucket, ComparedTrace, TraceComparison
-from circletools.render.document import SCHEMA_VERSION
 from circletools.render.table import csv_text, number_columns, table_text
 from circletools.trace.nnapi.marks import LAYER_NAMES, PHASE_NAMES
-from circletools.wording import counted, microseconds, milliseconds
+from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseconds
 
 Comparison = TraceComparison | ProfileComparison
 

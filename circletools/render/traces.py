@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Literal
 
-from circletools.render.document import SCHEMA_VERSION
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.executions import Execution
 from circletools.trace.nnapi.functions import Function
@@ -19,6 +18,7 @@ from circletools.trace.nnapi.summaries import (
     whole_table,
 )
 from circletools.trace.nnapi.timeline import run_of
+from circletools.wording import SCHEMA_VERSION
 
 Document = dict[str, Any]
 By = Literal["bucket", "function"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from circletools.errors import InvalidInputError, UsageError
+from circletools.wording import suggestion
 
 from ..console.reading import read_text
 
@@ -136,8 +137,6 @@ class CostSource:
 
     def caps(self, devices: Sequence[str]) -> dict[int, int]:
         """Return the bytes that devices have, by number. Raises UsageError."""
-        from circletools.model.selectors import suggestion  # noqa: PLC0415
-
         caps: dict[int, int] = {}
         for words in self._memory:
             device, equals, count = words.partition("=")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from circletools.errors import CircleToolsError, EditError, UsageError
+from circletools.errors import CircleToolsError
 
 from . import kept
 
@@ -44,9 +44,7 @@ def tell(message: str) -> None:
 def fail(error: CircleToolsError) -> int:
     """Write an error to standard error; return the exit status it stands for."""
     complain("error", str(error))
-    if isinstance(error, UsageError):
-        return 2
-    return 4 if isinstance(error, EditError) else 3
+    return error.exit_code
 
 
 def _message(text: str) -> None:
