@@ -1,8 +1,4 @@
-"""Files: mapped, copied, and replaced whole or not at all; directories of models. Knows no model.
-
-with ct.files.making_directory(folder):
-ct.files.write(folder / "notes.json", [data])
-"""
+"""Files: mapped, copied, and replaced whole or not at all. Knows no model."""
 
 from __future__ import annotations
 
@@ -11,9 +7,13 @@ from typing import TYPE_CHECKING
 from circletools.lazy import face
 
 if TYPE_CHECKING:
-    from circletools.storage.directories import making_directory
-    from circletools.storage.discover import SUFFIXES, models_below
-    from circletools.storage.files import check_target, make_directory, same_file, write
+    from circletools.storage.directories import making_directory as making_directory
+    from circletools.storage.discover import SUFFIXES as SUFFIXES
+    from circletools.storage.discover import models_below as models_below
+    from circletools.storage.files import check_target as check_target
+    from circletools.storage.files import make_directory as make_directory
+    from circletools.storage.files import same_file as same_file
+    from circletools.storage.files import write as write
 
 __all__ = [
     "SUFFIXES",
