@@ -24,6 +24,7 @@ from circletools.errors import (
 )
 from circletools.findings import Finding, Severity
 from circletools.lazy import face
+from circletools.version import __version__
 
 if TYPE_CHECKING:
     from circletools import origin as origins
@@ -32,45 +33,81 @@ if TYPE_CHECKING:
     from circletools import storage as files
     from circletools.check import check
     from circletools.diff.difference import compare_models as diff
-    from circletools.edit.compact import compact as compact
+    from circletools.edit.compact import compact
     from circletools.edit.edit import ModelEdit
-    from circletools.edit.result import RewriteResult as RewriteResult
-    from circletools.editing import edit
+    from circletools.edit.results import RewriteResult
+    from circletools.editing import edit, strip_metadata
+    from circletools.html.report import Report as Report
+    from circletools.html.report import report_html as report_html
     from circletools.inspection import inspect_model as inspect
     from circletools.model.model import Model
     from circletools.model.model import open_model as open  # noqa: A004  (`ct.open`, as in gzip and zipfile)
     from circletools.model.model import open_model as open_model
+    from circletools.model.rows import Subgraph
     from circletools.model.verify import check_model as verify
+    from circletools.model.views import Buffer, Metadata, Operator, OperatorCode, Signature, Tensor
     from circletools.origin.tracking.tracker import track as track_origins
+    from circletools.profile.attribution import Attribution as Attribution
+    from circletools.profile.attribution import attribute as attribute
+    from circletools.profile.compare_profiles import ProfileComparison as ProfileComparison
+    from circletools.profile.compare_profiles import compare_profiles as compare_profiles
+    from circletools.profile.compare_traces import TraceComparison as TraceComparison
+    from circletools.profile.compare_traces import compare_traces as compare_traces
     from circletools.split.verification import verify_split as verify_split
     from circletools.split.write import split as split
-    from circletools.stripping import strip_metadata as strip_metadata
+    from circletools.trace.nnapi.analysis import Analysis as Analysis
+    from circletools.trace.nnapi.analysis import read_trace as read_trace
+    from circletools.trace.nnapi.export import ExportedTrace as ExportedTrace
+    from circletools.trace.nnapi.export import export_trace as export_trace
+    from circletools.trace.operators.profile import OperatorTrace as OperatorTrace
+    from circletools.trace.operators.read import read_profile as read_profile
 
 __all__ = [
+    "Analysis",
+    "Attribution",
+    "Buffer",
     "CircleToolsError",
     "EditError",
+    "ExportedTrace",
     "Finding",
     "InvalidInputError",
+    "Metadata",
     "Model",
     "ModelEdit",
     "ModelFormatError",
+    "Operator",
+    "OperatorCode",
+    "OperatorTrace",
     "OutputError",
+    "ProfileComparison",
+    "Report",
     "RewriteResult",
     "Severity",
+    "Signature",
+    "Subgraph",
     "TableFormatError",
+    "Tensor",
+    "TraceComparison",
     "UsageError",
     "__version__",
+    "attribute",
     "check",
     "compact",
+    "compare_profiles",
+    "compare_traces",
     "diff",
     "edit",
+    "export_trace",
     "files",
     "inspect",
     "open",
     "open_model",
     "origins",
     "outputs",
+    "read_profile",
+    "read_trace",
     "render",
+    "report_html",
     "split",
     "strip_metadata",
     "track_origins",
@@ -78,25 +115,44 @@ __all__ = [
     "verify_split",
 ]
 
-__version__ = "0.1.0"
-
 _PLACES = {
+    "Analysis": "circletools.trace.nnapi.analysis",
+    "Attribution": "circletools.profile.attribution",
+    "Buffer": "circletools.model.views",
+    "ExportedTrace": "circletools.trace.nnapi.export",
+    "Metadata": "circletools.model.views",
     "Model": "circletools.model.model",
     "ModelEdit": "circletools.edit.edit",
-    "RewriteResult": "circletools.edit.result",
+    "Operator": "circletools.model.views",
+    "OperatorCode": "circletools.model.views",
+    "OperatorTrace": "circletools.trace.operators.profile",
+    "ProfileComparison": "circletools.profile.compare_profiles",
+    "Report": "circletools.html.report",
+    "RewriteResult": "circletools.edit.results",
+    "Signature": "circletools.model.views",
+    "Subgraph": "circletools.model.rows",
+    "Tensor": "circletools.model.views",
+    "TraceComparison": "circletools.profile.compare_traces",
+    "attribute": "circletools.profile.attribution",
     "check": "circletools.check",
     "compact": "circletools.edit.compact",
+    "compare_profiles": "circletools.profile.compare_profiles",
+    "compare_traces": "circletools.profile.compare_traces",
     "diff": "circletools.diff.difference:compare_models",
     "edit": "circletools.editing",
-    "inspect": "circletools.inspection:inspect_model",
+    "export_trace": "circletools.trace.nnapi.export",
     "files": "circletools.storage:",
+    "inspect": "circletools.inspection:inspect_model",
     "open": "circletools.model.model:open_model",
     "open_model": "circletools.model.model",
     "origins": "circletools.origin:",
     "outputs": "circletools.outputs:",
+    "read_profile": "circletools.trace.operators.read",
+    "read_trace": "circletools.trace.nnapi.analysis",
     "render": "circletools.render:",
+    "report_html": "circletools.html.report",
     "split": "circletools.split.write",
-    "strip_metadata": "circletools.stripping",
+    "strip_metadata": "circletools.editing",
     "track_origins": "circletools.origin.tracking.tracker:track",
     "verify": "circletools.model.verify:check_model",
     "verify_split": "circletools.split.verification",

@@ -18,7 +18,7 @@ from circletools.affinity.tables import (
     encode_affinity,
 )
 from circletools.edit.edit import ModelEdit
-from circletools.edit.result import IndexMap, RewriteResult
+from circletools.edit.results import IndexMap, RewriteResult
 from circletools.errors import TableFormatError
 from circletools.metadata.codec import decode_names, encode_names
 from circletools.metadata.stamp import Freshness, compare_stamp, encode_stamp, stamp_after, stamp_model

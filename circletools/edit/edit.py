@@ -22,7 +22,7 @@ import numpy as np
 from circletools.edit.archive import move_archive
 from circletools.edit.buffers import BufferPool
 from circletools.edit.editable import check_editable, original_start
-from circletools.edit.result import AddedOperator, IndexMap
+from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import EditError, UsageError
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.overlay import NewTable, Overlay, References

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from circletools.edit.edit import ModelEdit
-from circletools.edit.result import RewriteResult
+from circletools.edit.results import RewriteResult
 from circletools.errors import EditError, UsageError
 from circletools.metadata.stamp import STAMP, encode_stamp, stamp_model
 from circletools.model import Model

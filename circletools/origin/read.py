@@ -125,7 +125,7 @@ def read_origins(model: Model) -> Origins | None:
 
 
 def decode_origins(model: Model, value_of: Callable[[str], bytes | memoryview | None]) -> Origins | None:
-    """Return the origins that metadata entries, by their name, give to a model's operators. Raises TableFormatError."""
+    """Return the origins that metadata entries, by their name, give to operators. Raises TableFormatError."""
     source_table, op_table = value_of(SOURCE_TABLE), value_of(OP_TABLE)
     if source_table is None and op_table is None:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from circletools.edit.edit import ModelEdit
-from circletools.edit.result import IndexMap
+from circletools.edit.results import IndexMap
 from circletools.metadata.stamp import STAMP, compare_stamp, stamp_after
 from circletools.origin.algebra import Origin, inherit
 from circletools.origin.read import EXACT_TABLE, Origins, decode_origins, encode_exact, merge

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from circletools.edit.edit import ModelEdit
-from circletools.edit.result import RewriteResult
+from circletools.edit.results import RewriteResult
 from circletools.model import Model, Subgraph
 from circletools.outputs.analysis import AliasedOutput, AliasKind, aliased_outputs, entry_subgraphs
 from circletools.outputs.copyops import CopyChoice, CopyOperator, choose_copy_operator

@@ -9,6 +9,7 @@ from circletools.lazy import face
 if TYPE_CHECKING:
     from circletools.render.affinity import affinity_csv, affinity_json, affinity_text, plan_json, plan_text
     from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
+    from circletools.render.comparison import comparison_csv, comparison_json, comparison_text
     from circletools.render.difference import difference_json, difference_text
     from circletools.render.findings import check_json, findings_text, verdict
     from circletools.render.inspection import inspection_json, inspection_text
@@ -30,6 +31,9 @@ __all__ = [
     "attribution_json",
     "attribution_text",
     "check_json",
+    "comparison_csv",
+    "comparison_json",
+    "comparison_text",
     "csv_text",
     "difference_json",
     "difference_text",
@@ -63,6 +67,9 @@ _PLACES = {
     "attribution_json": "circletools.render.attribution",
     "attribution_text": "circletools.render.attribution",
     "check_json": "circletools.render.findings",
+    "comparison_csv": "circletools.render.comparison",
+    "comparison_json": "circletools.render.comparison",
+    "comparison_text": "circletools.render.comparison",
     "csv_text": "circletools.render.table",
     "difference_json": "circletools.render.difference",
     "difference_text": "circletools.render.difference",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from circletools.edit.result import RewriteResult
+from circletools.edit.results import RewriteResult
 from circletools.wording import SCHEMA_VERSION
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from circletools.affinity.store import Affinity
     from circletools.model import Model
     from circletools.model.selectors import Chooser
-    from circletools.trace.operators.read import OperatorTrace
+    from circletools.trace.operators.profile import OperatorTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class CostSource:
 
 
 def _traces(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, OperatorTrace]]]:
-    from circletools.trace.operators.read import read_operator_trace  # noqa: PLC0415
+    from circletools.trace.operators.read import read_profile  # noqa: PLC0415
 
     known: set[str] = set()
     for word in words:
@@ -162,4 +162,4 @@ def _traces(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, OperatorTrac
         if device in known:
             raise UsageError(f"--trace {word}: a second one for {device!r}")
         known.add(device)
-        yield device, (name, read_operator_trace(name))
+        yield device, (name, read_profile(name))

@@ -484,11 +484,11 @@ def test_a_file_that_is_no_log_is_left_alone(models: Path) -> None:
         *(document, document + b"\n", begin[:-1], begin + b"1}", begin + b"1}\n", begin + b"[" * 100_000),
     ):
         file = put(models / "mistaken", content)
-        with pytest.raises(UsageError, match="this is no log of circletool"):
+        with pytest.raises(UsageError, match="not a log of circletool"):
             RunLog(file, resume=True)
         assert file.read_bytes() == content
     os.mkfifo(models / "pipe")
-    with pytest.raises(UsageError, match="a log has to be a file"):
+    with pytest.raises(UsageError, match="a log must be a regular file"):
         RunLog(models / "pipe", resume=False)
     ran = run("check", models, "--log", models)
     assert (ran.status, ran.err) == (4, f"error: {models}: cannot write the log: Is a directory\n")
@@ -538,7 +538,7 @@ def test_a_log_that_is_another_file_of_the_command(models: Path, tmp_path: Path)
     for log, *words in cases:
         ran = run(*words, "--log", log)
         assert (ran.status, ran.out) == (2, b""), words
-        assert ran.err == f"error: {log}: the log is a file that is read or written besides (name another file)\n"
+        assert ran.err == f"error: {log}: the log is also an input or an output (name another file)\n"
     assert (model.read_bytes(), rules.read_bytes()) == (before, b"")
     assert not (tmp_path / "new").exists()
     assert not (tmp_path / "out").exists()

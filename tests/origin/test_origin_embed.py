@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.edit.edit import ModelEdit
-from circletools.edit.result import AddedOperator, IndexMap
+from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import EditError, ModelFormatError, TableFormatError, UsageError
 from circletools.metadata.stamp import Freshness
 from circletools.model import open_model

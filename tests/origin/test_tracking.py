@@ -28,8 +28,8 @@ from circletools.origin.tracking.tracker import Tracking, track
 from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.rewrite import fix_outputs
 from tests.cli.test_cli import put, run
+from tests.kit.build import Build, Graph, floats, quantization
 from tests.kit.origin_support import embedded, entries, origins, origins_of
-from tests.kit.outputs_support import Build, Graph, floats
 from tests.kit.support import TESTDATA, bytes_of, edited, own_models, title
 
 PAIRS = list(load(TESTDATA / "tracking"))
@@ -315,7 +315,9 @@ def holding(*values: tuple[NDArray[Any], str, Sequence[float]]) -> bytes:
     build = Build()
     graph: Graph = build.graph()
     for value, kind, scales in values:
-        graph.tensor("", value.shape, kind, data=value.tobytes(), scales=scales)
+        graph.tensor(
+            "", value.shape, kind, data=value.tobytes(), quantization=quantization(scales) if len(scales) else None
+        )
     return build.to_bytes()
 
 
