@@ -17,6 +17,7 @@ import numpy as np
 
 from circletools.edit.editable import check_editable
 from circletools.flatbuf.columns import Vectors
+from circletools.flatbuf.schema import Schema
 from circletools.flatbuf.transplant import Altered, References, Value, transplant
 from circletools.model.calls import Call, Calls
 from circletools.model.external import FILE_OFFSETS, external_data
@@ -49,9 +50,11 @@ class Excerpts:
     def __init__(self, model: Model) -> None:
         """Look up once what all excerpts need."""
         check_editable(model)
+        self.schema: Schema
+        self.model: Model
         self.model, self.schema = model, model.schema
         operators, tensors = model.operator_columns, model.tensor_columns
-        self.calls = Calls(model)
+        self.calls: Calls = Calls(model)
         self.operator_splits: list[int] = operators.splits.tolist()
         self.tensor_splits: list[int] = tensors.splits.tolist()
         self.operator_at: list[int] = operators.tables.at.tolist()
@@ -62,8 +65,10 @@ class Excerpts:
         self.code_at: list[int] = model.root.children("operator_codes", model.schema)[0].at.tolist()
         self.metadata_at: list[int] = model.root.children("metadata", model.schema)[0].at.tolist()
         self.further: list[int] = model.root.vectors("metadata_buffer").row(0).tolist()  # an old way to name metadata
-        self.slots = {name: _rows(operators.tables.vectors(name)) for name in ("inputs", "outputs", "intermediates")}
-        self.external = _External(model)
+        self.slots: dict[str, list[list[int]]] = {
+            name: _rows(operators.tables.vectors(name)) for name in ("inputs", "outputs", "intermediates")
+        }
+        self.external: _External = _External(model)
 
     def called(self, subgraph: int, operators: Iterable[int]) -> list[int]:
         """Return the subgraphs that go along with these operators, ascending."""
@@ -246,7 +251,7 @@ class _External:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.known = {
+        self.known: dict[tuple[str, int], tuple[int, int]] = {
             (data.kind, row): (offset, offset + size)
             for data in external_data(model)
             for row, offset, size in zip(data.rows.tolist(), data.offsets.tolist(), data.sizes.tolist(), strict=True)

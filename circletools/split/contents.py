@@ -46,23 +46,23 @@ class Contents:
     def __init__(self, model: Model) -> None:
         self.model = model
         check_editable(model)
-        self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self._instead)
-        self.codes = [
+        self.digests: Digests = Digests(model.wire, model.schema, _LEFT_OUT, self._instead)
+        self.codes: list[bytes] = [
             digest(code.code.to_bytes(8, "little", signed=True), code.custom_code.encode("utf-8", "surrogateescape"),
                    code.version.to_bytes(8, "little", signed=True))
             for code in model.operator_codes
         ]  # fmt: skip
-        self.external = {
+        self.external: dict[tuple[str, int], tuple[int, int]] = {
             (data.kind, row): (start, start + size)
             for data in external_data(model)
             for row, start, size in zip(data.rows.tolist(), data.offsets.tolist(), data.sizes.tolist(), strict=True)
         }
-        self.programs = {
+        self.programs: dict[bytes, tuple[int, int]] = {
             model.operator_columns.tables.vectors("custom_options").row(row).tobytes(): place
             for (kind, row), place in self.external.items()
             if kind == "bytecode"
         }
-        self.calling = {
+        self.calling: set[tuple[str, str]] = {
             (name, item.name)
             for name, table_type in model.schema.tables.items()
             if name != "SignatureDef"
@@ -70,7 +70,7 @@ class Contents:
         }
         self.data: dict[int, bytes] = {}
         self.subgraphs: dict[int, bytes] = {}
-        self.depth = 0
+        self.depth: int = 0
 
     def form(self, subgraph: int, tensor: int) -> bytes:
         """Return the digest of what is declared of a tensor: all but its name and its data."""

@@ -38,6 +38,10 @@ class Capability:
         self, device: str, operators: Mapping[str, tuple[Form, ...]], runtime: str = "", method: str = ""
     ) -> None:
         """Make a table; `capability_file.parse_capability` reads one from a file."""
+        self.method: str
+        self.runtime: str
+        self.operators: Mapping[str, tuple[Form, ...]]
+        self.device: str
         self.device, self.operators, self.runtime, self.method = device, operators, runtime, method
 
     def forms(self, code: str) -> tuple[Form, ...]:
