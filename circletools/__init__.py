@@ -29,14 +29,20 @@ from circletools.version import __version__
 if TYPE_CHECKING:
     from circletools import origin as origins
     from circletools import render as render
+    from circletools import storage as files
     from circletools.check import check
-    from circletools.edit.edit import ModelEdit
-    from circletools.edit.edit import ModelEdit as edit  # noqa: N813  (opening an edit reads as a verb)
+    from circletools.edit.compact import compact
+    from circletools.edit.edit import ModelEdit, edit
+    from circletools.edit.results import RewriteResult
+    from circletools.edit.strip import strip_metadata
     from circletools.html.report import Report as Report
     from circletools.html.report import report_html as report_html
     from circletools.model.model import Model
     from circletools.model.model import open_model as open  # noqa: A004  (`ct.open`, as in gzip and zipfile)
     from circletools.model.model import open_model as open_model
+    from circletools.model.rows import Subgraph
+    from circletools.model.verify import check_model as verify
+    from circletools.model.views import Buffer, Metadata, Operator, OperatorCode, Signature, Tensor
     from circletools.profile.attribution import Attribution as Attribution
     from circletools.profile.attribution import attribute as attribute
     from circletools.profile.compare_profiles import ProfileComparison as ProfileComparison
@@ -53,29 +59,39 @@ if TYPE_CHECKING:
 __all__ = [
     "Analysis",
     "Attribution",
+    "Buffer",
     "CircleToolsError",
     "EditError",
     "ExportedTrace",
     "Finding",
     "InvalidInputError",
+    "Metadata",
     "Model",
     "ModelEdit",
     "ModelFormatError",
+    "Operator",
+    "OperatorCode",
     "OperatorTrace",
     "OutputError",
     "ProfileComparison",
     "Report",
+    "RewriteResult",
     "Severity",
+    "Signature",
+    "Subgraph",
     "TableFormatError",
+    "Tensor",
     "TraceComparison",
     "UsageError",
     "__version__",
     "attribute",
     "check",
+    "compact",
     "compare_profiles",
     "compare_traces",
     "edit",
     "export_trace",
+    "files",
     "open",
     "open_model",
     "origins",
@@ -83,24 +99,36 @@ __all__ = [
     "read_trace",
     "render",
     "report_html",
+    "strip_metadata",
+    "verify",
 ]
 
 _PLACES = {
     "Analysis": "circletools.trace.nnapi.analysis",
     "Attribution": "circletools.profile.attribution",
+    "Buffer": "circletools.model.views",
     "ExportedTrace": "circletools.trace.nnapi.export",
+    "Metadata": "circletools.model.views",
     "Model": "circletools.model.model",
     "ModelEdit": "circletools.edit.edit",
+    "Operator": "circletools.model.views",
+    "OperatorCode": "circletools.model.views",
     "OperatorTrace": "circletools.trace.operators.profile",
     "ProfileComparison": "circletools.profile.compare_profiles",
     "Report": "circletools.html.report",
+    "RewriteResult": "circletools.edit.results",
+    "Signature": "circletools.model.views",
+    "Subgraph": "circletools.model.rows",
+    "Tensor": "circletools.model.views",
     "TraceComparison": "circletools.profile.compare_traces",
     "attribute": "circletools.profile.attribution",
     "check": "circletools.check",
+    "compact": "circletools.edit.compact",
     "compare_profiles": "circletools.profile.compare_profiles",
     "compare_traces": "circletools.profile.compare_traces",
-    "edit": "circletools.edit.edit:ModelEdit",
+    "edit": "circletools.edit.edit",
     "export_trace": "circletools.trace.nnapi.export",
+    "files": "circletools.storage:",
     "open": "circletools.model.model:open_model",
     "open_model": "circletools.model.model",
     "origins": "circletools.origin:",
@@ -108,5 +136,7 @@ _PLACES = {
     "read_trace": "circletools.trace.nnapi.analysis",
     "render": "circletools.render:",
     "report_html": "circletools.html.report",
+    "strip_metadata": "circletools.edit.strip",
+    "verify": "circletools.model.verify:check_model",
 }
 __getattr__, __dir__ = face(__name__, _PLACES)

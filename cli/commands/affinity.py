@@ -35,7 +35,8 @@ from .rewriting import rewrite
 
 if TYPE_CHECKING:
     from circletools.affinity.assign.rules import Rule
-    from circletools.edit.edit import ModelEdit, RewriteResult
+    from circletools.edit.edit import ModelEdit
+    from circletools.edit.results import RewriteResult
     from circletools.model import Model
 
     from .affinity_planning import Planned
