@@ -16,6 +16,7 @@ import flatbuffers.number_types as kinds
 import flatbuffers.table
 import numpy as np
 
+from circletools.flatbuf.roles import Kind, fields_with_role
 from circletools.flatbuf.schema import Field, Schema, load_schema
 
 NUMBERS: Mapping[str, tuple[str, Any]] = {
@@ -36,23 +37,22 @@ PLAIN = b"plain"  # the last tensor of each subgraph, which is its input and twi
 SENSIBLE: Mapping[tuple[str, str], Any] = {
     ("Model", "version"): 3,
     ("Model", "metadata_buffer"): [1, 1],
-    ("Metadata", "buffer"): 1,
-    ("Tensor", "buffer"): 1,
     ("Tensor", "type"): 9,
     ("OperatorCode", "deprecated_builtin_code"): 1,
     ("OperatorCode", "builtin_code"): 2,
-    ("Operator", "opcode_index"): 1,
     ("Operator", "inputs"): [0, -1, 1],
     ("Operator", "outputs"): [2],
     ("Operator", "intermediates"): [-1, 1],
     ("Operator", "large_custom_options_size"): 8,
     ("SubGraph", "inputs"): [3],
     ("SubGraph", "outputs"): [3, 3],
-    ("SignatureDef", "subgraph_index"): 1,
     ("TensorMap", "tensor_index"): 3,
     ("Buffer", "size"): 24,
+    ("ExternalBuffer", "id"): 1,
 }
 """What a field must hold so that the model makes sense; all else is any value but the default."""
+INDEX: tuple[Kind, ...] = ("tensor", "buffer", "operator_code", "subgraph", "external_buffer", "external_buffer_group")
+"""What points at something by a number: at the second, unless `SENSIBLE` has it otherwise."""
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ class EveryField:
             return self.outside + (24 if owner == "Operator" else 0)
         if (owner, item.name) in SENSIBLE:
             return int(SENSIBLE[owner, item.name])
-        if "subgraph" in item.name:
+        if item in fields_with_role(self.schema.tables[owner], *INDEX):
             return 1
         if item.default:
             return 0  # any other number would be the same truth
@@ -128,7 +128,7 @@ class EveryField:
             count = max(self.variants(item.target), 3)
             return self.references(item.target, [self.table(item.target, number) for number in range(count)])
         values = SENSIBLE.get((owner, item.name), [next(self.numbers), next(self.numbers)])
-        if "subgraph" in item.name or item.name == "called_computations":
+        if item in fields_with_role(self.schema.tables[owner], "subgraph"):
             values = [1, 0]
         return int(self.builder.CreateNumpyVector(np.array(values, item.dtype)))
 
