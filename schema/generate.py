@@ -228,7 +228,7 @@ def render(schema: dict[str, Any]) -> str:
 
 
 def integer_fields(schema: dict[str, Any]) -> set[str]:
-    """Return `Table.field` of all integers and vectors of integers; the codes of unions are no fields by themselves."""
+    """Return `Table.field` of all integers and vectors of integers, without the codes that belong to unions."""
     found = set()
     for table, description in schema["tables"].items():
         codes = {field["type_slot"] for field in description["fields"] if field["kind"] == "union"}

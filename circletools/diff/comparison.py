@@ -123,7 +123,14 @@ class ModelComparison:
             sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(names, dtype=np.uint64)))[columns.splits]
             return mixed(name(model), np.diff(sums))
 
-        return align([self._both(whole), self._both(name)], by_place=True)
+        def operators(model: Model) -> Keys:
+            """Name a subgraph also after its operators, in their order."""
+            columns = model.operator_columns
+            codes = self._names.keys([code.name for code in model.operator_codes])
+            known = np.append(codes, np.zeros(1, codes.dtype))[np.minimum(columns.code_indices, len(codes))]
+            return mixed(whole(model), row_keys(known, np.diff(columns.splits)))
+
+        return align([self._both(operators), self._both(whole), self._both(name)], by_place=True)
 
     def _nested(
         self, before: Indices, after: Indices, levels: tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]

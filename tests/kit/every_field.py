@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import flatbuffers
 import flatbuffers.number_types as kinds
@@ -51,7 +51,14 @@ SENSIBLE: Mapping[tuple[str, str], Any] = {
     ("ExternalBuffer", "id"): 1,
 }
 """What a field must hold so that the model makes sense; all else is any value but the default."""
-INDEX: tuple[Kind, ...] = ("tensor", "buffer", "operator_code", "subgraph", "external_buffer", "external_buffer_group")
+INDEX: tuple[Kind, ...] = (
+    "tensor",
+    "buffer",
+    "operator_code",
+    "subgraph",
+    "external_buffer",
+    "external_buffer_group",
+)
 """What points at something by a number: at the second, unless `SENSIBLE` has it otherwise."""
 
 
@@ -157,6 +164,15 @@ def every_field(format_name: Any, unknown: frozenset[str] = frozenset()) -> byte
     return EveryField(schema, unknown, outside=length).file() + OUTSIDE
 
 
+class Numbers(NamedTuple):
+    """The numbers of a field: its table's type, and where the first of them stands."""
+
+    owner: str
+    field: Field
+    at: int
+    length: int
+
+
 # --- the reader ---------------------------------------------------------------------------------------------
 
 
@@ -165,13 +181,14 @@ class Reader:
     """Reads a file to path -> value; a path is `subgraphs[0].operators[1].builtin_options.axis`.
 
     A table's value is its type, that of a vector of tables their count. Places in the file become the bytes there.
-    `seen` collects (table type, field) of all that was present.
+    `seen` collects (table type, field) of all that was present, `numbers` where scalars and vectors of them stand.
     """
 
     schema: Schema
     data: bytes
     values: dict[str, Any] = field(default_factory=dict)
     seen: set[tuple[str, str]] = field(default_factory=set)
+    numbers: dict[str, Numbers] = field(default_factory=dict)
 
     def table(self, name: str, at: int, path: str) -> None:
         table = flatbuffers.table.Table(self.data, at)
@@ -189,6 +206,7 @@ class Reader:
                 continue
             self.seen.add((name, known[slot].name))
             self.field(table, known[slot], offset + at, place)
+            self.number(name, known[slot], offset + at, place, table)
         self.resolve(path)
 
     def field(self, table: Any, item: Field, at: int, path: str) -> None:
@@ -210,6 +228,14 @@ class Reader:
                 code = table.Get(kinds.Uint8Flags, table.Offset(4 + 2 * item.type_slot) + table.Pos)
                 target = self.schema.unions[target][code]
             self.table(target, table.Indirect(at), path)
+
+    def number(self, owner: str, item: Field, at: int, path: str, table: Any) -> None:
+        """Note where a number, or each of a vector of them, stands."""
+        if item.kind == "scalar":
+            self.numbers[path] = Numbers(owner, item, at, 1)
+        elif item.kind == "vector" and item.target is None:
+            start, count = table.Vector(at - table.Pos), table.VectorLen(at - table.Pos)
+            self.numbers[path] = Numbers(owner, item, start, count)
 
     def resolve(self, path: str) -> None:
         """Put the bytes in the place of a position in the file."""

@@ -111,8 +111,15 @@ def _operators(before: Side, after: Side) -> list[Found]:
     anchors.add(before, after, subgraph_pairs(before.model, after.model))
     matcher = Matcher(before, after, classify(before, after), anchors)
     ends = pair_by_name(matcher)
-    matcher.match()
-    _enter_called(matcher)
+    if min(len(side.model.subgraphs) for side in (before, after)) > 1:
+        # Subgraphs that look alike are told apart by who calls them: find that out before anything is chosen.
+        called = Calls(before.model), Calls(after.model)
+        matcher.match(choosing=False)
+        _enter_called(matcher, called, choosing=False)
+        matcher.match()
+        _enter_called(matcher, called)
+    else:
+        matcher.match()
     matcher.look_through_the_rest()
     matcher.match(by_size=False)
     matcher.look_at_everything()
@@ -136,12 +143,9 @@ def _tempered(found: Found, kin: float) -> Found:
     }
 
 
-def _enter_called(matcher: Matcher) -> None:
+def _enter_called(matcher: Matcher, calls: tuple[Calls, Calls], *, choosing: bool = True) -> None:
     """Pair the subgraphs that paired operators call, and match again, as deep as calls go."""
-    sides = matcher.before, matcher.after
-    if any(len(side.model.subgraphs) < 2 for side in sides):
-        return
-    called = [Calls(side.model).by_row for side in sides]
+    sides, called = (matcher.before, matcher.after), [side.by_row for side in calls]
     entered: set[tuple[int, int]] = set()
     for _ in range(_DEEPEST):
         callers = {
@@ -156,7 +160,7 @@ def _enter_called(matcher: Matcher) -> None:
         entered |= callers
         if not matcher.anchors.add(*sides, pairs):
             return
-        matcher.match()
+        matcher.match(choosing=choosing)
 
 
 def _is_there(side: Side, subgraph: int) -> bool:
