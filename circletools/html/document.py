@@ -24,7 +24,7 @@ from circletools.metadata.stamp import Freshness
 from circletools.model import Model
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.profile.attribution import own_names
-from circletools.render import SCHEMA_VERSION
+from circletools.wording import SCHEMA_VERSION
 
 MOST_CUTS = 1000
 

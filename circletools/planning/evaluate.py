@@ -21,7 +21,7 @@ from circletools.model import Model
 from circletools.model.graph import operator_graph
 from circletools.model.selectors import Chooser
 from circletools.profile.joining import Join, time_of
-from circletools.trace.operators.read import OperatorTrace
+from circletools.trace.operators.profile import OperatorTrace
 from circletools.wording import counted
 
 

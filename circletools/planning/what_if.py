@@ -15,10 +15,10 @@ from circletools.affinity.transfers import Transfers
 from circletools.errors import UsageError
 from circletools.model import Model
 from circletools.model.graph import operator_graph
-from circletools.model.selectors import Chooser, suggestion
+from circletools.model.selectors import Chooser
 from circletools.planning.evaluate import SubgraphCosts, estimate_json, estimate_text
-from circletools.render import SCHEMA_VERSION
-from circletools.render.affinity import ranges, transfers_json, transfers_of, transfers_text
+from circletools.render.affinity import transfers_json, transfers_of, transfers_text
+from circletools.wording import SCHEMA_VERSION, ranges, suggestion
 
 
 @dataclass(frozen=True, slots=True)

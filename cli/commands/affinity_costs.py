@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from circletools.errors import InvalidInputError, UsageError
+from circletools.wording import suggestion
 
 from ..console.reading import read_text
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from circletools.affinity.store import Affinity
     from circletools.model import Model
     from circletools.model.selectors import Chooser
-    from circletools.trace.operators.read import OperatorTrace
+    from circletools.trace.operators.profile import OperatorTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +137,6 @@ class CostSource:
 
     def caps(self, devices: Sequence[str]) -> dict[int, int]:
         """Return the bytes that devices have, by number. Raises UsageError."""
-        from circletools.model.selectors import suggestion  # noqa: PLC0415
-
         caps: dict[int, int] = {}
         for words in self._memory:
             device, equals, count = words.partition("=")
@@ -153,7 +152,7 @@ class CostSource:
 
 
 def _traces(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, OperatorTrace]]]:
-    from circletools.trace.operators.read import read_operator_trace  # noqa: PLC0415
+    from circletools.trace.operators.read import read_profile  # noqa: PLC0415
 
     known: set[str] = set()
     for word in words:
@@ -163,4 +162,4 @@ def _traces(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, OperatorTrac
         if device in known:
             raise UsageError(f"--trace {word}: a second one for {device!r}")
         known.add(device)
-        yield device, (name, read_operator_trace(name))
+        yield device, (name, read_profile(name))

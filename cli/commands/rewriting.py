@@ -9,22 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from circletools.edit.edit import ModelEdit
+import circletools as ct
 from circletools.errors import UsageError
 
-from ..batch.many import mirrored
 from .parameters import InPlace, Input, Output
 
 if TYPE_CHECKING:
-    from circletools.edit.edit import ModelEdit, RewriteResult
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("strip-metadata", epilog="Example: circletool strip-metadata in.tflite out.tflite --origins")(
-        mirrored(strip_metadata)
-    )
-    app.command("compact", epilog="Example: circletool compact edited.circle small.circle")(mirrored(compact))
+    from circletools.edit.edit import ModelEdit
+    from circletools.edit.results import RewriteResult
 
 
 def target(source: str, output: str | None, in_place: bool) -> str:
@@ -74,7 +66,7 @@ def rewrite(
     if to is not None:
         refuse_inputs(to, inputs)
     with reading(source) as model:
-        edit = ModelEdit(model)
+        edit = ct.edit(model)
         result = change(edit)
         if to is not None and not dry:
             edit.save(to, in_place=in_place, progress=Bar())
@@ -104,29 +96,24 @@ def strip_metadata(
     """
     from circletools import origin  # noqa: PLC0415
     from circletools.affinity import store  # noqa: PLC0415
-    from circletools.edit.edit import RewriteResult  # noqa: PLC0415
 
     if not name and not origins and not affinity:
         raise UsageError("nothing to remove", hint="use --name NAME, --origins or --affinity")
 
     def change(edit: ModelEdit) -> RewriteResult:
-        changes = []
-        for entry in dict.fromkeys(name or ()):
-            if not edit.remove_metadata(entry):
-                known = ", ".join(sorted({metadata.name for metadata in edit.model.metadata})) or "none"
-                raise UsageError(f"the model has no metadata entry {entry!r}", hint=f"it has: {known}")
-            changes.append(f"metadata {entry}: removed")
+        changes = [*ct.strip_metadata(edit, name or ()).changes]
         changes += origin.strip(edit).changes if origins else ()
         changes += store.strip(edit).changes if affinity else ()
-        return RewriteResult(tuple(changes))
+        return ct.RewriteResult(tuple(changes))
 
     rewrite(source, output, in_place, change)
 
 
 def compact(source: Input, output: Output = None, in_place: InPlace = False) -> None:
-    """Write a minimal file: what the model uses, each value once, nothing else.
+    """Write a minimal file of only what the model uses.
 
-    External data and bytes behind the flatbuffer (an archive of associated files) are kept.
+    Equal values are written once. External data and bytes behind the flatbuffer (an archive of associated files)
+    are kept.
     """
     from circletools.edit.compact import compact as compact_model  # noqa: PLC0415
 

@@ -23,12 +23,6 @@ class Runtime(StrEnum):
     NONE = "none"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("split", epilog="Example: circletool split out.circle parts/")(split)
-    app.command("verify-split", epilog="Example: circletool verify-split parts/")(verify_split)
-
-
 Subgraph = Annotated[int, typer.Option("--subgraph", metavar="N", min=0, help="The subgraph that is split.")]
 
 
@@ -39,15 +33,14 @@ def split(
     force: Annotated[bool, typer.Option("--force", help="Replace what an earlier split wrote to DIR.")] = False,
     json: Json = False,
 ) -> None:
-    """Write a model for each partition of an annotated model, and how they belong together.
+    """Write a model for each partition of an annotated model.
 
     DIR gets STEM.part.00001_DEVICE.circle (or .tflite) and so on, in the order they run, STEM.part.conn.json as
     circle-partitioner writes it, and metadata/MANIFEST, which makes it a package for onert. docs/split.md tells what
     parts carry.
     """
-    from circletools.render import SCHEMA_VERSION  # noqa: PLC0415
     from circletools.split.write import split as split_model  # noqa: PLC0415
-    from circletools.wording import counted  # noqa: PLC0415
+    from circletools.wording import SCHEMA_VERSION, counted  # noqa: PLC0415
 
     from ..console.reading import reading  # noqa: PLC0415
     from ..console.terminal import complain, show_json, tell  # noqa: PLC0415
@@ -90,7 +83,7 @@ def verify_split(
     ] = 600.0,
     json: Json = False,
 ) -> None:
-    """Check that parts are together what was split, then run both and compare every bit.
+    """Check that the parts together equal the original.
 
     First the files: every input is made before it is read, in the same type, shape and quantization, and the
     operators of the parts are those of the source, each once, wired alike. Then the values, from random inputs.
@@ -98,8 +91,8 @@ def verify_split(
     """
     from dataclasses import asdict  # noqa: PLC0415
 
-    from circletools.render import SCHEMA_VERSION  # noqa: PLC0415
     from circletools.split.verify import open_split  # noqa: PLC0415
+    from circletools.wording import SCHEMA_VERSION  # noqa: PLC0415
 
     from ..console.terminal import show, show_json  # noqa: PLC0415
 

@@ -12,16 +12,10 @@ from .parameters import Json
 from .rewriting import rewrite
 
 if TYPE_CHECKING:
-    from circletools.edit.edit import ModelEdit, RewriteResult
+    from circletools.edit.edit import ModelEdit
+    from circletools.edit.results import RewriteResult
     from circletools.model import Model
     from circletools.origin.tracking import Tracking
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command of this module."""
-    app.command("track-origins", epilog="Example: circletool track-origins in.circle b.circle out.circle")(
-        track_origins
-    )
 
 
 def track_origins(
@@ -54,11 +48,12 @@ def track_origins(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what was found; write nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Give the operators of AFTER the origins of BEFORE, and write AFTER with them.
+    """Carry origins across a tool that does not keep them.
 
-    AFTER is what an optimiser, quantizer or converter that knows nothing of origins made of BEFORE. Each origin is
-    shown with what it rests on and how sure it is; docs/tracking.md tells what the numbers mean. Where BEFORE has no
-    origins, its operators are the sources.
+    Gives the operators of AFTER the origins of BEFORE, and writes AFTER with them. AFTER is what an optimiser,
+    quantizer or converter that knows nothing of origins made of BEFORE. Each origin is shown with what it rests
+    on and how sure it is; docs/tracking.md tells what the numbers mean. Where BEFORE has no origins, its
+    operators are the sources.
     """
     if before == after == "-":
         raise UsageError("BEFORE and AFTER cannot both be standard input")

@@ -12,9 +12,9 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from circletools.errors import CircleToolsError, EditError, UsageError
+import circletools as ct
 
-from . import kept
+from . import captured
 
 _COLORS = {"error": "31", "warning": "33"}
 _PATIENCE_SECONDS = 1.0
@@ -24,7 +24,7 @@ _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 def complain(kind: str, message: str) -> None:
     """Write `error: …` or `warning: …` to standard error, in colour on a terminal unless NO_COLOR is set."""
-    if (keep := kept.current()) is not None:
+    if (keep := captured.current()) is not None:
         keep.messages.append((kind, message))
         return
     label = f"{kind}:"
@@ -35,18 +35,16 @@ def complain(kind: str, message: str) -> None:
 
 def tell(message: str) -> None:
     """Write a message to standard error."""
-    if (keep := kept.current()) is not None:
+    if (keep := captured.current()) is not None:
         keep.messages.append((None, message))
         return
     _message(f"{_plain(message)}\n")
 
 
-def fail(error: CircleToolsError) -> int:
+def fail(error: ct.CircleToolsError) -> int:
     """Write an error to standard error; return the exit status it stands for."""
     complain("error", str(error))
-    if isinstance(error, UsageError):
-        return 2
-    return 4 if isinstance(error, EditError) else 3
+    return error.exit_code
 
 
 def _message(text: str) -> None:
@@ -71,7 +69,7 @@ def show_text(text: str) -> None:
 
 def show_bytes(data: bytes) -> None:
     """Write bytes to standard output."""
-    if (keep := kept.current()) is not None:
+    if (keep := captured.current()) is not None:
         keep.out.append(data)
         return
     if sys.stdout is None:
@@ -87,7 +85,7 @@ def _plain(text: str) -> str:
 
 def show_json(document: Any) -> None:
     """Write a JSON document to standard output. What is no UTF-8 in a name stays a surrogate escape."""
-    keep = kept.current()
+    keep = captured.current()
     if keep is not None and keep.file is not None:
         show_text(json.dumps({"file": keep.file, **document}) + "\n")
     else:
@@ -107,7 +105,7 @@ class Bar:
     def __init__(self) -> None:
         self._start = time.monotonic()
         self._drawn = False
-        self._enabled = kept.current() is None and sys.stderr is not None and sys.stderr.isatty()
+        self._enabled = captured.current() is None and sys.stderr is not None and sys.stderr.isatty()
 
     def __call__(self, done: int, total: int) -> None:
         """Draw the bar for `done` of `total` bytes."""

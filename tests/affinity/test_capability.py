@@ -20,7 +20,7 @@ from circletools.affinity.capability.table import Capability, load_capability, s
 from circletools.affinity.capability.traits import QUANTIZABLE, OperatorTraits, TensorTraits
 from circletools.errors import InvalidInputError, ModelFormatError, UsageError
 from circletools.model import Model, open_model
-from tests.kit.outputs_support import Build
+from tests.kit.build import Build
 from tests.kit.support import ROOT, bytes_of, read
 
 DEVICES = ("litert-cpu", "onert-cpu", "onert-ruy", "openvino-cpu", "xnnpack")
@@ -44,22 +44,22 @@ MALFORMED: list[tuple[Any, str, str]] = [
     ({}, "t.json", "has no operators"),
     ({"operators": {}, "schema_version": "2"}, "schema_version", "'2' is not known"),
     ({"operators": {}, "schema_version": 2}, "schema_version", "2 is not known"),
-    ({"operators": {}, "devise": "x"}, "t.json", "did you mean device?"),
+    ({"operators": {}, "devise": "x"}, "t.json", "did you mean 'device'?"),
     ({"operators": {}, "device": 3}, "device", "must be a text"),
     ({"operators": []}, "operators", "must be an object"),
-    ({"operators": {"CONV2D": [{}]}}, "operators", "did you mean CONV_2D?"),
-    ({"operators": {"add": [{}]}}, "operators", "did you mean ADD?"),
+    ({"operators": {"CONV2D": [{}]}}, "operators", "did you mean 'CONV_2D'?"),
+    ({"operators": {"add": [{}]}}, "operators", "did you mean 'ADD'?"),
     ({"operators": {"AudioSpectrogram": [{}]}}, "operators", "CUSTOM: and its custom code"),
     ({"operators": {"ADD": {}}}, "operators.ADD", "must be a list of forms"),
     ({"operators": {"ADD": ["x"]}}, "operators.ADD[0]", "must be an object"),
-    ({"operators": {"ADD": [{}, {"max_ranks": 4}]}}, "operators.ADD[1]", "did you mean max_rank?"),
+    ({"operators": {"ADD": [{}, {"max_ranks": 4}]}}, "operators.ADD[1]", "did you mean 'max_rank'?"),
     (form(types="FLOAT32"), "operators.ADD[0].types", "a list that is not empty"),
     (form(types=[]), "operators.ADD[0].types", "a list that is not empty"),
     (form(types=["FLOAT32", 3]), "operators.ADD[0].types[1]", "must be a text"),
     (form(types=["FLOAT"]), "operators.ADD[0].types[0]", "there is no type 'FLOAT'"),
-    (form(types=["float32"]), "operators.ADD[0].types[0]", "did you mean FLOAT32?"),
+    (form(types=["float32"]), "operators.ADD[0].types[0]", "did you mean 'FLOAT32'?"),
     (form(types=[""]), "operators.ADD[0].types[0]", "must name a type"),
-    (form(types=["INT8 per_chanel"]), "operators.ADD[0].types[0]", "did you mean per_channel?"),
+    (form(types=["INT8 per_chanel"]), "operators.ADD[0].types[0]", "did you mean 'per_channel'?"),
     (form(types=["INT8 per_tensor per_channel"]), "operators.ADD[0].types[0]", "is too much"),
     (form(types=["INT8 constant computed"]), "operators.ADD[0].types[0]", "is too much"),
     (form(types=["INT8 constant constant"]), "operators.ADD[0].types[0]", "is too much"),
@@ -82,9 +82,9 @@ MALFORMED: list[tuple[Any, str, str]] = [
     (
         form(options={"fused_activation": ["NONE"]}),
         "options.fused_activation",
-        "did you mean fused_activation_function?",
+        "did you mean 'fused_activation_function'?",
     ),
-    (form(options={"fused_activation_function": ["RELU7"]}), "fused_activation_function[0]", "did you mean RELU"),
+    (form(options={"fused_activation_function": ["RELU7"]}), "fused_activation_function[0]", "did you mean 'RELU"),
     (form(options={"fused_activation_function": [0]}), "fused_activation_function[0]", "there are NONE, RELU"),
     (form(options={"fused_activation_function": []}), "fused_activation_function", "a list that is not empty"),
     (form(options={"keep_dims": ["yes"]}), "options.keep_dims[0]", "must be a number, true or false"),
@@ -129,7 +129,7 @@ def test_any_bytes_are_a_table_or_refused(data: bytes) -> None:
 
 
 def test_devices_that_are_not_there_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"did you mean xnnpack\?"):
+    with pytest.raises(UsageError, match=r"did you mean 'xnnpack'\?"):
         load_capability("xnnpak")
     with pytest.raises(UsageError, match=r"a file must end in \.json"):
         load_capability("zzz")

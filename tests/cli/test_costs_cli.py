@@ -22,7 +22,7 @@ from circletools.errors import CircleToolsError
 from circletools.model import open_model
 from circletools.model.selectors import Chooser
 from circletools.model.views import Tensor
-from circletools.trace.operators.read import read_operator_trace
+from circletools.trace.operators.read import read_profile
 from tests.kit.affinity_support import affinity, affinity_of, annotated
 from tests.kit.command_support import run
 from tests.kit.operator_support import TRACES
@@ -282,13 +282,13 @@ def test_devices_without_end_are_refused() -> None:
         ('{"devices": [{"name": "*"}]}', "cannot be named"),
         ('{"devices": [{"name": "a", "launch_us": -1}]}', "number from 0"),
         ('{"devices": [{"name": "a", "launch_us": true}]}', "number from 0"),
-        ('{"devices": [{"name": "a", "launch_us": NaN}]}', "number from 0"),
-        ('{"devices": [{"name": "a", "launch_us": 1e999}]}', "number from 0"),
+        ('{"devices": [{"name": "a", "launch_us": NaN}]}', "NaN is no number"),
+        ('{"devices": [{"name": "a", "launch_us": 1e999}]}', "1e999 is too large"),
         ('{"devices": [{"name": "a", "operators": [{"select": "op:*"}]}]}', "neither `time_us` nor"),
         ('{"devices": [{"name": "a", "operators": [{"select": "op:*", "bytes_per_us": 0}]}]}', "1e-09"),
         ('{"devices": [{"name": "a", "operators": [{"select": "ADD", "time_us": 1}]}]}', "chooses no operators"),
         ('{"devices": [{"name": "a"}], "transfers": [{"from": "a", "to": "b"}]}', "'b' is not among"),
-        ('{"devices": [{"name": "a", "name": "b"}]}', "stands there twice"),
+        ('{"devices": [{"name": "a", "name": "b"}]}', "the key 'name' is there twice"),
         ('{"schema_version": 2, "devices": []}', "schema_version 2 is not known"),
     ],
 )
@@ -425,4 +425,4 @@ def test_the_documentation_has_an_example_that_works(tmp_path: Path) -> None:
 
 
 def test_traces_are_those_of_testdata() -> None:
-    assert read_operator_trace(TRACES / "onert_if_cond.chrome.json").runtime == "onert"
+    assert read_profile(TRACES / "onert_if_cond.chrome.json").runtime == "onert"

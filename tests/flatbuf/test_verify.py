@@ -24,9 +24,9 @@ from circletools.findings import Finding
 from circletools.flatbuf.verify import walk
 from circletools.model import Model, open_model
 from circletools.model.verify import check_model
-from tests.kit.oracles.models import SHARED
+from tests.kit.build import Raw
+from tests.kit.public import SHARED
 from tests.kit.support import (
-    Raw,
     bytes_of,
     edited,
     entry_at,
@@ -487,13 +487,13 @@ def test_many_findings_of_one_kind_are_told_in_short() -> None:
 
 def model_of(raw: Raw, subgraphs: list[int]) -> bytes:
     sentinel = raw.table()
-    return raw.finish(raw.table({2: raw.refs(subgraphs), 4: raw.refs([sentinel])}, u32=(0, 3)))
+    return raw.finish(raw.table({2: raw.refs(subgraphs), 4: raw.refs([sentinel]), 0: ("u32", 3)}))
 
 
 def many_subgraphs(count: int) -> bytes:
     """One subgraph of many operators, `count` times; all operators are one table."""
     raw = Raw()
-    operator = raw.table({1: raw.ints([0] * 50)}, u32=(0, 0))
+    operator = raw.table({1: raw.ints([0] * 50), 0: ("u32", 0)})
     subgraph = raw.table({3: raw.refs([operator] * count)})
     return model_of(raw, [subgraph] * count)
 

@@ -1,7 +1,7 @@
 """A model in which every field of every table of the schema is set, and a reader that compares two of them.
 
-The model is written by `flatbuffers.Builder` and read by `flatbuffers.table`, field by field, as the schema has
-them: deprecated ones too, which the published object API leaves out.
+The model is written by the builder of `tests.kit.build` and read by `flatbuffers.table`, field by field, as
+the schema has them: deprecated ones too, which the published object API leaves out.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import flatbuffers
 import flatbuffers.number_types as kinds
 import flatbuffers.table
 import numpy as np
 
 from circletools.flatbuf.roles import Kind, fields_with_role
 from circletools.flatbuf.schema import Field, Schema, load_schema
+from tests.kit.build import Packer, Table
 
-NUMBERS: Mapping[str, tuple[str, Any]] = {
-    "u1": ("Uint8", kinds.Uint8Flags),
-    "i1": ("Int8", kinds.Int8Flags),
-    "u2": ("Uint16", kinds.Uint16Flags),
-    "i2": ("Int16", kinds.Int16Flags),
-    "u4": ("Uint32", kinds.Uint32Flags),
-    "i4": ("Int32", kinds.Int32Flags),
-    "u8": ("Uint64", kinds.Uint64Flags),
-    "i8": ("Int64", kinds.Int64Flags),
-    "f4": ("Float32", kinds.Float32Flags),
-    "f8": ("Float64", kinds.Float64Flags),
+NUMBERS: Mapping[str, Any] = {
+    "u1": kinds.Uint8Flags,
+    "i1": kinds.Int8Flags,
+    "u2": kinds.Uint16Flags,
+    "i2": kinds.Int16Flags,
+    "u4": kinds.Uint32Flags,
+    "i4": kinds.Int32Flags,
+    "u8": kinds.Uint64Flags,
+    "i8": kinds.Int64Flags,
+    "f4": kinds.Float32Flags,
+    "f8": kinds.Float64Flags,
 }
 OUTSIDE = bytes(range(1, 33))  # what stands behind the flatbuffer: a constant, then custom options
 UNKNOWN_SLOT, UNKNOWN_TEXT = 40, b"from a newer schema"
@@ -64,12 +64,10 @@ INDEX: tuple[Kind, ...] = (
 
 @dataclass(slots=True)
 class EveryField:
-    """Writes the model. `unknown` are the table types that get a field which the schema does not have."""
+    """Makes the model; `outside` is where the data behind the flatbuffer begins."""
 
     schema: Schema
-    unknown: frozenset[str] = frozenset()
-    outside: int = 1 << 20  # where the data behind the flatbuffer starts
-    builder: Any = field(default_factory=lambda: flatbuffers.Builder(1 << 20))
+    outside: int = 1
     numbers: Iterator[int] = field(default_factory=lambda: itertools.cycle(range(1, 120)))
 
     def variants(self, name: str) -> int:
@@ -83,41 +81,24 @@ class EveryField:
                 counts.append(self.variants(str(item.target)))
         return max(counts)
 
-    def table(self, name: str, number: int) -> int:
-        """Write a table with all its fields; `number` chooses the members of its unions. Return its offset."""
-        values: dict[int, tuple[Field, Any]] = {}
-        codes: dict[int, int] = {}
+    def table(self, name: str, number: int) -> Table:
+        """Return a table with all its fields; `number` chooses the members of its unions."""
+        made = Table(name)
+        codes = {item.type_slot for item in self.schema.tables[name].fields if item.kind == "union"}
         for item in self.schema.tables[name].fields:
-            if item.kind == "union":
-                members = sorted(self.schema.unions[str(item.target)])
-                codes[item.type_slot] = members[number % len(members)]
-                member = self.schema.unions[str(item.target)][codes[item.type_slot]]
-                values[item.slot] = item, self.table(member, number)
-            elif item.kind == "table":
-                values[item.slot] = item, self.table(str(item.target), number)
-            elif item.kind == "string":
-                text = f"{name}.{item.name} {next(self.numbers)}"
-                values[item.slot] = item, self.builder.CreateString(text)
-            elif item.kind == "vector":
-                values[item.slot] = item, self.vector(name, item)
-            else:
-                values[item.slot] = item, self.scalar(name, item)
-        for slot, code in codes.items():
-            values[slot] = values[slot][0], code
-        return self.close(name, values)
+            if item.slot not in codes:  # the writer knows the member
+                setattr(made, item.name, self.value(name, item, number))
+        return made
 
-    def close(self, name: str, values: Mapping[int, tuple[Field, Any]]) -> int:
-        unknown = self.builder.CreateString(UNKNOWN_TEXT) if name in self.unknown else 0
-        self.builder.StartObject(UNKNOWN_SLOT + 1 if unknown else max(values, default=0) + 1)
-        for slot, (item, value) in values.items():
-            if item.kind == "scalar":
-                kind, _ = NUMBERS[item.dtype.str[1:]]
-                getattr(self.builder, f"Prepend{kind}Slot")(slot, value, item.default)
-            else:
-                self.builder.PrependUOffsetTRelativeSlot(slot, value, 0)
-        if unknown:
-            self.builder.PrependUOffsetTRelativeSlot(UNKNOWN_SLOT, unknown, 0)
-        return int(self.builder.EndObject())
+    def value(self, owner: str, item: Field, number: int) -> Any:
+        if item.kind == "union":
+            members = self.schema.unions[str(item.target)]
+            return self.table(members[sorted(members)[number % len(members)]], number)
+        if item.kind == "table":
+            return self.table(str(item.target), number)
+        if item.kind == "string":
+            return f"{owner}.{item.name} {next(self.numbers)}"
+        return self.vector(owner, item) if item.kind == "vector" else self.scalar(owner, item)
 
     def scalar(self, owner: str, item: Field) -> float:
         if item.name.endswith("offset") and owner in ("Buffer", "Operator"):
@@ -130,38 +111,26 @@ class EveryField:
             return 0  # any other number would be the same truth
         return next(self.numbers) + (0.5 if item.dtype.kind == "f" else 0)
 
-    def vector(self, owner: str, item: Field) -> int:
+    def vector(self, owner: str, item: Field) -> list[Any]:
         if item.target is not None:
-            count = max(self.variants(item.target), 3)
-            return self.references(item.target, [self.table(item.target, number) for number in range(count)])
-        values = SENSIBLE.get((owner, item.name), [next(self.numbers), next(self.numbers)])
+            tables = [self.table(item.target, number) for number in range(max(self.variants(item.target), 3))]
+            if item.target == "Buffer":
+                return [Table("Buffer"), *tables]  # no data, as buffer 0 must be
+            return [*tables, Table("Tensor", shape=[2], name=PLAIN)] if item.target == "Tensor" else tables
         if item in fields_with_role(self.schema.tables[owner], "subgraph"):
-            values = [1, 0]
-        return int(self.builder.CreateNumpyVector(np.array(values, item.dtype)))
-
-    def references(self, target: str, offsets: list[int]) -> int:
-        if target == "Buffer":
-            offsets = [self.close(target, {}), *offsets]  # no data, as buffer 0 must be
-        if target == "Tensor":
-            fields = self.schema.tables["Tensor"].by_name
-            shape, text = self.builder.CreateNumpyVector(np.array([2], np.int32)), self.builder.CreateString(PLAIN)
-            offsets.append(self.close(target, {0: (fields["shape"], shape), 3: (fields["name"], text)}))
-        self.builder.StartVector(4, len(offsets), 4)
-        for offset in reversed(offsets):
-            self.builder.PrependUOffsetTRelative(offset)
-        return int(self.builder.EndVector())
-
-    def file(self) -> bytes:
-        """Return the flatbuffer alone."""
-        self.builder.Finish(self.table(self.schema.root, 0), self.schema.identifier)
-        return bytes(self.builder.Output())
+            return [1, 0]
+        return list(SENSIBLE.get((owner, item.name), [next(self.numbers), next(self.numbers)]))
 
 
 def every_field(format_name: Any, unknown: frozenset[str] = frozenset()) -> bytes:
     """Return a file with every field of every table; the tables of `unknown` have one more."""
     schema = load_schema(format_name)
-    length = len(EveryField(schema, unknown).file())
-    return EveryField(schema, unknown, outside=length).file() + OUTSIDE
+    data, length = b"", 1
+    for _ in range(2):  # as long the second time, when it is known what is outside
+        packer = Packer(schema, dict.fromkeys(unknown, (UNKNOWN_SLOT, UNKNOWN_TEXT)))
+        data = packer.finish(packer.write(EveryField(schema, length).table(schema.root, 0)), schema.identifier)
+        length = len(data)
+    return data + OUTSIDE
 
 
 class Numbers(NamedTuple):
@@ -211,7 +180,7 @@ class Reader:
 
     def field(self, table: Any, item: Field, at: int, path: str) -> None:
         if item.kind == "scalar":
-            self.values[path] = table.Get(NUMBERS[item.dtype.str[1:]][1], at)
+            self.values[path] = table.Get(NUMBERS[item.dtype.str[1:]], at)
         elif item.kind == "string":
             self.values[path] = bytes(table.String(at))
         elif item.kind == "vector":

@@ -19,7 +19,7 @@ from circletools.model import open_model
 from circletools.model.calls import Calls
 from circletools.model.indices import model_indices
 from circletools.model.verify import check_model
-from tests.kit.callers import BODIES, calling
+from tests.kit.callers import CALLERS, calling
 from tests.kit.every_field import INDEX, reader
 from tests.kit.every_field import every_field as written
 from tests.kit.support import bytes_of, edited, packed, unpacked
@@ -160,11 +160,11 @@ def test_an_index_counts_in_the_subgraph_that_its_tensor_is_in() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("caller", BODIES)
+@pytest.mark.parametrize("caller", CALLERS)
 def test_calls_are_those_of_the_options(caller: str) -> None:
-    with open_model(calling(caller, extra=1)) as model:
+    with open_model(calling(caller, idle=1)) as model:
         calls = Calls(model)
-    called = list(range(2, 2 + BODIES[caller]))
+    called = list(range(2, 2 + CALLERS[caller][0]))
     assert calls.by_row == {2: called}
     assert calls.named(2) == set(called)
     assert calls.reached([2]) == called

@@ -14,7 +14,8 @@ from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.assign.rules import Decision, Rule, RuleSet
 from circletools.errors import EditError, UsageError
 from circletools.model import Model
-from circletools.model.selectors import Chooser, suggestion
+from circletools.model.selectors import Chooser
+from circletools.wording import suggestion
 
 __all__ = ["Assignment", "assign"]
 

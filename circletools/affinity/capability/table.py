@@ -20,6 +20,7 @@ from circletools.affinity.capability.form import Form, TensorPattern
 from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits, TensorTraits
 from circletools.errors import InvalidInputError, UsageError
 from circletools.model import Model
+from circletools.wording import counted, did_you_mean
 
 __all__ = ["Capability", "load_capability"]
 
@@ -85,14 +86,14 @@ def load_capability(name: str) -> Capability:
     Raises UsageError for a device that is not there, InvalidInputError for a file that cannot be read or is
     malformed.
     """
-    from circletools.affinity.capability.file import parse_capability, suggestion  # noqa: PLC0415 - only for reading
+    from circletools.affinity.capability.file import parse_capability  # noqa: PLC0415 - only for reading
 
     shipped = shipped_devices()
     if name in shipped:
         resource = resources.files("circletools.affinity.capability") / "tables" / f"{name}.json"
         return parse_capability(resource.read_bytes(), f"{name}.json")
     if not name.endswith(".json"):
-        hint = suggestion(name, shipped) or f"there are {', '.join(shipped)}; a file must end in .json"
+        hint = did_you_mean(name, shipped) or f"there are {', '.join(shipped)}; a file must end in .json"
         raise UsageError(f"there is no capability table {name!r}", hint=hint)
     try:
         data = Path(name).read_bytes()
@@ -157,9 +158,10 @@ def mismatches(form: Form, operator: OperatorTraits) -> list[str]:
     if not form.min_version <= operator.version <= form.max_version:
         found.append(f"version {operator.version}, not {_between(form.min_version, form.max_version)}")
     if not form.min_inputs <= len(operator.inputs) <= form.max_inputs:
-        found.append(f"{_count(len(operator.inputs), 'input')}, not {_between(form.min_inputs, form.max_inputs)}")
+        found.append(f"{counted(len(operator.inputs), 'input')}, not {_between(form.min_inputs, form.max_inputs)}")
     if not form.min_outputs <= len(operator.outputs) <= form.max_outputs:
-        found.append(f"{_count(len(operator.outputs), 'output')}, not {_between(form.min_outputs, form.max_outputs)}")
+        between = _between(form.min_outputs, form.max_outputs)
+        found.append(f"{counted(len(operator.outputs), 'output')}, not {between}")
     found += _places("input", form.inputs, form.more_inputs, operator.inputs)
     found += _places("output", form.outputs, form.more_outputs, operator.outputs)
     found += _each_tensor(form, operator)
@@ -185,17 +187,13 @@ def _places(
     if places is None:
         return []
     if len(tensors) < len(places) or (len(tensors) > len(places) and not more):
-        return [f"{_count(len(tensors), what)}, not {len(places)}{' or more' if more else ''}"]
+        return [f"{counted(len(tensors), what)}, not {len(places)}{' or more' if more else ''}"]
     found = []
     for index, tensor in enumerate(tensors):
         allowed = places[min(index, len(places) - 1)]
         if not any(pattern.holds(tensor) for pattern in allowed):
             found.append(f"{what} {index} is {tensor or 'left out'}, not {_either(allowed)}")
     return found
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _either(allowed: Sequence[TensorPattern]) -> str:
