@@ -20,7 +20,7 @@ from circletools.affinity.capability.table import Capability, load_capability, s
 from circletools.affinity.capability.traits import QUANTIZABLE, OperatorTraits, TensorTraits
 from circletools.errors import InvalidInputError, ModelFormatError, UsageError
 from circletools.model import Model, open_model
-from tests.kit.outputs_support import Build
+from tests.kit.build import Build
 from tests.kit.support import ROOT, bytes_of, read
 
 DEVICES = ("litert-cpu", "onert-cpu", "onert-ruy", "openvino-cpu", "xnnpack")

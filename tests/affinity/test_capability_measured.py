@@ -20,7 +20,7 @@ from circletools.affinity.capability.table import Capability, load_capability, w
 from circletools.affinity.partition.partition import partition
 from circletools.model import open_model
 from circletools.model.graph import operator_graph
-from tests.kit.oracles import public_models
+from tests.kit.public import public_models
 from tests.kit.support import TESTDATA
 
 load = cache(load_capability)

@@ -14,9 +14,9 @@ from circletools.affinity.transfers import size_bytes
 from circletools.model import open_model
 from circletools.model.views import Tensor
 from tests.kit.affinity_support import affinity, affinity_of, annotated, run
+from tests.kit.build import Build
 from tests.kit.oracles import run_litert, run_onert, same_behaviour
 from tests.kit.origin_support import embedded
-from tests.kit.outputs_support import Build
 from tests.kit.support import path_of, title, value_of
 
 DIAMOND = path_of("circle/diamond")
