@@ -19,7 +19,7 @@ from circletools.affinity.capability.table import why_not
 from circletools.affinity.costs.choose import Goal, assign_by_cost
 from circletools.affinity.costs.costfile import Defaults, parse_costs
 from circletools.affinity.costs.times import Costs, make_problems
-from circletools.affinity.plan import make_plan
+from circletools.affinity.partitioning import make_partitioning
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError
 from circletools.model import open_model
@@ -96,7 +96,7 @@ def costs(data: bytes) -> None:
 def _choose(chooser: Chooser, devices: tuple[str, ...], known: Costs, goal: Goal) -> None:
     problems = make_problems(chooser, devices, known)
     rules = RuleSet((), make_default(devices[-1], "default"))
-    plan = make_plan(chooser.model, assign_by_cost(chooser, devices, rules, {}, (), problems, goal), goal.mode)
+    plan = make_partitioning(chooser.model, assign_by_cost(chooser, devices, rules, {}, (), problems, goal), goal.mode)
     for each in plan_costs(chooser.model, plan, problems, parallel=goal.parallel, memory=bool(goal.caps)):
         assert json.dumps(costs_json(each, devices, goal.caps))
         assert all(isinstance(line, str) for line in costs_text(each, devices, goal.caps))

@@ -17,8 +17,8 @@ from circletools.affinity.exports.onert import onert_environment
 from circletools.affinity.exports.openvino import openvino_affinity
 from circletools.affinity.exports.part import part_file
 from circletools.affinity.exports.placement import current_affinity
-from circletools.affinity.partition.partition import Mode
-from circletools.affinity.plan import make_plan, to_affinity
+from circletools.affinity.partition.partitions import Mode
+from circletools.affinity.partitioning import make_partitioning, to_affinity
 from circletools.affinity.store import AFFINITY_ENTRIES, Affinity, annotate, read_affinity
 from circletools.affinity.store import check_freshness as check_affinity
 from circletools.affinity.store import follow as follow_affinity
@@ -227,7 +227,7 @@ def plan_of(model: Model, mode: Mode = "safe", min_size: int = 1) -> Affinity:
         if len(subgraph.operators) > 5
     )
     assignment = assign(Chooser(model), ("npu", "cpu"), RuleSet(rules, make_default("cpu", "default")))
-    plan = make_plan(model, assignment, mode, min_size=min_size)
+    plan = make_partitioning(model, assignment, mode, min_size=min_size)
     assert json.dumps(plan_json(model, plan, assignment, None))
     exhaust(plan_text(model, plan, assignment, None))
     return to_affinity(plan)

@@ -10,7 +10,7 @@ from typing import Any
 
 from circletools.affinity.assign.assign import Assignment
 from circletools.affinity.partition.growth import Step
-from circletools.affinity.plan import Plan
+from circletools.affinity.partitioning import Plan
 from circletools.affinity.store import Affinity
 from circletools.affinity.tables import NONE
 from circletools.affinity.transfers import Transfers, transfers

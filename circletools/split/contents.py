@@ -17,7 +17,7 @@ from circletools.flatbuf.schema import Field
 from circletools.model import Model
 from circletools.model.calls import call_fields
 from circletools.model.external import external_data
-from circletools.model.graph import operator_graph
+from circletools.model.operator_facts import operator_graph
 
 _LEFT_OUT = {
     *(("Tensor", name) for name in ("name", "buffer")),

@@ -93,7 +93,7 @@ def annotate_affinity(
     time is chosen among the devices that rules and tables leave. Selectors are index:0-10,15, name:GLOB (an
     output tensor), origin:GLOB (a source), op:GLOB (an operator code); 1/ in front chooses subgraph 1.
     """
-    from circletools.affinity.plan import to_affinity  # noqa: PLC0415
+    from circletools.affinity.partitioning import to_affinity  # noqa: PLC0415
     from circletools.affinity.store import annotate  # noqa: PLC0415
 
     from .affinity_costs import CostOptions  # noqa: PLC0415

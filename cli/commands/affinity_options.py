@@ -10,7 +10,7 @@ import typer
 
 
 class Mode(StrEnum):
-    """How to partition; see circletools.affinity.partition.partition."""
+    """How to partition; see circletools.affinity.partition.partitions."""
 
     SEED = "seed"
     SAFE = "safe"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from circletools.affinity.capability.table import Capability
     from circletools.affinity.costs.problem import Problem
     from circletools.affinity.partition.growth import Step
-    from circletools.affinity.plan import Plan
+    from circletools.affinity.partitioning import Plan
     from circletools.model import Model
     from circletools.model.selectors import Chooser
     from circletools.planning.evaluate import SubgraphCosts
@@ -117,13 +117,13 @@ class Wanted:
     def _planned(
         self, chooser: Chooser, assignment: Assignment, explain: bool, problems: Sequence[Problem] | None
     ) -> Planned:
-        from circletools.affinity.plan import make_plan  # noqa: PLC0415
+        from circletools.affinity.partitioning import make_partitioning  # noqa: PLC0415
 
         _tell_against(assignment)
         steps: list[tuple[int, Step]] = []
         fallback = self.rules.default.device if self.rules.default else None
         tell = (lambda number, step: steps.append((number, step))) if explain and self.mode is Mode.SEED else None
-        plan = make_plan(
+        plan = make_partitioning(
             chooser.model, assignment, self.mode.value, min_size=self.min_size, fallback=fallback, on_step=tell
         )
         if self.costs is None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from circletools.affinity.assign.assign import assign
 from circletools.affinity.assign.rules import RuleSet, parse_rules, parse_setting
-from circletools.affinity.plan import make_plan
+from circletools.affinity.partitioning import make_partitioning
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, UsageError
 from circletools.model import open_model
 from circletools.model.selectors import KINDS, Chooser, parse_selector
@@ -265,12 +265,12 @@ def test_small_partitions_go_to_the_default_device() -> None:
 
     with open_model(DIAMOND) as model:
         assignment = assigned(model, TWO, "index:0-1,3=npu", default="cpu")
-        plan = make_plan(model, assignment, min_size=2)
+        plan = make_partitioning(model, assignment, min_size=2)
         assert plan.subgraphs[0].numbers == [0, 0, 1, 1, 1, 1]
         assert plan.subgraphs[0].demoted == {3}
         refusals = {"cpu": [[None, None, None, "no", None, None]]}
         refused = assigned(model, TWO, "index:0-1,3=npu", default="cpu", refusals=refusals)
-        assert make_plan(model, refused, min_size=2).subgraphs[0].numbers[3] == 0
+        assert make_partitioning(model, refused, min_size=2).subgraphs[0].numbers[3] == 0
 
 
 def test_affinity_comes_back_through_origins() -> None:

@@ -17,7 +17,7 @@ from benchmarks.capability.runtimes import DEVICES, TAKEN, Device
 from benchmarks.capability.single import Operand, Probe, Writer
 from benchmarks.isolation import CRASH, answers
 from circletools.affinity.capability.table import Capability, load_capability, why_not
-from circletools.affinity.partition.partition import partition
+from circletools.affinity.partition.partitions import make_partitions
 from circletools.model import open_model
 from circletools.model.graph import operator_graph
 from tests.kit.oracles import public_models
@@ -173,7 +173,7 @@ def test_the_table_and_the_mode_epochs_predict_the_partitions() -> None:
         with open_model(path) as model:
             for subgraph, plan in enumerate(of_model):
                 devices = [int(reason is not None) for reason in why_not(table, model, subgraph)]
-                parts = partition(operator_graph(model, subgraph), devices, "epochs")
+                parts = make_partitions(operator_graph(model, subgraph), devices, "epochs")
                 predicted = [part.operators for part in parts if part.device == 0]
                 assert predicted == [tuple(sorted(step)) for step in plan if isinstance(step, tuple)], path
                 seen += len(predicted)

@@ -11,8 +11,8 @@ import numpy as np
 
 from circletools.affinity.assign.assign import Assignment, assign
 from circletools.affinity.assign.rules import RuleSet, make_default, parse_setting
-from circletools.affinity.partition.partition import Mode
-from circletools.affinity.plan import Plan, make_plan, to_affinity
+from circletools.affinity.partition.partitions import Mode
+from circletools.affinity.partitioning import Plan, make_partitioning, to_affinity
 from circletools.affinity.store import Affinity, annotate, read_affinity
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.model import Model, open_model
@@ -72,7 +72,7 @@ def planned(
 ) -> Plan:
     """Return the plan for a model by rules."""
     with open_model(data) as model:
-        return make_plan(model, assigned(model, devices, *settings, default=default), mode)
+        return make_partitioning(model, assigned(model, devices, *settings, default=default), mode)
 
 
 def with_affinity(data: bytes, devices: Sequence[str], *settings: str, default: str | None = None) -> bytes:

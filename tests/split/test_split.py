@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as tfl
 
-from circletools.affinity.partition.partition import Mode
+from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.store import check_freshness as check_affinity
 from circletools.affinity.store import read_affinity
 from circletools.check import check

@@ -1,8 +1,8 @@
 """What a device takes, and why it does not take an operator.
 
-    xnnpack = load_capability("xnnpack")            # or a file of one's own, "npu.json"
+    xnnpack = load_capability("xnnpack")                        # or a file of one's own, "npu.json"
     with open_model("model.tflite") as model:
-        reasons = why_not(xnnpack, model, 0)        # for each operator None, or the reason in words
+        reasons = why_not(xnnpack, OperatorFacts(model, 0))     # for each operator None, or the reason in words
 
 The tables that are shipped were measured; docs/capabilities.md tells how, and what a table can say.
 """
@@ -11,17 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from importlib import resources
-from pathlib import Path
 
 import numpy as np
 
 from circletools.affinity.capability.form import Form, TensorPattern
 from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits, TensorTraits
-from circletools.errors import InvalidInputError, UsageError
-from circletools.model import Model
+from circletools.model.operator_facts import OperatorFacts
 
-__all__ = ["Capability", "load_capability"]
+__all__ = ["Capability", "why_not"]
 
 ANY = "*"
 
@@ -36,7 +33,7 @@ class Capability:
     def __init__(
         self, device: str, operators: Mapping[str, tuple[Form, ...]], runtime: str = "", method: str = ""
     ) -> None:
-        """Make a table; `capability_file.parse_capability` reads one from a file."""
+        """Make a table; `circletools.affinity.capability.file` reads one from a file."""
         self.device, self.operators, self.runtime, self.method = device, operators, runtime, method
 
     def forms(self, code: str) -> tuple[Form, ...]:
@@ -56,6 +53,24 @@ class Capability:
         return frozenset(code for code, forms in self.operators.items() if any(form.unpacks for form in forms))
 
     def why_not(self, operator: OperatorTraits) -> str | None:
+        """Return why the device does not take an operator, None when it does.
+
+        Of several forms, the one that fewest conditions keep away is what the words are about.
+        """
+        forms = self.forms(operator.code)
+        if not forms:
+            return f"{self.device} has no {operator.code}"
+        best: list[str] | None = None
+        for form in forms:
+            failures = mismatches(form, operator)
+            if not failures:
+                return None
+            if best is None or len(failures) < len(best):
+                best = failures
+        return "; ".join(best or ())
+
+
+def why_not(self, operator: OperatorTraits) -> str | None:
         """Return why the device does not take an operator, None when it does.
 
         Of several forms, the one that fewest conditions keep away is what the words are about.
@@ -102,12 +117,12 @@ def load_capability(name: str) -> Capability:
     return parse_capability(data, name)
 
 
-def why_not(capability: Capability, model: Model, subgraph: int) -> list[str | None]:
+def why_not(capability: Capability, facts: OperatorFacts) -> list[str | None]:
     """Return for each operator of a subgraph why the device does not take it, None where it does.
 
     Raises ModelFormatError where an operator refers to what does not exist.
     """
-    traits = SubgraphTraits(model, subgraph, capability.options)
+    traits = SubgraphTraits(facts, capability.options)
     unpacking = _unpack(capability, traits)
     reasons: list[str | None] = [None] * len(traits)
     known: dict[object, str | None] = {}
