@@ -27,9 +27,10 @@ from circletools.lazy import face
 
 if TYPE_CHECKING:
     from circletools import origin as origins
+    from circletools import render as render
     from circletools.check import check
     from circletools.edit.edit import ModelEdit
-    from circletools.edit.edit import ModelEdit as edit
+    from circletools.edit.edit import ModelEdit as edit  # noqa: N813  (opening an edit reads as a verb)
     from circletools.model.model import Model
     from circletools.model.model import open_model as open  # noqa: A004  (`ct.open`, as in gzip and zipfile)
     from circletools.model.model import open_model as open_model
@@ -52,6 +53,7 @@ __all__ = [
     "open",
     "open_model",
     "origins",
+    "render",
 ]
 
 __version__ = "0.1.0"
@@ -64,5 +66,6 @@ _PLACES = {
     "open": "circletools.model.model:open_model",
     "open_model": "circletools.model.model",
     "origins": "circletools.origin:",
+    "render": "circletools.render:",
 }
 __getattr__, __dir__ = face(__name__, _PLACES)

@@ -10,56 +10,46 @@ import gc
 import os
 import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from circletools.errors import CircleToolsError
+import circletools as ct
 
-from .commands import (
-    affinity,
-    affinity_exports,
-    attribution,
-    comparing,
-    inspecting,
-    origins,
-    outputs,
-    page,
-    rewriting,
-    splitting,
-    traces,
-    tracking,
-)
 from .console import signals
+from .console.terminal import complain, fail
 from .console.usage import Command
+from .table import COMMANDS, Row
 
-app = typer.Typer(
-    name="circletool",
-    help="Read, annotate and repair TFLite and Circle models without a compiler.",
-    epilog="Exit status: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made.",
-    no_args_is_help=True,
-    rich_markup_mode=None,  # plain help: half the start-up time, and the same in every terminal
-    pretty_exceptions_enable=False,
-)
-for module in (
-    origins, tracking, outputs, affinity, affinity_exports, splitting, rewriting, inspecting, comparing, traces,
-    attribution, page,
-):  # fmt: skip
-    module.register(app)
-for command in app.registered_commands:
-    command.cls = Command
+
+def _typer(**settings: Any) -> typer.Typer:
+    # plain help: half the start-up time, and the same in every terminal
+    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, **settings)
+
+
+class _Deferred(TyperCommand):
+    """A command of the table, which is imported when its own words are to be read."""
+
+    def __init__(self, row: Row) -> None:
+        super().__init__(row.name, help=row.summary, rich_markup_mode=None)
+        self._row = row
+
+    def make_context(self, *words: Any, **settings: Any) -> Any:
+        """Read the words of the command: its context has the whole command."""
+        whole = _typer(add_completion=False)
+        name, example = self._row.name, self._row.example
+        whole.command(name, cls=Command, epilog=f"Example: circletool {name} {example}")(self._row.function)
+        return typer.main.get_command(whole).make_context(*words, **settings)
 
 
 def _version(shown: bool) -> None:
     if shown:
-        from circletools import __version__  # noqa: PLC0415
-
-        typer.echo(f"circletool {__version__}")
+        typer.echo(f"circletool {ct.__version__}")
         raise typer.Exit
 
 
-@app.callback()
-def options(
+def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
@@ -67,11 +57,26 @@ def options(
     """Take the options that stand before the command."""
 
 
+def _command_line() -> TyperGroup:
+    whole = _typer(
+        name="circletool",
+        help="Read, annotate and repair TFLite and Circle models without a compiler.",
+        epilog="Exit status: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made.",
+        no_args_is_help=True,
+    )
+    whole.callback()(_options)
+    group = typer.main.get_command(whole)
+    assert isinstance(group, TyperGroup)
+    for row in COMMANDS:
+        group.add_command(_Deferred(row))
+    return group
+
+
+app = _command_line()
+
+
 def main() -> None:
     """Run the command line; an error of the library becomes one line on standard error and an exit status."""
-    named = [command for command in app.registered_commands if command.name in sys.argv[1:2]]
-    if named:  # the parameters of all the others take longer to set up than many a command takes to run
-        app.registered_commands = named
     gc.disable()  # a short run that builds large plain values: looking for cycles costs a third of its time
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when the reader of a pipe goes away
@@ -84,19 +89,13 @@ def main() -> None:
 
 def _run() -> None:
     try:
-        app()
-    except CircleToolsError as error:
-        from .console.terminal import fail  # noqa: PLC0415
-
+        app(prog_name="circletool")
+    except ct.CircleToolsError as error:
         sys.exit(fail(error))
     except MemoryError:
-        from .console.terminal import complain  # noqa: PLC0415
-
         complain("error", "out of memory: the input asks for more than this process may have")
         sys.exit(3)
     except OSError as error:  # standard output is full, or gone
-        from .console.terminal import complain  # noqa: PLC0415
-
         complain("error", f"cannot write: {error.strerror}")
         sys.exit(4)
     finally:

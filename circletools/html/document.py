@@ -25,7 +25,7 @@ from circletools.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.profile.attribution import own_names
-from circletools.render import SCHEMA_VERSION
+from circletools.render.document import SCHEMA_VERSION
 
 MOST_CUTS = 1000
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.profile.trace_comparison import FEWEST, comparison_json, has_regressed, ratio_bounds
-from circletools.render.trace_tables import csv_text, table_text
+from circletools.render.table import csv_text, number_columns, table_text
 from circletools.render.traces import Document
 from circletools.trace.operators.read import OperatorTrace, self_times
 from circletools.wording import counted, microseconds
@@ -90,7 +90,8 @@ def operators_text(document: Document) -> Iterator[str]:
     yield ""
     yield "own time per execution in us; low and high bound the ratio (95 %)"
     several = any(row["subgraph"] for row in document["rows"])
-    yield from table_text([_HEAD, *(_cells(row, several) for row in document["rows"])])
+    rows = [_HEAD, *(_cells(row, several) for row in document["rows"])]
+    yield from table_text(rows, right=number_columns(rows))
 
 
 def _cells(row: Document, several: bool) -> list[str]:

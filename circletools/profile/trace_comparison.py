@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from circletools.render import SCHEMA_VERSION
-from circletools.render.trace_tables import csv_text, table_text
+from circletools.render.document import SCHEMA_VERSION
+from circletools.render.table import csv_text, number_columns, table_text
 from circletools.render.traces import Document
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.marks import LAYER_NAMES, PHASE_NAMES, SUBPHASES
@@ -168,7 +168,8 @@ def comparison_text(document: Document) -> Iterator[str]:
         yield f"{which}: {one['name']}, {counted(one['runs'], 'run')}, {counted(one['executions'], 'execution')}"
     yield ""
     yield "self time in ms; low and high bound the ratio (95 %)"
-    yield from table_text([_HEAD, *map(_cells, document["rows"])])
+    rows = [_HEAD, *map(_cells, document["rows"])]
+    yield from table_text(rows, right=number_columns(rows))
 
 
 def comparison_csv(document: Document) -> str:

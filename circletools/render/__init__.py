@@ -1,4 +1,69 @@
-"""What the library found out, as text, JSON and CSV."""
+"""Results as text, JSON and CSV: functions that format a value and compute nothing."""
 
-SCHEMA_VERSION = 1
-"""`schema_version` of every JSON document that circletools writes."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from circletools.lazy import face
+
+if TYPE_CHECKING:
+    from circletools.render.affinity import affinity_csv, affinity_json, affinity_text, plan_json, plan_text
+    from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
+    from circletools.render.difference import difference_json, difference_text
+    from circletools.render.document import SCHEMA_VERSION
+    from circletools.render.origins import origins_csv, origins_json, origins_text
+    from circletools.render.table import csv_text, table_text
+    from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
+    from circletools.render.traces import trace_json
+    from circletools.render.tracking import tracking_json, tracking_text
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "affinity_csv",
+    "affinity_json",
+    "affinity_text",
+    "attribution_csv",
+    "attribution_json",
+    "attribution_text",
+    "csv_text",
+    "difference_json",
+    "difference_text",
+    "origins_csv",
+    "origins_json",
+    "origins_text",
+    "plan_json",
+    "plan_text",
+    "table_text",
+    "trace_csv",
+    "trace_json",
+    "trace_markdown",
+    "trace_text",
+    "tracking_json",
+    "tracking_text",
+]
+
+_PLACES = {
+    "SCHEMA_VERSION": "circletools.render.document",
+    "affinity_csv": "circletools.render.affinity",
+    "affinity_json": "circletools.render.affinity",
+    "affinity_text": "circletools.render.affinity",
+    "attribution_csv": "circletools.render.attribution",
+    "attribution_json": "circletools.render.attribution",
+    "attribution_text": "circletools.render.attribution",
+    "csv_text": "circletools.render.table",
+    "difference_json": "circletools.render.difference",
+    "difference_text": "circletools.render.difference",
+    "origins_csv": "circletools.render.origins",
+    "origins_json": "circletools.render.origins",
+    "origins_text": "circletools.render.origins",
+    "plan_json": "circletools.render.affinity",
+    "plan_text": "circletools.render.affinity",
+    "table_text": "circletools.render.table",
+    "trace_csv": "circletools.render.trace_tables",
+    "trace_json": "circletools.render.traces",
+    "trace_markdown": "circletools.render.trace_tables",
+    "trace_text": "circletools.render.trace_tables",
+    "tracking_json": "circletools.render.tracking",
+    "tracking_text": "circletools.render.tracking",
+}
+__getattr__, __dir__ = face(__name__, _PLACES)

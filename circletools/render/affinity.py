@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +15,8 @@ from circletools.affinity.transfers import Transfers, transfers
 from circletools.metadata.stamp import Freshness
 from circletools.model import Model
 from circletools.model.views import text
-from circletools.render import SCHEMA_VERSION
+from circletools.render.document import SCHEMA_VERSION
+from circletools.render.table import csv_text, table_text
 from circletools.wording import counted
 
 CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "device", "partition")
@@ -71,17 +70,17 @@ def affinity_json(
 
 def affinity_csv(model: Model, affinity: Affinity, *, by_partition: bool) -> str:
     """Return one line for each operator, or for each partition."""
-    lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(_CSV_BY_PARTITION if by_partition else CSV_COLUMNS)
-    for index in sorted(affinity.subgraphs):
-        if by_partition:
-            writer.writerows(
-                (index, part, device, ranges(rows)) for part, device, rows in _partitions(affinity, index)
-            )
-        else:
-            writer.writerows((index, *row) for row in _operators(model, affinity, index))
-    return lines.getvalue()
+    if by_partition:
+        return csv_text(
+            _CSV_BY_PARTITION,
+            (
+                (index, part, device, ranges(rows))
+                for index in sorted(affinity.subgraphs)
+                for part, device, rows in _partitions(affinity, index)
+            ),
+        )
+    rows = ((index, *row) for index in sorted(affinity.subgraphs) for row in _operators(model, affinity, index))
+    return csv_text(CSV_COLUMNS, rows)
 
 
 def affinity_text(
@@ -99,7 +98,7 @@ def affinity_text(
                 (str(operator), code, output, device or "(none)", "-" if part is None else str(part))
                 for operator, code, output, device, part in _operators(model, affinity, index)
             ]
-            yield from _table(rows)
+            yield from table_text(rows)
         yield from (f"  {line}" for line in more.get(index, ()))
 
 
@@ -123,12 +122,6 @@ def _partitions(affinity: Affinity, index: int) -> list[tuple[int | None, str | 
         (None if part == NONE else part, affinity.devices.get(device), operators)
         for (part, device), operators in sorted(members.items())
     ]
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 # --- a plan -------------------------------------------------------------------------------------------------
@@ -187,7 +180,7 @@ def plan_text(
             yield f"subgraph {index}"
         if steps is not None:
             yield from _explained(model, plan, assignment, index, steps)
-        yield from _table(
+        yield from table_text(
             [
                 (str(number), plan.devices[part.device], ranges(part.operators))
                 for number, part in enumerate(subgraph.parts)
@@ -218,7 +211,7 @@ def _explained(
     model: Model, plan: Plan, assignment: Assignment, index: int, steps: Sequence[tuple[int, Step]]
 ) -> Iterator[str]:
     names = zip(model.code_names(index), plan.subgraphs[index].numbers, strict=True)
-    yield from _table(
+    yield from table_text(
         [
             (str(operator), code, plan.devices[number], reason(plan, assignment, index, operator))
             for operator, (code, number) in enumerate(names)

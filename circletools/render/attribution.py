@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import SimpleNamespace
 from typing import Any, Literal
 
 from circletools.profile.attribution import AddedTime, Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Time
-from circletools.render import SCHEMA_VERSION
+from circletools.render.document import SCHEMA_VERSION
+from circletools.render.table import csv_text, table_text
 from circletools.wording import counted, microseconds
 
 By = Literal["operator", "source", "module"]
@@ -25,7 +24,6 @@ _ADDED_TITLES = {
     "inside": "parts of the above, not added to the sum",
 }
 _NO_ORIGIN = "(no origin)"
-_CRLF = "\r\n"
 
 
 def attribution_json(attribution: Attribution, by: Sequence[By] = EVERY) -> dict[str, Any]:
@@ -99,30 +97,23 @@ def share(time: Time, attribution: Attribution) -> float:
 
 def attribution_csv(attribution: Attribution, by: Sequence[By] = EVERY) -> str:
     """Return one line for each row of each table, told apart by `kind`."""
-    lines: list[str] = []
-    # With this line end the writer quotes a name that holds any part of it; the lines get a plain one below.
-    writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator=_CRLF)
-    writer.writerow(CSV_COLUMNS)
+    return csv_text(CSV_COLUMNS, _csv_rows(attribution, by))
 
-    def write(kind: str, place: Sequence[object], names: Sequence[str], time: Time | None, sources: str) -> None:
-        writer.writerow([kind, *place, *names, *_time_json(time, attribution).values(), sources])
 
-    if "operator" in by:
-        for row in attribution.operators:
-            sources = " ".join(map(str, row.sources))
-            names = (row.code, row.output, " ".join(row.backends))
-            write("operator", (row.subgraph, row.index), names, row.time, sources)
-    if "source" in by:
-        for group in attribution.sources:
-            source = "" if group.source is None else str(group.source)
-            write("source", ("", ""), (group.name or "", "", ""), group.share.time, source)
-    if "module" in by:
-        for group in attribution.modules:
-            write("module", ("", ""), (group.name or "", "", ""), group.share.time, "")
+def _csv_rows(attribution: Attribution, by: Sequence[By]) -> Iterator[tuple[object, ...]]:
+    def numbers(time: Time | None) -> Iterable[object]:
+        return _time_json(time, attribution).values()
+
+    for row in attribution.operators if "operator" in by else ():
+        place = ("operator", row.subgraph, row.index, row.code, row.output, " ".join(row.backends))
+        yield *place, *numbers(row.time), " ".join(map(str, row.sources))
+    for kind, groups in (("source", attribution.sources), ("module", attribution.modules)):
+        for group in groups if kind in by else ():
+            source = "" if group.source is None else group.source
+            yield kind, "", "", group.name or "", "", "", *numbers(group.share.time), source
     for added in attribution.added:
-        names = (added.name, "", " ".join(added.backends))
-        write(added.kind, (added.subgraph, added.index), names, added.time, "")
-    return "".join(line.removesuffix(_CRLF) + "\n" for line in lines)
+        place = (added.kind, added.subgraph, added.index, added.name, "", " ".join(added.backends))
+        yield *place, *numbers(added.time), ""
 
 
 def attribution_text(attribution: Attribution, by: Sequence[By] = EVERY) -> Iterator[str]:
@@ -191,12 +182,8 @@ def _table(
     yield title
     header = ("total_us", "mean_us", "median_us", "share", *columns)
     ordered = sorted(rows, key=lambda row: -row[0].total_ns)
-    cells = [header, *((*_numbers(time, attribution), *values) for time, values, _ in ordered)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for line, label in zip(cells, ["", *(row[2] for row in ordered)], strict=True):
-        numbers = [text.rjust(width) for text, width in zip(line[:4], widths[:4], strict=True)]
-        rest = [text.ljust(width) for text, width in zip(line[4:], widths[4:], strict=True)]
-        yield "  " + "  ".join((*numbers, *rest, label)).rstrip()
+    cells = [(*header, ""), *((*_numbers(time, attribution), *values, label) for time, values, label in ordered)]
+    yield from table_text(cells, right=range(4))
 
 
 def _numbers(time: Time, attribution: Attribution) -> tuple[str, str, str, str]:

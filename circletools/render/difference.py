@@ -16,7 +16,8 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.comparison import Difference
 from circletools.model import Model
 from circletools.model.views import text
-from circletools.render import SCHEMA_VERSION
+from circletools.render.document import SCHEMA_VERSION
+from circletools.render.table import table_text
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 _ALIKE = 4  # so many differences of one kind are shown, before the rest is counted
@@ -85,9 +86,7 @@ def _section(differences: Sequence[Difference], labels: tuple[Labels, Labels], f
         lines += [_line(one, labels, full) for one in shown]
         if len(shown) < len(group):
             lines.append(("", f"and {len(group) - len(shown)} more of this kind (--full shows them)"))
-    width = min(max(len(place) for place, _ in lines), _WIDEST_PATH)
-    for place, what in lines:
-        yield f"  {place.ljust(width)}  {what}".rstrip()
+    yield from table_text(lines, widest=_WIDEST_PATH)
 
 
 def _line(one: Difference, labels: tuple[Labels, Labels], full: bool) -> tuple[str, str]:

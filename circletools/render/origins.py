@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 from circletools.errors import UsageError
@@ -16,9 +14,8 @@ from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.exchange import CSV_COLUMNS
 from circletools.origin.read import Origins
-from circletools.render import SCHEMA_VERSION
-
-_CRLF = "\r\n"
+from circletools.render.document import SCHEMA_VERSION
+from circletools.render.table import csv_text, table_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,35 +118,25 @@ def _freshness_json(freshness: Freshness | None) -> dict[str, Any]:
 
 def origins_csv(model: Model, origins: Origins, selection: Selection) -> str:
     """Return one line for each pair of operator and source, and one for each that has no partner."""
-    lines: list[str] = []
-    # With this line end the writer quotes a name that holds any part of it; the lines get a plain one below.
-    writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator=_CRLF)
-    writer.writerow(CSV_COLUMNS)
     rows = operator_rows(model, origins, selection)
+    lines: list[tuple[object, ...]] = []
     for row in rows:
-        for source in sorted(row.origin):
-            writer.writerow([row.subgraph, row.index, row.code, row.output, source, origins.sources[source]])
+        operator = (row.subgraph, row.index, row.code, row.output)
+        lines += [(*operator, source, origins.sources[source]) for source in sorted(row.origin)]
         if not row.origin:
-            writer.writerow([row.subgraph, row.index, row.code, row.output, "", ""])
+            lines.append((*operator, "", ""))
     shown = UNKNOWN.union(*(row.origin for row in rows))
-    for source in sorted(_inverse(origins, rows, selection).keys() - shown):
-        writer.writerow(["", "", "", "", source, origins.sources[source]])
-    return "".join(line.removesuffix(_CRLF) + "\n" for line in lines)
+    rest = sorted(_inverse(origins, rows, selection).keys() - shown)
+    lines += [("", "", "", "", source, origins.sources[source]) for source in rest]
+    return csv_text(CSV_COLUMNS, lines)
 
 
 def origins_text(model: Model, origins: Origins, selection: Selection) -> Iterator[str]:
     """Yield the lines of both views: operators with their sources, sources with their operators."""
     rows = operator_rows(model, origins, selection)
     several = len(model.subgraphs) > 1
-    widths = [
-        max((len(text) for text in texts), default=0)
-        for texts in zip(*(_cells(row, several) for row in rows), strict=True)
-    ]
     yield "operator -> sources"
-    for row in rows:
-        left = "  ".join(text.ljust(width) for text, width in zip(_cells(row, several), widths, strict=True))
-        names = ", ".join(f"{source} {origins.sources[source]}" for source in sorted(row.origin))
-        yield f"  {left}  <- {names or '(none)'}"
+    yield from table_text([_cells(row, origins, several) for row in rows])
     yield ""
     yield "source -> operators"
     for source, operators in _inverse(origins, rows, selection).items():
@@ -172,5 +159,6 @@ def _index(subgraph: int, operator: int, several: bool) -> str:
     return f"{subgraph}/{operator}" if several else str(operator)
 
 
-def _cells(row: OperatorRow, several: bool) -> tuple[str, str, str]:
-    return _index(row.subgraph, row.index, several), row.code, row.output
+def _cells(row: OperatorRow, origins: Origins, several: bool) -> tuple[str, str, str, str]:
+    names = ", ".join(f"{source} {origins.sources[source]}" for source in sorted(row.origin))
+    return _index(row.subgraph, row.index, several), row.code, row.output, f"<- {names or '(none)'}"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from types import SimpleNamespace
+from collections.abc import Iterator
 
+from circletools.render.table import csv_text, markdown_table, markdown_text, number_columns, table_text
 from circletools.render.traces import WHOLE, By, Document
 from circletools.trace.nnapi.marks import LAYER_NAMES, LAYERS, PHASE_NAMES
 from circletools.wording import counted, milliseconds
@@ -15,7 +14,6 @@ TOP_FUNCTIONS = 15
 
 _COLUMNS = ("PI", "PP", "PC", "PIO", "PTR", "PCO", "PR", "PE", "PT", "PWU", "PBM", "PO")
 _FUNCTION_HEAD = ["layer", "phase", "calls", "self ms", "inclusive ms", "name"]
-_NO_SIGNS = str.maketrans("", "", ",.-")
 _Row = list[str]
 
 
@@ -129,41 +127,18 @@ def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
     for title, rows in _blocks(document, by):
         yield ""
         yield title
-        yield from table_text(rows)
-
-
-def table_text(rows: list[_Row]) -> Iterator[str]:
-    """Yield the lines of a table; columns of numbers are flush right."""
-    columns = [
-        [cell.rjust(wide) if right else cell.ljust(wide) for cell in column]
-        for column in zip(*rows, strict=True)
-        for wide, right in [(max(map(len, column)), _is_number(column))]
-    ]
-    for cells in zip(*columns, strict=True):
-        yield ("  " + "  ".join(cells)).rstrip()
-
-
-def _is_number(column: Sequence[str]) -> bool:
-    """Say whether all cells below the head of a column are numbers, or nothing."""
-    digits = "".join(column[1:]).translate(_NO_SIGNS)
-    return not digits or digits.isdigit()
+        yield from table_text(rows, right=number_columns(rows))
 
 
 def trace_markdown(document: Document, by: By | None = None) -> Iterator[str]:
     """Yield the lines of the Markdown form."""
     trace = document["trace"]
-    yield f"# {_escaped(trace['name'])}"
+    yield f"# {markdown_text(trace['name'])}"
     yield ""
     yield f"{trace['encoding']}, {counted(trace['events'], 'event')}"
     for title, rows in _blocks(document, by):
-        yield from ("", f"## {_escaped(title)}", "")
-        rule = ["---:" if _is_number(column) else "---" for column in zip(*rows, strict=True)]
-        for row in (rows[0], rule, *rows[1:]):
-            yield f"| {' | '.join(map(_escaped, row))} |"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+        yield from ("", f"## {markdown_text(title)}", "")
+        yield from markdown_table(rows)
 
 
 def trace_csv(document: Document, by: By = "bucket", *, per_execution: bool = False) -> str:
@@ -191,12 +166,3 @@ def trace_csv(document: Document, by: By = "bucket", *, per_execution: bool = Fa
             for bucket in part["buckets"]
         ),
     )
-
-
-def csv_text(head: list[str], rows: Iterable[list[object]]) -> str:
-    """Return a table as CSV (RFC 4180)."""
-    lines: list[str] = []
-    writer = csv.writer(SimpleNamespace(write=lines.append))
-    writer.writerow(head)
-    writer.writerows(rows)
-    return "".join(lines)

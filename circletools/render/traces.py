@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Literal
 
-from circletools.render import SCHEMA_VERSION
+from circletools.render.document import SCHEMA_VERSION
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.executions import Execution, Spans
 from circletools.trace.nnapi.functions import Function

@@ -7,8 +7,9 @@ from typing import Any
 
 from circletools.model import Model
 from circletools.origin.tracking import Tracking
-from circletools.render import SCHEMA_VERSION
+from circletools.render.document import SCHEMA_VERSION
 from circletools.render.origins import OperatorRow, Selection, operator_json, operator_rows
+from circletools.render.table import table_text
 
 
 def without_origin(after: Model, tracking: Tracking) -> list[tuple[int, int]]:
@@ -52,9 +53,7 @@ def tracking_text(after: Model, tracking: Tracking) -> Iterator[str]:
         line for row in operator_rows(after, tracking.origins, Selection()) for line in _lines(row, tracking, several)
     ]
     header = ("operator", "", "output", "source", "evidence", "confidence")
-    widths = [max(map(len, column)) for column in zip(header, *table, strict=True)]
-    for cells in (header, *table):
-        yield "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+    yield from table_text([header, *table], indent="")
 
 
 def _lines(row: OperatorRow, tracking: Tracking, several: bool) -> Iterator[tuple[str, ...]]:

@@ -10,7 +10,6 @@ import typer
 
 from circletools.errors import UsageError
 
-from ..batch.many import many, mirrored
 from .affinity_options import (
     AtOnce,
     Capabilities,
@@ -49,22 +48,6 @@ class By(StrEnum):
     PARTITION = "partition"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command(
-        "annotate-affinity",
-        epilog="Example: circletool annotate-affinity in.circle out.circle --devices npu,cpu --set index:0=npu "
-        "--default cpu",
-    )(mirrored(annotate_affinity))
-    app.command("dump-affinity", epilog="Example: circletool dump-affinity out.circle --by partition")(
-        many(dump_affinity)
-    )
-    app.command(
-        "partition",
-        epilog="Example: circletool partition in.circle --devices npu,cpu --set index:0=npu --default cpu --json",
-    )(many(partition))
-
-
 def annotate_affinity(
     source: Input,
     output: Output = None,
@@ -87,11 +70,12 @@ def annotate_affinity(
     in_place: InPlace = False,
     json: Json = False,
 ) -> None:
-    """Write the device of every operator, and the device subgraphs, as metadata.
+    """Write the device of each operator as metadata.
 
-    A rule counts before a capability table, that before the default; with --costs or --trace, what takes the least
-    time is chosen among the devices that rules and tables leave. Selectors are index:0-10,15, name:GLOB (an
-    output tensor), origin:GLOB (a source), op:GLOB (an operator code); 1/ in front chooses subgraph 1.
+    The partitions that follow from the devices are written too. A rule counts before a capability table, that
+    before the default; with --costs or --trace, what takes the least time is chosen among the devices that rules
+    and tables leave. Selectors are index:0-10,15, name:GLOB (an output tensor), origin:GLOB (a source), op:GLOB
+    (an operator code); 1/ in front chooses subgraph 1.
     """
     from circletools.affinity.partitioning import to_affinity  # noqa: PLC0415
     from circletools.affinity.store import annotate  # noqa: PLC0415
@@ -134,9 +118,10 @@ def partition(
     explain: Explain = False,
     json: Json = False,
 ) -> None:
-    """Show the device subgraphs, in the order they run, and what they cost; write no model.
+    """Plan devices and partitions without writing a model.
 
-    Without any option for devices, those in the model are partitioned anew.
+    Shows the partitions in the order they run and what they cost. Without any option for devices, those in the
+    model are partitioned anew.
     """
     from circletools.affinity.assign.rules import parse_setting  # noqa: PLC0415
 
@@ -171,9 +156,10 @@ def dump_affinity(
     launch: Launch = 0.0,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
-    """Show the device and the partition of each operator; with costs, also the time that all takes.
+    """Show the device and the partition of each operator.
 
-    Exit status 1 when the model has no affinity, or one that no longer describes its operators.
+    With costs, also shows the time of a run. Exit status 1 when the model has no affinity, or one that no longer
+    describes its operators.
     """
     from circletools.affinity.store import Affinity, check_freshness, read_affinity  # noqa: PLC0415
     from circletools.render.affinity import affinity_csv, affinity_json, affinity_text  # noqa: PLC0415

@@ -30,13 +30,6 @@ class Target(StrEnum):
     DOT = "dot"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("export-affinity", epilog="Example: circletool export-affinity in.circle --to part -o model.part")(
-        export_affinity
-    )
-
-
 def export_affinity(
     source: Input,
     to: Annotated[Target, typer.Option("--to", help="Who is to act on it.", show_default=False)],
@@ -50,7 +43,7 @@ def export_affinity(
     copy_rate: CopyRate = 1000.0,
     copy_overhead: CopyOverhead = 0.0,
 ) -> None:
-    """Write the affinity of a model for a runtime, a compiler or a viewer.
+    """Write the affinity in the format of another tool.
 
     onert: shell lines that set its environment (--json: as JSON). onert-exec-time: the costs (--costs, --trace), for
     its scheduler. part: rules for circle-partitioner. openvino: JSON

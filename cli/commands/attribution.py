@@ -24,11 +24,6 @@ class By(StrEnum):
     MODULE = "module"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("attribute", epilog="Example: circletool attribute trace.chrome.json --model out.circle")(attribute)
-
-
 def attribute(
     trace: Annotated[
         str,
@@ -48,7 +43,7 @@ def attribute(
         int | None, typer.Option("--depth", metavar="N", min=1, help="Cut module paths to their first N parts.")
     ] = None,
 ) -> None:
-    """Show where the time of a model went, by operator, by source and by module.
+    """Show where the time went, by operator and source.
 
     TRACE is onert's trace.chrome.json, a system trace with LiteRT's marks, or the report of benchmark_model. Exit
     status 1 when the origins no longer describe the model's operators.

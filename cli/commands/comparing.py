@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from circletools.model import Model
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this module."""
-    app.command("diff", epilog="Example: circletool diff in.circle out.circle --only structure")(diff)
-
-
 def diff(
     before: Annotated[
         str, typer.Argument(metavar="A", help="The model to compare with; - is standard input.", show_default=False)
@@ -41,10 +36,11 @@ def diff(
     full: Annotated[bool, typer.Option("--full", help="Show every difference, and values as they are.")] = False,
     json: Json = False,
 ) -> None:
-    """Show what differs between two models: structure, metadata, origins, affinity, files behind the model.
+    """Show what differs between two models.
 
-    Operators, tensors and buffers are told by what they are, not by their index, and what lies where in the file is
-    no difference. Exit status 1 when there is a difference; docs/diff.md has the rules.
+    Compares structure, metadata, origins, affinity and the files behind the model. Operators, tensors and buffers
+    are told by what they are, not by their index, and what lies where in the file is no difference. Exit status 1
+    when there is a difference; docs/diff.md has the rules.
     """
     from circletools.diff.difference import ModelDifference, compare_models  # noqa: PLC0415
     from circletools.render.difference import difference_json, difference_text, ignoring  # noqa: PLC0415

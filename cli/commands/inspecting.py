@@ -10,7 +10,6 @@ import typer
 
 from circletools.errors import InvalidInputError
 
-from ..batch.many import many
 from .parameters import Input, Json
 
 if TYPE_CHECKING:
@@ -18,15 +17,8 @@ if TYPE_CHECKING:
     from circletools.model import Model
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("inspect", epilog="Example: circletool inspect in.circle --json")(many(inspect))
-    app.command("verify", epilog="Example: circletool verify a.tflite b.circle")(many(verify, heading="line"))
-    app.command("check", epilog="Example: circletool check in.circle")(many(check, heading="line"))
-
-
 def inspect(source: Input, json: Json = False) -> None:
-    """Show what is in a model: format, sizes, operators, inputs and outputs, signatures, metadata."""
+    """Show format, sizes, operators, signatures and metadata."""
     from circletools.inspection import inspect_model, inspection_text  # noqa: PLC0415
 
     from ..console.reading import reading  # noqa: PLC0415
@@ -41,7 +33,7 @@ def inspect(source: Input, json: Json = False) -> None:
 
 
 def verify(source: Input, json: Json = False) -> None:
-    """Check models: the structure of the whole file, then every index in it.
+    """Check the structure of models, and every index in them.
 
     Exit status 3 when the structure of a model is broken, 1 when an index or external data is out of range, or
     anything else is found.
@@ -52,7 +44,7 @@ def verify(source: Input, json: Json = False) -> None:
 
 
 def check(source: Input, json: Json = False) -> None:
-    """Check models as `verify` does, and report odd outputs and origins that are broken or stale.
+    """Verify models, and check outputs, origins and devices.
 
     docs/findings.md has all codes. Exit status 3 when the structure of a model is broken, 1 when there is an error
     or a warning.

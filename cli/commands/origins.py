@@ -12,7 +12,6 @@ import typer
 
 from circletools.errors import UsageError
 
-from ..batch.many import many, mirrored
 from ..console.reading import read_text
 from .parameters import Directory, Format, InPlace, Input, Output
 from .rewriting import rewrite
@@ -31,19 +30,6 @@ class Names(StrEnum):
     DEBUG_METADATA = "debug-metadata"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("embed-origins", epilog="Example: circletool embed-origins in.circle out.circle")(
-        mirrored(embed_origins)
-    )
-    app.command("dump-origins", epilog="Example: circletool dump-origins out.circle --operator 0-10 --format json")(
-        many(dump_origins)
-    )
-    app.command("extract-origins", epilog="Example: circletool extract-origins out.circle tables/")(
-        mirrored(extract_origins, output="directory")
-    )
-
-
 def embed_origins(
     source: Input,
     output: Output = None,
@@ -57,9 +43,10 @@ def embed_origins(
     stamp: Annotated[bool, typer.Option("--stamp/--no-stamp", help="Add the stamp that tells stale tables.")] = True,
     in_place: InPlace = False,
 ) -> None:
-    """Write which source each operator came from, as metadata that the ONE compiler keeps up to date.
+    """Write the source of each operator as metadata.
 
-    Without --origins each operator of subgraph 0 is its own source, named after its first output.
+    The ONE compiler keeps it up to date. Without --origins each operator of subgraph 0 is its own source, named
+    after its first output.
     """
     from circletools.origin import NameSource, collect_sources, embed  # noqa: PLC0415
     from circletools.origin.exchange import parse_origins  # noqa: PLC0415
@@ -95,7 +82,7 @@ def dump_origins(
     ] = None,
     subgraph: Annotated[int | None, typer.Option("--subgraph", metavar="N", min=0, help="One subgraph only.")] = None,
 ) -> None:
-    """Show the origin of each operator, and the operators of each source.
+    """Show the sources of each operator, and their operators.
 
     Exit status 1 when the model has no origins, or when they no longer describe its operators. The JSON and the
     CSV are accepted by embed-origins --origins.
@@ -159,9 +146,10 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
 
 
 def extract_origins(source: Input, directory: Directory) -> None:
-    """Write the tables as they are in the model (.bin), and origins.json.
+    """Write the tables of origins to files, and as JSON.
 
-    Exit status 1 when the model has no origins, or when they no longer describe its operators.
+    The tables are written as they are in the model (.bin), and as origins.json. Exit status 1 when the model has
+    no origins, or when they no longer describe its operators.
     """
     import json  # noqa: PLC0415
 

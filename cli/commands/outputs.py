@@ -9,7 +9,6 @@ import typer
 
 from circletools.errors import UsageError
 
-from ..batch.many import mirrored
 from .parameters import InPlace, Input, Json, Output
 from .rewriting import rewrite
 
@@ -24,11 +23,6 @@ class CopyOperator(StrEnum):
     TRANSPOSE = "transpose"
     RESHAPE = "reshape"
     CONCATENATION = "concatenation"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("fix-outputs", epilog="Example: circletool fix-outputs in.circle out.circle")(mirrored(fix_outputs))
 
 
 def fix_outputs(
@@ -50,7 +44,7 @@ def fix_outputs(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change; write nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Give every output a tensor of its own, computed by an operator.
+    """Give every output of a model a tensor of its own.
 
     Outputs that are constants, inputs or other outputs get a copy, by an operator that copies exactly in the runtime
     of the format: LiteRT for .tflite, onert for .circle. Run it after all other optimisers: some remove operators

@@ -12,13 +12,6 @@ from circletools.errors import UsageError
 from .parameters import Input
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this module."""
-    app.command("report", epilog="Example: circletool report out.circle --trace trace.chrome.json -o report.html")(
-        report
-    )
-
-
 def report(
     source: Input,
     output: Annotated[
@@ -37,10 +30,11 @@ def report(
         int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N executions of operators' traces.")
     ] = 0,
 ) -> None:
-    """Write one HTML page about a model: findings, graph, devices, origins, and where the time of traces went.
+    """Write one HTML page about a model and its traces.
 
-    The page loads nothing and can be opened from a disk or sent on. Exit status 1 when `check` has an error or a
-    warning, or `trace-stats` an error; the page is written all the same. docs/report.md describes it.
+    It has the findings, graph, devices and origins, and where the time went. The page loads nothing and can be
+    opened from a disk or sent on. Exit status 1 when `check` has an error or a warning, or `trace-stats` an
+    error; the page is written all the same. docs/report.md describes it.
     """
     from circletools import __version__  # noqa: PLC0415
     from circletools.html.document import page_document  # noqa: PLC0415

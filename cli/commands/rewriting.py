@@ -9,22 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from circletools.edit.edit import ModelEdit
+import circletools as ct
 from circletools.errors import UsageError
 
-from ..batch.many import mirrored
 from .parameters import InPlace, Input, Output
 
 if TYPE_CHECKING:
     from circletools.edit.edit import ModelEdit, RewriteResult
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("strip-metadata", epilog="Example: circletool strip-metadata in.tflite out.tflite --origins")(
-        mirrored(strip_metadata)
-    )
-    app.command("compact", epilog="Example: circletool compact edited.circle small.circle")(mirrored(compact))
 
 
 def target(source: str, output: str | None, in_place: bool) -> str:
@@ -74,7 +65,7 @@ def rewrite(
     if to is not None:
         refuse_inputs(to, inputs)
     with reading(source) as model:
-        edit = ModelEdit(model)
+        edit = ct.edit(model)
         result = change(edit)
         if to is not None and not dry:
             edit.save(to, in_place=in_place, progress=Bar())
@@ -124,9 +115,10 @@ def strip_metadata(
 
 
 def compact(source: Input, output: Output = None, in_place: InPlace = False) -> None:
-    """Write a minimal file: what the model uses, each value once, nothing else.
+    """Write a minimal file of only what the model uses.
 
-    External data and bytes behind the flatbuffer (an archive of associated files) are kept.
+    Equal values are written once. External data and bytes behind the flatbuffer (an archive of associated files)
+    are kept.
     """
     from circletools.edit.compact import compact as compact_model  # noqa: PLC0415
 

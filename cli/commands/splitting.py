@@ -23,12 +23,6 @@ class Runtime(StrEnum):
     NONE = "none"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("split", epilog="Example: circletool split out.circle parts/")(split)
-    app.command("verify-split", epilog="Example: circletool verify-split parts/")(verify_split)
-
-
 Subgraph = Annotated[int, typer.Option("--subgraph", metavar="N", min=0, help="The subgraph that is split.")]
 
 
@@ -39,7 +33,7 @@ def split(
     force: Annotated[bool, typer.Option("--force", help="Replace what an earlier split wrote to DIR.")] = False,
     json: Json = False,
 ) -> None:
-    """Write a model for each partition of an annotated model, and how they belong together.
+    """Write a model for each partition of an annotated model.
 
     DIR gets STEM.part.00001_DEVICE.circle (or .tflite) and so on, in the order they run, STEM.part.conn.json as
     circle-partitioner writes it, and metadata/MANIFEST, which makes it a package for onert. docs/split.md tells what
@@ -90,7 +84,7 @@ def verify_split(
     ] = 600.0,
     json: Json = False,
 ) -> None:
-    """Check that parts are together what was split, then run both and compare every bit.
+    """Check that the parts together equal the original.
 
     First the files: every input is made before it is read, in the same type, shape and quantization, and the
     operators of the parts are those of the source, each once, wired alike. Then the values, from random inputs.

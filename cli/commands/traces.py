@@ -9,7 +9,6 @@ import typer
 
 from circletools.errors import InvalidInputError, UsageError
 
-from ..batch.many import many
 from .parameters import Json
 
 if TYPE_CHECKING:
@@ -46,19 +45,6 @@ class Target(StrEnum):
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse a trace with diagnostics that are errors.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("trace-stats", epilog="Example: circletool trace-stats trace.html --by bucket")(
-        many(trace_stats, directories=False, heading="own")
-    )
-    app.command("trace-compare", epilog="Example: circletool trace-compare before.html after.html --threshold 5")(
-        trace_compare
-    )
-    app.command("trace-export", epilog="Example: circletool trace-export trace.html out.json --to chrome")(
-        trace_export
-    )
-
-
 def trace_stats(
     source: Annotated[str, _TRACE],
     output_format: Annotated[
@@ -69,10 +55,10 @@ def trace_stats(
     by: Annotated[By | None, typer.Option("--by", help="Only layers and phases, or only functions.")] = None,
     strict: Strict = False,
 ) -> None:
-    """Show where the time of an NNAPI trace went: by layer and phase, run, execution and function.
+    """Show where the time of an NNAPI trace went.
 
-    Reads systrace HTML, ftrace text, atrace -z and Perfetto, each also in gzip. Exit status 1 when a diagnostic is
-    an error, 3 with --strict.
+    By layer and phase, run, execution and function. Reads systrace HTML, ftrace text, atrace -z and Perfetto,
+    each also in gzip. Exit status 1 when a diagnostic is an error, 3 with --strict.
     """
     from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text  # noqa: PLC0415
     from circletools.render.traces import trace_json  # noqa: PLC0415
@@ -142,10 +128,10 @@ def trace_compare(
         bool, typer.Option("--operators", help="Compare operators, in traces that `attribute` reads.")
     ] = False,
 ) -> None:
-    """Show what became faster or slower from trace A to trace B: layers and phases, or operators.
+    """Show what became faster or slower between two traces.
 
-    Exit status 1 when something is slower by more than the threshold, and surely so where there are executions
-    enough to tell.
+    Compares layers and phases, or operators. Exit status 1 when something is slower by more than the threshold,
+    and surely so where there are executions enough to tell.
     """
     from circletools.profile.operator_comparison import compare_operators, operators_csv, operators_text  # noqa: PLC0415
     from circletools.profile.trace_comparison import compare_traces, comparison_csv, comparison_text  # noqa: PLC0415
@@ -186,9 +172,10 @@ def trace_export(
     to: Annotated[Target, typer.Option("--to", help="What to write.", show_default=False)],
     strict: Strict = False,
 ) -> None:
-    """Write the marks as nested slices with layer and phase, for chrome://tracing or ui.perfetto.dev.
+    """Write the marks of a trace as nested slices.
 
-    Executions become a row of their own. The commands here read the result as they read the trace.
+    For chrome://tracing or ui.perfetto.dev, with layer and phase. Executions become a row of their own. The
+    commands here read the result as they read the trace.
     """
     from circletools.storage import files  # noqa: PLC0415
     from circletools.trace.nnapi.analysis import analyse  # noqa: PLC0415

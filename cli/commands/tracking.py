@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from circletools.origin.tracking import Tracking
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this module."""
-    app.command("track-origins", epilog="Example: circletool track-origins in.circle b.circle out.circle")(
-        track_origins
-    )
-
-
 def track_origins(
     before: Annotated[
         str,
@@ -54,11 +47,12 @@ def track_origins(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what was found; write nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Give the operators of AFTER the origins of BEFORE, and write AFTER with them.
+    """Carry origins across a tool that does not keep them.
 
-    AFTER is what an optimiser, quantizer or converter that knows nothing of origins made of BEFORE. Each origin is
-    shown with what it rests on and how sure it is; docs/tracking.md tells what the numbers mean. Where BEFORE has no
-    origins, its operators are the sources.
+    Gives the operators of AFTER the origins of BEFORE, and writes AFTER with them. AFTER is what an optimiser,
+    quantizer or converter that knows nothing of origins made of BEFORE. Each origin is shown with what it rests
+    on and how sure it is; docs/tracking.md tells what the numbers mean. Where BEFORE has no origins, its
+    operators are the sources.
     """
     if before == after == "-":
         raise UsageError("BEFORE and AFTER cannot both be standard input")

@@ -972,7 +972,7 @@ def test_completion() -> None:
 
 BAR = """
 import sys
-from circletool_cli import terminal
+from circletool_cli.console import terminal
 from circletool_cli.main import main
 terminal._PATIENCE_SECONDS = float(sys.argv.pop(1))
 main()

@@ -564,8 +564,8 @@ ADDING = """
 import os, sys
 from contextlib import closing
 from pathlib import Path
-from circletool_cli.journal import Journal
-from circletool_cli.task import Outcome
+from circletool_cli.batch.run_log import Journal
+from circletool_cli.batch.task import Outcome
 from tests.many_support import tasks
 
 os.fsync = lambda _: None  # as fast as it can: the disk is not what is tested

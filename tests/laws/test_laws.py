@@ -10,7 +10,7 @@ import pytest
 
 from tests.kit.support import ROOT
 
-# Every room imports from rooms further down only; rooms of one floor do not know each other. ARCHITECTURE.md draws it.
+# A room imports from rooms further down only; rooms of one floor do not know each other. ARCHITECTURE.md draws it.
 FLOORS = [
     {"cli"},
     {"circletools"},

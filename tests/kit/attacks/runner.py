@@ -17,7 +17,8 @@ import resource
 import sys
 from contextlib import suppress
 
-from circletool_cli.main import app, main  # type: ignore[import-not-found, unused-ignore] # the installed name
+import circletool_cli  # type: ignore[import-not-found, unused-ignore] # the installed name
+from circletool_cli.main import app, main  # type: ignore[import-not-found, unused-ignore]
 
 import circletools
 from circletools.errors import CircleToolsError
@@ -25,9 +26,10 @@ from circletools.errors import CircleToolsError
 
 def _load() -> None:
     """Import all that the commands import when they run, so that it is not done anew for each."""
-    for module in pkgutil.walk_packages(circletools.__path__, "circletools."):
-        with suppress(ModuleNotFoundError):  # what is for a package that is not here
-            importlib.import_module(module.name)
+    for package in (circletools, circletool_cli):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            with suppress(ModuleNotFoundError):  # what is for a package that is not here
+                importlib.import_module(module.name)
     with suppress(CircleToolsError):  # what the command line imports when it is first used
         app(["partition", "no such file"], standalone_mode=False)
 

@@ -1,0 +1,72 @@
+"""The writer of tables: as text for people, as Markdown, and as CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Container, Iterable, Iterator, Sequence
+from types import SimpleNamespace
+
+Rows = Sequence[Sequence[str]]
+
+_CRLF = "\r\n"
+_NO_SIGNS = str.maketrans("", "", ",.-")
+
+
+def table_text(
+    rows: Rows, *, right: Container[int] = (), indent: str = "  ", widest: int | None = None
+) -> Iterator[str]:
+    """Yield the lines of a table whose columns are two blanks apart; all rows have the same number of cells.
+
+    `right` are the columns to be flush right. A column is padded to its longest cell, or to `widest` characters; the
+    last one is not padded, so a label in it may be of any length.
+
+    >>> list(table_text([["operator", "code"], ["0", "ADD"]], right=(0,)))
+    ['  operator  code', '         0  ADD']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if widest is not None:
+        widths = [min(width, widest) for width in widths]
+    last = len(widths) - 1
+    for row in rows:
+        cells = [
+            cell.rjust(width) if at in right else cell if at == last else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield (indent + "  ".join(cells)).rstrip()
+
+
+def number_columns(rows: Rows) -> frozenset[int]:
+    """Return the columns in which all cells below the head are numbers, or empty."""
+    return frozenset(at for at, column in enumerate(zip(*rows[1:], strict=True)) if _are_numbers(column))
+
+
+def _are_numbers(cells: Iterable[str]) -> bool:
+    digits = "".join(cells).translate(_NO_SIGNS)
+    return not digits or digits.isdigit()
+
+
+def markdown_table(rows: Rows) -> Iterator[str]:
+    """Yield the lines of a Markdown table; the first row is its head."""
+    numbers = number_columns(rows)
+    rule = ["---:" if at in numbers else "---" for at in range(len(rows[0]))]
+    for cells in (map(markdown_text, rows[0]), rule, *(map(markdown_text, row) for row in rows[1:])):
+        yield f"| {' | '.join(cells)} |"
+
+
+def markdown_text(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+
+
+def csv_text(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
+    r"""Return a table as CSV (RFC 4180), with a plain newline at the end of each line.
+
+    >>> csv_text(["name", "runs"], [["a,b", 2], [None, 1]])
+    'name,runs\n"a,b",2\n,1\n'
+    """
+    lines: list[str] = []
+    # With this line end the writer quotes a cell that holds any part of it; the lines get a plain one below.
+    writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator=_CRLF)
+    writer.writerow(head)
+    writer.writerows(rows)
+    return "".join(line.removesuffix(_CRLF) + "\n" for line in lines)

@@ -1,0 +1,85 @@
+"""The table of commands: what it says is what the commands say, and only the one that runs is imported."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+from circletool_cli.main import app
+from circletool_cli.table import COMMANDS, Row
+
+from tests.kit.command_support import run
+from tests.kit.support import path_of
+
+WIDTH = 78 - len("  annotate-affinity    ")
+
+
+@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
+def test_a_command_begins_with_its_summary(row: Row) -> None:
+    text = inspect.getdoc(row.function) or ""
+    assert text.partition("\n\n")[0] == row.summary
+    assert len(row.summary) <= WIDTH, "the list of commands would cut it"
+    assert row.summary.endswith(".")
+
+
+def test_help_has_every_command_whole() -> None:
+    shown = run("--help").stdout
+    for row in COMMANDS:
+        assert f"  {row.name:<17}  {row.summary}\n" in shown
+    assert len({row.name for row in COMMANDS}) == len(COMMANDS)
+
+
+@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
+def test_the_help_of_a_command_has_its_example(row: Row) -> None:
+    shown = " ".join(run(row.name, "--help").stdout.split())
+    assert shown.startswith(f"Usage: circletool {row.name} [OPTIONS] ")
+    assert shown.endswith(f"Example: circletool {row.name} {row.example}")
+
+
+def imported(*words: str) -> set[str]:
+    code = (
+        "import sys; from circletool_cli.main import main; from contextlib import suppress\n"
+        "with suppress(SystemExit): main()\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], [], ["no-such-command"]])
+def test_help_imports_no_command_and_no_room(words: list[str]) -> None:
+    modules = imported(*words)
+    assert {name for name in modules if name.startswith("circletool_cli.commands.")} == set()
+    assert modules.isdisjoint({"numpy", "circletools.model", "circletools.storage", "multiprocessing"})
+
+
+def test_a_command_imports_no_other() -> None:
+    modules = imported("inspect", str(path_of("circle/mlp")))
+    assert "circletool_cli.commands.inspecting" in modules
+    assert "circletool_cli.commands.traces" not in modules
+    assert "circletools.affinity" not in modules
+
+
+def test_two_dashes_may_stand_before_a_command() -> None:
+    assert run("--", "verify", path_of("circle/mlp")).stdout.endswith(": ok\n")
+
+
+def test_words_before_the_command() -> None:
+    assert run("--version", "inspect").stdout == run("--version").stdout
+    assert run("--jobs", "2", "inspect").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("inspekt", "'inspect'"), ("dump-origin", "'dump-origins'"), ("qqqq", None)]
+)
+def test_an_unknown_command_gets_the_one_it_looks_like(typed: str, meant: str | None) -> None:
+    ran = run(typed)
+    assert ran.returncode == 2
+    assert f"Error: No such command '{typed}'." in ran.stderr
+    assert (f"Did you mean {meant}" in ran.stderr) == (meant is not None)
+
+
+def test_the_application_can_be_called_with_words() -> None:
+    assert app(["verify", str(path_of("circle/mlp"))], standalone_mode=False) == 0

@@ -1,0 +1,349 @@
+"""How many small mistakes a room's own tests notice.
+
+    python tools/mutants.py ROOM [--tests FOLDER...] [--count 200] [--seed 1] [--skip FILE] [--list]
+
+A mutant is a copy of one module of `circletools/ROOM` (or `cli`) in which one comparison, arithmetic operator, small
+constant, boolean operator or condition is another. The tests of `tests/ROOM` that reach its line are run on it, the
+quickest first, until one fails. What no test notices is printed, with its line as it was and as it became.
+
+The first run of a room measures which test reaches which line (needs pytest-cov) and keeps it in a file of the folder
+for temporary files; `--fresh` measures again. FILE has mutants that change nothing that could be noticed, as printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import hashlib
+import importlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+ROOT = Path(__file__).resolve().parents[1]
+LONGEST_SECONDS = 60.0
+MOST_TESTS = 60  # of those that reach a line, the quickest
+
+COMPARED = {
+    ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not",
+    ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
+}  # fmt: skip
+COMPUTED = {
+    ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.FloorDiv: "*", ast.Div: "*", ast.Mod: "//", ast.LShift: ">>",
+    ast.RShift: "<<", ast.BitAnd: "|", ast.BitOr: "&", ast.BitXor: "&",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One changed place of a file: the bytes from `start` to `stop` become `text`."""
+
+    path: Path
+    line: int
+    lines: range
+    start: int
+    stop: int
+    text: str
+    was: str
+
+    @property
+    def name(self) -> str:
+        """Return the mutant as one line."""
+        return f"{self.path.relative_to(ROOT)}:{self.line}: {self.was} -> {self.text}"
+
+
+def mutants_of(path: Path) -> Iterator[Mutant]:
+    """Yield every mutant of a file."""
+    source = path.read_bytes()
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    tree = ast.parse(source)
+    quiet, lines = _annotations(tree), _statements(tree)
+
+    def made(node: ast.expr, text: str) -> Mutant:
+        start = starts[node.lineno - 1] + node.col_offset
+        stop = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+        return Mutant(
+            path, node.lineno, lines[id(node)], start, stop, text, " ".join(source[start:stop].decode().split())
+        )
+
+    for node in ast.walk(tree):
+        if id(node) in quiet:
+            continue
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            sides = ast.unparse(node.left), ast.unparse(node.comparators[0])
+            yield made(node, f"({sides[0]}) {COMPARED[type(node.ops[0])]} ({sides[1]})")
+        elif isinstance(node, ast.BinOp) and type(node.op) in COMPUTED and not _texts(node):
+            yield made(node, f"(({ast.unparse(node.left)}) {COMPUTED[type(node.op)]} ({ast.unparse(node.right)}))")
+        elif isinstance(node, ast.Constant) and type(node.value) is int and abs(node.value) < 1 << 32:
+            yield made(node, str(node.value + 1))
+        elif isinstance(node, ast.Constant) and type(node.value) is bool:
+            yield made(node, str(not node.value))
+        elif isinstance(node, ast.BoolOp):
+            word = " or " if isinstance(node.op, ast.And) else " and "
+            yield made(node, "(" + word.join(f"({ast.unparse(value)})" for value in node.values) + ")")
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            yield made(node, f"bool({ast.unparse(node.operand)})")
+
+
+def _statements(tree: ast.Module) -> dict[int, range]:
+    """Return for each expression the lines of its statement, of a compound one those of its head."""
+    found: dict[int, range] = {}
+    for statement in ast.walk(tree):
+        if isinstance(statement, ast.stmt | ast.ExceptHandler | ast.match_case):
+            body: list[ast.stmt] = getattr(statement, "body", [])
+            head = statement.pattern if isinstance(statement, ast.match_case) else statement
+            last = body[0].lineno if body else (head.end_lineno or head.lineno) + 1
+            lines = range(head.lineno, max(last, head.lineno + 1))
+            for node in ast.walk(statement):
+                known = found.get(id(node))
+                if known is None or known.start <= lines.start:
+                    found[id(node)] = lines
+    return found
+
+
+def _annotations(tree: ast.AST) -> set[int]:
+    """Return the nodes that are types, decorators, or parts of a formatted text."""
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        parts: list[ast.AST | None] = []
+        if isinstance(node, ast.AnnAssign | ast.arg):
+            parts.append(node.annotation)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            parts += node.decorator_list
+            parts.append(getattr(node, "returns", None))
+        if isinstance(node, ast.FormattedValue):
+            parts.append(node.format_spec)
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id[:1].isupper()
+        ):
+            value = node.value
+            if isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr):  # an alias of types
+                parts.append(value)
+        for part in parts:
+            if part is not None:
+                found |= {id(inner) for inner in ast.walk(part)}
+    return found
+
+
+def _texts(node: ast.BinOp) -> bool:
+    sides = (node.left, node.right)
+    return any(
+        isinstance(side, ast.JoinedStr | ast.List | ast.Tuple)
+        or (isinstance(side, ast.Constant) and isinstance(side.value, str | bytes))
+        for side in sides
+    )
+
+
+HOOK = """
+import importlib.abc, importlib.util, os, sys
+class Mutated(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name != os.environ["MUTANT_MODULE"]:
+            return None
+        place, source = os.environ["MUTANT_PATH"], os.environ["MUTANT_SOURCE"]
+        class Loader(importlib.abc.InspectLoader):
+            def get_source(self, fullname):
+                with open(source, encoding="utf-8") as file:
+                    return file.read()
+            def get_filename(self, fullname):
+                return place
+            def is_package(self, fullname):
+                return place.endswith("__init__.py")
+            def exec_module(self, module):
+                exec(compile(self.get_source(name), place, "exec"), module.__dict__)
+        folder = [os.path.dirname(place)] if place.endswith("__init__.py") else None
+        return importlib.util.spec_from_file_location(name, place, loader=Loader(), submodule_search_locations=folder)
+if "MUTANT_MODULE" in os.environ:
+    sys.meta_path.insert(0, Mutated())
+"""
+
+
+def reached(tests: list[str], database: Path, room: Path) -> dict[tuple[str, int], list[str]]:
+    """Return the tests that reach each line of a room, the quickest first."""
+    if not database.exists():
+        # Only the room: lines of the others are of no interest here.
+        words = ["-q", "-p", "no:cacheprovider", f"--cov={room}", "--cov-context=test", "--cov-report=", *tests]
+        words += ["--durations=0", "--durations-min=0", "-vv"]
+        environment = {**os.environ, "COVERAGE_FILE": str(database) + ".part"}
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *words],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode not in (0, 1):
+            sys.exit(done.stdout[-3000:] + done.stderr[-3000:])
+        Path(str(database) + ".times").write_text(done.stdout)
+        os.rename(str(database) + ".part", database)
+    from coverage.numbits import numbits_to_nums  # noqa: PLC0415
+
+    seconds = _seconds(Path(str(database) + ".times").read_text())
+    failed = {
+        line.split()[1]
+        for line in Path(str(database) + ".times").read_text().splitlines()
+        if line.startswith("FAILED ")
+    }
+    found: dict[tuple[str, int], list[str]] = {}
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        query = (
+            "select path, context, numbits from line_bits "
+            "join file on file.id = file_id join context on context.id = context_id"
+        )
+        for path, context, bits in connection.execute(query):
+            test = context.partition("|")[0]
+            if not test:  # on import: line -n; and 0 stands for the file
+                found.update({(path, -line): [] for line in numbits_to_nums(bits)})
+            elif test not in failed:
+                for line in (0, *numbits_to_nums(bits)):
+                    found.setdefault((path, line), []).append(test)
+    for each in found.values():
+        each[:] = sorted(set(each), key=lambda test: seconds.get(test, 0.0))
+    return found
+
+
+def chosen_tests(mutant: Mutant, where: dict[tuple[str, int], list[str]]) -> list[str]:
+    """Return the tests to run: those that reach the statement; all of the file's where it runs on import."""
+    path = str(mutant.path)
+    found = dict.fromkeys(test for line in mutant.lines for test in where.get((path, line), ()))
+    if not found and (path, 0) in where and any((path, -line) in where for line in mutant.lines):
+        found = dict.fromkeys(where[path, 0])
+    return list(found)[:MOST_TESTS]
+
+
+def _seconds(output: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for line in output.splitlines():
+        words = line.split(None, 2)
+        if len(words) == 3 and words[1] in ("call", "setup") and words[0].endswith("s"):
+            with contextlib.suppress(ValueError):
+                found[words[2]] = found.get(words[2], 0.0) + float(words[0][:-1])
+    return found
+
+
+def noticed(mutant: Mutant, tests: list[str], folder: Path) -> str:
+    """Run the tests on a mutant in a child; return `killed`, `survived` or `timeout`."""
+    source = mutant.path.read_bytes()
+    changed = source[: mutant.start] + mutant.text.encode() + source[mutant.stop :]
+    try:
+        compile(changed, str(mutant.path), "exec")
+    except SyntaxError:
+        return "invalid"
+    copy = folder / "mutant.py"
+    copy.write_bytes(changed)
+    parts = list(mutant.path.relative_to(ROOT).with_suffix("").parts)
+    parts[0] = "circletool_cli" if parts[0] == "cli" else parts[0]
+    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        _run(name, mutant.path, copy, tests, folder)
+    deadline = time.monotonic() + LONGEST_SECONDS
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return "survived" if os.waitstatus_to_exitcode(status) == 0 else "killed"
+        time.sleep(0.02)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return "timeout"
+
+
+def check_control(sample: list[Mutant], where: dict[tuple[str, int], list[str]], folder: Path) -> None:
+    """Exit when tests fail on a file that is not changed: then nothing that follows would mean anything."""
+    for mutant in sample[:3]:
+        chosen = chosen_tests(mutant, where)
+        if chosen and noticed(replace(mutant, text=mutant.was), chosen, folder) != "survived":
+            sys.exit(f"control: the tests of {mutant.path.relative_to(ROOT)} fail without a mutation")
+
+
+def _run(name: str, path: Path, copy: Path, tests: list[str], folder: Path) -> None:
+    os.environ.update(MUTANT_MODULE=name, MUTANT_PATH=str(path), MUTANT_SOURCE=str(copy))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+    status = 1
+    try:
+        exec(HOOK, {})  # noqa: S102
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        import pytest  # noqa: PLC0415
+
+        options = [
+            "-x",
+            "-q",
+            "-W",
+            "ignore:Module already imported",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:cov",
+            "-p",
+            "no:xdist",
+            "--no-header",
+        ]
+        status = int(pytest.main([*options, *tests]))
+    finally:
+        os._exit(status if status != 5 else 0)
+
+
+def main() -> None:
+    """Sample the mutants of a room and count those that are noticed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("room", help="a folder or module below circletools, or cli")
+    parser.add_argument("--tests", nargs="*", help="tests/ROOM unless given")
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--skip", type=Path, help="a file of mutants that nobody could notice")
+    parser.add_argument("--fresh", action="store_true", help="measure again which test reaches which line")
+    given = parser.parse_args()
+    room = ROOT / ("cli" if given.room == "cli" else f"circletools/{given.room}")
+    paths = sorted(room.rglob("*.py")) if room.is_dir() else [room.with_suffix(".py")]
+    tests = given.tests or [f"tests/{given.room}"]
+    key = hashlib.sha256(repr((str(ROOT), given.room, tests)).encode()).hexdigest()[:12]
+    database = Path(tempfile.gettempdir()) / f"mutants-{given.room.replace('/', '-')}-{key}.coverage"
+    if given.fresh:
+        database.unlink(missing_ok=True)
+    where = reached(tests, database, room if room.is_dir() else room.parent)
+    skipped = set(given.skip.read_text().splitlines()) if given.skip else set()
+    every = [mutant for path in paths for mutant in mutants_of(path)]
+    sample = Random(given.seed).sample(every, min(given.count, len(every)))  # noqa: S311
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
+    for module in ("pytest", "hypothesis", "numpy", "typer", "flatbuffers", "flatbuffers.flexbuffers"):
+        importlib.import_module(module)
+    counts = dict.fromkeys(("killed", "timeout", "survived", "unreached", "invalid", "skipped"), 0)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "sitecustomize.py").write_text(HOOK)
+        check_control(sample, where, folder)
+        for mutant in sample:
+            chosen = chosen_tests(mutant, where)
+            if mutant.name in skipped:
+                result = "skipped"
+            else:
+                result = noticed(mutant, chosen, folder) if chosen else "unreached"
+            counts[result] += 1
+            if result in ("survived", "unreached"):
+                print(f"{result}: {mutant.name}", flush=True)
+    looked = sum(counts.values()) - counts["invalid"] - counts["skipped"]
+    share = (counts["killed"] + counts["timeout"]) / max(looked, 1)
+    print(f"{given.room}: {share:.1%} of {looked} noticed; {counts}")
+
+
+if __name__ == "__main__":
+    main()
