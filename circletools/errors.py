@@ -1,11 +1,11 @@
-"""The one exception tree.
+"""The one exception tree, and the exit status of each class.
 
 CircleToolsError              whatever circletools raises on purpose
-├── UsageError                the request makes no sense (an unknown subgraph, a bad selector)
-├── InvalidInputError         a file cannot be read, or is not what it claims to be
+├── UsageError           (2)  the request makes no sense (an unknown subgraph, a bad selector)
+├── InvalidInputError    (3)  a file cannot be read, or is not what it claims to be
 │   ├── ModelFormatError      the FlatBuffers structure or an index of the model is broken
 │   └── TableFormatError      a metadata table (origins, stamp) is malformed
-└── EditError                 the input is fine, but this edit cannot be made on it
+└── EditError            (4)  the input is fine, but this edit cannot be made on it
     └── OutputError           the result cannot be written
 """
 
@@ -30,7 +30,10 @@ class CircleToolsError(Exception):
     `location` is a path such as `subgraphs[0].operators[5].inputs`, a file and line, or a byte offset; `hint`
     says what to do about it. Both are optional and part of `str(error)`. `names_file` says that the location begins
     with the name of the file, so that who reads several does not put another one's in front.
+    `exit_code` is the exit status of a command that fails with it.
     """
+
+    exit_code = 3
 
     def __init__(self, message: str, *, location: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
@@ -53,6 +56,8 @@ def _shortened(text: str) -> str:
 
 class UsageError(CircleToolsError):
     """The request makes no sense, whatever the file holds."""
+
+    exit_code = 2
 
 
 class InvalidInputError(CircleToolsError):
@@ -84,6 +89,8 @@ class TableFormatError(InvalidInputError):
 
 class EditError(CircleToolsError):
     """The input is sound, but this edit cannot be made on it."""
+
+    exit_code = 4
 
 
 class OutputError(EditError):

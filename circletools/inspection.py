@@ -13,7 +13,7 @@ import numpy as np
 from circletools.edit.editable import original_start
 from circletools.model import Model, Subgraph
 from circletools.model.external import external_data
-from circletools.render import SCHEMA_VERSION
+from circletools.wording import SCHEMA_VERSION
 
 __all__ = ["inspect_model"]
 

@@ -1,6 +1,15 @@
-"""Numbers for people."""
+"""Words and numbers for people, and the version of the documents for programs."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+SCHEMA_VERSION = 1
+"""`schema_version` of every JSON document that circletools writes, and of those that it reads."""
+
+_LONGEST_COMPARED = 200  # comparing takes the square of the lengths
+_LISTED = 8
 
 
 def milliseconds(time_ns: int) -> str:
@@ -17,3 +26,30 @@ def microseconds(time_ns: int) -> str:
 def counted(count: int, what: str, many: str | None = None) -> str:
     """Write how many there are of something, as in `1 run` and `2,000 runs`; `many` where an `s` does not do."""
     return f"{count:,} {what if count == 1 else many or what + 's'}"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Write ascending numbers as in `0-3,7`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return `did you mean 'npu'?` with the nearest known word, whatever its case; empty where none is near."""
+    folded: dict[str, str] = {}
+    for name in sorted(known):
+        folded.setdefault(name.casefold(), name)
+    near = get_close_matches(word.casefold()[:_LONGEST_COMPARED], folded, 1)
+    return f"did you mean {folded[near[0]]!r}?" if near else ""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return a hint: the known word that was probably meant, or else what there is."""
+    names = sorted(known)
+    listed = ", ".join(names[:_LISTED])
+    return did_you_mean(word, names) or f"there are {listed}{', …' if len(names) > _LISTED else ''}"

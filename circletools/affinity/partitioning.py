@@ -62,7 +62,7 @@ class Sizing:
 def make_partitioning(
     facts: Sequence[OperatorFacts],
     assignment: Assignment,
-    sizing: Sizing = Sizing(),  # noqa: B008 - frozen
+    sizing: Sizing = Sizing(),
     on_step: Callable[[int, Step], None] | None = None,
 ) -> Partitioning:
     """Partition every subgraph by its assignment.

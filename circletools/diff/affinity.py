@@ -13,7 +13,7 @@ from circletools.diff.alignment import Indices
 from circletools.diff.comparison import ModelComparison
 from circletools.diff.tolerance import freshness_of, read_or_note
 from circletools.flatbuf.comparison import Difference
-from circletools.render.affinity import ranges
+from circletools.wording import ranges
 
 
 def affinity_differences(comparison: ModelComparison, notes: list[str]) -> Iterator[Difference]:

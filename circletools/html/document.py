@@ -25,7 +25,7 @@ from circletools.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.profile.attribution import own_names
-from circletools.render.document import SCHEMA_VERSION
+from circletools.wording import SCHEMA_VERSION
 
 MOST_CUTS = 1000
 
@@ -154,7 +154,8 @@ def _device_column(affinity: SubgraphAffinity | None) -> list[int | None] | None
 
 def _transfers_json(model: Model, subgraph: int, affinity: SubgraphAffinity) -> dict[str, Any] | None:
     try:
-        sums: Transfers = transfers(OperatorFacts(model, subgraph), affinity.partitions.tolist(), affinity.devices.tolist())
+        facts = OperatorFacts(model, subgraph)
+        sums: Transfers = transfers(facts, affinity.partitions.tolist(), affinity.devices.tolist())
     except IndexError:  # a tensor does not exist, which is a finding
         return None
     return {

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import translate
 from functools import cached_property
 from typing import Literal, get_args
@@ -23,13 +22,14 @@ from circletools.errors import UsageError
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts, facts_of
 from circletools.model.views import text
+from circletools.wording import suggestion
 
 Kind = Literal["index", "name", "origin", "op"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """From the most particular to the most general."""
 
 Ranges = tuple[tuple[int, int], ...]
-_LONGEST_COMPARED, _LONGEST_GLOB = 200, 10_000  # both take time by the square of the length
+_LONGEST_GLOB = 10_000  # matching takes time by the square of the length
 _SELECTOR = re.compile(r"(?:(\d{1,6})/)?(index|name|origin|op):(.+)", re.DOTALL)
 
 
@@ -159,13 +159,3 @@ class Chooser:
         if not names:
             return "the model has no origins (embed-origins adds them)" if selector.kind == "origin" else "no names"
         return suggestion(selector.pattern, names)
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return a hint: what the word may have been meant to be, or what there is."""
-    names, word = sorted(known), word[:_LONGEST_COMPARED]  # comparing takes the square of the lengths
-    close = get_close_matches(word, names, 1) or get_close_matches(word.upper(), names, 1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    listed = ", ".join(names[:8])
-    return f"there are {listed}{', …' if len(names) > 8 else ''}"

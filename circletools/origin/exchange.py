@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from circletools.errors import InvalidInputError, UsageError
 from circletools.metadata.codec import encode_name
 from circletools.origin.read import OperatorOrigins, Origins
+from circletools.storage.strict_json import read_json
+from circletools.wording import SCHEMA_VERSION
 
-SCHEMA_VERSION = 1
 _MOST_SUBGRAPHS = 1 << 16
 CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "source_id", "source_name")
 
@@ -29,11 +29,7 @@ def parse_origins(text: str, name: str) -> Origins:
 
 def parse_json(text: str, name: str = "JSON") -> Origins:
     """Read a JSON document. Raises InvalidInputError."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", 1)
-        raise InvalidInputError(f"not JSON: {error}", location=f"{name}:{line}") from error
+    document = read_json(text, name)
     if isinstance(document, dict) and document.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise InvalidInputError(f"schema_version {document['schema_version']!r} is not known", location=name)
     collected = _Collected(name)

@@ -48,7 +48,7 @@ def costs_of(model: Model, inputs: CostInputs, devices: Sequence[str]) -> tuple[
 
     Raises InvalidInputError for the trace of another model.
     """
-    measured, notes = {}, []
+    measured, notes = {}, list[Finding]()
     for device, (name, trace) in inputs.traces.items():
         try:
             found = measured_times(model, trace, {*devices, *inputs.traces} - {device})

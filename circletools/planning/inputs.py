@@ -17,10 +17,10 @@ from circletools.affinity.capability.table import Capability
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
 from circletools.errors import CircleToolsError, InvalidInputError, UsageError
 from circletools.model import open_model
-from circletools.model.selectors import suggestion
 from circletools.planning.reproject import Earlier, devices_of_sources
 from circletools.planning.request import CostRequest, PlanRequest
 from circletools.trace.operators.read import OperatorTrace, read_operator_trace
+from circletools.wording import suggestion
 
 
 @dataclass(frozen=True, slots=True)

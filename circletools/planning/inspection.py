@@ -29,6 +29,7 @@ class AffinityInspection:
     """
 
     model_format: Literal["circle", "tflite"]
+    subgraph_count: int
     affinity: Affinity
     freshness: Freshness | None
     code_names: Mapping[int, Sequence[str]]
@@ -66,6 +67,7 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
         notes = [*gaps, *notes]
     return AffinityInspection(
         model.format,
+        len(model.subgraphs),
         found,
         freshness,
         {index: model.code_names(index) for index in found.subgraphs},

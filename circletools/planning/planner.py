@@ -1,9 +1,9 @@
 """From a request to a plan: request -> problem -> assignment -> partitions -> evaluation.
 
-    with ct.open("model.tflite") as model:
-        plan = ct.plan(model, ct.PlanRequest(devices=("npu", "cpu"), rules=("op:CONV_2D=npu",), default="cpu"))
-        for partition in plan.subgraphs[0].partitions:
-            print(plan.devices[partition.device], partition.operators)
+with ct.open("model.tflite") as model:
+plan = ct.plan(model, ct.PlanRequest(devices=("npu", "cpu"), rules=("op:CONV_2D=npu",), default="cpu"))
+for partition in plan.subgraphs[0].partitions:
+print(plan.devices[partition.device], partition.operators)
 """
 
 from __future__ import annotations

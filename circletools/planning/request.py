@@ -14,8 +14,8 @@ Path = str | os.PathLike[str]
 class CostRequest:
     """Where the times of operators and copies come from.
 
-    `costs` is a document (docs/costs.md), `traces` are `DEVICE=FILE`, operator traces of runs on a device. A copy that
-    the document has no transfer for takes `copy_overhead` (us) and its bytes / `copy_rate` (bytes/us); a device
+    `costs` is a document (docs/costs.md), `traces` are `DEVICE=FILE`, operator traces of runs on a device. A copy
+    that the document has no transfer for takes `copy_overhead` (us) and its bytes / `copy_rate` (bytes/us); a device
     without a launch time in the document takes `launch` (us) for each partition.
     """
 

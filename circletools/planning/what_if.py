@@ -12,8 +12,9 @@ from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning
 from circletools.errors import UsageError
 from circletools.findings import Finding
-from circletools.model.selectors import Chooser, suggestion
+from circletools.model.selectors import Chooser
 from circletools.planning.evaluate import Evaluation
+from circletools.wording import suggestion
 
 Side = tuple[Partitioning, Sequence[Evaluation]]
 
@@ -71,7 +72,8 @@ def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule],
     for index, rules in enumerate(by_precedence(chooser, changes)):
         planned = partitioning.subgraphs[index]
         numbers = [
-            devices.index(rule.device) if rule else number for rule, number in zip(rules, planned.numbers, strict=True)
+            devices.index(rule.device) if rule else number
+            for rule, number in zip(rules, planned.numbers, strict=True)
         ]
         if numbers != planned.numbers:
             graph = chooser.facts[index].graph
@@ -96,7 +98,10 @@ def compare(assignment: Assignment, before: Side, after: Side) -> WhatIf:
                     continue
                 impossible.setdefault(assignment.devices[number], []).append(operator)
                 if is_target:
-                    place, said = f"subgraphs[{index}].operators[{operator}]", f"the device does not take it: {refusal}"
+                    place, said = (
+                        f"subgraphs[{index}].operators[{operator}]",
+                        f"the device does not take it: {refusal}",
+                    )
                     refused.append(Finding("REFUSED_OPERATOR", "warning", place, said))
         names = assignment.devices
         subgraphs.append(

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from circletools.render.document import SCHEMA_VERSION
 from circletools.render.table import csv_text, number_columns, table_text
 from circletools.render.traces import Document
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.marks import LAYER_NAMES, PHASE_NAMES, SUBPHASES
 from circletools.trace.nnapi.statistics import Table
-from circletools.wording import counted, milliseconds
+from circletools.wording import SCHEMA_VERSION, counted, milliseconds
 
 FEWEST = 5
 """With fewer executions there is no interval."""

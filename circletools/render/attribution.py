@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 from circletools.profile.attribution import AddedTime, Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Time
-from circletools.render.document import SCHEMA_VERSION
 from circletools.render.table import csv_text, table_text
-from circletools.wording import counted, microseconds
+from circletools.wording import SCHEMA_VERSION, counted, microseconds
 
 By = Literal["operator", "source", "module"]
 EVERY: tuple[By, ...] = ("operator", "source", "module")

@@ -16,8 +16,8 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.comparison import Difference
 from circletools.model import Model
 from circletools.model.views import text
-from circletools.render.document import SCHEMA_VERSION
 from circletools.render.table import table_text
+from circletools.wording import SCHEMA_VERSION, counted
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 _ALIKE = 4  # so many differences of one kind are shown, before the rest is counted
@@ -73,7 +73,7 @@ def difference_text(found: ModelDifference, before: Model, after: Model, *, full
         yield ""
     counts = Counter(change.difference.kind for change in found.changes)
     kinds = ", ".join(f"{counts[kind]} {kind}" for kind in _SIGNS if counts[kind])  # type: ignore[index]
-    yield f"{len(found.changes)} difference{'s' if len(found.changes) > 1 else ''}: {kinds}"
+    yield f"{counted(len(found.changes), 'difference')}: {kinds}"
 
 
 def _section(differences: Sequence[Difference], labels: tuple[Labels, Labels], full: bool) -> Iterator[str]:

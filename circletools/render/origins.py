@@ -14,8 +14,8 @@ from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.exchange import CSV_COLUMNS
 from circletools.origin.read import Origins
-from circletools.render.document import SCHEMA_VERSION
 from circletools.render.table import csv_text, table_text
+from circletools.wording import SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)

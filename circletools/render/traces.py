@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Literal
 
-from circletools.render.document import SCHEMA_VERSION
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.executions import Execution, Spans
 from circletools.trace.nnapi.functions import Function
 from circletools.trace.nnapi.statistics import Table
 from circletools.trace.nnapi.timeline import APP_PHASES, Run, run_of
+from circletools.wording import SCHEMA_VERSION
 
 WHOLE = "all"
 """The tables of a whole run, beside those of its application phases."""

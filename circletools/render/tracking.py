@@ -7,9 +7,9 @@ from typing import Any
 
 from circletools.model import Model
 from circletools.origin.tracking import Tracking
-from circletools.render.document import SCHEMA_VERSION
 from circletools.render.origins import OperatorRow, Selection, operator_json, operator_rows
 from circletools.render.table import table_text
+from circletools.wording import SCHEMA_VERSION
 
 
 def without_origin(after: Model, tracking: Tracking) -> list[tuple[int, int]]:

@@ -15,6 +15,7 @@ from itertools import zip_longest
 from typing import Any
 
 from circletools.errors import InvalidInputError
+from circletools.storage.strict_json import read_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,7 @@ def encode_connections(connections: Connections) -> bytes:
 
 def decode_connections(data: bytes, name: str) -> Connections:
     """Read such a document. Raises InvalidInputError, naming the file and what is wrong."""
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"this is no JSON: {error}", location=name) from error
+    document = read_json(data, name)
     if not isinstance(document, dict) or not isinstance(document.get("parts"), list):
         raise InvalidInputError("no connections: an object with `source` and `parts` is needed", location=name)
     parts = [_piece(part, f"{name}: parts[{index}]") for index, part in enumerate(document["parts"])]
@@ -91,9 +89,9 @@ def encode_manifest(connections: Connections, model_type: str) -> bytes:
 def manifest_difference(found: bytes, expected: bytes) -> str | None:
     """Return what a manifest first says otherwise than `expected`, None where both say the same."""
     try:
-        ours, theirs = json.loads(found), json.loads(expected)
-    except (ValueError, RecursionError) as error:
-        return f"this is no JSON: {error}"
+        ours, theirs = read_json(found, "manifest"), read_json(expected, "manifest")
+    except InvalidInputError as error:
+        return error.message
     if not isinstance(ours, dict):
         return "this is no object"
     for key in (*theirs, *ours):

@@ -18,7 +18,7 @@ from typing import Any
 
 from circletools import __version__
 from circletools.errors import OutputError, UsageError
-from circletools.render import SCHEMA_VERSION
+from circletools.wording import SCHEMA_VERSION
 
 from .task import Outcome, Task
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import typer
 
 from circletools.errors import CircleToolsError, InvalidInputError, OutputError, UsageError
-from circletools.render import SCHEMA_VERSION
+from circletools.wording import SCHEMA_VERSION
 
 from ..console.kept import Kept, begin, keeping
 from ..console.terminal import fail, show

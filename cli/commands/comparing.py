@@ -80,7 +80,7 @@ def _checked(opened: ExitStack, source: str) -> Model:
 
 def _sections(only: str | None) -> tuple[Section, ...]:
     from circletools.diff.difference import SECTIONS  # noqa: PLC0415
-    from circletools.model.selectors import suggestion  # noqa: PLC0415
+    from circletools.wording import suggestion  # noqa: PLC0415
 
     if only is None:
         return SECTIONS

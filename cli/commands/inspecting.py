@@ -56,7 +56,7 @@ def check(source: Input, json: Json = False) -> None:
 
 def _judge(source: str, json: bool, find: Callable[[Model], list[Finding]]) -> int:
     """Show the findings of a model; return the exit status."""
-    from circletools.render import SCHEMA_VERSION  # noqa: PLC0415
+    from circletools.wording import SCHEMA_VERSION  # noqa: PLC0415
 
     from ..console.kept import record  # noqa: PLC0415
     from ..console.reading import reading  # noqa: PLC0415

@@ -53,7 +53,7 @@ def fix_outputs(
     from circletools import origin  # noqa: PLC0415
     from circletools.affinity import store  # noqa: PLC0415
     from circletools.outputs import OddKind, choose_subgraphs, fix_outputs, odd_outputs  # noqa: PLC0415
-    from circletools.render import SCHEMA_VERSION  # noqa: PLC0415
+    from circletools.wording import SCHEMA_VERSION  # noqa: PLC0415
 
     from ..console.terminal import complain, show_json  # noqa: PLC0415
 

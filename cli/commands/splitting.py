@@ -39,9 +39,8 @@ def split(
     circle-partitioner writes it, and metadata/MANIFEST, which makes it a package for onert. docs/split.md tells what
     parts carry.
     """
-    from circletools.render import SCHEMA_VERSION  # noqa: PLC0415
     from circletools.split.write import split as split_model  # noqa: PLC0415
-    from circletools.wording import counted  # noqa: PLC0415
+    from circletools.wording import SCHEMA_VERSION, counted  # noqa: PLC0415
 
     from ..console.reading import reading  # noqa: PLC0415
     from ..console.terminal import complain, show_json, tell  # noqa: PLC0415
@@ -92,8 +91,8 @@ def verify_split(
     """
     from dataclasses import asdict  # noqa: PLC0415
 
-    from circletools.render import SCHEMA_VERSION  # noqa: PLC0415
     from circletools.split.verify import open_split  # noqa: PLC0415
+    from circletools.wording import SCHEMA_VERSION  # noqa: PLC0415
 
     from ..console.terminal import show, show_json  # noqa: PLC0415
 

@@ -12,7 +12,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from circletools.errors import CircleToolsError, EditError, UsageError
+import circletools as ct
+from circletools.errors import CircleToolsError
 
 from . import kept
 
@@ -33,6 +34,13 @@ def complain(kind: str, message: str) -> None:
     _message(f"{label} {_plain(message)}\n")
 
 
+def show_notes(notes: Iterable[ct.Finding]) -> None:
+    """Write notes of a result to standard error: `note: …` or `warning: …`, with the place that they are about."""
+    for note in notes:
+        place = f"{note.location}: " if note.location else ""
+        complain("note" if note.severity == "info" else note.severity, f"{place}{note.message}")
+
+
 def tell(message: str) -> None:
     """Write a message to standard error."""
     if (keep := kept.current()) is not None:
@@ -44,9 +52,7 @@ def tell(message: str) -> None:
 def fail(error: CircleToolsError) -> int:
     """Write an error to standard error; return the exit status it stands for."""
     complain("error", str(error))
-    if isinstance(error, UsageError):
-        return 2
-    return 4 if isinstance(error, EditError) else 3
+    return error.exit_code
 
 
 def _message(text: str) -> None:

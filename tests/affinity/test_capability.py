@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from benchmarks.capabilities import TABLES, overview
 from benchmarks.capability.runtimes import DEVICES as MEASURED
-from circletools.affinity.capability.file import FORM_KEYS, parse_capability
-from circletools.affinity.capability.table import Capability, load_capability, shipped_devices, why_not
+from circletools.affinity.capability.file import FORM_KEYS, load_capability, parse_capability, shipped_devices
+from circletools.affinity.capability.table import Capability, why_not
 from circletools.affinity.capability.traits import QUANTIZABLE, OperatorTraits, TensorTraits
 from circletools.errors import InvalidInputError, ModelFormatError, UsageError
 from circletools.model import Model, open_model
+from circletools.model.operator_facts import OperatorFacts
 from tests.kit.outputs_support import Build
 from tests.kit.support import ROOT, bytes_of, read
 
@@ -44,22 +45,22 @@ MALFORMED: list[tuple[Any, str, str]] = [
     ({}, "t.json", "has no operators"),
     ({"operators": {}, "schema_version": "2"}, "schema_version", "'2' is not known"),
     ({"operators": {}, "schema_version": 2}, "schema_version", "2 is not known"),
-    ({"operators": {}, "devise": "x"}, "t.json", "did you mean device?"),
+    ({"operators": {}, "devise": "x"}, "t.json", "did you mean 'device'?"),
     ({"operators": {}, "device": 3}, "device", "must be a text"),
     ({"operators": []}, "operators", "must be an object"),
-    ({"operators": {"CONV2D": [{}]}}, "operators", "did you mean CONV_2D?"),
-    ({"operators": {"add": [{}]}}, "operators", "did you mean ADD?"),
+    ({"operators": {"CONV2D": [{}]}}, "operators", "did you mean 'CONV_2D'?"),
+    ({"operators": {"add": [{}]}}, "operators", "did you mean 'ADD'?"),
     ({"operators": {"AudioSpectrogram": [{}]}}, "operators", "CUSTOM: and its custom code"),
     ({"operators": {"ADD": {}}}, "operators.ADD", "must be a list of forms"),
     ({"operators": {"ADD": ["x"]}}, "operators.ADD[0]", "must be an object"),
-    ({"operators": {"ADD": [{}, {"max_ranks": 4}]}}, "operators.ADD[1]", "did you mean max_rank?"),
+    ({"operators": {"ADD": [{}, {"max_ranks": 4}]}}, "operators.ADD[1]", "did you mean 'max_rank'?"),
     (form(types="FLOAT32"), "operators.ADD[0].types", "a list that is not empty"),
     (form(types=[]), "operators.ADD[0].types", "a list that is not empty"),
     (form(types=["FLOAT32", 3]), "operators.ADD[0].types[1]", "must be a text"),
     (form(types=["FLOAT"]), "operators.ADD[0].types[0]", "there is no type 'FLOAT'"),
-    (form(types=["float32"]), "operators.ADD[0].types[0]", "did you mean FLOAT32?"),
+    (form(types=["float32"]), "operators.ADD[0].types[0]", "did you mean 'FLOAT32'?"),
     (form(types=[""]), "operators.ADD[0].types[0]", "must name a type"),
-    (form(types=["INT8 per_chanel"]), "operators.ADD[0].types[0]", "did you mean per_channel?"),
+    (form(types=["INT8 per_chanel"]), "operators.ADD[0].types[0]", "did you mean 'per_channel'?"),
     (form(types=["INT8 per_tensor per_channel"]), "operators.ADD[0].types[0]", "is too much"),
     (form(types=["INT8 constant computed"]), "operators.ADD[0].types[0]", "is too much"),
     (form(types=["INT8 constant constant"]), "operators.ADD[0].types[0]", "is too much"),
@@ -82,9 +83,9 @@ MALFORMED: list[tuple[Any, str, str]] = [
     (
         form(options={"fused_activation": ["NONE"]}),
         "options.fused_activation",
-        "did you mean fused_activation_function?",
+        "did you mean 'fused_activation_function'?",
     ),
-    (form(options={"fused_activation_function": ["RELU7"]}), "fused_activation_function[0]", "did you mean RELU"),
+    (form(options={"fused_activation_function": ["RELU7"]}), "fused_activation_function[0]", "did you mean 'RELU"),
     (form(options={"fused_activation_function": [0]}), "fused_activation_function[0]", "there are NONE, RELU"),
     (form(options={"fused_activation_function": []}), "fused_activation_function", "a list that is not empty"),
     (form(options={"keep_dims": ["yes"]}), "options.keep_dims[0]", "must be a number, true or false"),
@@ -129,7 +130,7 @@ def test_any_bytes_are_a_table_or_refused(data: bytes) -> None:
 
 
 def test_devices_that_are_not_there_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"did you mean xnnpack\?"):
+    with pytest.raises(UsageError, match=r"did you mean 'xnnpack'\?"):
         load_capability("xnnpak")
     with pytest.raises(UsageError, match=r"a file must end in \.json"):
         load_capability("zzz")
@@ -342,14 +343,14 @@ def test_columns_tell_what_the_views_tell(own_model: Path) -> None:
     with open_model(own_model) as model:
         for subgraph in range(len(model.subgraphs)):
             expected = [table.why_not(operator) for operator in by_views(model, subgraph)]
-            assert why_not(table, model, subgraph) == expected
+            assert why_not(table, OperatorFacts(model, subgraph)) == expected
 
 
 def test_everything_is_taken_by_a_table_that_says_so(any_model: Path) -> None:
     table = parsed({"*": [{}]})
     with open_model(any_model) as model:
         for subgraph in range(len(model.subgraphs)):
-            assert set(why_not(table, model, subgraph)) <= {None}
+            assert set(why_not(table, OperatorFacts(model, subgraph))) <= {None}
 
 
 @pytest.mark.parametrize("name", ["tflite/cnn", "circle/inverted_residual"])
@@ -358,7 +359,7 @@ def test_options_are_read_from_the_model(name: str) -> None:
     published = [operator["builtinOptions"] or {} for operator in read(data)["subgraphs"][0]["operators"]]
     table = parsed({"*": [{"options": {"padding": ["VALID"], "stride_w": {"max": 1}}}]})
     with open_model(data) as model:
-        reasons = why_not(table, model, 0)
+        reasons = why_not(table, OperatorFacts(model, 0))
     wanted = [options.get("padding", 0) == 1 and options.get("strideW", 0) <= 1 for options in published]
     assert [reason is None for reason in reasons] == wanted
 
@@ -369,13 +370,13 @@ def test_an_unpacked_constant_counts_as_one_and_stays_with_its_readers() -> None
     unpacking = {"DEQUANTIZE": [form], "CONV_2D": [with_constants]}
     with open_model(bytes_of("tflite/cnn_float16")) as model:
         names = model.code_names(0)
-        reasons = why_not(parsed(unpacking), model, 0)
+        reasons = why_not(parsed(unpacking), OperatorFacts(model, 0))
         conv = [reason for name, reason in zip(names, reasons, strict=True) if name == "CONV_2D"]
         assert conv == [None] * len(conv) != []
         kept = [reason for name, reason in zip(names, reasons, strict=True) if name == "DEQUANTIZE"]
         assert None in kept  # the weights of the convolutions
         assert any(reason and "which reads the constant" in reason for reason in kept)  # those of the others
-        plain = why_not(parsed({**unpacking, "DEQUANTIZE": [{**form, "unpacks": False}]}), model, 0)
+        plain = why_not(parsed({**unpacking, "DEQUANTIZE": [{**form, "unpacks": False}]}), OperatorFacts(model, 0))
         assert all(reason for name, reason in zip(names, plain, strict=True) if name == "CONV_2D")
 
 
@@ -385,7 +386,7 @@ def test_a_tensor_that_is_not_there_is_an_error(tensor: int) -> None:
     graph = build.graph()
     graph.operator("ADD", [graph.tensor("a"), tensor], [graph.tensor("b")])
     with open_model(build.to_bytes()) as model, pytest.raises(ModelFormatError, match="does not exist"):
-        why_not(parsed({"*": [{}]}), model, 0)
+        why_not(parsed({"*": [{}]}), OperatorFacts(model, 0))
 
 
 # --- the document -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from circletools.affinity.costs.caps import least_time_within
 from circletools.affinity.costs.cut import best_of_two
 from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.memory import Contents, footprints
-from circletools.affinity.costs.parallel import bounds, confined, heft, quickest, partitions_makespan
+from circletools.affinity.costs.parallel import bounds, confined, heft, partitions_makespan, quickest
 from circletools.affinity.costs.problem import Indices
 from circletools.affinity.costs.search import launches, least_time
 from circletools.affinity.partition.partitions import Partition, make_partitions

@@ -59,7 +59,7 @@ def test_the_example_goes_as_it_is_printed() -> None:
     steps: list[Step] = []
     partitions = make_partitions(*example(), "seed", steps.append)
     told = [
-        (step.action, step.operator + 1, {v + 1 for v in step.subgraph}, {v + 1 for v in step.rejected})
+        (step.action, step.operator + 1, {v + 1 for v in step.members}, {v + 1 for v in step.rejected})
         for step in steps
     ]
     assert told[: len(FROM_1) + len(FROM_5)] == FROM_1 + FROM_5
@@ -81,7 +81,11 @@ def test_the_document_shows_these_steps() -> None:
 
 
 def test_the_largest_is_selected_first() -> None:
-    assert [sorted(v + 1 for v in partition) for partition in seed_partitions(*example())] == [[3, 5, 6, 7], [1, 2], [4]]
+    assert [sorted(v + 1 for v in partition) for partition in seed_partitions(*example())] == [
+        [3, 5, 6, 7],
+        [1, 2],
+        [4],
+    ]
 
 
 def test_telling_the_steps_changes_nothing() -> None:

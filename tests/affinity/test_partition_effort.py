@@ -30,7 +30,9 @@ def allow(monkeypatch: pytest.MonkeyPatch, units: int, per_operator: int) -> Non
 def test_what_is_entangled_and_within_the_bound_is_the_literal_procedure(inputs: int) -> None:
     edges, devices = entangled(50, inputs)
     wanted = Reference(50, edges).partition(devices)
-    assert [sorted(partition) for partition in seed_partitions(graph_of(50, edges), devices)] == [sorted(partition) for partition in wanted]
+    assert [sorted(partition) for partition in seed_partitions(graph_of(50, edges), devices)] == [
+        sorted(partition) for partition in wanted
+    ]
 
 
 @pytest.mark.parametrize("mode", ["seed", "safe", "min"])

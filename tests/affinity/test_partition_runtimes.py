@@ -15,7 +15,7 @@ from benchmarks.networks import Network, feed, load, make, random_shape, run_par
 from circletools.affinity.partition.epochs import turns
 from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.model import open_model
-from circletools.model.graph import operator_graph
+from circletools.model.operator_facts import operator_graph
 from tests.kit.outputs_support import Build, Graph
 from tests.kit.partition_support import seeded
 from tests.kit.support import TESTDATA, bytes_of, own_models, title

@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circletools.affinity.assign.assign import Assignment
-from circletools.affinity.assign.rules import RuleSet
+from circletools.affinity.assign.assign import Assignment, Constraints
 from circletools.affinity.costs.choose import Goal, assign_by_cost
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
-from circletools.affinity.costs.problem import least_bytes
 from circletools.affinity.costs.times import Costs, make_problems, operator_bytes
 from circletools.errors import CircleToolsError
 from circletools.model import open_model
 from circletools.model.selectors import Chooser
+from circletools.model.sizes import least_bytes
 from circletools.model.views import Tensor
 from circletools.trace.operators.read import read_operator_trace
 from tests.kit.affinity_support import affinity, affinity_of, annotated
@@ -282,13 +281,13 @@ def test_devices_without_end_are_refused() -> None:
         ('{"devices": [{"name": "*"}]}', "cannot be named"),
         ('{"devices": [{"name": "a", "launch_us": -1}]}', "number from 0"),
         ('{"devices": [{"name": "a", "launch_us": true}]}', "number from 0"),
-        ('{"devices": [{"name": "a", "launch_us": NaN}]}', "number from 0"),
-        ('{"devices": [{"name": "a", "launch_us": 1e999}]}', "number from 0"),
+        ('{"devices": [{"name": "a", "launch_us": NaN}]}', "NaN is no number"),
+        ('{"devices": [{"name": "a", "launch_us": 1e999}]}', "1e999 is too large"),
         ('{"devices": [{"name": "a", "operators": [{"select": "op:*"}]}]}', "neither `time_us` nor"),
         ('{"devices": [{"name": "a", "operators": [{"select": "op:*", "bytes_per_us": 0}]}]}', "1e-09"),
         ('{"devices": [{"name": "a", "operators": [{"select": "ADD", "time_us": 1}]}]}', "chooses no operators"),
         ('{"devices": [{"name": "a"}], "transfers": [{"from": "a", "to": "b"}]}', "'b' is not among"),
-        ('{"devices": [{"name": "a", "name": "b"}]}', "stands there twice"),
+        ('{"devices": [{"name": "a", "name": "b"}]}', "the key 'name' is there twice"),
         ('{"schema_version": 2, "devices": []}', "schema_version 2 is not known"),
     ],
 )
@@ -397,11 +396,14 @@ def test_every_model_can_be_assigned(path: Path) -> None:
     with open_model(path) as model:
         parsed = parse_costs(json.dumps(words), "costs.json")
         costs = Costs(parsed, {}, Defaults())
-        problems = make_problems(Chooser(model), parsed.devices, costs)
+        chooser = Chooser(model)
+        problems = make_problems(chooser, parsed.devices, costs)
         for goal in (Goal(), Goal(parallel=True), Goal(caps={0: 4096})):
-            made: Assignment = assign_by_cost(Chooser(model), parsed.devices, RuleSet(), {}, (), problems, goal)
+            made: Assignment = assign_by_cost(chooser, Constraints(parsed.devices), problems, goal)
             assert [len(row) for row in made.numbers] == [len(subgraph.operators) for subgraph in model.subgraphs]
-        assert all(len(operator_bytes(model, index)) == len(row) for index, row in enumerate(made.numbers))
+        assert all(
+            len(operator_bytes(facts)) == len(row) for facts, row in zip(chooser.facts, made.numbers, strict=True)
+        )
 
 
 def test_the_documentation_has_every_field(costs: Path) -> None:

@@ -10,7 +10,7 @@ from circletools.affinity.partition.partitions import make_partitions
 from circletools.affinity.store import Affinity, annotate
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.model import open_model
-from circletools.model.graph import operator_graph
+from circletools.model.operator_facts import operator_graph
 from tests.kit.outputs_support import Build
 from tests.kit.support import edited
 

@@ -46,14 +46,18 @@ def random_case(seed: int, most: int = 14) -> tuple[int, Edges, list[int]]:
     return count, edges, [generator.randrange(devices) for _ in range(count)]
 
 
-def check_partition(graph: OperatorGraph, devices: Sequence[int], partitions: Sequence[Partition], *, connected: bool) -> None:
-    """Check that the partitions cover the graph, keep to their device, and can run one after the other as they stand."""
+def check_partition(
+    graph: OperatorGraph, devices: Sequence[int], partitions: Sequence[Partition], *, connected: bool
+) -> None:
+    """Check that partitions cover the graph, keep to their device, and can run one after the other as they stand."""
     home = {operator: index for index, partition in enumerate(partitions) for operator in partition.operators}
     assert sorted(operator for partition in partitions for operator in partition.operators) == list(range(len(graph)))
     for index, partition in enumerate(partitions):
         assert partition.operators == tuple(sorted(partition.operators))
         assert {devices[operator] for operator in partition.operators} == {partition.device}
-        assert all(home[before] <= index for operator in partition.operators for before in graph.predecessors[operator])
+        assert all(
+            home[before] <= index for operator in partition.operators for before in graph.predecessors[operator]
+        )
         assert not connected or is_connected(graph, partition.operators)
 
 

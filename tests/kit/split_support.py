@@ -13,7 +13,7 @@ from circletools.affinity.store import Affinity, annotate
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.check import check
 from circletools.model import Model, open_model
-from circletools.model.graph import operator_graph
+from circletools.model.operator_facts import operator_graph
 from circletools.model.views import text
 from circletools.split.verify import open_split, verify_split
 from circletools.split.write import Split, split

@@ -14,7 +14,8 @@ from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.assign.rules import Decision, Rule, RuleSet
 from circletools.errors import EditError, UsageError
 from circletools.model import Model
-from circletools.model.selectors import Chooser, suggestion
+from circletools.model.selectors import Chooser
+from circletools.wording import suggestion
 
 __all__ = ["Assignment", "Constraints", "assign"]
 
@@ -87,8 +88,8 @@ class Assignment:
 def assign(chooser: Chooser, given: Constraints) -> Assignment:
     """Give every operator of a model a device.
 
-    Raises UsageError for a rule that matches nothing, a device that is not among the devices and rules of one rank that
-    contradict each other; EditError where an operator is left without a device.
+    Raises UsageError for a rule that matches nothing, a device that is not among the devices and rules of one rank
+    that contradict each other; EditError where an operator is left without a device.
     """
     devices, rules, refusals = given.devices, given.rules, given.refusals
     _check_devices(given)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from circletools.errors import UsageError
-from circletools.model.selectors import KINDS, Chooser, Selector, suggestion
+from circletools.model.selectors import KINDS, Chooser, Selector
+from circletools.wording import suggestion
 
 
 class Entry(Protocol):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -17,6 +14,8 @@ from circletools.affinity.capability.table import ANY, Capability
 from circletools.affinity.capability.traits import QUANTIZABLE
 from circletools.errors import InvalidInputError, UsageError
 from circletools.flatbuf.schema import load_schema
+from circletools.storage.strict_json import read_json
+from circletools.wording import did_you_mean
 
 SCHEMA_VERSION = "1"
 _KEYS = ("schema_version", "device", "runtime", "method", "operators")
@@ -71,7 +70,7 @@ def load_capability(name: str) -> Capability:
         resource = resources.files(__package__) / "tables" / f"{name}.json"
         return parse_capability(resource.read_bytes(), f"{name}.json")
     if not name.endswith(".json"):
-        hint = suggestion(name, shipped) or f"there are {', '.join(shipped)}; a file must end in .json"
+        hint = did_you_mean(name, shipped) or f"there are {', '.join(shipped)}; a file must end in .json"
         raise UsageError(f"there is no capability table {name!r}", hint=hint)
     try:
         data = Path(name).read_bytes()
@@ -83,31 +82,7 @@ def load_capability(name: str) -> Capability:
 
 def parse_capability(data: bytes, name: str) -> Capability:
     """Read a table; `name` is what errors call it. Raises InvalidInputError, which tells the place."""
-    try:
-        document = json.loads(data, object_pairs_hook=_pairs, parse_constant=_constant)
-    except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", 1)
-        raise InvalidInputError(f"not JSON: {error}", location=f"{name}:{line}") from error
-    return _Reader(name).capability(document)
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return `did you mean ...?` with the nearest known word, empty where none is near."""
-    folded = {other.casefold(): other for other in known}
-    near = get_close_matches(word.casefold()[:200], folded, 1)
-    return f"did you mean {folded[near[0]]}?" if near else ""
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key {twice!r} is there twice in one object")
-    return found
-
-
-def _constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number")
+    return _Reader(name).capability(read_json(data, name))
 
 
 @cache
@@ -156,7 +131,7 @@ class _Reader:
             self._fail(place, "must be an object")
         for key in value:
             if keys is not None and key not in keys:
-                hint = suggestion(key, keys) or f"there are {', '.join(keys)}"
+                hint = did_you_mean(key, keys) or f"there are {', '.join(keys)}"
                 self._fail(place, f"the key {key!r} is not known", hint)
         return value
 
@@ -187,7 +162,7 @@ class _Reader:
 
     def _code(self, code: str) -> str:
         if code != ANY and not code.startswith("CUSTOM:") and code not in _codes():
-            hint = suggestion(code, _codes()) or "a custom operator is CUSTOM: and its custom code"
+            hint = did_you_mean(code, _codes()) or "a custom operator is CUSTOM: and its custom code"
             self._fail("operators", f"there is no operator {code!r}", hint)
         return code
 
@@ -243,14 +218,14 @@ class _Reader:
             self._fail(place, "must name a type", "* is any type, none an input that is left out")
         kind, *rest = words
         if kind != ANY and kind not in _types():
-            self._fail(place, f"there is no type {kind!r}", suggestion(kind, _types()))
+            self._fail(place, f"there is no type {kind!r}", did_you_mean(kind, _types()))
         quantization = next((word for word in rest if word in _QUANTIZATIONS), "")
         constness: Kind = next((word for word in _KINDS if word in rest), "")
         for word in rest:
             if word not in {quantization, constness} or rest.count(word) > 1:
                 known = (*_QUANTIZATIONS, *_KINDS)
                 message = f"{word!r} says nothing of a tensor" if word not in known else f"{word!r} is too much"
-                self._fail(place, message, suggestion(word, known) if word not in known else "")
+                self._fail(place, message, did_you_mean(word, known) if word not in known else "")
         if quantization and kind not in QUANTIZABLE | {ANY}:
             self._fail(place, f"{kind} has no quantization", f"leave out {quantization}")
         return TensorPattern(kind, quantization, constness)
@@ -272,7 +247,7 @@ class _Reader:
 
     def _option(self, name: str, allowed: Any, place: str) -> OptionValues:
         if name not in _options():
-            self._fail(place, f"no operator has an option {name!r}", suggestion(name, _options()))
+            self._fail(place, f"no operator has an option {name!r}", did_you_mean(name, _options()))
         names = _values(name)
         if isinstance(allowed, dict):
             limits = self._object(allowed, place, ("min", "max"))
@@ -291,7 +266,7 @@ class _Reader:
             return self._number(value, place)
         number = next((number for number, known in names.items() if value == known), None)
         if number is None:
-            hint = suggestion(value, names.values()) if isinstance(value, str) else ""
+            hint = did_you_mean(value, names.values()) if isinstance(value, str) else ""
             self._fail(place, f"there is no value {value!r}", hint or f"there are {', '.join(names.values())}")
         return number
 

@@ -17,6 +17,7 @@ import numpy as np
 from circletools.affinity.capability.form import Form, TensorPattern
 from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits, TensorTraits
 from circletools.model.operator_facts import OperatorFacts
+from circletools.wording import counted
 
 __all__ = ["Capability", "why_not"]
 
@@ -68,53 +69,6 @@ class Capability:
             if best is None or len(failures) < len(best):
                 best = failures
         return "; ".join(best or ())
-
-
-def why_not(self, operator: OperatorTraits) -> str | None:
-        """Return why the device does not take an operator, None when it does.
-
-        Of several forms, the one that fewest conditions keep away is what the words are about.
-        """
-        forms = self.forms(operator.code)
-        if not forms:
-            return f"{self.device} has no {operator.code}"
-        best: list[str] | None = None
-        for form in forms:
-            failures = mismatches(form, operator)
-            if not failures:
-                return None
-            if best is None or len(failures) < len(best):
-                best = failures
-        return "; ".join(best or ())
-
-
-def shipped_devices() -> tuple[str, ...]:
-    """Return the names of the devices whose tables come with the library."""
-    folder = resources.files("circletools.affinity.capability") / "tables"
-    return tuple(sorted(item.name.removesuffix(".json") for item in folder.iterdir() if item.name.endswith(".json")))
-
-
-def load_capability(name: str) -> Capability:
-    """Return a table by the name of a shipped device, or from a file whose name ends in `.json`.
-
-    Raises UsageError for a device that is not there, InvalidInputError for a file that cannot be read or is
-    malformed.
-    """
-    from circletools.affinity.capability.file import parse_capability, suggestion  # noqa: PLC0415 - only for reading
-
-    shipped = shipped_devices()
-    if name in shipped:
-        resource = resources.files("circletools.affinity.capability") / "tables" / f"{name}.json"
-        return parse_capability(resource.read_bytes(), f"{name}.json")
-    if not name.endswith(".json"):
-        hint = suggestion(name, shipped) or f"there are {', '.join(shipped)}; a file must end in .json"
-        raise UsageError(f"there is no capability table {name!r}", hint=hint)
-    try:
-        data = Path(name).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InvalidInputError(f"cannot read it: {reason}", location=name) from error
-    return parse_capability(data, name)
 
 
 def why_not(capability: Capability, facts: OperatorFacts) -> list[str | None]:
@@ -172,9 +126,10 @@ def mismatches(form: Form, operator: OperatorTraits) -> list[str]:
     if not form.min_version <= operator.version <= form.max_version:
         found.append(f"version {operator.version}, not {_between(form.min_version, form.max_version)}")
     if not form.min_inputs <= len(operator.inputs) <= form.max_inputs:
-        found.append(f"{_count(len(operator.inputs), 'input')}, not {_between(form.min_inputs, form.max_inputs)}")
+        found.append(f"{counted(len(operator.inputs), 'input')}, not {_between(form.min_inputs, form.max_inputs)}")
     if not form.min_outputs <= len(operator.outputs) <= form.max_outputs:
-        found.append(f"{_count(len(operator.outputs), 'output')}, not {_between(form.min_outputs, form.max_outputs)}")
+        between = _between(form.min_outputs, form.max_outputs)
+        found.append(f"{counted(len(operator.outputs), 'output')}, not {between}")
     found += _places("input", form.inputs, form.more_inputs, operator.inputs)
     found += _places("output", form.outputs, form.more_outputs, operator.outputs)
     found += _each_tensor(form, operator)
@@ -200,17 +155,13 @@ def _places(
     if places is None:
         return []
     if len(tensors) < len(places) or (len(tensors) > len(places) and not more):
-        return [f"{_count(len(tensors), what)}, not {len(places)}{' or more' if more else ''}"]
+        return [f"{counted(len(tensors), what)}, not {len(places)}{' or more' if more else ''}"]
     found = []
     for index, tensor in enumerate(tensors):
         allowed = places[min(index, len(places) - 1)]
         if not any(pattern.holds(tensor) for pattern in allowed):
             found.append(f"{what} {index} is {tensor or 'left out'}, not {_either(allowed)}")
     return found
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _either(allowed: Sequence[TensorPattern]) -> str:

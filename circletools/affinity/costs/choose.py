@@ -36,9 +36,7 @@ class Goal:
     mode: Mode = "safe"
 
 
-def assign_by_cost(
-    chooser: Chooser, given: Constraints, problems: Sequence[Problem], goal: Goal
-) -> Assignment:
+def assign_by_cost(chooser: Chooser, given: Constraints, problems: Sequence[Problem], goal: Goal) -> Assignment:
     """Give every operator a device so that all takes the least time, as far as rules leave it open.
 
     A rule, or what an operator had before, decides; a device that does not take an operator, or has no time for it,

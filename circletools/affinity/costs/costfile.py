@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from circletools.affinity.assign.documents import Document, number_of, objects_of, read_document, selector_of, text_of
+from circletools.affinity.assign.documents import number_of, objects_of, read_document, selector_of, text_of
 from circletools.errors import InvalidInputError
 from circletools.model.selectors import Selector
+from circletools.storage.strict_json import Object
 
 ANY = "*"
 _SEE = "see docs/costs.md"
@@ -102,7 +103,7 @@ def parse_costs(words: str, name: str) -> CostDocument:
     return CostDocument(tuple(times), times, launches, transfers)
 
 
-def _time(row: Document, place: str) -> TimeRule:
+def _time(row: Object, place: str) -> TimeRule:
     selector = selector_of(row, place, _SEE)
     if row.get("time_us", 0) is None:  # said to be impossible
         if "bytes_per_us" in row:
@@ -113,11 +114,11 @@ def _time(row: Document, place: str) -> TimeRule:
     return TimeRule(selector, _optional(row, "time_us", place), _per_byte(row, place), place)
 
 
-def _optional(entry: Document, key: str, place: str) -> float:
+def _optional(entry: Object, key: str, place: str) -> float:
     return number_of(entry, key, place, _SEE) if key in entry else 0.0
 
 
-def _per_byte(entry: Document, place: str) -> float:
+def _per_byte(entry: Object, place: str) -> float:
     if "bytes_per_us" not in entry:
         return 0.0
     return 1 / number_of(entry, "bytes_per_us", place, _SEE, above=True)

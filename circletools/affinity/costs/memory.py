@@ -85,7 +85,9 @@ def prices(what: Contents, count: int) -> Floats:
     return both
 
 
-def footprints(what: Contents, graph: OperatorGraph, partitions: Sequence[Partition], devices: int) -> list[Footprint]:
+def footprints(
+    what: Contents, graph: OperatorGraph, partitions: Sequence[Partition], devices: int
+) -> list[Footprint]:
     """Return the bytes on each device, the partitions running in this order."""
     count = sum(len(partition.operators) for partition in partitions)
     home, place, begins = (np.zeros(count, np.int64) for _ in range(3))

@@ -24,6 +24,8 @@ NEVER_US = 2**31 - 1
 _BUILTIN_CODES = ("IF", "WHILE")
 Names = Mapping[tuple[int, int], str]
 """onert's name of an operator, by subgraph and index."""
+Found = dict[tuple[str, str, str, int], list[float]]
+"""Times by backend, name, whether quantized, and bytes."""
 ExecTimes = dict[str, dict[str, dict[str, list[list[int]]]]]
 
 
@@ -34,7 +36,7 @@ def exec_times(
 
     Raises EditError for an operator without a name, for one that no backend can run, and for IF and WHILE.
     """
-    found: dict[tuple[str, str, str, int], list[float]] = {}
+    found: Found = {}
     for subgraph, problem in zip(facts, problems, strict=True):
         _check_codes(subgraph)
         sizes, quantized = _operators(subgraph)
@@ -84,9 +86,7 @@ def _unsigned(facts: OperatorFacts) -> NDArray[np.bool_]:
     return unsigned
 
 
-def _add_copies(
-    facts: OperatorFacts, problem: Problem, devices: Sequence[str], found: dict[tuple[str, str, str, int], list[float]]
-) -> None:
+def _add_copies(facts: OperatorFacts, problem: Problem, devices: Sequence[str], found: Found) -> None:
     sizes, unsigned = facts.least_bytes.tolist(), _unsigned(facts).tolist()
     handed_on = np.intersect1d(facts.outputs.tensors, facts.inputs.tensors).tolist()
     kinds = {(int(sizes[tensor]), unsigned[tensor]) for tensor in handed_on}

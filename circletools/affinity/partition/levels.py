@@ -51,7 +51,9 @@ def _levels(before: Sequence[Sequence[int]], devices: Sequence[int], order: Sequ
     return level
 
 
-def merged(graph: OperatorGraph, devices: Sequence[int], partitions: OperatorSets, *, backward: bool = False) -> OperatorSets:
+def merged(
+    graph: OperatorGraph, devices: Sequence[int], partitions: OperatorSets, *, backward: bool = False
+) -> OperatorSets:
     """Return the partitions with neighbours of one device merged, wherever that closes no cycle."""
     successors = group_successors(graph, group_of(len(graph), partitions), len(partitions))
     contraction = Contraction(successors, schedule(successors, range(len(partitions))))

@@ -34,8 +34,8 @@ def group_of(count: int, partitions: OperatorSets) -> list[int]:
 def repaired(graph: OperatorGraph, devices: Sequence[int], partitions: OperatorSets) -> OperatorSets:
     """Return the partitions with those on cycles broken up: none waits for another that waits for it.
 
-    Of each cycle partitions stay whole, the largest first, as long as that closes no cycle; the rest falls apart, and what
-    fits together again is merged.
+    Of each cycle partitions stay whole, the largest first, as long as that closes no cycle; the rest falls apart, and
+    what fits together again is merged.
     """
     cycles = waiting_for_each_other(graph, partitions)
     if not cycles:

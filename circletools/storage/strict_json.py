@@ -1,0 +1,115 @@
+"""JSON that others write: read strictly, and every error names its line.
+
+Refused are a key that stands twice in an object, NaN and infinite numbers, integers of thousands of digits, and
+nesting deeper than any document here needs, so that whoever reads the result may recurse into it.
+"""
+
+from __future__ import annotations
+
+import json
+import json.decoder
+import json.scanner
+import math
+import re
+from bisect import bisect_left
+from collections import Counter
+from typing import Any, NoReturn
+
+from circletools.errors import InvalidInputError
+
+_DEEPEST = 100
+_TOO_DEEP = f"arrays and objects are nested more than {_DEEPEST} deep"
+
+
+class Object(dict[str, Any]):
+    """A JSON object; `line` is the one it begins in, 0 where the reader was not asked for lines."""
+
+    line = 0
+
+
+class _RefusedError(ValueError):
+    """What JSON may say, and what is not accepted; `lineno` is the line of the object that it stands in."""
+
+    lineno = 1
+
+
+def read_json(data: bytes | str, name: str, *, lines: bool = False) -> Any:
+    """Return the value of a JSON document; its objects are of the type `Object`.
+
+    `name` is what errors call the document. `lines` numbers the objects, which takes ten times longer: for documents
+    that people write. Raises InvalidInputError, whose location is `name:line`.
+    """
+    try:
+        text = data if isinstance(data, str) else data.decode(json.detect_encoding(data), "surrogatepass")
+        value = _decoded(text, lines=lines)
+        _check_depth(value)
+    except RecursionError as error:
+        raise InvalidInputError(f"not JSON: {_TOO_DEEP}", location=f"{name}:1") from error
+    except ValueError as error:
+        raise InvalidInputError(f"not JSON: {error}", location=f"{name}:{getattr(error, 'lineno', 1)}") from error
+    return value
+
+
+def _decoded(text: str, *, lines: bool) -> Any:
+    if not lines:
+        try:
+            return json.loads(text, object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+        except _RefusedError:
+            pass  # read again, to know the line
+    return _Numbering(text).decode(text)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Object:
+    found = Object(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise _RefusedError(f"the key {twice!r} is there twice in one object")
+    return found
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise _RefusedError(f"{digits[:50]} is too large")
+    return value
+
+
+def _constant(word: str) -> NoReturn:
+    raise _RefusedError(f"{word} is no number")
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, dict | list)
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return
+    raise _RefusedError(_TOO_DEEP)
+
+
+class _Numbering(json.JSONDecoder):
+    """A decoder that gives each object the number of the line it begins in."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+        read = json.decoder.JSONObject  # type: ignore[attr-defined]
+        breaks = [match.start() for match in re.finditer("\n", text)]
+
+        def parse(text_and_end: tuple[str, int], *others: Any) -> tuple[Object, int]:
+            line = bisect_left(breaks, text_and_end[1]) + 1
+            try:
+                found, end = read(text_and_end, *others)
+            except _RefusedError as error:
+                error.lineno = max(error.lineno, line)  # the innermost object begins last
+                raise
+            found.line = line
+            return found, end
+
+        self.parse_object = parse
+        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined] # the C one has no such hook

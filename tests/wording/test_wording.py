@@ -1,0 +1,88 @@
+"""Numbers, ranges and hints as people read them; exit statuses of errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from circletools import errors
+from circletools.wording import counted, did_you_mean, microseconds, milliseconds, ranges, suggestion
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [([], ""), ([3], "3"), ([0, 1], "0-1"), ([0, 1, 2, 3, 7], "0-3,7"), ([5, 7, 9, 10], "5,7,9-10")],
+)
+def test_ranges(numbers: list[int], text: str) -> None:
+    assert ranges(numbers) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 runs"), (1, "1 run"), (2, "2 runs"), (1000, "1,000 runs"), (-1, "-1 runs")]
+)
+def test_counted(count: int, text: str) -> None:
+    assert counted(count, "run") == text
+    assert counted(count, "run", "runs") == text
+
+
+def test_counted_with_a_plural_of_its_own() -> None:
+    assert (counted(1, "copy", "copies"), counted(2, "copy", "copies")) == ("1 copy", "2 copies")
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "milli", "micro"),
+    [(0, "0.000", "0.000"), (1, "0.000", "0.001"), (-1, "0.000", "-0.001"),
+     (1_234_567_890, "1,234.568", "1234567.890"), (-1_234_567, "-1.235", "-1234.567")],
+)  # fmt: skip
+def test_times(time_ns: int, milli: str, micro: str) -> None:
+    assert (milliseconds(time_ns), microseconds(time_ns)) == (milli, micro)
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("nqu", "did you mean 'npu'?"),
+        ("conv_2D", "did you mean 'CONV_2D'?"),
+        ("CONV2D" + "_" * 1000, "there are CONV_2D, cpu, npu"),
+        ("xyz", "there are CONV_2D, cpu, npu"),
+    ],
+)
+def test_suggestion(word: str, hint: str) -> None:
+    known = ["npu", "cpu", "CONV_2D"]
+    assert suggestion(word, iter(known)) == hint
+    assert did_you_mean(word, iter(known)) == (hint if hint.startswith("did") else "")
+
+
+def test_a_suggestion_lists_eight_words() -> None:
+    words = [f"word{index}" for index in range(9)]
+    assert suggestion("?", words[:8]) == "there are " + ", ".join(words[:8])
+    assert suggestion("?", words) == "there are " + ", ".join(words[:8]) + ", …"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("CircleToolsError", 3), ("UsageError", 2), ("InvalidInputError", 3), ("ModelFormatError", 3),
+     ("TableFormatError", 3), ("EditError", 4), ("OutputError", 4)],
+)  # fmt: skip
+def test_exit_codes(name: str, code: int) -> None:
+    assert getattr(errors, name).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("location", "hint", "text"),
+    [(None, None, "no"), ("here", None, "here: no"), (None, "go", "no (go)"), ("here", "go", "here: no (go)")],
+)
+def test_an_error_says_where_what_and_what_to_do(location: str | None, hint: str | None, text: str) -> None:
+    assert str(errors.CircleToolsError("no", location=location, hint=hint)) == text
+
+
+def test_long_parts_of_an_error_lose_their_middle() -> None:
+    exact, long = "a" * 750 + "b" * 750, "a" * 750 + "-" + "b" * 750
+    assert str(errors.UsageError(exact)) == exact
+    assert str(errors.UsageError(long)) == f"{'a' * 750} … {'b' * 750}"
+
+
+def test_errors_with_an_offset() -> None:
+    table = errors.TableFormatError("cut", offset=8, location="table")
+    model = errors.ModelFormatError("cut", offset=0)
+    assert (str(table), table.offset, str(model), model.offset) == ("table: cut at byte 8", 8, "cut at byte 0", 0)
+    assert str(errors.ModelFormatError("cut")) == "cut"
