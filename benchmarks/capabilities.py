@@ -28,7 +28,7 @@ from benchmarks.process import ROOT
 
 DOCUMENT = ROOT / "docs" / "capabilities.md"
 _MARKS = ("<!-- overview -->", "<!-- end of the overview -->")
-TABLES = ROOT / "circletools" / "affinity" / "capabilities"
+TABLES = ROOT / "circletools" / "affinity" / "capability" / "tables"
 _FAMILIES: tuple[Callable[[], Iterator[Template]], ...] = (
     templates.elementwise,
     templates.conversions,

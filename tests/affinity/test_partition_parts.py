@@ -223,8 +223,8 @@ def test_operators_out_of_order_get_one() -> None:
         ([([0, 2], [1]), ([1, 1], [2])], r"subgraphs\[0\]\.operators\[0\]: the operators wait for each other"),
         ([([0, 0], [2]), ([0, 0], [2])], r"subgraphs\[0\]\.tensors\[2\]: two operators produce the tensor"),
         ([([0, 0], [1, 1]), ([1, 1], [2])], None),
-        ([([0, 9], [2])], r"subgraphs\[0\]: tensor 9 does not exist; there are 3"),
-        ([([0, 0], [9])], r"subgraphs\[0\]: tensor 9 does not exist; there are 3"),
+        ([([0, 9], [2])], r"subgraphs\[0\]\.operators\[0\]: tensor 9 does not exist; there are 3"),
+        ([([0, 0], [9])], r"subgraphs\[0\]\.operators\[0\]: tensor 9 does not exist; there are 3"),
         ([([0, 1], [1]), ([1, 1], [2])], r"subgraphs\[0\]\.operators\[0\]: the operators wait for each other"),
     ],
 )
