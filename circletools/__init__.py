@@ -24,77 +24,146 @@ from circletools.errors import (
 )
 from circletools.findings import Finding, Severity
 from circletools.lazy import face
+from circletools.version import __version__
 
 if TYPE_CHECKING:
     from circletools import affinity as affinity
     from circletools import origin as origins
     from circletools import render as render
+    from circletools import storage as files
     from circletools.check import check
-    from circletools.edit.edit import ModelEdit, RewriteResult
-    from circletools.edit.edit import ModelEdit as edit  # noqa: N813  (opening an edit reads as a verb)
+    from circletools.edit.compact import compact
+    from circletools.edit.edit import ModelEdit, edit
+    from circletools.edit.results import RewriteResult
+    from circletools.edit.strip import strip_metadata
+    from circletools.html.report import Report as Report
+    from circletools.html.report import report_html as report_html
     from circletools.model.model import Model
     from circletools.model.model import open_model as open  # noqa: A004  (`ct.open`, as in gzip and zipfile)
     from circletools.model.model import open_model as open_model
+    from circletools.model.rows import Subgraph
+    from circletools.model.verify import check_model as verify
+    from circletools.model.views import Buffer, Metadata, Operator, OperatorCode, Signature, Tensor
     from circletools.planning.export import export_costs
     from circletools.planning.inputs import read_costs, read_request
     from circletools.planning.inspection import AffinityInspection, inspect_affinity
     from circletools.planning.plan import Plan
     from circletools.planning.planner import plan
     from circletools.planning.request import CostRequest, PlanRequest
+    from circletools.profile.attribution import Attribution as Attribution
+    from circletools.profile.attribution import attribute as attribute
+    from circletools.profile.compare_profiles import ProfileComparison as ProfileComparison
+    from circletools.profile.compare_profiles import compare_profiles as compare_profiles
+    from circletools.profile.compare_traces import TraceComparison as TraceComparison
+    from circletools.profile.compare_traces import compare_traces as compare_traces
+    from circletools.trace.nnapi.analysis import Analysis as Analysis
+    from circletools.trace.nnapi.analysis import read_trace as read_trace
+    from circletools.trace.nnapi.export import ExportedTrace as ExportedTrace
+    from circletools.trace.nnapi.export import export_trace as export_trace
+    from circletools.trace.operators.profile import OperatorTrace as OperatorTrace
+    from circletools.trace.operators.read import read_profile as read_profile
 
 __all__ = [
     "AffinityInspection",
+    "Analysis",
+    "Attribution",
+    "Buffer",
     "CircleToolsError",
     "CostRequest",
     "EditError",
+    "ExportedTrace",
     "Finding",
     "InvalidInputError",
+    "Metadata",
     "Model",
     "ModelEdit",
     "ModelFormatError",
+    "Operator",
+    "OperatorCode",
+    "OperatorTrace",
     "OutputError",
     "Plan",
     "PlanRequest",
+    "ProfileComparison",
+    "Report",
     "RewriteResult",
     "Severity",
+    "Signature",
+    "Subgraph",
     "TableFormatError",
+    "Tensor",
+    "TraceComparison",
     "UsageError",
     "__version__",
     "affinity",
+    "attribute",
     "check",
+    "compact",
+    "compare_profiles",
+    "compare_traces",
     "edit",
     "export_costs",
+    "export_trace",
+    "files",
     "inspect_affinity",
     "open",
     "open_model",
     "origins",
     "plan",
     "read_costs",
+    "read_profile",
     "read_request",
+    "read_trace",
     "render",
+    "report_html",
+    "strip_metadata",
+    "verify",
 ]
-
-__version__ = "0.1.0"
 
 _PLACES = {
     "AffinityInspection": "circletools.planning.inspection",
+    "Analysis": "circletools.trace.nnapi.analysis",
+    "Attribution": "circletools.profile.attribution",
+    "Buffer": "circletools.model.views",
     "CostRequest": "circletools.planning.request",
+    "ExportedTrace": "circletools.trace.nnapi.export",
+    "Metadata": "circletools.model.views",
     "Model": "circletools.model.model",
     "ModelEdit": "circletools.edit.edit",
+    "Operator": "circletools.model.views",
+    "OperatorCode": "circletools.model.views",
+    "OperatorTrace": "circletools.trace.operators.profile",
     "Plan": "circletools.planning.plan",
     "PlanRequest": "circletools.planning.request",
-    "RewriteResult": "circletools.edit.edit",
+    "ProfileComparison": "circletools.profile.compare_profiles",
+    "Report": "circletools.html.report",
+    "RewriteResult": "circletools.edit.results",
+    "Signature": "circletools.model.views",
+    "Subgraph": "circletools.model.rows",
+    "Tensor": "circletools.model.views",
+    "TraceComparison": "circletools.profile.compare_traces",
     "affinity": "circletools.affinity:",
+    "attribute": "circletools.profile.attribution",
     "check": "circletools.check",
-    "edit": "circletools.edit.edit:ModelEdit",
+    "compact": "circletools.edit.compact",
+    "compare_profiles": "circletools.profile.compare_profiles",
+    "compare_traces": "circletools.profile.compare_traces",
+    "edit": "circletools.edit.edit",
     "export_costs": "circletools.planning.export",
+    "export_trace": "circletools.trace.nnapi.export",
+    "files": "circletools.storage:",
     "inspect_affinity": "circletools.planning.inspection",
     "open": "circletools.model.model:open_model",
     "open_model": "circletools.model.model",
     "origins": "circletools.origin:",
     "plan": "circletools.planning.planner",
     "read_costs": "circletools.planning.inputs",
+    "read_profile": "circletools.trace.operators.read",
     "read_request": "circletools.planning.inputs",
+    "read_trace": "circletools.trace.nnapi.analysis",
     "render": "circletools.render:",
+    "report_html": "circletools.html.report",
+    "strip_metadata": "circletools.edit.strip",
+    "verify": "circletools.model.verify:check_model",
 }
 __getattr__, __dir__ = face(__name__, _PLACES)

@@ -11,7 +11,8 @@ from functools import partial
 from importlib import import_module
 from typing import NamedTuple
 
-from .batch.many import Command, many, mirrored
+from .batch.many import many, mirrored
+from .batch.task import Command
 
 _lines = partial(many, heading="line")
 

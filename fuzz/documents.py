@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zlib import crc32
 
-from circletool_cli.batch.run_log import Journal
+from circletool_cli.batch.run_log import RunLog
 from circletool_cli.batch.task import Outcome, Task
 
 from circletools.affinity.assign.assign import Constraints, assign
@@ -106,7 +106,7 @@ def _choose(chooser: Chooser, devices: tuple[str, ...], known: Costs, goal: Goal
         assert all(isinstance(line, str) for line in evaluation_text(each, devices, goal.caps))
 
 
-def journal(data: bytes) -> None:
+def run_log(data: bytes) -> None:
     """Go on with a log: its whole lines stay, what is torn goes, and what is written makes it a log again."""
     task = Task(_nothing, "no such model", {}, "no such model")
     with TemporaryDirectory() as folder:
@@ -122,7 +122,7 @@ def journal(data: bytes) -> None:
 
 
 def _write(path: Path, task: Task) -> None:
-    log = Journal(path, resume=True)
+    log = RunLog(path, resume=True)
     try:
         assert log.done(task) is None  # there is no such file
         log.write(task, Outcome(3, b"", ()))

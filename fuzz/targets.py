@@ -29,7 +29,7 @@ TARGETS = {
         Target("part", documents.part, seeds.parts, mutate_bytes),
         Target("capability", documents.capability, seeds.capabilities, mutate_bytes),
         Target("costs", documents.costs, seeds.costs, mutate_bytes),
-        Target("journal", documents.journal, seeds.logs, mutate_bytes),
+        Target("run-log", documents.run_log, seeds.logs, mutate_bytes),
         Target("selector", documents.selector, seeds.selectors, mutate_bytes),
         Target("trace-text", traces.marks, seeds.trace_text, mutate_bytes),
         Target("trace-html", traces.marks, seeds.trace_html, mutate_bytes),

@@ -9,15 +9,17 @@ from itertools import chain
 
 from circletools.errors import CircleToolsError
 from circletools.model import open_model
-from circletools.profile.attribution import attribute
-from circletools.profile.operator_comparison import compare_operators, operators_csv, operators_text
-from circletools.profile.trace_comparison import compare_traces, comparison_csv, comparison_text
+from circletools.profile.attribution import attribute_to
+from circletools.profile.compare_profiles import ProfileComparison, compare_profiles
+from circletools.profile.compare_traces import TraceComparison, compare_traces
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
+from circletools.render.comparison import comparison_csv, comparison_json, comparison_text
 from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
 from circletools.render.traces import trace_json
 from circletools.trace.nnapi.analysis import Analysis, analyse
 from circletools.trace.nnapi.export import chrome_parts, perfetto_parts
-from circletools.trace.operators.read import OperatorTrace, read_operator_trace, without_first
+from circletools.trace.operators.profile import OperatorTrace, without_first
+from circletools.trace.operators.read import read_profile
 from circletools.trace.sources import Trace, open_trace
 from circletools.trace.sources.wire import field_bytes
 from fuzz.models import exhaust
@@ -33,11 +35,16 @@ def marks(data: bytes) -> None:
     analysis = analyse(trace, per_execution=True)
     _show(analysis)
     compared = compare_traces(analysis, analysis, 10.0)
-    assert not compared["regressed"]
-    assert json.dumps(compared)
+    _check_comparison(compared)
+    _export(trace, analysis)
+
+
+def _check_comparison(compared: TraceComparison | ProfileComparison) -> None:
+    """Show the comparison of something with itself in every form."""
+    assert not compared.regressed
+    assert json.dumps(comparison_json(compared))
     assert comparison_csv(compared)
     exhaust(comparison_text(compared))
-    _export(trace, analysis)
 
 
 def _show(analysis: Analysis) -> None:
@@ -80,12 +87,9 @@ def packed(data: bytes) -> None:
 
 def operators(data: bytes) -> None:
     """Read an operator-level trace and join it with models."""
-    times = read_operator_trace(data)
-    compared = compare_operators(times, times, 10.0)
-    assert not compared["regressed"]
-    assert json.dumps(compared)
-    assert operators_csv(compared)
-    exhaust(operators_text(compared))
+    times = read_profile(data)
+    compared = compare_profiles(times, times, 10.0)
+    _check_comparison(compared)
     for name in _MODELS:
         try:
             _attribute(times, name)
@@ -97,7 +101,7 @@ def operators(data: bytes) -> None:
 
 def _attribute(times: OperatorTrace, name: str) -> None:
     with open_model(model_seed(name)) as model:
-        result = attribute(model, times, None, 2)
+        result = attribute_to(model, times, None, 2)
     assert json.dumps(attribution_json(result))
     assert attribution_csv(result)
     exhaust(attribution_text(result))

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.kit.oracles import public_models
-from tests.kit.oracles.models import SHARED
+from tests.kit.public import SHARED, public_models
 from tests.kit.support import bytes_of, own_models, title
 
 # The same examples everywhere; HYPOTHESIS_PROFILE=explore looks for new ones. The tests set their own limits.

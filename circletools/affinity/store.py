@@ -18,7 +18,8 @@ from circletools.affinity.tables import (
     decode_affinity,
     encode_affinity,
 )
-from circletools.edit.edit import IndexMap, ModelEdit, RewriteResult
+from circletools.edit.edit import ModelEdit
+from circletools.edit.results import IndexMap, RewriteResult
 from circletools.errors import TableFormatError
 from circletools.metadata.codec import decode_names, encode_names
 from circletools.metadata.stamp import Freshness, check_stamp, encode_stamp, stamp_after, stamp_model

@@ -22,6 +22,7 @@ import numpy as np
 from circletools.edit.archive import move_archive
 from circletools.edit.buffers import BufferPool
 from circletools.edit.editable import check_editable, original_start
+from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import EditError, UsageError
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.overlay import NewTable, Overlay, References
@@ -33,34 +34,9 @@ from circletools.model.verify import OPTIONAL
 from circletools.model.views import OperatorCode
 from circletools.storage.files import Part, Progress, check_target, same_file, view, write
 
-__all__ = ["AddedOperator", "IndexMap", "ModelEdit", "RewriteResult"]
+__all__ = ["ModelEdit", "edit"]
 
 _PLACEHOLDER_CODE = 127  # stands in deprecated_builtin_code (a byte) for every code from 127 on
-
-
-@dataclass(frozen=True, slots=True)
-class AddedOperator:
-    """An operator that an edit appended. `inherits` are the operators whose work it continues."""
-
-    subgraph: int
-    index: int
-    code_name: str
-    output_names: tuple[bytes, ...]
-    inherits: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class IndexMap:
-    """What an edit did to operator indices: the old ones stay as they are, these are new."""
-
-    added: tuple[AddedOperator, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RewriteResult:
-    """What a rewrite changed, a line each; empty when the output equals the input."""
-
-    changes: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -389,6 +365,14 @@ class ModelEdit:
                     subgraph = overlay.element(overlay.references(root, "subgraphs"), "SubGraph", index)
                     operators = overlay.references(subgraph, "operators")
                     overlay.element(operators, "Operator", row - int(splits[index]))
+
+
+def edit(model: Model) -> ModelEdit:
+    """Begin to edit a model; nothing is written before `save`.
+
+    Raises ModelFormatError when the file's structure is broken, and EditError when an index in it is out of range.
+    """
+    return ModelEdit(model)
 
 
 def _member(members: Mapping[int, str], name: str, what: str) -> int:

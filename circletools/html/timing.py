@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,14 @@ from circletools.html.graph import Interned, short
 from circletools.html.modules import Modules, time_below
 from circletools.model import Model
 from circletools.origin.read import Origins
-from circletools.profile.attribution import Attribution, OperatorTime, attribute
+from circletools.profile.attribution import Attribution, OperatorTime, attribute_to
 from circletools.render.attribution import attribution_json
-from circletools.render.traces import trace_json
+from circletools.render.traces import buckets_json, trace_json
 from circletools.storage.files import open_source
-from circletools.trace.nnapi.analysis import Analysis, analyse
-from circletools.trace.operators.read import OperatorTrace, read_operator_trace, without_first
-from circletools.trace.sources import open_trace
+from circletools.trace.nnapi.analysis import Analysis, read_trace
+from circletools.trace.nnapi.summaries import whole_table
+from circletools.trace.operators.profile import OperatorTrace
+from circletools.trace.operators.read import read_profile
 
 MOST_RUNS = 100
 MOST_FUNCTIONS = 500
@@ -40,7 +41,7 @@ class ReadTrace:
         return os.path.basename(self.name)
 
 
-def read_trace(source: str, skip: int = 0) -> ReadTrace:
+def read_times(source: str, skip: int = 0) -> ReadTrace:
     """Read a trace of either kind, without the first `skip` executions of operators; `-` is standard input.
 
     Raises InvalidInputError when it cannot be read, or has neither; UsageError when so many cannot be left out.
@@ -49,11 +50,11 @@ def read_trace(source: str, skip: int = 0) -> ReadTrace:
     name = "<standard input>" if source == "-" else source
     operators = layers = None
     try:
-        operators = without_first(read_operator_trace(content), skip)
+        operators = read_profile(content, skip=skip)
     except InvalidInputError as error:
         refused = error
     try:
-        layers = analyse(open_trace(content))
+        layers = read_trace(content)
     except InvalidInputError:
         layers = None  # the other reader's error says more: it takes every form that this one does
     if layers is not None and any(diagnostic.code == "T001" for diagnostic in layers.diagnostics):
@@ -72,7 +73,7 @@ def operator_times(
     Raises InvalidInputError when the trace is not of this model.
     """
     try:
-        found = attribute(model, times, origins)
+        found = attribute_to(model, times, origins)
     except InvalidInputError as error:
         error.location = trace.name if error.location is None else f"{trace.name}: {error.location}"
         raise
@@ -115,7 +116,7 @@ def layer_times(trace: ReadTrace, analysis: Analysis) -> dict[str, Any]:
     return {
         "name": trace.title,
         "trace": document["trace"] | {"name": trace.title},
-        "buckets": _sums(document["runs"]),
+        "buckets": buckets_json(whole_table(analysis.tables.values())),
         "runs": document["runs"][:MOST_RUNS],
         "run_count": len(document["runs"]),
         "driver_executions": document["driver_executions"],
@@ -126,14 +127,3 @@ def layer_times(trace: ReadTrace, analysis: Analysis) -> dict[str, Any]:
             for diagnostic in document["diagnostics"]
         ],
     }
-
-
-def _sums(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Add up layers and phases over whole runs; time outside any run is among them."""
-    sums: dict[tuple[str, str], dict[str, int]] = {}
-    for run in runs:
-        for bucket in run["parts"][0]["buckets"]:  # the first part is the whole run
-            total = sums.setdefault((bucket["layer"], bucket["phase"]), defaultdict(int))
-            for name in ("self_ns", "inclusive_ns", "driver_busy_ns"):
-                total[name] += bucket[name]
-    return [{"layer": layer, "phase": phase, **sums[layer, phase]} for layer, phase in sorted(sums)]

@@ -18,15 +18,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from struct import Struct
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
+from circletools.edit.edit import ModelEdit
 from circletools.errors import TableFormatError
 from circletools.model.model import Model
-
-if TYPE_CHECKING:
-    from circletools.edit.edit import ModelEdit
 
 STAMP = "CIRCLETOOLS_stamp"
 _VERSION = 1

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from flatbuffers import flexbuffers
 from numpy.typing import NDArray
 
 from circletools.errors import EditError
@@ -64,8 +65,6 @@ def _bytecode(options: bytes) -> tuple[int, int] | None:
     """Return offset and size of a compiled program, None where the options name none."""
     if _BYTECODE_OFFSET.encode() not in options:
         return None
-    from flatbuffers import flexbuffers  # noqa: PLC0415 - few models need it
-
     try:
         fields = flexbuffers.GetRoot(options).AsMap
         offset, size = (int(fields[name].AsInt) for name in (_BYTECODE_OFFSET, _BYTECODE_SIZE))
@@ -83,8 +82,6 @@ def _move_bytecode(options: bytes, distance: int) -> bytes | None:
     place = _bytecode(options)
     if place is None:
         return None
-    from flatbuffers import flexbuffers  # noqa: PLC0415
-
     moved = bytearray(options)
     # LiteRT writes the position eight bytes wide, so that it can be set once the file is laid out.
     fields: Any = flexbuffers.GetRoot(moved).AsMap

@@ -6,20 +6,21 @@ import os
 from functools import cached_property
 from itertools import pairwise
 from types import TracebackType
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 import numpy as np
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Tables, Vectors, Wire
+from circletools.flatbuf.columns import Tables, Wire
 from circletools.flatbuf.schema import Schema, format_of, load_schema
 from circletools.flatbuf.verify import Reachable, check_header, walk
-from circletools.model.rows import Buffers, OperatorColumns, Subgraphs, TensorColumns
-from circletools.model.views import Metadata, OperatorCode, Signature, text
+from circletools.model.columns import ModelColumns
+from circletools.model.rows import Buffers, Subgraphs
+from circletools.model.views import Metadata, Signature, text
 from circletools.storage.files import Source, open_source
 
 
-class Model:
+class Model(ModelColumns):
     """A TFLite or Circle model; use `open_model`. Raises ModelFormatError wherever the file turns out broken.
 
     Nothing is read before it is asked for, and reading never copies the file. `walk()` checks all of it.
@@ -28,14 +29,10 @@ class Model:
     def __init__(self, source: Source) -> None:
         """Look at the header; raise ModelFormatError when this is neither format."""
         self.source = source
-        self.wire = Wire(source.memory)
-        self._output_names: dict[int, list[tuple[bytes, ...]]] = {}
-        self.schema = self._schema(bytes(self.wire.memory[:8]))
-        self.root = Tables(
-            self.wire,
-            self.schema.tables[self.schema.root],
-            np.array([check_header(self.wire, self.schema)], np.int64),
-        )
+        wire = Wire(source.memory)
+        schema = self._schema(bytes(wire.memory[:8]))
+        start = np.array([check_header(wire, schema)], np.int64)
+        super().__init__(wire, schema, Tables(wire, schema.tables[schema.root], start))
 
     def _schema(self, head: bytes) -> Schema:
         name = format_of(head[4:8])
@@ -61,11 +58,6 @@ class Model:
         """Let go of the file; views and arrays that are still held keep its mapping alive."""
         self.source.close()
 
-    @property
-    def format(self) -> Literal["circle", "tflite"]:
-        """Which of the two formats the file is in."""
-        return "circle" if self.schema.format == "circle" else "tflite"
-
     @cached_property
     def version(self) -> int:
         """The schema version: 3 in TFLite, 0 in Circle."""
@@ -80,39 +72,6 @@ class Model:
     def reachable(self) -> Reachable:
         """All that can be reached in the file, its structure checked; raises ModelFormatError."""
         return walk(self.wire, self.schema, max_tables=None)
-
-    @cached_property
-    def operator_codes(self) -> tuple[OperatorCode, ...]:
-        """The operator code list."""
-        tables, _ = self.root.children("operator_codes", self.schema)
-        old = tables.scalars("deprecated_builtin_code").astype(np.int64)
-        new = tables.scalars("builtin_code").astype(np.int64)
-        # Codes from 127 on only fit the new field, which old files lack; Circle's own codes are negative.
-        negative = (np.minimum(old, new) < 0) & (self.format == "circle")
-        codes = np.where(negative, np.minimum(old, new), np.maximum(old, new)).tolist()
-        names = self.schema.enums["BuiltinOperator"]
-        custom = [text(raw) for raw in tables.strings("custom_code")]
-        return tuple(
-            OperatorCode(index, code, custom_code, version, _code_name(names.get(code), code, custom_code))
-            for index, (code, custom_code, version) in enumerate(
-                zip(codes, custom, tables.scalars("version").tolist(), strict=True)
-            )
-        )
-
-    @cached_property
-    def subgraph_tables(self) -> Tables:
-        """The SubGraph tables, by index."""
-        return self.root.children("subgraphs", self.schema)[0]
-
-    @cached_property
-    def tensor_columns(self) -> TensorColumns:
-        """The tensors of all subgraphs."""
-        return TensorColumns(*self.subgraph_tables.children("tensors", self.schema))
-
-    @cached_property
-    def operator_columns(self) -> OperatorColumns:
-        """The operators of all subgraphs."""
-        return OperatorColumns(*self.subgraph_tables.children("operators", self.schema))
 
     @cached_property
     def subgraphs(self) -> Subgraphs:
@@ -164,50 +123,6 @@ class Model:
         entries = list(zip(map(text, maps.strings("name")), maps.scalars("tensor_index").tolist(), strict=True))
         bounds = vectors.splits().tolist()
         return [tuple(entries[start:end]) for start, end in pairwise(bounds)]
-
-    def code_names(self, subgraph: int) -> list[str]:
-        """Return the code name of each operator of a subgraph.
-
-        Raises ModelFormatError for a code that does not exist.
-        """
-        first, end = self.operator_columns.splits[subgraph : subgraph + 2].tolist()
-        indices = self.operator_columns.code_indices[first:end]
-        names = [code.name for code in self.operator_codes]
-        if indices.size and int(indices.max()) >= len(names):
-            raise ModelFormatError(f"operator code {indices.max()} does not exist", location=f"subgraphs[{subgraph}]")
-        return [names[index] for index in indices.tolist()]
-
-    def output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
-        """Return the names of the output tensors of each operator of a subgraph; -1 has the empty name.
-
-        Raises ModelFormatError for a tensor that does not exist.
-        """
-        known = self._output_names.get(subgraph)
-        if known is None:
-            known = self._output_names[subgraph] = self._read_output_names(subgraph)
-        return known
-
-    def _read_output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
-        first, end = self.operator_columns.splits[subgraph : subgraph + 2].tolist()
-        outputs, (low, high) = (
-            self.operator_columns.outputs,
-            self.tensor_columns.splits[subgraph : subgraph + 2],
-        )
-        names = [*self.tensor_columns.names[low:high], b""]
-        flat = Vectors(self.wire, outputs.dtype, outputs.start[first:end], outputs.count[first:end])
-        tensors = flat.flat()
-        if tensors.size and (tensors.min() < -1 or tensors.max() >= high - low):
-            raise ModelFormatError("an operator's output does not exist", location=f"subgraphs[{subgraph}]")
-        values = [names[tensor] for tensor in tensors.tolist()]
-        if (flat.count == 1).all():
-            return list(zip(values, strict=True))
-        return [tuple(values[start:stop]) for start, stop in pairwise(flat.splits().tolist())]
-
-
-def _code_name(name: str | None, code: int, custom_code: str) -> str:
-    if name == "CUSTOM":
-        return f"CUSTOM:{custom_code}"
-    return name if name is not None else f"UNKNOWN:{code}"
 
 
 def open_model(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Model:

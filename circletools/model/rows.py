@@ -1,103 +1,20 @@
-"""Rows and columns: the tables of a model by index, made when asked for, and their fields as arrays."""
+"""Rows: the subgraphs, operators, tensors and buffers of a model by index, made when asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Tables, Vectors
+from circletools.flatbuf.columns import Vectors
+from circletools.model.columns import Indices, ModelColumns
 from circletools.model.views import Buffer, Operator, Tensor, text
 
-if TYPE_CHECKING:
-    from circletools.model.model import Model
-
 _Row = TypeVar("_Row")
-Indices = NDArray[np.int32]
-
-
-def _justified(vectors: Vectors) -> Vectors:
-    vectors.check_total()
-    return vectors
-
-
-class TensorColumns:
-    """The tensors of all subgraphs, one subgraph after the other; `splits[i]:splits[i + 1]` is subgraph i."""
-
-    def __init__(self, tables: Tables, rows: Vectors) -> None:
-        self.tables = tables
-        self.splits: NDArray[np.int64] = rows.splits()
-
-    @cached_property
-    def names(self) -> list[bytes]:
-        """The names, as they are in the file."""
-        return self.tables.strings("name")
-
-    @cached_property
-    def buffers(self) -> NDArray[np.uint32]:
-        """The buffer index of each tensor."""
-        return self.tables.scalars("buffer")
-
-    @cached_property
-    def types(self) -> NDArray[np.int8]:
-        """The TensorType value of each tensor."""
-        return self.tables.scalars("type")
-
-    @cached_property
-    def variable(self) -> NDArray[np.uint8]:
-        """Whether the runtime keeps each tensor's value between runs; 0 is no."""
-        return self.tables.scalars("is_variable")
-
-    @cached_property
-    def signed(self) -> NDArray[np.bool_]:
-        """Whether each tensor has a shape signature."""
-        return self.tables.has("shape_signature")
-
-    @cached_property
-    def shapes(self) -> Vectors:
-        """The shape of each tensor."""
-        return _justified(self.tables.vectors("shape"))
-
-    @cached_property
-    def shape_signatures(self) -> Vectors:
-        """The shape signature of each tensor, empty where it has none."""
-        return _justified(self.tables.vectors("shape_signature"))
-
-
-class OperatorColumns:
-    """The operators of all subgraphs, one subgraph after the other; `splits` as in TensorColumns."""
-
-    def __init__(self, tables: Tables, rows: Vectors) -> None:
-        self.tables = tables
-        self.splits: NDArray[np.int64] = rows.splits()
-
-    @cached_property
-    def code_indices(self) -> NDArray[np.uint32]:
-        """The index into the operator code list of each operator."""
-        return self.tables.scalars("opcode_index")
-
-    @cached_property
-    def inputs(self) -> Vectors:
-        """The input tensor indices of each operator."""
-        return _justified(self.tables.vectors("inputs"))
-
-    @cached_property
-    def outputs(self) -> Vectors:
-        """The output tensor indices of each operator."""
-        return _justified(self.tables.vectors("outputs"))
-
-    @cached_property
-    def first_outputs(self) -> NDArray[np.int64]:
-        """The tensor index of output 0 of each operator, -1 where it has none."""
-        outputs = self.outputs
-        first = np.full(len(self.tables), -1, np.int64)
-        some = outputs.count > 0
-        first[some] = outputs.wire.gather(outputs.start[some], outputs.dtype)
-        return first
 
 
 class Rows(Sequence[_Row]):
@@ -120,7 +37,7 @@ class Rows(Sequence[_Row]):
 class Subgraphs(Rows["Subgraph"]):
     """The subgraphs of a model; the first is the main one."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: ModelColumns) -> None:
         self._model = model
 
     def __len__(self) -> int:
@@ -131,10 +48,10 @@ class Subgraphs(Rows["Subgraph"]):
 
 
 class Subgraph:
-    """One subgraph. `operators` and `tensors` are made one by one when indexed; columns are on the model."""
+    """One subgraph. `operators` and `tensors` are made one by one when indexed; `columns` has those of the model."""
 
-    def __init__(self, model: Model, index: int) -> None:
-        self.model, self.index = model, index
+    def __init__(self, model: ModelColumns, index: int) -> None:
+        self.columns, self.index = model, index
         self._table = model.subgraph_tables.take(slice(index, index + 1))
 
     @cached_property
@@ -167,7 +84,7 @@ class Operators(Rows[Operator]):
     """The operators of a subgraph."""
 
     def __init__(self, subgraph: Subgraph) -> None:
-        self._subgraph, self._columns = subgraph, subgraph.model.operator_columns
+        self._subgraph, self._columns = subgraph, subgraph.columns.operator_columns
         self._rows = range(*self._columns.splits[subgraph.index : subgraph.index + 2].tolist())
 
     def __len__(self) -> int:
@@ -178,7 +95,7 @@ class Operators(Rows[Operator]):
         return list(self._columns.code_indices[self._rows.start : self._rows.stop].tolist())
 
     def make(self, index: int) -> Operator:
-        row, codes = self._rows[index], self._subgraph.model.operator_codes
+        row, codes = self._rows[index], self._subgraph.columns.operator_codes
         code = int(self._columns.code_indices[row])
         if code >= len(codes):
             location = f"subgraphs[{self._subgraph.index}].operators[{index}]"
@@ -196,7 +113,7 @@ class Tensors(Rows[Tensor]):
     """The tensors of a subgraph."""
 
     def __init__(self, subgraph: Subgraph) -> None:
-        self._subgraph, self._columns = subgraph, subgraph.model.tensor_columns
+        self._subgraph, self._columns = subgraph, subgraph.columns.tensor_columns
         self._rows = range(*self._columns.splits[subgraph.index : subgraph.index + 2].tolist())
 
     def __len__(self) -> int:
@@ -209,7 +126,7 @@ class Tensors(Rows[Tensor]):
             self._subgraph.index,
             index,
             text(columns.names[row]),
-            self._subgraph.model.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}"),
+            self._subgraph.columns.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}"),
             tuple(columns.shapes.row(row).tolist()),
             tuple(columns.shape_signatures.row(row).tolist()) if columns.signed[row] else None,
             int(columns.buffers[row]),
@@ -220,7 +137,7 @@ class Tensors(Rows[Tensor]):
 class Buffers(Rows[Buffer]):
     """The buffers of a model, and their columns; the first is the empty sentinel."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: ModelColumns) -> None:
         self._model = model
         self.tables = model.root.children("buffers", model.schema)[0]
 

@@ -21,18 +21,17 @@ from model_explorer.node_data_builder import GradientItem, GraphNodeData, NodeDa
 from circletools.errors import CircleToolsError, UsageError
 from circletools.model import Model, open_model
 from circletools.modelexplorer.node_data import NodeData, affinity_data, origin_data, subgraph_of, time_data
+from circletools.trace.operators.read import read_profile
 
 _TRACE = "trace"
 _FORMATS = NodeDataProviderFilter(modelFileExts=["tflite", "circle"])
 
 
 def _time(model: Model, subgraph: int, values: Mapping[str, Any]) -> list[NodeData]:
-    from circletools.trace.operators.read import read_operator_trace  # noqa: PLC0415
-
     trace = str(values.get(_TRACE) or "").strip()
     if not trace:
         raise UsageError("no trace is named")
-    return time_data(model, subgraph, read_operator_trace(trace))
+    return time_data(model, subgraph, read_profile(trace))
 
 
 _VIEWS: Mapping[str, tuple[str, str, Callable[[Model, int, Mapping[str, Any]], list[NodeData]]]] = {

@@ -13,8 +13,8 @@ from circletools.affinity.exports.placement import current_affinity, devices_of,
 from circletools.errors import UsageError
 from circletools.model import Model
 from circletools.planning.reproject import source_names
-from circletools.profile.attribution import attribute
-from circletools.trace.operators.read import OperatorTrace
+from circletools.profile.attribution import attribute_to
+from circletools.trace.operators.profile import OperatorTrace
 
 NodeData = dict[str, Any]
 
@@ -55,7 +55,7 @@ def time_data(model: Model, subgraph: int, trace: OperatorTrace) -> list[NodeDat
 
     Raises InvalidInputError for a trace of another model.
     """
-    found = attribute(model, trace, None)
+    found = attribute_to(model, trace, None)
     results = {
         row.index: {"value": row.time.total_ns / found.executions / 1000}
         for row in found.operators

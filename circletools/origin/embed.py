@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from circletools.edit.edit import ModelEdit, RewriteResult
+from circletools.edit.edit import ModelEdit
+from circletools.edit.results import RewriteResult
 from circletools.errors import EditError, UsageError
 from circletools.metadata.stamp import STAMP, encode_stamp, stamp_model
 from circletools.model import Model

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from circletools.edit.edit import IndexMap, ModelEdit
+from circletools.edit.edit import ModelEdit
+from circletools.edit.results import IndexMap
 from circletools.metadata.stamp import STAMP, check_stamp, stamp_after
 from circletools.origin.algebra import Origin, inherit
 from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge, read_origins

@@ -19,6 +19,7 @@ import numpy as np
 
 from circletools.errors import EditError
 from circletools.model import Model
+from circletools.model.indices import model_indices
 from circletools.outputs.analysis import OddKind, OddOutput, entry_subgraphs
 
 CopyChoice = Literal["auto", "transpose", "reshape", "concatenation"]
@@ -129,10 +130,8 @@ def _is_stored(odd: OddOutput) -> bool:
 
 def _branches(model: Model) -> set[int]:
     """Return the subgraphs that are a branch of IF."""
-    tables = model.reachable.tables.get("IfOptions")
-    if tables is None:
-        return set()
-    return {int(index) for side in ("then", "else") for index in tables.scalars(f"{side}_subgraph_index")}
+    called = (indices for indices in model_indices(model, "subgraph") if indices.key[0] == "IfOptions")
+    return {subgraph for indices in called for subgraph in indices.values.tolist()}
 
 
 def _rank_is_unknown(model: Model, odd: OddOutput, row: int) -> bool:

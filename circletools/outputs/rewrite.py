@@ -25,7 +25,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from circletools.edit.edit import ModelEdit, RewriteResult
+from circletools.edit.edit import ModelEdit
+from circletools.edit.results import RewriteResult
 from circletools.model import Model, Subgraph
 from circletools.outputs.analysis import OddKind, OddOutput, entry_subgraphs, odd_outputs
 from circletools.outputs.copyops import CopyChoice, CopyOperator, choose_copy_operator

@@ -11,7 +11,7 @@ from circletools.findings import Finding
 from circletools.model import Model
 from circletools.planning.inputs import CostInputs
 from circletools.profile.joining import Join, time_of
-from circletools.trace.operators.read import OperatorTrace
+from circletools.trace.operators.profile import OperatorTrace
 from circletools.wording import counted
 
 

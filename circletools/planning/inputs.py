@@ -19,7 +19,8 @@ from circletools.errors import CircleToolsError, InvalidInputError, UsageError
 from circletools.model import open_model
 from circletools.planning.reproject import Earlier, devices_of_sources
 from circletools.planning.request import CostRequest, PlanRequest
-from circletools.trace.operators.read import OperatorTrace, read_operator_trace
+from circletools.trace.operators.profile import OperatorTrace
+from circletools.trace.operators.read import read_profile
 from circletools.wording import suggestion
 
 
@@ -165,7 +166,7 @@ def _traces(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, OperatorTrac
         if device in known:
             raise UsageError(f"--trace {word}: a second one for {device!r}")
         known.add(device)
-        yield device, (name, read_operator_trace(name))
+        yield device, (name, read_profile(name))
 
 
 def _tables(wanted: Sequence[str]) -> dict[str, Capability]:

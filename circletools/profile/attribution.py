@@ -9,15 +9,16 @@ every time add up to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from circletools.findings import Finding
 from circletools.model import Model
 from circletools.model.views import text
-from circletools.origin.read import NO_NAME, Origins
+from circletools.origin.read import NO_NAME, Origins, check_freshness, read_origins
 from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, time_of
 from circletools.profile.sharing import Shared, Shares, modules_of, split
-from circletools.trace.operators.read import OperatorTrace, Runtime
+from circletools.trace.operators.profile import OperatorTrace, Runtime
 
 __all__ = ["AddedTime", "Attribution", "GroupTime", "OperatorTime", "attribute"]
 
@@ -66,7 +67,8 @@ class Attribution:
 
     `named` says that the model has no origin tables, and that sources are its operators' own output names.
     `unchecked` counts operators of a name that could not be compared with the model's code, `ignored` are marks that
-    are neither operators nor parts of one.
+    are neither operators nor parts of one. `notes` tell what a reader of the tables should know besides; a warning
+    means that the origins no longer describe the operators.
     """
 
     runtime: Runtime
@@ -82,13 +84,49 @@ class Attribution:
     named: bool
     unchecked: int
     ignored: tuple[str, ...]
+    notes: tuple[Finding, ...] = ()
 
 
-def attribute(model: Model, trace: OperatorTrace, origins: Origins | None, depth: int | None = None) -> Attribution:
-    """Join a trace with a model; modules are cut to `depth` parts of their paths.
+def attribute(model: Model, trace: OperatorTrace, *, depth: int | None = None) -> Attribution:
+    """Return where the time of a trace went, by operator, source and module; sources are those that the model has.
 
-    Raises InvalidInputError when the trace is not of this model.
+    Modules are cut to `depth` parts of their paths. Raises InvalidInputError when the trace is not of this model,
+    TableFormatError when its origins are malformed.
+
+        with ct.open("out.circle") as model:
+            for row in ct.attribute(model, ct.read_profile("trace.chrome.json")).operators:
+                print(row.index, row.code, row.time.total_ns if row.time else None)
     """
+    origins = read_origins(model)
+    freshness = None if origins is None else check_freshness(model, origins)
+    found = attribute_to(model, trace, origins, depth)
+    notes = list(_notes(found, model, trace))
+    if freshness is not None and freshness.state == "stale":
+        message = f"the origins are stale: {freshness.reason}"
+        notes.append(Finding("STALE_ORIGIN", "warning", model.source.name, message))
+    return replace(found, notes=tuple(notes))
+
+
+def _notes(found: Attribution, model: Model, trace: OperatorTrace) -> Iterator[Finding]:
+    of_model, of_trace = model.source.name, trace.name
+    if found.named:
+        message = "the model has no origins, so every operator is its own source (embed-origins adds them)"
+        yield Finding("NO_ORIGINS", "info", of_model, message)
+    if found.incomplete:
+        message = f"begins or ends without the other, left out: {found.incomplete}"
+        yield Finding("INCOMPLETE_EVENTS", "info", of_trace, message)
+    if found.unchecked:
+        message = f"operators whose names could not be compared with the model's codes: {found.unchecked}"
+        yield Finding("UNCHECKED_OPERATORS", "info", of_trace, message)
+    if found.ignored:
+        message = f"marks that are no operators of the model, left out: {', '.join(found.ignored)}"
+        yield Finding("IGNORED_MARKS", "info", of_trace, message)
+
+
+def attribute_to(
+    model: Model, trace: OperatorTrace, origins: Origins | None, depth: int | None = None
+) -> Attribution:
+    """Do so for given origins; without any, every operator is its own source. The result has no notes."""
     named = origins is None
     origins = own_names(model) if origins is None else origins
     joined = Join(model, trace)

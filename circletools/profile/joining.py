@@ -10,7 +10,7 @@ from typing import Literal
 from circletools.errors import InvalidInputError
 from circletools.model import Model
 from circletools.trace.operators.names import agrees, is_builtin
-from circletools.trace.operators.read import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, self_times
+from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, self_times
 
 AddedKind = Literal["inserted", "delegate", "inside"]
 Kind = AddedKind | Literal["operator"] | None

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from circletools.origin.names import scopes
 from circletools.profile.joining import Measured, Place, Time, median
-from circletools.trace.operators.read import OperatorTrace
+from circletools.trace.operators.profile import OperatorTrace
 
 Group = TypeVar("Group", bound=Hashable)
 

@@ -9,6 +9,7 @@ from circletools.lazy import face
 if TYPE_CHECKING:
     from circletools.render.affinity import affinity_csv, affinity_json, affinity_text, export_text
     from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
+    from circletools.render.comparison import comparison_csv, comparison_json, comparison_text
     from circletools.render.difference import difference_json, difference_text
     from circletools.render.origins import origins_csv, origins_json, origins_text
     from circletools.render.plans import plan_json, plan_text
@@ -26,6 +27,9 @@ __all__ = [
     "attribution_csv",
     "attribution_json",
     "attribution_text",
+    "comparison_csv",
+    "comparison_json",
+    "comparison_text",
     "csv_text",
     "difference_json",
     "difference_text",
@@ -52,6 +56,9 @@ _PLACES = {
     "attribution_csv": "circletools.render.attribution",
     "attribution_json": "circletools.render.attribution",
     "attribution_text": "circletools.render.attribution",
+    "comparison_csv": "circletools.render.comparison",
+    "comparison_json": "circletools.render.comparison",
+    "comparison_text": "circletools.render.comparison",
     "csv_text": "circletools.render.table",
     "difference_json": "circletools.render.difference",
     "difference_text": "circletools.render.difference",

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import Any
 
 from circletools.profile.attribution import AddedTime, Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Time
 from circletools.render.table import csv_text, table_text
 from circletools.wording import SCHEMA_VERSION, counted, microseconds
 
-By = Literal["operator", "source", "module"]
-EVERY: tuple[By, ...] = ("operator", "source", "module")
+EVERY = ("operator", "source", "module")
+"""The tables."""
 
 CSV_COLUMNS = (
     *("kind", "subgraph", "operator_index", "name", "output", "backends", "runs"),
@@ -25,7 +25,7 @@ _ADDED_TITLES = {
 _NO_ORIGIN = "(no origin)"
 
 
-def attribution_json(attribution: Attribution, by: Sequence[By] = EVERY) -> dict[str, Any]:
+def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> dict[str, Any]:
     """Return the JSON document."""
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
@@ -94,12 +94,12 @@ def share(time: Time, attribution: Attribution) -> float:
     return 100 * time.total_ns / attribution.total_ns if attribution.total_ns else 0.0
 
 
-def attribution_csv(attribution: Attribution, by: Sequence[By] = EVERY) -> str:
+def attribution_csv(attribution: Attribution, by: Container[str] = EVERY) -> str:
     """Return one line for each row of each table, told apart by `kind`."""
     return csv_text(CSV_COLUMNS, _csv_rows(attribution, by))
 
 
-def _csv_rows(attribution: Attribution, by: Sequence[By]) -> Iterator[tuple[object, ...]]:
+def _csv_rows(attribution: Attribution, by: Container[str]) -> Iterator[tuple[object, ...]]:
     def numbers(time: Time | None) -> Iterable[object]:
         return _time_json(time, attribution).values()
 
@@ -115,7 +115,7 @@ def _csv_rows(attribution: Attribution, by: Sequence[By]) -> Iterator[tuple[obje
         yield *place, *numbers(added.time), ""
 
 
-def attribution_text(attribution: Attribution, by: Sequence[By] = EVERY) -> Iterator[str]:
+def attribution_text(attribution: Attribution, by: Container[str] = EVERY) -> Iterator[str]:
     """Yield the tables for people, longest times first; times are microseconds."""
     yield _headline(attribution)
     present = [row for row in attribution.operators if row.time is not None]

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from circletools.render.table import csv_text, markdown_table, markdown_text, number_columns, table_text
-from circletools.render.traces import WHOLE, By, Document
+from circletools.render.traces import By, Document
 from circletools.trace.nnapi.marks import LAYER_NAMES, LAYERS, PHASE_NAMES
+from circletools.trace.nnapi.summaries import WHOLE
 from circletools.wording import counted, milliseconds
 
 TOP_FUNCTIONS = 15

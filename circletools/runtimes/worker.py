@@ -12,43 +12,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Self
 
 from circletools.errors import UsageError
+from circletools.runtimes.protocol import Answer, Array, Request, Runtime
 
-Array = NDArray[Any]
-Runtime = Literal["litert", "onert"]
 _PACKAGES: dict[Runtime, tuple[str, str]] = {
     "litert": ("ai_edge_litert", "pip install ai-edge-litert"),
     "onert": ("onert", "pip install onert"),
 }
 _START_SECONDS = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A model to run; `seed` makes inputs where none are given."""
-
-    model: str
-    inputs: list[Array] | None
-    seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of it: inputs and outputs by position, or why there are none."""
-
-    inputs: list[Array]
-    outputs: list[Array]
-    failure: str = ""
 
 
 class Worker:
@@ -102,7 +79,7 @@ class Worker:
     def _start(self) -> Connection:
         ours, theirs = Pipe()
         with theirs:
-            program = f"from circletools.runtimes.worker import serve; serve({self.runtime!r}, {theirs.fileno()})"
+            program = f"from circletools.runtimes.child import serve; serve({self.runtime!r}, {theirs.fileno()})"
             self._process = subprocess.Popen(  # noqa: S603 - our own program
                 [sys.executable, "-P", "-c", program],
                 env=os.environ | {"NUM_THREADS": "1"},  # the order of a sum must not depend on the machine's load
@@ -140,35 +117,3 @@ class Worker:
                 status = self._process.wait()
         self._process = self._connection = None
         return status
-
-
-def serve(runtime: Runtime, handle: int) -> None:
-    """Answer requests; the program of the child process."""
-    connection: Connection = Connection(handle)
-    from circletools.runtimes import runtimes  # noqa: PLC0415 - the parent needs no runtime
-
-    run = runtimes.load(runtime)
-    connection.send("ready")
-    while True:
-        try:
-            request: Request = connection.recv()
-        except EOFError:
-            return
-        connection.send(run(request))
-
-
-def same(first: Sequence[Array], second: Sequence[Array]) -> str | None:
-    """Return None where two lists of arrays are equal in every bit, else what differs first."""
-    if len(first) != len(second):
-        return f"{len(first)} and {len(second)} outputs"
-    for index, (one, two) in enumerate(zip(first, second, strict=True)):
-        if one.dtype != two.dtype or one.shape != two.shape:
-            return f"output {index}: {one.dtype}{list(one.shape)} and {two.dtype}{list(two.shape)}"
-        if one.dtype.kind == "O":
-            if one.tolist() != two.tolist():
-                return f"output {index}: the strings differ"
-        elif one.tobytes() != two.tobytes():
-            ours, theirs = (np.frombuffer(array.tobytes(), np.uint8).reshape(array.size, -1) for array in (one, two))
-            count = int((ours != theirs).any(axis=1).sum())
-            return f"output {index}: {count} of {one.size} values differ"
-    return None

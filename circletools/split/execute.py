@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from circletools.findings import Finding
-from circletools.runtimes.worker import Array, Worker, same
+from circletools.runtimes.comparison import same
+from circletools.runtimes.protocol import Array
+from circletools.runtimes.worker import Worker
 from circletools.split.verify import SplitFiles
 from circletools.split.write import MANIFEST
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import shutil
@@ -158,8 +159,6 @@ def _exchange(new: Path, target: Path) -> None:
 
 def _exchange_at_once(new: Path, target: Path) -> bool:
     """Return False where the C library, the system or the file system has no such call."""
-    import ctypes  # noqa: PLC0415
-
     try:
         call = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):

@@ -1,4 +1,4 @@
-"""A Dask cluster as a crew. Its workers must have circletools, and see the files under the same absolute names."""
+"""Workers of a Dask cluster. They must have circletools, and see the files under the same absolute names."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import socket
 from typing import Any
 from uuid import uuid4
 
-from circletools import __version__
-from circletools.errors import InvalidInputError, UsageError
+from distributed import CancelledError, Client, KilledWorker, as_completed
+
+import circletools as ct
 
 from .task import Outcome, Task, apply, lost
 
@@ -20,7 +21,7 @@ def _knock(address: str) -> None:
     """Raise OSError where nobody listens, UsageError for what is no address: Dask takes long to give either up."""
     parts = re.fullmatch(r"(?:(?:tcp|tls|wss?)://)?\[?([^\[\]/]+)\]?:(\d{1,5})", address)
     if parts is None:
-        raise UsageError(f"--scheduler {address}: this is no address", hint="write tcp://HOST:PORT")
+        raise ct.UsageError(f"--scheduler {address}: not an address", hint="write tcp://HOST:PORT")
     socket.create_connection((parts[1], int(parts[2])), timeout=_CONNECT_SECONDS).close()
 
 
@@ -33,16 +34,12 @@ class Cluster:
     """
 
     def __init__(self, address: str) -> None:
-        try:
-            from distributed import Client, as_completed  # noqa: PLC0415
-        except ImportError as error:
-            raise UsageError("--scheduler needs Dask", hint="pip install 'circletools[dask]'") from error
         self._address = address
         try:
             _knock(address)
             self._client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, OverflowError) as error:
-            raise UsageError(f"cannot reach the scheduler: {error}", location=f"--scheduler {address}") from error
+            raise ct.UsageError(f"cannot reach the scheduler: {error}", location=f"--scheduler {address}") from error
         self._window = max(_LEAST_IN_FLIGHT, 2 * sum(self._client.nthreads().values()))
         self._done = as_completed(loop=self._client.loop)
         self._tasks: dict[str, tuple[int, Task]] = {}
@@ -83,8 +80,6 @@ class Cluster:
 
     def _outcome(self, future: Any) -> Outcome | None:
         """Return the outcome of a future that has ended; None when workers died of it."""
-        from distributed import CancelledError, KilledWorker  # noqa: PLC0415
-
         try:  # this can take as long as the task: where the worker died that had the result, it runs again
             outcome: Outcome = future.result()
             return outcome
@@ -92,10 +87,10 @@ class Cluster:
             return None
         except CancelledError as error:
             hint = "with --log FILE, --resume goes on from here"
-            raise InvalidInputError("lost the scheduler", location=self._address, hint=hint) from error
+            raise ct.InvalidInputError("lost the scheduler", location=self._address, hint=hint) from error
         except Exception as error:  # `apply` lets none through, so the worker did not get as far as that
-            hint = f"install circletools {__version__} for each worker"
-            raise UsageError(f"a worker cannot run a task: {type(error).__name__}: {error}", hint=hint) from error
+            hint = f"install circletools {ct.__version__} for each worker"
+            raise ct.UsageError(f"a worker cannot run a task: {type(error).__name__}: {error}", hint=hint) from error
 
     def close(self) -> None:
         """Take back what has not begun, and disconnect."""

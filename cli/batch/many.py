@@ -1,12 +1,12 @@
 """Commands for one file made commands for many. What a command does is written once, for one file.
 
-    app.command("inspect", ...)(many(inspect))                 # IN... instead of IN: files, and directories of models
-    app.command("trace-stats", ...)(many(trace_stats, directories=False))
-    app.command("compact", ...)(mirrored(compact))             # IN may be a directory; OUT is one too, then
+    many(inspect)                            # IN... instead of IN: files, and directories of models
+    many(trace_stats, directories=False)
+    mirrored(compact)                        # IN may be a directory; OUT is one too, then
 
 The command is a function of a module, so that another process finds it by its name. Its first parameter is the file;
-`mirrored` gives its second one, `output`, the name that the file has in the other directory. It says all that it has
-to say by `terminal`, JSON by `show_json`, counts findings by `kept.record`, and ends with `typer.Exit(status)`.
+`mirrored` gives its second one, `output`, the name that the file has in the other directory. It writes
+by `terminal`, JSON by `show_json`, counts findings by `captured.record`, and ends with `typer.Exit(status)`.
 
 One file runs as ever. Several run by `batch`: text gets headings, JSON becomes a line for each file, CSV a column
 `file`. docs/many.md has it all.
@@ -16,76 +16,34 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
-if TYPE_CHECKING:
-    from .task import Heading
+from .options import ANNOTATIONS, BatchOptions
+from .sources import mirror, named, refuse_directories
+from .task import Command, Heading, Task
 
-
-def _jobs(given: str | int) -> int:
-    """Return how many processes that is. Raises BadParameter."""
-    number = str(given)  # the default comes as it is
-    if number in ("0", "auto"):
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not number.isascii() or not number.isdigit():
-        raise typer.BadParameter(f"{number!r} is no number of processes, and not auto.")
-    return int(number)
-
-
-Jobs = Annotated[
-    int,
-    typer.Option(
-        "--jobs",
-        metavar="N",
-        parser=_jobs,
-        help="Share several models out to N processes; 0 or auto: one for each core.",
-    ),
-]
-Log = Annotated[Path | None, typer.Option("--log", metavar="FILE", help="Add a line of JSON for each model to FILE.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Leave out the models that --log FILE has as done.")]
-Scheduler = Annotated[
-    str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Share several models out to a Dask cluster.")
-]
-
-Command = Callable[..., None]
-
-
-class Way(NamedTuple):
-    """How to run over many files; the options that every such command has."""
-
-    jobs: int = 1
-    log: Path | None = None
-    resume: bool = False
-    scheduler: str | None = None
-
-
-_Run = Callable[[str, Way, dict[str, Any]], None]
-_OPTIONS = dict(zip(Way._fields, (Jobs, Log, Resume, Scheduler), strict=True))
+_Run = Callable[[str, BatchOptions, dict[str, Any]], None]
 
 
 def many(command: Command, *, directories: bool = True, heading: Heading = "name") -> Command:
     """Return a command for several files; with `directories`, also for the models below them."""
 
-    def run(first: str, way: Way, given: dict[str, Any]) -> None:
+    def run(first: str, batch: BatchOptions, given: dict[str, Any]) -> None:
         sources: list[str] = given.pop(first)
         several = len(sources) > 1 or os.path.isdir(sources[0])
         if not several:
-            way = way._replace(jobs=1)
-            if way == Way():
+            batch = batch._replace(jobs=1)
+            if batch == BatchOptions():
                 command(*sources, **given)
                 return
-        from .run import run as run_all  # noqa: PLC0415
-        from .sources import named, refuse_directories  # noqa: PLC0415
-
         if not directories:
             refuse_directories(sources)
-        raise typer.Exit(run_all(named(command, sources, given, way, several=several, heading=heading), way))
+        raise typer.Exit(_run_all(named(command, sources, given, batch, several=several, heading=heading), batch))
 
     return _Extended(command, run, several=True, directories=directories)
 
@@ -96,28 +54,31 @@ def mirrored(command: Command, *, output: str = "output") -> Command:
     Each result has the place and name there that its model has in the directory.
     """
 
-    def run(first: str, way: Way, given: dict[str, Any]) -> None:
+    def run(first: str, batch: BatchOptions, given: dict[str, Any]) -> None:
         source: str = given.pop(first)
         directory = os.path.isdir(source)
         if not directory:
-            way = way._replace(jobs=1)
-            if way == Way():
+            batch = batch._replace(jobs=1)
+            if batch == BatchOptions():
                 command(source, **given)
                 return
-        from .run import run as run_all  # noqa: PLC0415
-        from .sources import mirror, named  # noqa: PLC0415
-
         if directory:
-            tasks = mirror(command, source, given, way, output)
+            tasks = mirror(command, source, given, batch, output)
         else:
-            tasks = named(command, [source], given, way, several=False)
-        raise typer.Exit(run_all(tasks, way))
+            tasks = named(command, [source], given, batch, several=False)
+        raise typer.Exit(_run_all(tasks, batch))
 
     return _Extended(command, run, several=False, directories=True)
 
 
+def _run_all(tasks: Iterable[Task], batch: BatchOptions) -> int:
+    from .run import run  # noqa: PLC0415  (multiprocessing is not cheap, and one file needs none of it)
+
+    return run(tasks, batch)
+
+
 class _Extended:
-    """A command with the parameters of another one, the first one widened, and those of `Way`.
+    """A command with the parameters of another one, the first one widened, and those of `BatchOptions`.
 
     They are worked out when they are asked for: of all commands, one is run.
     """
@@ -130,19 +91,19 @@ class _Extended:
     def __signature__(self) -> inspect.Signature:
         first, *others = inspect.signature(self._command, eval_str=True).parameters.values()
         annotation = _argument(first.annotation, self._several, self._directories)
-        ways = (
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=_OPTIONS[name])
-            for name, default in Way._field_defaults.items()
+        of_batch = (
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=ANNOTATIONS[name])
+            for name, default in BatchOptions._field_defaults.items()
         )
-        return inspect.Signature([first.replace(annotation=annotation), *others, *ways])
+        return inspect.Signature([first.replace(annotation=annotation), *others, *of_batch])
 
     @cached_property
     def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]
         return {parameter.name: parameter.annotation for parameter in self.__signature__.parameters.values()}
 
     def __call__(self, **given: Any) -> None:
-        way = Way(**{name: given.pop(name) for name in Way._fields})
-        self._run(next(iter(self.__signature__.parameters)), way, given)
+        batch = BatchOptions(**{name: given.pop(name) for name in BatchOptions._fields})
+        self._run(next(iter(self.__signature__.parameters)), batch, given)
 
 
 def _argument(annotation: Any, several: bool, directories: bool) -> Any:

@@ -1,72 +1,69 @@
-"""Running one command over many files: tasks to a crew, outcomes in their order to standard output and a log."""
+"""Running one command over many files: tasks to workers, outcomes in their order to standard output and a log."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from circletools.errors import UsageError
+import circletools as ct
 
 from ..console.terminal import complain, show_bytes, tell
-from .workers import Crew, Here, Processes, without_interrupts
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from .many import Way
-    from .run_log import Journal
-    from .task import Outcome, Task
+from .options import BatchOptions
+from .run_log import RunLog
+from .sources import identities
+from .task import Outcome, Task
+from .workers import Processes, ThisProcess, Workers, without_interrupts
 
 _HELD_BYTES = 64 << 20
 """How much of what is done may wait for its turn, before no further task is begun."""
 
 
-def run(tasks: Iterable[Task], way: Way) -> int:
+def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
     """Run tasks as the options want it; return the exit status, which is the greatest of all."""
     worst = 0
     with ExitStack() as stack:
-        if way.log is not None:
+        if batch.log is not None:
             tasks = list(tasks)  # what is wrong with them shows before there is a log
-            _check_log(way.log, tasks)
-        journal = _journal(way)
-        if journal is not None:
-            stack.enter_context(closing(journal))
-        skipped = _Skipped(journal)
-        crew = stack.enter_context(closing(_crew(way)))
+            _check_log(batch.log, tasks)
+        run_log = _run_log(batch)
+        if run_log is not None:
+            stack.enter_context(closing(run_log))
+        skipped = _Skipped(run_log)
+        workers = stack.enter_context(closing(_workers(batch)))
         printer = _Printer()
-        for task, outcome in in_order(skipped.left(tasks), crew):
+        for task, outcome in in_order(skipped.left(tasks), workers):
             if outcome.fatal:
                 printer.show(task, outcome)
                 return outcome.status
             with without_interrupts():  # neither half a line nor a line that the log does not know
                 printer.show(task, outcome)
-                if journal is not None:
-                    journal.write(task, outcome)
+                if run_log is not None:
+                    run_log.write(task, outcome)
             worst = max(worst, outcome.status)
     if skipped.count:
-        tell(f"{skipped.count} done before: {way.log}")
+        tell(f"{skipped.count} done before: {batch.log}")
     return max(worst, skipped.worst)
 
 
-def in_order(tasks: Iterable[Task], crew: Crew) -> Iterator[tuple[Task, Outcome]]:
-    """Yield each task with its outcome, in the order of the tasks, in whichever order the crew ends them."""
+def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Outcome]]:
+    """Yield each task with its outcome, in the order of the tasks, in whichever order the workers end them."""
     rest = enumerate(tasks)
     begun: dict[int, Task] = {}
     done: dict[int, Outcome] = {}
     due = held = 0
     more = True
     while True:
-        while more and crew.free and held < _HELD_BYTES:
+        while more and workers.free and held < _HELD_BYTES:
             number, task = next(rest, (-1, None))
             if task is None:
                 more = False
             else:
                 begun[number] = task
-                crew.start(number, task)
-        if not crew.busy:
+                workers.start(number, task)
+        if not workers.busy:
             return
-        number, outcome = crew.wait()
+        number, outcome = workers.wait()
         done[number] = outcome
         held += len(outcome.out)
         while due in done:
@@ -79,13 +76,13 @@ def in_order(tasks: Iterable[Task], crew: Crew) -> Iterator[tuple[Task, Outcome]
 class _Skipped:
     """What an earlier run has done: it is left out, and its exit statuses count."""
 
-    def __init__(self, journal: Journal | None) -> None:
-        self._journal = journal
+    def __init__(self, run_log: RunLog | None) -> None:
+        self._run_log = run_log
         self.count = self.worst = 0
 
     def left(self, tasks: Iterable[Task]) -> Iterator[Task]:
         for task in tasks:
-            status = None if self._journal is None else self._journal.done(task)
+            status = None if self._run_log is None else self._run_log.done(task)
             if status is None:
                 yield task
             else:
@@ -120,30 +117,28 @@ class _Printer:
 
 
 def _check_log(log: Path, tasks: Iterable[Task]) -> None:
-    from .sources import identities  # noqa: PLC0415
-
     known = identities(log)
     names = {name for task in tasks for name in task.files}
     if not all(known.isdisjoint(identities(name)) for name in names):
-        message = "the log is a file that is read or written besides"
-        raise UsageError(message, location=str(log), hint="name another file")
+        message = "the log is also an input or an output"
+        raise ct.UsageError(message, location=str(log), hint="name another file")
 
 
-def _journal(way: Way) -> Journal | None:
-    if way.log is None:
-        if way.resume:
-            raise UsageError("--resume needs the log of the earlier run", hint="add --log FILE")
+def _run_log(batch: BatchOptions) -> RunLog | None:
+    if batch.log is None:
+        if batch.resume:
+            raise ct.UsageError("--resume needs the log of the earlier run", hint="add --log FILE")
         return None
-    from .run_log import Journal  # noqa: PLC0415
-
-    return Journal(way.log, resume=way.resume)
+    return RunLog(batch.log, resume=batch.resume)
 
 
-def _crew(way: Way) -> Crew:
-    if way.scheduler is not None:
-        if way.jobs != 1:
-            raise UsageError("--jobs and --scheduler exclude each other: the cluster has its own processes")
-        from .cluster import Cluster  # noqa: PLC0415
-
-        return Cluster(way.scheduler)
-    return Here() if way.jobs == 1 else Processes(way.jobs)
+def _workers(batch: BatchOptions) -> Workers:
+    if batch.scheduler is not None:
+        if batch.jobs != 1:
+            raise ct.UsageError("--jobs cannot be used with --scheduler: the cluster has its own processes")
+        try:
+            from .cluster import Cluster  # noqa: PLC0415  (Dask is optional)
+        except ImportError as error:
+            raise ct.UsageError("--scheduler needs Dask", hint="pip install 'circletools[dask]'") from error
+        return Cluster(batch.scheduler)
+    return ThisProcess() if batch.jobs == 1 else Processes(batch.jobs)

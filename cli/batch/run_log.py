@@ -16,19 +16,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from circletools import __version__
-from circletools.errors import OutputError, UsageError
-from circletools.wording import SCHEMA_VERSION
+import circletools as ct
 
 from .task import Outcome, Task
 
 _STATUS = {0: "ok", 1: "findings", 2: "usage", 3: "invalid", 4: "refused"}
-_MARK = {"log": "circletool", "schema_version": SCHEMA_VERSION}
+_MARK = {"log": "circletool", "schema_version": ct.render.SCHEMA_VERSION}
 _BEGIN = b'{"log": "circletool", "schema_version": '
 """What nothing but a log begins with: a file that does not is never cut."""
 
 
-class Journal:
+class RunLog:
     """A log that is written, and which models it has as done already.
 
     Done is what ended with exit status 0 or 1 in a run of the same command, options and version, while the file had
@@ -49,14 +47,14 @@ class Journal:
         except OSError as error:
             self.close()
             raise self._cannot(error) from error
-        except UsageError:
+        except ct.UsageError:
             self.close()
             raise
 
     def _read(self, resume: bool) -> None:
         """Read what an earlier run wrote, and cut off the line it did not finish."""
         if not stat.S_ISREG(os.fstat(self._file).st_mode):
-            raise UsageError("a log has to be a file", location=str(self._path), hint="name another one")
+            raise ct.UsageError("a log must be a regular file", location=str(self._path), hint="name another file")
         end = 0
         with open(self._file, "rb", closefd=False) as file:
             if file.read(len(_BEGIN)) not in (_BEGIN, b""):
@@ -75,12 +73,12 @@ class Journal:
                 if resume:
                     self._done[entry["key"]] = entry
 
-    def _no_log(self, at: int) -> UsageError:
-        message = f"this is no log of circletool: byte {at} begins something else"
-        return UsageError(message, location=str(self._path), hint="name another file")
+    def _no_log(self, at: int) -> ct.UsageError:
+        message = f"not a log of circletool: unexpected content at byte {at}"
+        return ct.UsageError(message, location=str(self._path), hint="name another file")
 
-    def _cannot(self, error: OSError) -> OutputError:
-        return OutputError(f"cannot write the log: {error.strerror}", location=str(self._path))
+    def _cannot(self, error: OSError) -> ct.OutputError:
+        return ct.OutputError(f"cannot write the log: {error.strerror}", location=str(self._path))
 
     def done(self, task: Task) -> int | None:
         """Return the exit status that a task had when it was done; None when it is to be done."""
@@ -149,7 +147,7 @@ def _identity(task: Task) -> dict[str, Any]:
     }
     output = None if task.output is None else os.path.abspath(task.output)
     command = task.function.__name__.replace("_", "-")
-    return {"command": command, "version": __version__, "options": options, "output": output}
+    return {"command": command, "version": ct.__version__, "options": options, "output": output}
 
 
 def _plain(value: Any) -> Any:

@@ -6,46 +6,42 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from circletools.errors import InvalidInputError, UsageError
-from circletools.storage.discover import SUFFIXES, models_below
+import circletools as ct
 
-from .task import Task
-
-if TYPE_CHECKING:
-    from .many import Command, Way
-    from .task import Heading
+from .options import BatchOptions
+from .task import Command, Heading, Task
 
 
 def named(
     command: Command,
     sources: Sequence[str],
     given: dict[str, Any],
-    way: Way,
+    batch: BatchOptions,
     *,
     several: bool,
     heading: Heading = "name",
 ) -> Iterator[Task]:
     """Yield a task for each file that is named, and for each model below a directory that is."""
-    if "-" in sources and (way.jobs != 1 or way.scheduler is not None):
-        raise UsageError(
-            "standard input cannot be shared out", hint="name a file, or leave out --jobs and --scheduler"
+    if "-" in sources and (batch.jobs != 1 or batch.scheduler is not None):
+        raise ct.UsageError(
+            "standard input cannot be used with --jobs or --scheduler", hint="name a file, or leave out the option"
         )
-    options = _options(given, way)
+    options = _options(given, batch)
     for source in sources:
         for file, path in _below(source) if os.path.isdir(source) else [(source, source)]:
             function = _no_model if os.path.isdir(file) and path == "" else command
-            yield Task(function, _name(file, way), options, path, several=several, heading=heading)
+            yield Task(function, _name(file, batch), options, path, several=several, heading=heading)
 
 
-def mirror(command: Command, source: str, given: dict[str, Any], way: Way, output: str) -> Iterator[Task]:
+def mirror(command: Command, source: str, given: dict[str, Any], batch: BatchOptions, output: str) -> Iterator[Task]:
     """Yield a task for each model below a directory; what is written has the same path below another one.
 
     Raises UsageError, before there is a task, where a result would be written over an input or another result.
     """
     target = given[output]
-    options = _options(given, way)
+    options = _options(given, batch)
     models: Iterable[tuple[str, str]] = _below(source)
     if target is not None:
         _check_mirror(source, os.fspath(target))
@@ -55,12 +51,12 @@ def mirror(command: Command, source: str, given: dict[str, Any], way: Way, outpu
         _check_places(source, read, [os.path.join(target, path) for _, path in models if path])
     for file, path in models:
         if path == "":
-            yield Task(_no_model, _name(file, way), options, path)
+            yield Task(_no_model, _name(file, batch), options, path)
         elif target is None:  # in place, or nothing is written
-            yield Task(command, _name(file, way), options, path)
+            yield Task(command, _name(file, batch), options, path)
         else:
-            place = type(target)(_name(os.path.join(target, path), way))
-            yield Task(command, _name(file, way), {**options, output: place}, path, os.fspath(place))
+            place = type(target)(_name(os.path.join(target, path), batch))
+            yield Task(command, _name(file, batch), {**options, output: place}, path, os.fspath(place))
 
 
 def identities(name: str | os.PathLike[str]) -> set[str | tuple[int, int]]:
@@ -76,13 +72,13 @@ def refuse_directories(sources: Sequence[str]) -> None:
     """Raise UsageError for a directory: its traces cannot be told from its other files by their names."""
     for source in sources:
         if os.path.isdir(source):
-            raise UsageError("this is a directory", location=source, hint="name the files in it")
+            raise ct.UsageError("this is a directory", location=source, hint="name the files in it")
 
 
 def _below(directory: str) -> Iterator[tuple[str, str]]:
     """Yield the models below a directory and their paths in it; the directory and no path when it has none."""
     empty = True
-    for path in models_below(directory):
+    for path in ct.files.models_below(directory):
         empty = False
         yield os.path.join(directory, path), path
     if empty:
@@ -90,17 +86,17 @@ def _below(directory: str) -> Iterator[tuple[str, str]]:
 
 
 def _no_model(file: str, **_: Any) -> None:
-    raise InvalidInputError(f"no model in this directory ({', '.join(SUFFIXES)})", location=file)
+    raise ct.InvalidInputError(f"no model in this directory ({', '.join(ct.files.SUFFIXES)})", location=file)
 
 
 def _check_mirror(source: str, target: str) -> None:
     if target == "-":
-        raise UsageError("the models of a directory cannot all go to standard output", hint="name a directory")
+        raise ct.UsageError("the models of a directory cannot all go to standard output", hint="name a directory")
     if os.path.exists(target) and not os.path.isdir(target):
-        raise UsageError("the input is a directory, the output a file", location=target, hint="name a directory")
+        raise ct.UsageError("the input is a directory, the output a file", location=target, hint="name a directory")
     if _lies_in(target, source):
         hint = "name a directory beside it, or use --in-place"
-        raise UsageError("the output lies in the input and would be read as models", location=target, hint=hint)
+        raise ct.UsageError("the output lies in the input and would be read as models", location=target, hint=hint)
 
 
 def _check_places(source: str, read: Sequence[str], places: Sequence[str]) -> None:
@@ -111,11 +107,11 @@ def _check_places(source: str, read: Sequence[str], places: Sequence[str]) -> No
         for name in _written(place):
             found = identities(name)
             if not found.isdisjoint(inputs):
-                raise UsageError("a result would be written over an input", location=name, hint=hint)
+                raise ct.UsageError("a result would be written over an input", location=name, hint=hint)
             if any(taken.setdefault(identity, place) != place for identity in found):
-                raise UsageError("two results would be written to this one file", location=name, hint=hint)
+                raise ct.UsageError("two results would be written to this one file", location=name, hint=hint)
         if _lies_in(place, source):
-            raise UsageError("a result would lie in the input and be read as a model", location=place, hint=hint)
+            raise ct.UsageError("a result would lie in the input and be read as a model", location=place, hint=hint)
 
 
 def _written(place: str) -> list[str]:
@@ -130,14 +126,14 @@ def _lies_in(name: str, directory: str) -> bool:
     return os.path.commonpath([os.path.realpath(name), outer]) == outer
 
 
-def _options(given: dict[str, Any], way: Way) -> dict[str, Any]:
-    return {name: _path(value, way) if isinstance(value, Path) else value for name, value in given.items()}
+def _options(given: dict[str, Any], batch: BatchOptions) -> dict[str, Any]:
+    return {name: _path(value, batch) if isinstance(value, Path) else value for name, value in given.items()}
 
 
-def _path(path: Path, way: Way) -> Path:
-    return Path(_name(os.fspath(path), way))
+def _path(path: Path, batch: BatchOptions) -> Path:
+    return Path(_name(os.fspath(path), batch))
 
 
-def _name(file: str, way: Way) -> str:
+def _name(file: str, batch: BatchOptions) -> str:
     """Return the name that a process finds a file by: those of a cluster are in directories of their own."""
-    return file if way.scheduler is None else os.path.abspath(file)
+    return file if batch.scheduler is None else os.path.abspath(file)

@@ -9,17 +9,19 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import typer
 
-from circletools.errors import CircleToolsError, InvalidInputError, OutputError, UsageError
-from circletools.wording import SCHEMA_VERSION
+import circletools as ct
 
-from ..console.kept import Kept, begin, keeping
+from ..console.captured import Captured, begin, capturing
 from ..console.terminal import fail, show
+
+Command = Callable[..., None]
+"""What a command does with one file, the first argument; a function of a module."""
 
 Heading = Literal["name", "own", "line"]
 """What is above the text of one of several files: its name, nothing as the text begins with it, or nothing and no
@@ -37,7 +39,7 @@ class Task:
     `several`: results of others stand beside this one, so that all it says names the file.
     """
 
-    function: Callable[..., None]
+    function: Command
     file: str
     options: dict[str, Any]
     path: str
@@ -82,7 +84,7 @@ class Outcome:
 def apply(task: Task) -> Outcome:
     """Run a task. Whatever happens to it is in the outcome; no error leaves this function."""
     started, known = time.perf_counter(), _known(task.file)
-    with keeping(Kept(task.file if task.several and task.form == "json" else None)) as kept:
+    with capturing(Captured(task.file if task.several and task.form == "json" else None)) as captured:
         fatal = False
         try:
             if task.output is not None:
@@ -91,22 +93,22 @@ def apply(task: Task) -> Outcome:
             status = 0
         except typer.Exit as ended:
             status = ended.exit_code
-        except CircleToolsError as error:
+        except ct.CircleToolsError as error:
             status = fail(error)
-            fatal = not kept.began and (isinstance(error, UsageError) or not str(error).startswith(task.file))
+            fatal = not captured.began and (isinstance(error, ct.UsageError) or not str(error).startswith(task.file))
         except Exception as error:  # a defect of ours, or no memory: the other files must not suffer from it
-            status = fail(InvalidInputError(f"{type(error).__name__}: {error}", hint="run it alone to see more"))
+            status = fail(ct.InvalidInputError(f"{type(error).__name__}: {error}", hint="run it alone to see more"))
     if task.options.get("in_place"):
         known = _known(task.file)
-    errors = [text for kind, text in kept.messages if kind == "error"]
+    errors = [text for kind, text in captured.messages if kind == "error"]
     return _finished(
         task,
         Outcome(
             status,
-            b"".join(kept.out),
-            tuple(kept.messages),
-            kept.findings,
-            kept.error or (errors[-1] if errors else None),
+            b"".join(captured.out),
+            tuple(captured.messages),
+            captured.findings,
+            captured.error or (errors[-1] if errors else None),
             time.perf_counter() - started,
             *known,
             fatal,
@@ -116,16 +118,14 @@ def apply(task: Task) -> Outcome:
 
 def lost(task: Task, reason: str) -> Outcome:
     """Return the outcome of a task whose process has ended under it. Exit status 3: nobody can tell what is in it."""
-    error = str(InvalidInputError(reason, location=task.file, hint="run it alone to see more"))
+    error = str(ct.InvalidInputError(reason, location=task.file, hint="run it alone to see more"))
     return _finished(task, Outcome(3, b"", (("error", error),), error=error))
 
 
 def _make_parent(output: str) -> None:
-    from circletools.storage.files import make_directory  # noqa: PLC0415
-
     try:
-        make_directory(Path(output).parent)
-    except OutputError:
+        ct.files.make_directory(Path(output).parent)
+    except ct.OutputError:
         begin()  # it is about this model: the others may go elsewhere
         raise
 
@@ -141,8 +141,6 @@ def _finished(task: Task, outcome: Outcome) -> Outcome:
     """Have all that is said name the file, where it stands beside others."""
     if not task.several or outcome.fatal:
         return outcome
-    from dataclasses import replace  # noqa: PLC0415
-
     messages = tuple((kind, _naming(task.file, text)) for kind, text in outcome.messages)
     return replace(outcome, out=_among_others(task, outcome), messages=messages)
 
@@ -161,14 +159,19 @@ def _among_others(task: Task, outcome: Outcome) -> bytes:
         return _with_column(task.file, outcome.out)
     if task.heading != "name":
         return outcome.out
-    with keeping(Kept()) as kept:
+    with capturing(Captured()) as captured:
         show([f"{task.file}:"])
-    return b"".join(kept.out) + outcome.out
+    return b"".join(captured.out) + outcome.out
 
 
 def _line_of_error(file: str, outcome: Outcome) -> bytes:
     said = outcome.error or "; ".join(text for _, text in outcome.messages)
-    document = {"file": file, "schema_version": SCHEMA_VERSION, "exit_status": outcome.status, "error": said or None}
+    document = {
+        "file": file,
+        "schema_version": ct.render.SCHEMA_VERSION,
+        "exit_status": outcome.status,
+        "error": said or None,
+    }
     return json.dumps(document).encode() + b"\n"
 
 

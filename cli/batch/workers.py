@@ -1,6 +1,6 @@
 """Who works on tasks: this process, or several others.
 
-All are used in the same way: a task is started while the crew is free, and while it is busy there is an outcome to
+All are used in the same way: a task is started while they are free, and while they are busy there is an outcome to
 wait for. Which task ends first is not said.
 """
 
@@ -13,18 +13,16 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import connection, get_context, resource_tracker
-from typing import TYPE_CHECKING, Any, Protocol
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from typing import Any, Protocol
 
 from .task import Outcome, Task, apply, lost
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-    from multiprocessing.context import SpawnProcess
 
 _PATIENCE_SECONDS = 5.0
 
 
-class Crew(Protocol):
+class Workers(Protocol):
     """Who works on tasks."""
 
     @property
@@ -45,7 +43,7 @@ class Crew(Protocol):
         """End, also in the middle of tasks."""
 
 
-class Here:
+class ThisProcess:
     """This process, one task after the other."""
 
     def __init__(self) -> None:
@@ -76,7 +74,7 @@ class Here:
         """Do nothing."""
 
 
-class _Worker:
+class _Process:
     """A process that takes tasks from a pipe, and this end of the pipe.
 
     It starts from nothing (spawn): a fork would inherit the pipes of the others, and with them their end would go
@@ -112,8 +110,8 @@ class Processes:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._idle: list[_Worker] = []
-        self._busy: dict[Connection[Any, Any], tuple[_Worker, int, Task]] = {}
+        self._idle: list[_Process] = []
+        self._busy: dict[Connection[Any, Any], tuple[_Process, int, Task]] = {}
 
     @property
     def free(self) -> bool:
@@ -128,7 +126,7 @@ class Processes:
     def start(self, number: int, task: Task) -> None:
         """Give a task to a process that has none, a new one if need be."""
         while True:
-            worker = self._idle.pop() if self._idle else _Worker()
+            worker = self._idle.pop() if self._idle else _Process()
             self._busy[worker.pipe] = worker, number, task
             try:
                 worker.pipe.send(task)

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 import circletools as ct
-from circletools.storage.files import write
 
 from ..console.reading import reading
 from ..console.terminal import show_notes, show_text
@@ -67,4 +66,4 @@ def export_affinity(
     if output is None or output == "-":
         show_text(text)
     else:
-        write(output, [text.encode("utf-8", "surrogateescape")])
+        ct.files.write(output, [text.encode("utf-8", "surrogateescape")])

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from circletools.errors import UsageError
+import circletools as ct
 
+from ..console.reading import reading
+from ..console.terminal import complain, show, show_json, show_text
 from .parameters import Format
-
-if TYPE_CHECKING:
-    from circletools.profile.attribution import Attribution
 
 
 class By(StrEnum):
@@ -48,44 +46,21 @@ def attribute(
     TRACE is onert's trace.chrome.json, a system trace with LiteRT's marks, or the report of benchmark_model. Exit
     status 1 when the origins no longer describe the model's operators.
     """
-    from circletools.origin.read import check_freshness, read_origins  # noqa: PLC0415
-    from circletools.profile.attribution import attribute as join  # noqa: PLC0415
-    from circletools.render.attribution import EVERY, attribution_csv, attribution_json, attribution_text  # noqa: PLC0415
-    from circletools.trace.operators.read import read_operator_trace, without_first  # noqa: PLC0415
-
-    from ..console.reading import reading  # noqa: PLC0415
-    from ..console.terminal import complain, show, show_json, show_text  # noqa: PLC0415
-
     if json and output_format not in (None, Format.JSON):
-        raise UsageError(f"--json and --format {output_format} exclude each other")
+        raise ct.UsageError(f"--json and --format {output_format} exclude each other")
     if trace == model == "-":
-        raise UsageError("the trace and the model cannot both be standard input")
-    tables = [table for table in EVERY if by is None or table in by]
-    times = without_first(read_operator_trace(trace), skip)
+        raise ct.UsageError("the trace and the model cannot both be standard input")
+    tables = [table.value for table in By if by is None or table in by]
+    times = ct.read_profile(trace, skip=skip)
     with reading(model) as opened:
-        origins = read_origins(opened)
-        freshness = None if origins is None else check_freshness(opened, origins)
-        result = join(opened, times, origins, depth)
+        result = ct.attribute(opened, times, depth=depth)
     if json or output_format is Format.JSON:
-        show_json(attribution_json(result, tables))
+        show_json(ct.render.attribution_json(result, tables))
     elif output_format is Format.CSV:
-        show_text(attribution_csv(result, tables))
+        show_text(ct.render.attribution_csv(result, tables))
     else:
-        show(attribution_text(result, tables))
-    for note in _notes(result, trace, model):
-        complain("note", note)
-    if freshness is not None and freshness.state == "stale":
-        complain("warning", f"{model}: the origins are stale: {freshness.reason}")
+        show(ct.render.attribution_text(result, tables))
+    for note in result.notes:
+        complain("note" if note.severity == "info" else note.severity, f"{note.location}: {note.message}")
+    if any(note.severity == "warning" for note in result.notes):
         raise typer.Exit(1)
-
-
-def _notes(result: Attribution, trace: str, model: str) -> Iterator[str]:
-    """Yield what a reader of the tables should know beyond what they say."""
-    if result.named:
-        yield f"{model}: the model has no origins, so every operator is its own source (embed-origins adds them)"
-    if result.incomplete:
-        yield f"{trace}: begins or ends without the other, left out: {result.incomplete}"
-    if result.unchecked:
-        yield f"{trace}: operators whose names could not be compared with the model's codes: {result.unchecked}"
-    if result.ignored:
-        yield f"{trace}: marks that are no operators of the model, left out: {', '.join(result.ignored)}"

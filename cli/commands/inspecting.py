@@ -58,7 +58,7 @@ def _judge(source: str, json: bool, find: Callable[[Model], list[Finding]]) -> i
     """Show the findings of a model; return the exit status."""
     from circletools.wording import SCHEMA_VERSION  # noqa: PLC0415
 
-    from ..console.kept import record  # noqa: PLC0415
+    from ..console.captured import record  # noqa: PLC0415
     from ..console.reading import reading  # noqa: PLC0415
     from ..console.terminal import complain, show, show_json  # noqa: PLC0415
 

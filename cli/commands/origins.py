@@ -17,7 +17,8 @@ from .parameters import Directory, Format, InPlace, Input, Output
 from .rewriting import rewrite
 
 if TYPE_CHECKING:
-    from circletools.edit.edit import ModelEdit, RewriteResult
+    from circletools.edit.edit import ModelEdit
+    from circletools.edit.results import RewriteResult
     from circletools.model import Model
     from circletools.origin import Freshness, Origins
 

@@ -13,7 +13,8 @@ from .parameters import InPlace, Input, Json, Output
 from .rewriting import rewrite
 
 if TYPE_CHECKING:
-    from circletools.edit.edit import ModelEdit, RewriteResult
+    from circletools.edit.edit import ModelEdit
+    from circletools.edit.results import RewriteResult
 
 
 class CopyOperator(StrEnum):

@@ -15,7 +15,8 @@ from circletools.errors import UsageError
 from .parameters import InPlace, Input, Output
 
 if TYPE_CHECKING:
-    from circletools.edit.edit import ModelEdit, RewriteResult
+    from circletools.edit.edit import ModelEdit
+    from circletools.edit.results import RewriteResult
 
 
 def target(source: str, output: str | None, in_place: bool) -> str:
@@ -95,21 +96,15 @@ def strip_metadata(
     """
     from circletools import origin  # noqa: PLC0415
     from circletools.affinity import store  # noqa: PLC0415
-    from circletools.edit.edit import RewriteResult  # noqa: PLC0415
 
     if not name and not origins and not affinity:
         raise UsageError("nothing to remove", hint="use --name NAME, --origins or --affinity")
 
     def change(edit: ModelEdit) -> RewriteResult:
-        changes = []
-        for entry in dict.fromkeys(name or ()):
-            if not edit.remove_metadata(entry):
-                known = ", ".join(sorted({metadata.name for metadata in edit.model.metadata})) or "none"
-                raise UsageError(f"the model has no metadata entry {entry!r}", hint=f"it has: {known}")
-            changes.append(f"metadata {entry}: removed")
+        changes = [*ct.strip_metadata(edit, name or ()).changes]
         changes += origin.strip(edit).changes if origins else ()
         changes += store.strip(edit).changes if affinity else ()
-        return RewriteResult(tuple(changes))
+        return ct.RewriteResult(tuple(changes))
 
     rewrite(source, output, in_place, change)
 

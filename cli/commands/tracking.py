@@ -12,7 +12,8 @@ from .parameters import Json
 from .rewriting import rewrite
 
 if TYPE_CHECKING:
-    from circletools.edit.edit import ModelEdit, RewriteResult
+    from circletools.edit.edit import ModelEdit
+    from circletools.edit.results import RewriteResult
     from circletools.model import Model
     from circletools.origin.tracking import Tracking
 

@@ -5,26 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from circletools.errors import CircleToolsError, InvalidInputError, OutputError, UsageError
+import circletools as ct
 
-from .kept import begin
-
-if TYPE_CHECKING:
-    from circletools.model import Model
+from .captured import begin
 
 
 @contextmanager
-def reading(source: str) -> Iterator[Model]:
+def reading(source: str) -> Iterator[ct.Model]:
     """Open a model; an error about its contents gets the file's name in front of its location.
 
     Raises InvalidInputError at the end when the file was written to meanwhile: what was read may be half of each.
     """
-    from circletools.model import open_model  # noqa: PLC0415
-
     begin()
-    with naming(source), open_model(source) as model:
+    with naming(source), ct.open(source) as model:
         yield model
         model.source.check_unchanged()
 
@@ -34,11 +28,11 @@ def naming(source: str) -> Iterator[None]:
     """Give an error about the contents of a file its name in front of the location, unless it has that of another."""
     try:
         yield
-    except UsageError:
+    except ct.UsageError:
         raise
-    except CircleToolsError as error:
+    except ct.CircleToolsError as error:
         name = "<standard input>" if source == "-" else source
-        if not error.names_file and error.location != name and not isinstance(error, OutputError):
+        if not error.names_file and error.location != name and not isinstance(error, ct.OutputError):
             error.location = name if error.location is None else f"{name}: {error.location}"
         error.names_file = True
         raise
@@ -49,4 +43,4 @@ def read_text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig", "surrogateescape")
     except OSError as error:
-        raise InvalidInputError(f"cannot read it: {error.strerror}", location=str(path)) from error
+        raise ct.InvalidInputError(f"cannot read it: {error.strerror}", location=str(path)) from error

@@ -13,9 +13,8 @@ from itertools import islice
 from typing import Any
 
 import circletools as ct
-from circletools.errors import CircleToolsError
 
-from . import kept
+from . import captured
 
 _COLORS = {"error": "31", "warning": "33"}
 _PATIENCE_SECONDS = 1.0
@@ -25,7 +24,7 @@ _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 def complain(kind: str, message: str) -> None:
     """Write `error: …` or `warning: …` to standard error, in colour on a terminal unless NO_COLOR is set."""
-    if (keep := kept.current()) is not None:
+    if (keep := captured.current()) is not None:
         keep.messages.append((kind, message))
         return
     label = f"{kind}:"
@@ -43,13 +42,13 @@ def show_notes(notes: Iterable[ct.Finding]) -> None:
 
 def tell(message: str) -> None:
     """Write a message to standard error."""
-    if (keep := kept.current()) is not None:
+    if (keep := captured.current()) is not None:
         keep.messages.append((None, message))
         return
     _message(f"{_plain(message)}\n")
 
 
-def fail(error: CircleToolsError) -> int:
+def fail(error: ct.CircleToolsError) -> int:
     """Write an error to standard error; return the exit status it stands for."""
     complain("error", str(error))
     return error.exit_code
@@ -77,7 +76,7 @@ def show_text(text: str) -> None:
 
 def show_bytes(data: bytes) -> None:
     """Write bytes to standard output."""
-    if (keep := kept.current()) is not None:
+    if (keep := captured.current()) is not None:
         keep.out.append(data)
         return
     if sys.stdout is None:
@@ -93,7 +92,7 @@ def _plain(text: str) -> str:
 
 def show_json(document: Any) -> None:
     """Write a JSON document to standard output. What is no UTF-8 in a name stays a surrogate escape."""
-    keep = kept.current()
+    keep = captured.current()
     if keep is not None and keep.file is not None:
         show_text(json.dumps({"file": keep.file, **document}) + "\n")
     else:
@@ -113,7 +112,7 @@ class Bar:
     def __init__(self) -> None:
         self._start = time.monotonic()
         self._drawn = False
-        self._enabled = kept.current() is None and sys.stderr is not None and sys.stderr.isatty()
+        self._enabled = captured.current() is None and sys.stderr is not None and sys.stderr.isatty()
 
     def __call__(self, done: int, total: int) -> None:
         """Draw the bar for `done` of `total` bytes."""

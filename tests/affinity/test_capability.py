@@ -21,7 +21,7 @@ from circletools.affinity.capability.traits import QUANTIZABLE, OperatorTraits, 
 from circletools.errors import InvalidInputError, ModelFormatError, UsageError
 from circletools.model import Model, open_model
 from circletools.model.operator_facts import OperatorFacts
-from tests.kit.outputs_support import Build
+from tests.kit.build import Build
 from tests.kit.support import ROOT, bytes_of, read
 
 DEVICES = ("litert-cpu", "onert-cpu", "onert-ruy", "openvino-cpu", "xnnpack")

@@ -21,7 +21,7 @@ from circletools.affinity.capability.table import Capability, why_not
 from circletools.affinity.partition.partitions import make_partitions
 from circletools.model import open_model
 from circletools.model.operator_facts import OperatorFacts, operator_graph
-from tests.kit.oracles import public_models
+from tests.kit.public import public_models
 from tests.kit.support import TESTDATA
 
 load = cache(load_capability)

@@ -22,9 +22,10 @@ SCHEDULER = {"BACKENDS": "cpu;ruy", "EXECUTOR": "Dataflow", "USE_SCHEDULER": "1"
 def run_onert_in(folder: Path, model: Path, **environment: str) -> None:
     """Run a model once; onert reads and writes its files in the folder."""
     program = (
-        "import sys; from pathlib import Path; from tests.kit.oracles.onert import bind, fix_open_shapes;"
-        "from circletools.runtimes.onert_c import Session; s = Session(); s.load(Path(sys.argv[1])); fix_open_shapes(s);"
-        "s.prepare(); bind(s, 0); s.run(); s.close()"
+        "import os, sys; from tests.kit.oracles.nnfw import Session, fix_open_shapes;"
+        "from tests.kit.oracles.onert import bind; s = Session();"
+        "s('load_model_from_file', os.fsencode(sys.argv[1])); fix_open_shapes(s); s('prepare'); bind(s, 0);"
+        "s('run'); s('close_session')"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(model)],

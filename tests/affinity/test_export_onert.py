@@ -21,10 +21,11 @@ from circletools.affinity.exports.onert import BACKENDS, VARIABLE_BYTES, onert_e
 from circletools.affinity.exports.placement import current_affinity
 from circletools.errors import EditError
 from circletools.model import open_model
+from tests.kit.build import Build, Graph, quantization
 from tests.kit.exports_support import codes_of, with_affinity
 from tests.kit.oracles import Outcome, Pool, run_onert
-from tests.kit.oracles.presence import need
-from tests.kit.outputs_support import Build, Graph, fixed
+from tests.kit.outputs_support import fixed
+from tests.kit.presence import need
 from tests.kit.support import own_models, read, title
 
 BOTH = {"BACKENDS": "cpu;ruy"}
@@ -320,7 +321,9 @@ def test_numbers_that_ruy_gets_wrong(tmp_path: Path) -> None:
     build = Build()
     graph = build.graph()
     x, y = graph.tensor("x", (2, 4)), graph.tensor("y", (2, 3))
-    kernel = graph.tensor("w", (3, 4), "INT8", data=np.arange(12, dtype=np.int8).tobytes(), scales=[0.1])
+    kernel = graph.tensor(
+        "w", (3, 4), "INT8", data=np.arange(12, dtype=np.int8).tobytes(), quantization=quantization([0.1])
+    )
     graph.operator("FULLY_CONNECTED", [x, kernel, -1], [y])
     graph.ends([x], [y])
     data = build.to_bytes("circle")

@@ -19,7 +19,7 @@ from circletools.errors import EditError, ModelFormatError
 from circletools.model import open_model
 from circletools.model.graph import OperatorGraph, graph_from_edges
 from circletools.model.operator_facts import operator_graph
-from tests.kit.outputs_support import Build, Graph
+from tests.kit.build import Build, Graph
 from tests.kit.partition_reference import all_reached
 from tests.kit.partition_support import graph_of, random_case, seeded
 from tests.kit.support import unpacked

@@ -16,7 +16,7 @@ from circletools.affinity.partition.epochs import turns
 from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.model import open_model
 from circletools.model.operator_facts import operator_graph
-from tests.kit.outputs_support import Build, Graph
+from tests.kit.build import Build, Graph
 from tests.kit.partition_support import seeded
 from tests.kit.support import TESTDATA, bytes_of, own_models, title
 

@@ -21,8 +21,9 @@ from circletools.model import open_model
 from circletools.model.verify import check_model
 from circletools.origin import encode_source_table
 from tests.kit.affinity_support import affinity, annotated
+from tests.kit.build import Build, Graph, floats
 from tests.kit.origin_support import EXACT, OP, SOURCE, STAMP, embedded, origins, rebuilt, u32s
-from tests.kit.outputs_support import Build, Graph, findings_of, floats
+from tests.kit.outputs_support import findings_of
 from tests.kit.support import ROOT, bytes_of, edited, own_models, path_of, title
 
 TOOL = Path(sys.executable).with_name("circletool")
@@ -261,7 +262,7 @@ def test_the_first_reason_counts() -> None:
 
 
 def test_a_variable_is_not_unproduced() -> None:
-    assert findings_of(with_outputs(lambda graph: [1, graph.tensor("state", variable=True)])) == []
+    assert findings_of(with_outputs(lambda graph: [1, graph.tensor("state", is_variable=True)])) == []
 
 
 # --- origins ------------------------------------------------------------------------------------------------

@@ -14,9 +14,9 @@ from circletools.model import open_model
 from circletools.model.sizes import size_bytes
 from circletools.model.views import Tensor
 from tests.kit.affinity_support import affinity, affinity_of, annotated, run
+from tests.kit.build import Build
 from tests.kit.oracles import run_litert, run_onert, same_behaviour
 from tests.kit.origin_support import embedded
-from tests.kit.outputs_support import Build
 from tests.kit.support import path_of, title, value_of
 
 DIAMOND = path_of("circle/diamond")
@@ -46,7 +46,9 @@ def test_annotate_and_dump(target: Path) -> None:
     assert (document["schema_version"], document["freshness"], document["devices"]) == (1, "fresh", ["npu", "cpu"])
     (subgraph,) = document["subgraphs"]
     assert [operator["device"] for operator in subgraph["operators"]] == DEVICES
-    assert [{"device": each["device"], "operators": each["operators"]} for each in subgraph["partitions"]] == PARTITIONS
+    assert [
+        {"device": each["device"], "operators": each["operators"]} for each in subgraph["partitions"]
+    ] == PARTITIONS
     lines = run("dump-affinity", target, "--format", "csv").stdout
     assert [row["device"] for row in csv.DictReader(io.StringIO(lines))] == DEVICES
     lines = run("dump-affinity", target, "--format", "csv", "--by", "partition").stdout

@@ -58,8 +58,8 @@ def test_names_are_absolute_on_a_cluster(scheduler: str, tmp_path: Path) -> None
 
 def test_a_worker_that_dies_costs_its_own_file_only(scheduler: str) -> None:
     files = ["a", "die", *map(str, range(20)), "memory", "z"]
-    with closing(Cluster(scheduler)) as crew:
-        ended = [(task.file, outcome) for task, outcome in in_order(tasks(*files), crew)]
+    with closing(Cluster(scheduler)) as workers:
+        ended = [(task.file, outcome) for task, outcome in in_order(tasks(*files), workers)]
     assert [file for file, _ in ended] == files
     failed = {file: outcome.error for file, outcome in ended if outcome.status}
     assert set(failed) == {"die", "memory"}
@@ -69,10 +69,10 @@ def test_a_worker_that_dies_costs_its_own_file_only(scheduler: str) -> None:
 def test_no_scheduler() -> None:
     for address, said in (
         ("tcp://127.0.0.1:1", "cannot reach the scheduler"),
-        ("no address", "this is no address"),
-        ("tcp://127.0.0.1", "this is no address"),
+        ("no address", "not an address"),
+        ("tcp://127.0.0.1", "not an address"),
         ("tcp://127.0.0.1:99999", "cannot reach the scheduler"),
-        ("x://y:1", "this is no address"),
+        ("x://y:1", "not an address"),
     ):
         ran = run("check", MLP, MLP, "--scheduler", address)
         assert (ran.status, ran.out) == (2, b""), address

@@ -21,7 +21,7 @@ from circletools.model import open_model
 from circletools.model.selectors import Chooser
 from circletools.model.sizes import least_bytes
 from circletools.model.views import Tensor
-from circletools.trace.operators.read import read_operator_trace
+from circletools.trace.operators.read import read_profile
 from tests.kit.affinity_support import affinity, affinity_of, annotated
 from tests.kit.command_support import run
 from tests.kit.operator_support import TRACES
@@ -427,4 +427,4 @@ def test_the_documentation_has_an_example_that_works(tmp_path: Path) -> None:
 
 
 def test_traces_are_those_of_testdata() -> None:
-    assert read_operator_trace(TRACES / "onert_if_cond.chrome.json").runtime == "onert"
+    assert read_profile(TRACES / "onert_if_cond.chrome.json").runtime == "onert"

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 from circletool_cli.batch.run import in_order
-from circletool_cli.batch.run_log import Journal
+from circletool_cli.batch.run_log import RunLog
 from circletool_cli.batch.task import Outcome, Task, apply
-from circletool_cli.batch.workers import Crew, Here, Processes
+from circletool_cli.batch.workers import Processes, ThisProcess, Workers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -156,7 +156,7 @@ def test_one_file_looks_as_ever(tmp_path: Path) -> None:
 
 
 class Shuffled:
-    """A crew of four that ends its tasks in any order, with results of 20 MB."""
+    """A workers of four that ends its tasks in any order, with results of 20 MB."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311
@@ -188,20 +188,20 @@ _LARGE = bytes(20 << 20)
 
 @given(st.integers(0, 30), st.integers())
 def test_outcomes_come_in_the_order_of_their_tasks(count: int, seed: int) -> None:
-    crew, wanted = Shuffled(seed), tasks(*map(str, range(count)))
+    workers, wanted = Shuffled(seed), tasks(*map(str, range(count)))
     ended = 0
-    for ended, (task, outcome) in enumerate(in_order(wanted, crew), 1):
+    for ended, (task, outcome) in enumerate(in_order(wanted, workers), 1):
         assert (task, outcome.error) == (wanted[ended - 1], task.file)
-        assert crew.started - ended < 4 + 4  # four are being worked on, and no more than 64 MiB wait
+        assert workers.started - ended < 4 + 4  # four are being worked on, and no more than 64 MiB wait
     assert ended == count
 
 
 # --- processes that end -------------------------------------------------------------------------------------
 
 
-def outcomes(crew: Crew, *files: str) -> list[tuple[str, Outcome]]:
-    with closing(crew):
-        return [(task.file, outcome) for task, outcome in in_order(tasks(*files), crew)]
+def outcomes(workers: Workers, *files: str) -> list[tuple[str, Outcome]]:
+    with closing(workers):
+        return [(task.file, outcome) for task, outcome in in_order(tasks(*files), workers)]
 
 
 def test_a_process_that_ends_costs_its_own_file_only() -> None:
@@ -219,7 +219,7 @@ def test_a_process_that_ends_costs_its_own_file_only() -> None:
 
 
 def test_a_defect_in_this_process_costs_its_own_file_only() -> None:
-    assert [outcome.status for _, outcome in outcomes(Here(), "a", "memory", "b")] == [0, 3, 0]
+    assert [outcome.status for _, outcome in outcomes(ThisProcess(), "a", "memory", "b")] == [0, 3, 0]
 
 
 @contextmanager
@@ -484,12 +484,12 @@ def test_a_file_that_is_no_log_is_left_alone(models: Path) -> None:
         *(document, document + b"\n", begin[:-1], begin + b"1}", begin + b"1}\n", begin + b"[" * 100_000),
     ):
         file = put(models / "mistaken", content)
-        with pytest.raises(UsageError, match="this is no log of circletool"):
-            Journal(file, resume=True)
+        with pytest.raises(UsageError, match="not a log of circletool"):
+            RunLog(file, resume=True)
         assert file.read_bytes() == content
     os.mkfifo(models / "pipe")
-    with pytest.raises(UsageError, match="a log has to be a file"):
-        Journal(models / "pipe", resume=False)
+    with pytest.raises(UsageError, match="a log must be a regular file"):
+        RunLog(models / "pipe", resume=False)
     ran = run("check", models, "--log", models)
     assert (ran.status, ran.err) == (4, f"error: {models}: cannot write the log: Is a directory\n")
 
@@ -499,9 +499,9 @@ def test_a_log_that_ends_anywhere(tmp_path: Path) -> None:
     log = tmp_path / "log"
 
     def written(*several: Task) -> bytes:
-        with closing(Journal(log, resume=False)) as journal:
+        with closing(RunLog(log, resume=False)) as run_log:
             for task in several:
-                journal.write(task, apply(task))
+                run_log.write(task, apply(task))
         return log.read_bytes()
 
     whole = written(first, second)
@@ -538,7 +538,7 @@ def test_a_log_that_is_another_file_of_the_command(models: Path, tmp_path: Path)
     for log, *words in cases:
         ran = run(*words, "--log", log)
         assert (ran.status, ran.out) == (2, b""), words
-        assert ran.err == f"error: {log}: the log is a file that is read or written besides (name another file)\n"
+        assert ran.err == f"error: {log}: the log is also an input or an output (name another file)\n"
     assert (model.read_bytes(), rules.read_bytes()) == (before, b"")
     assert not (tmp_path / "new").exists()
     assert not (tmp_path / "out").exists()
@@ -546,14 +546,14 @@ def test_a_log_that_is_another_file_of_the_command(models: Path, tmp_path: Path)
 
 def test_opening_a_log_spares_what_another_run_adds(tmp_path: Path) -> None:
     log, count = tmp_path / "log", 400
-    with closing(Journal(log, resume=False)) as journal:
+    with closing(RunLog(log, resume=False)) as run_log:
         for task in (first := tasks(*map(str, range(200)))):
-            journal.write(task, Outcome(0, b"", ()))
+            run_log.write(task, Outcome(0, b"", ()))
     adding = subprocess.Popen([sys.executable, "-c", ADDING, log, str(count)], cwd=ROOT)
     opened = 0
     with adding:
         while adding.poll() is None:
-            Journal(log, resume=False).close()
+            RunLog(log, resume=False).close()
             opened += 1
     assert opened
     assert adding.returncode == 0
@@ -564,14 +564,14 @@ ADDING = """
 import os, sys
 from contextlib import closing
 from pathlib import Path
-from circletool_cli.batch.run_log import Journal
+from circletool_cli.batch.run_log import RunLog
 from circletool_cli.batch.task import Outcome
-from tests.many_support import tasks
+from tests.kit.many_support import tasks
 
 os.fsync = lambda _: None  # as fast as it can: the disk is not what is tested
 write = os.write
 os.write = lambda file, data: write(file, data[: len(data) // 2 + 1])  # in many steps
-with closing(Journal(Path(sys.argv[1]), resume=False)) as journal:
+with closing(RunLog(Path(sys.argv[1]), resume=False)) as run_log:
     for task in tasks(*map(str, range(int(sys.argv[2])))):
-        journal.write(task, Outcome(0, b"", ()))
+        run_log.write(task, Outcome(0, b"", ()))
 """

@@ -27,23 +27,11 @@ from circletools.outputs import fix_outputs
 from circletools.render.difference import difference_json, difference_text
 from circletools.storage.files import view
 from tests.kit.affinity_support import affinity
+from tests.kit.build import Build, Raw
 from tests.kit.difference_support import Site, compared, differences, mutated, paths, repacked, schema_of, sites
 from tests.kit.origin_support import STAMP, embedded, origins
-from tests.kit.outputs_support import Build
 from tests.kit.partition_support import seeded
-from tests.kit.support import (
-    ENDINGS,
-    Raw,
-    bytes_of,
-    edited,
-    generated,
-    noted,
-    own_models,
-    packed,
-    read,
-    title,
-    unpacked,
-)
+from tests.kit.support import ENDINGS, bytes_of, edited, generated, noted, own_models, packed, read, title, unpacked
 
 FORMATS = [pytest.param(identifier, id=name) for identifier, name in ENDINGS.items()]
 MLP = bytes_of("circle/mlp")
@@ -382,7 +370,7 @@ def test_fields_that_the_schema_does_not_know() -> None:
 
     def with_code(value: int | None) -> bytes:
         raw = Raw()
-        code = raw.table(i8=(0, 1)) if value is None else raw.table(i8=(0, 1), u32=(9, value))
+        code = raw.table({0: ("i8", 1)} | ({} if value is None else {9: ("u32", value)}))
         return raw.finish(raw.table({1: raw.refs([code])}), b"CIR0")
 
     plain, unknown, other = with_code(None), with_code(5), with_code(6)

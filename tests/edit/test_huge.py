@@ -20,7 +20,8 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, ModelFormatError
 from circletools.flatbuf import compact as flatbuf_compact
 from circletools.model import open_model
-from tests.kit.support import ROOT, Raw, bytes_of, generated, put_u32, u32, within
+from tests.kit.build import Raw
+from tests.kit.support import ROOT, bytes_of, generated, put_u32, u32, within
 
 TOOL = Path(sys.executable).with_name("circletool")
 LIMIT = 2**31 - 1
@@ -56,7 +57,11 @@ def test_all_edits_need_little_more_than_the_mapping(ending: str, tmp_path: Path
     commands += [[command, str(source)] for command in ("verify", "inspect")]
     arguments = [str(HUGE_BYTES + MORE_BYTES), json.dumps(commands)]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.kit.limited", *arguments], cwd=ROOT, capture_output=True, check=True, timeout=300
+        [sys.executable, "-m", "tests.kit.limited", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        timeout=300,
     )
     assert json.loads(done.stdout) == [0] * len(commands), done.stderr.decode()
     need_sparse(source)
@@ -83,15 +88,15 @@ def samples(path: Path) -> list[tuple[str, int, bytes]]:
 def nearly_full(path: Path, left: int) -> None:
     """Write a model with one operator whose flatbuffer ends `left` bytes before 2 GiB - 1: a constant is as long."""
     raw = Raw()
-    data = int(raw.builder.CreateByteVector(bytes(16)))  # what is built first comes last in the file
+    data = raw.data(bytes(16))  # what is built first comes last in the file
     constant, empty = raw.table({0: data}), raw.table()
     names = [raw.string(name) for name in (b"in", b"out")]
     shape, sources, results = raw.ints([1]), raw.ints([0]), raw.ints([1])
     tensors = raw.refs([raw.table({0: shape, 3: name}) for name in names])
     operators = raw.refs([raw.table({1: sources, 2: results})])
     graph = raw.table({0: tensors, 1: sources, 2: results, 3: operators})
-    codes = raw.refs([raw.table(i32=(3, 98))])  # NEG has no options that must be there
-    root = raw.table({1: codes, 2: raw.refs([graph]), 4: raw.refs([empty, constant])}, u32=(0, 3))
+    codes = raw.refs([raw.table({3: ("i32", 98)})])  # NEG has no options that must be there
+    root = raw.table({1: codes, 2: raw.refs([graph]), 4: raw.refs([empty, constant]), 0: ("u32", 3)})
     small = raw.finish(root)
     vector = len(small) - 16 - 4
     assert u32(small, vector) == 16

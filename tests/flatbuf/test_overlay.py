@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError
 from circletools.model import open_model
+from tests.kit.build import Raw
 from tests.kit.support import (
-    Raw,
     blank,
     by_content,
     bytes_of,
@@ -314,23 +314,22 @@ def with_unknown(table: str) -> bytes:
     """Build a model in which the tables of one type have a field far beyond the schema."""
     raw = Raw()
 
-    def make(name: str, refs: dict[int, int], **scalars: tuple[int, int]) -> int:
-        more = {"i32_unknown": (UNKNOWN_SLOT, UNKNOWN_VALUE)} if name == table else {}
-        return raw.table(refs, **scalars, **more)
+    def make(name: str, fields: dict[int, int | tuple[str, int]]) -> int:
+        return raw.table(fields | ({UNKNOWN_SLOT: ("i32", UNKNOWN_VALUE)} if name == table else {}))
 
     buffers = raw.refs([make("Buffer", {}), make("Buffer", {0: raw.string(b"value")})])
-    tensor = make("Tensor", {0: raw.ints([1, 2]), 3: raw.string(b"x")}, u32=(2, 0))
-    maps = raw.refs([make("TensorMap", {0: raw.string(b"in")}, u32=(1, 0))])
-    signature = make("SignatureDef", {0: maps, 2: raw.string(b"key"), 3: raw.string(b"old tag")}, u32=(4, 0))
-    code = make("OperatorCode", {}, i8=(0, 0), i32=(3, 0))
-    operator = make("Operator", {1: raw.ints([0, 0]), 2: raw.ints([0])}, u32=(0, 0))
+    tensor = make("Tensor", {0: raw.ints([1, 2]), 3: raw.string(b"x"), 2: ("u32", 0)})
+    maps = raw.refs([make("TensorMap", {0: raw.string(b"in"), 1: ("u32", 0)})])
+    signature = make("SignatureDef", {0: maps, 2: raw.string(b"key"), 3: raw.string(b"old tag"), 4: ("u32", 0)})
+    code = make("OperatorCode", {0: ("i8", 0), 3: ("i32", 0)})
+    operator = make("Operator", {1: raw.ints([0, 0]), 2: raw.ints([0]), 0: ("u32", 0)})
     subgraph = make(
         "SubGraph",
         {0: raw.refs([tensor]), 1: raw.ints([0]), 2: raw.ints([0]), 3: raw.refs([operator]), 4: raw.string(b"main")},
     )
-    entry = make("Metadata", {0: raw.string(b"old")}, u32=(1, 1))
-    refs = {1: raw.refs([code]), 2: raw.refs([subgraph]), 4: buffers, 6: raw.refs([entry]), 7: raw.refs([signature])}
-    return raw.finish(make("Model", refs, u32=(0, 3)))
+    entry = make("Metadata", {0: raw.string(b"old"), 1: ("u32", 1)})
+    root = {1: raw.refs([code]), 2: raw.refs([subgraph]), 4: buffers, 6: raw.refs([entry]), 7: raw.refs([signature])}
+    return raw.finish(make("Model", {**root, 0: ("u32", 3)}))
 
 
 def remap(edit: ModelEdit) -> None:
@@ -403,8 +402,8 @@ def test_the_deprecated_tag_of_a_signature_survives_that_its_table_is_written_an
 
 def test_the_deprecated_format_of_a_circle_subgraph_survives() -> None:
     raw = Raw()
-    tensor = raw.table({0: raw.ints([1]), 3: raw.string(b"x")}, i8=(1, 0))
-    subgraph = raw.table({0: raw.refs([tensor]), 1: raw.ints([0]), 2: raw.ints([0])}, i8=(5, 1), i32=(6, 7))
+    tensor = raw.table({0: raw.ints([1]), 3: raw.string(b"x"), 1: ("i8", 0)})
+    subgraph = raw.table({0: raw.refs([tensor]), 1: raw.ints([0]), 2: raw.ints([0]), 5: ("i8", 1), 6: ("i32", 7)})
     data = raw.finish(raw.table({2: raw.refs([subgraph]), 4: raw.refs([raw.table()])}), b"CIR0")
     after = noted(edited(data, CHANGES["outputs"]))
     assert after[field_at(after, locate(after, "subgraphs", 0), 5)] == 1
@@ -489,7 +488,7 @@ def test_a_marker_in_a_file_of_somebody_else_is_no_harm() -> None:
     """A file that never was edited, with the marker in its unused bytes."""
     for length in (0, 64, 128, 1 << 20):
         raw = Raw()
-        tensor = raw.table({0: raw.ints([1]), 3: raw.string(b"x")}, i8=(1, 0))
+        tensor = raw.table({0: raw.ints([1]), 3: raw.string(b"x"), 1: ("i8", 0)})
         subgraph = raw.table({0: raw.refs([tensor]), 1: raw.ints([0]), 2: raw.ints([0])})
         root = raw.table({2: raw.refs([subgraph]), 4: raw.refs([raw.table()])})
         raw.builder.Prep(64, 24)

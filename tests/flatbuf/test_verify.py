@@ -24,9 +24,9 @@ from circletools.findings import Finding
 from circletools.flatbuf.verify import walk
 from circletools.model import Model, open_model
 from circletools.model.verify import check_model
-from tests.kit.oracles.models import SHARED
+from tests.kit.build import Raw
+from tests.kit.public import SHARED
 from tests.kit.support import (
-    Raw,
     bytes_of,
     edited,
     entry_at,
@@ -369,25 +369,31 @@ def put_in(owner: str, path: str, value: int) -> Callable[[Any], None]:
 
 INDICES = [
     ("tflite/if_cond", "subgraphs[0].tensors[1]", "buffer", "subgraphs[0].tensors[1].buffer"),
-    ("tflite/if_cond", "subgraphs[1].operators[0]", "opcodeIndex", "subgraphs[1].operators[0]"),
+    ("tflite/if_cond", "subgraphs[1].operators[0]", "opcodeIndex", "subgraphs[1].operators[0].opcode_index"),
     ("tflite/if_cond", "subgraphs[1].operators[0].inputs", "0", "subgraphs[1].operators[0].inputs[0]"),
     ("tflite/if_cond", "subgraphs[1].operators[0].outputs", "0", "subgraphs[1].operators[0].outputs[0]"),
     ("tflite/if_cond", "subgraphs[2].inputs", "1", "subgraphs[2].inputs[1]"),
     ("tflite/if_cond", "subgraphs[2].outputs", "0", "subgraphs[2].outputs[0]"),
     ("tflite/if_cond", "metadata[0]", "buffer", "metadata[0].buffer"),
     ("tflite/if_cond", "signatureDefs[0]", "subgraphIndex", "signature_defs[0].subgraph_index"),
-    ("tflite/if_cond", "signatureDefs[0].inputs[1]", "tensorIndex", "signature_defs[0].inputs[1]"),
-    ("tflite/if_cond", "signatureDefs[0].outputs[0]", "tensorIndex", "signature_defs[0].outputs[0]"),
-    ("circle/two_signatures", "signatureDefs[1].inputs[0]", "tensorIndex", "signature_defs[1].inputs[0]"),
-]
+    ("tflite/if_cond", "signatureDefs[0].inputs[1]", "tensorIndex", "signature_defs[0].inputs[1].tensor_index"),
+    ("tflite/if_cond", "signatureDefs[0].outputs[0]", "tensorIndex", "signature_defs[0].outputs[0].tensor_index"),
+    (
+        "circle/two_signatures", "signatureDefs[1].inputs[0]", "tensorIndex",
+        "signature_defs[1].inputs[0].tensor_index",
+    ),
+]  # fmt: skip
 CALLS = [
-    ("tflite/if_cond", "IF", "thenSubgraphIndex", "then_subgraph_index"),
-    ("tflite/if_cond", "IF", "elseSubgraphIndex", "else_subgraph_index"),
-    ("circle/while_loop", "WHILE", "condSubgraphIndex", "cond_subgraph_index"),
-    ("tflite/while_loop", "WHILE", "bodySubgraphIndex", "body_subgraph_index"),
-    ("tflite/variable", "CALL_ONCE", "initSubgraphIndex", "init_subgraph_index"),
-    ("tflite/composite", "STABLEHLO_COMPOSITE", "decompositionSubgraphIndex", "decomposition_subgraph_index"),
-]
+    ("tflite/if_cond", "IF", "thenSubgraphIndex", "builtin_options.then_subgraph_index"),
+    ("tflite/if_cond", "IF", "elseSubgraphIndex", "builtin_options.else_subgraph_index"),
+    ("circle/while_loop", "WHILE", "condSubgraphIndex", "builtin_options.cond_subgraph_index"),
+    ("tflite/while_loop", "WHILE", "bodySubgraphIndex", "builtin_options.body_subgraph_index"),
+    ("tflite/variable", "CALL_ONCE", "initSubgraphIndex", "builtin_options.init_subgraph_index"),
+    (
+        "tflite/composite", "STABLEHLO_COMPOSITE", "decompositionSubgraphIndex",
+        "builtin_options_2.decomposition_subgraph_index",
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "owner", "path", "location"), INDICES)
@@ -481,13 +487,13 @@ def test_many_findings_of_one_kind_are_told_in_short() -> None:
 
 def model_of(raw: Raw, subgraphs: list[int]) -> bytes:
     sentinel = raw.table()
-    return raw.finish(raw.table({2: raw.refs(subgraphs), 4: raw.refs([sentinel])}, u32=(0, 3)))
+    return raw.finish(raw.table({2: raw.refs(subgraphs), 4: raw.refs([sentinel]), 0: ("u32", 3)}))
 
 
 def many_subgraphs(count: int) -> bytes:
     """One subgraph of many operators, `count` times; all operators are one table."""
     raw = Raw()
-    operator = raw.table({1: raw.ints([0] * 50)}, u32=(0, 0))
+    operator = raw.table({1: raw.ints([0] * 50), 0: ("u32", 0)})
     subgraph = raw.table({3: raw.refs([operator] * count)})
     return model_of(raw, [subgraph] * count)
 

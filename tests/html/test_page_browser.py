@@ -11,8 +11,8 @@ import pytest
 
 from circletools.html.html import page_html
 from tests.kit.browser import Browser, chromium
+from tests.kit.build import Build
 from tests.kit.exports_support import codes_of
-from tests.kit.outputs_support import Build
 from tests.kit.page_support import BENCHMARK, NOT_UTF8, ODD_NAMES, document_of, full, odd, onert_trace, page_of
 from tests.kit.support import bytes_of
 

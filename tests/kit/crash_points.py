@@ -2,11 +2,11 @@
 
     python -m tests.kit.crash_points FOLDER HAPPENINGS COMMAND...
 
-A process of its own for `tests.cli.test_crash`: it runs COMMAND in copies of FOLDER, undisturbed at first. Then it forks
-for n = 1, 2, 3…: something befalls the n-th of the calls below, until there is no n-th. HAPPENINGS are separated by
-commas: `kill` ends the process without a chance to do anything, a write half done; `fail` lets the call fail; SIGTERM
-and the like arrive at it. With `-named` behind it the system has no nameless files. Prints JSON: the files before,
-after the undisturbed run, and after each disturbed one, as digests by name.
+A process of its own for `tests.cli.test_crash`: it runs COMMAND in copies of FOLDER, undisturbed at first. Then it
+forks for n = 1, 2, 3…: something befalls the n-th of the calls below, until there is no n-th. HAPPENINGS are
+separated by commas: `kill` ends the process without a chance to do anything, a write half done; `fail` lets the call
+fail; SIGTERM and the like arrive at it. With `-named` behind it the system has no nameless files. Prints JSON: the
+files before, after the undisturbed run, and after each disturbed one, as digests by name.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from circletools.affinity.store import Affinity, annotate
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.model import open_model
 from circletools.model.operator_facts import operator_graph
-from tests.kit.outputs_support import Build
+from tests.kit.build import Build
 from tests.kit.support import edited
 
 

@@ -1,4 +1,4 @@
-"""Runs commands with a limit on the address space: `python -m tests.kit.limited BYTES COMMANDS`, a JSON list of lists.
+"""Runs commands with little address space: `python -m tests.kit.limited BYTES COMMANDS`, a JSON list of lists.
 
 What a command may take is BYTES more than this process has once everything is imported. Prints the exit status of
 each command as JSON.

@@ -1,8 +1,9 @@
 """Record the graphs that Model Explorer makes of models: `python -m tests.kit.model_explorer_graphs`.
 
 Needs ai-edge-model-explorer 0.1.34 and model-explorer-circle 0.1.4, which bring 40 packages and 130 MB, beside the
-`test` extra. Writes tests/kit/model_explorer_graphs.json: for each model its graphs, each with its id and its nodes: id,
-label, names of output tensors; null where the adapter fails. Also has Model Explorer's classes read what is exported.
+`test` extra. Writes tests/kit/model_explorer_graphs.json: for each model its graphs, each with its id and its nodes:
+id, label, names of output tensors; null where the adapter fails. Also has Model Explorer's classes read what is
+exported.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.kit.oracles.litert_events import DELEGATE_PROFILED_OPERATOR, OPERATOR
-from tests.kit.oracles.presence import need
+from tests.kit.presence import need
 from tests.kit.support import ROOT
 
 TRACES = ROOT / "testdata" / "trace"

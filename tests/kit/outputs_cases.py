@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from tests.kit.outputs_support import Build, floats, unranked
+from tests.kit.build import Build, floats, unranked
 
 BYTES = {"FLOAT32": 4, "INT8": 1, "INT64": 8, "BOOL": 1}
 
@@ -94,7 +94,7 @@ def while_body_passes_its_input() -> Build:
     main, condition, body = (build.graph(name) for name in ("main", "condition", "body"))
     zero, x = main.constant("zero", np.zeros((1,), np.int32)), main.tensor("x")
     ends = [main.tensor("count", (1,), "INT32"), main.tensor("y")]
-    main.operator("WHILE", [zero, x], ends, condSubgraphIndex=1, bodySubgraphIndex=2)
+    main.operator("WHILE", [zero, x], ends, cond_subgraph_index=1, body_subgraph_index=2)
     main.ends([x], ends)
     for graph in (condition, body):
         graph.tensor("i", (1,), "INT32")
@@ -132,7 +132,7 @@ def conditional(
     main, *branches = (build.graph(name) for name in ("main", "then", "else"))
     ends = [main.tensor("condition", (1,), "BOOL"), main.tensor("x", shape, element)]
     results = [main.tensor(f"y{number}", shape, element) for number in range(len(then))]
-    main.operator("IF", ends, results, thenSubgraphIndex=1, elseSubgraphIndex=2)
+    main.operator("IF", ends, results, then_subgraph_index=1, else_subgraph_index=2)
     main.ends(ends, results)
     for graph, outputs in zip(branches, (then, otherwise), strict=True):
         known = {"input": graph.tensor("x", shape, element)}
@@ -151,9 +151,9 @@ def dynamic_reshape() -> Build:
     """Reshape to a shape that is known only at run time; its input is an output, its result two."""
     build = Build()
     graph = build.graph()
-    x, shape = graph.tensor("x", (1, 2), signature=(-1, 2)), graph.tensor("shape", (2,), "INT32")
-    result = graph.tensor("result", (1, 1), signature=(-1, -1))
-    graph.operator("SHAPE", [x], [shape], outType=2)
+    x, shape = graph.tensor("x", (1, 2), shape_signature=(-1, 2)), graph.tensor("shape", (2,), "INT32")
+    result = graph.tensor("result", (1, 1), shape_signature=(-1, -1))
+    graph.operator("SHAPE", [x], [shape], out_type=2)
     graph.operator("RESHAPE", [x, shape], [result])
     graph.ends([x], [x, result, result])
     return build

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ai_edge_litert import schema_py_generated as tfl
-from numpy.typing import NDArray
 
 from circletools import origin
 from circletools.check import check
@@ -20,160 +18,12 @@ from circletools.findings import Finding
 from circletools.model import open_model
 from circletools.outputs import CopyChoice, choose_subgraphs, fix_outputs
 from tests.kit.oracles import Outcome, is_deterministic, run_litert, run_onert, same_behaviour
-from tests.kit.oracles.presence import have, need
-from tests.kit.support import ROOT, packed, read
+from tests.kit.presence import have, need
+from tests.kit.support import ROOT, published_names, read
 
-_CODES = {name: value for name, value in vars(tfl.BuiltinOperator).items() if name.isupper()}
-_TYPES = {name: value for name, value in vars(tfl.TensorType).items() if name.isupper()}
-_NAMES = {code: name for name, code in _CODES.items()}
-_OPTIONS = {"ADD": "Add", "MUL": "Mul", "NEG": "Neg", "LESS": "Less", "SHAPE": "Shape", "WHILE": "While", "IF": "If"}
-_OPTIONS |= {"FULLY_CONNECTED": "FullyConnected", "CONV_2D": "Conv2D"}
 _COPY_OPERATORS = {"TRANSPOSE", "RESHAPE", "CONCATENATION"}
 
 Table = dict[str, Any]
-
-
-# --- building models ----------------------------------------------------------------------------------------
-
-
-class Build:
-    """A model in the making."""
-
-    def __init__(self) -> None:
-        self.model: Any = tfl.ModelT()
-        self.model.buffers, self.model.operatorCodes = [tfl.BufferT()], []
-        self.model.subgraphs, self.model.signatureDefs = [], []
-
-    def graph(self, name: str = "main") -> Graph:
-        """Append a subgraph."""
-        return Graph(self, name)
-
-    def signature(
-        self,
-        key: str,
-        inputs: Sequence[tuple[str, int]],
-        outputs: Sequence[tuple[str, int]],
-        subgraph: int = 0,
-    ) -> None:
-        """Append a signature."""
-        definition = tfl.SignatureDefT()
-        definition.signatureKey, definition.subgraphIndex = key, subgraph
-        definition.inputs, definition.outputs = _entries(inputs), _entries(outputs)
-        self.model.signatureDefs.append(definition)
-
-    def code(self, name: str, version: int = 1) -> int:
-        """Return the index of an operator code, appended if there is none like it."""
-        for index, known in enumerate(self.model.operatorCodes):
-            if (known.builtinCode, known.version) == (_CODES[name], version):
-                return index
-        code = tfl.OperatorCodeT()
-        code.builtinCode, code.version = _CODES[name], version
-        code.deprecatedBuiltinCode = min(_CODES[name], 127)
-        self.model.operatorCodes.append(code)
-        return len(self.model.operatorCodes) - 1
-
-    def buffer(self, data: bytes) -> int:
-        """Append a buffer."""
-        buffer = tfl.BufferT()
-        buffer.data = np.frombuffer(data, np.uint8)
-        self.model.buffers.append(buffer)
-        return len(self.model.buffers) - 1
-
-    def to_bytes(self, kind: str = "tflite") -> bytes:
-        """Return the file; what is used here has the same fields in both formats."""
-        self.model.version = 3 if kind == "tflite" else 0
-        data = packed(self.model, b"TFL3")
-        return data if kind == "tflite" else data[:4] + b"CIR0" + data[8:]
-
-
-def _entries(pairs: Iterable[tuple[str, int]]) -> list[Any]:
-    entries = []
-    for name, tensor in pairs:
-        entry = tfl.TensorMapT()
-        entry.name, entry.tensorIndex = name, tensor
-        entries.append(entry)
-    return entries
-
-
-class Graph:
-    """A subgraph in the making."""
-
-    def __init__(self, build: Build, name: str) -> None:
-        self.build, self.table = build, tfl.SubGraphT()
-        self.table.name, self.table.tensors, self.table.operators = name, [], []
-        self.table.inputs, self.table.outputs = [], []
-        self.index = len(build.model.subgraphs)
-        build.model.subgraphs.append(self.table)
-
-    def tensor(
-        self,
-        name: str,
-        shape: Sequence[int] = (2, 2),
-        type: str = "FLOAT32",  # noqa: A002 - the schema's word
-        *,
-        signature: Sequence[int] | None = None,
-        data: bytes | None = None,
-        scales: Sequence[float] = (),
-        zero_points: Sequence[int] = (),
-        axis: int = 0,
-        variable: bool = False,
-    ) -> int:
-        """Append a tensor; with `data`, a constant."""
-        tensor = tfl.TensorT()
-        tensor.name, tensor.shape, tensor.type = name, list(shape), _TYPES[type]
-        tensor.shapeSignature = None if signature is None else list(signature)
-        tensor.hasRank, tensor.isVariable = True, variable
-        tensor.buffer = 0 if data is None else self.build.buffer(data)
-        if scales:
-            tensor.quantization = tfl.QuantizationParametersT()
-            tensor.quantization.scale = list(scales)
-            tensor.quantization.zeroPoint = list(zero_points or [0] * len(scales))
-            tensor.quantization.quantizedDimension = axis
-        self.table.tensors.append(tensor)
-        return len(self.table.tensors) - 1
-
-    def constant(self, name: str, value: NDArray[Any]) -> int:
-        """Append a constant of float32, int32 and the like."""
-        return self.tensor(name, value.shape, value.dtype.name.upper(), data=value.tobytes())
-
-    def operator(self, code: str, inputs: Sequence[int], outputs: Sequence[int], **options: int) -> None:
-        """Append an operator, with the options table that runtimes expect."""
-        operator = tfl.OperatorT()
-        operator.opcodeIndex = self.build.code(code)
-        operator.inputs, operator.outputs = list(inputs), list(outputs)
-        if code in _OPTIONS:
-            name = f"{_OPTIONS[code]}Options"
-            operator.builtinOptionsType = getattr(tfl.BuiltinOptions, name)
-            operator.builtinOptions = getattr(tfl, f"{name}T")()
-            for field, value in options.items():
-                setattr(operator.builtinOptions, field, value)
-        self.table.operators.append(operator)
-
-    def compute(self, code: str, inputs: Sequence[int], name: str, shape: Sequence[int] = (2, 2)) -> int:
-        """Append an operator and the float tensor that it computes."""
-        output = self.tensor(name, shape)
-        self.operator(code, inputs, [output])
-        return output
-
-    def ends(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Say what goes in and comes out."""
-        self.table.inputs, self.table.outputs = list(inputs), list(outputs)
-
-
-def unranked(graph: Graph, tensor: int) -> None:
-    """Write the tensor as older converters do when they do not know its rank."""
-    graph.table.tensors[tensor].shape, graph.table.tensors[tensor].hasRank = [], False
-
-
-def floats(*shape: int, seed: int = 0) -> NDArray[np.float32]:
-    """Return some values that are all different."""
-    return np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
-
-
-def strings(*values: bytes) -> bytes:
-    """Return the data of a constant of strings."""
-    places = np.cumsum([0, *map(len, values)]) + 4 * (len(values) + 2)
-    return np.array([len(values), *places], "<i4").tobytes() + b"".join(values)
 
 
 # --- fixing -------------------------------------------------------------------------------------------------
@@ -370,7 +220,7 @@ def _assert_subgraph(old: Table, new: Table, index: int, slots: list[int]) -> No
 def code_name(model: Table, operator: Table) -> str:
     """Return the name of an operator's code; those that only Circle has are negative, and have none here."""
     number = code_number(model["operatorCodes"][operator["opcodeIndex"]])
-    return str(_NAMES.get(number, number))
+    return str(published_names("BuiltinOperator").get(number, number))
 
 
 def code_number(code: Table) -> int:
@@ -392,7 +242,7 @@ def _assert_operand(model: Table, graph: Table, code: str, source: int, operand:
     wanted = list(range(rank))
     if code == "RESHAPE":
         wanted = vector(copied["shapeSignature"]) or vector(copied["shape"])
-    assert tensor["type"] == _TYPES["INT32"]
+    assert published_names("TensorType")[tensor["type"]] == "INT32"
     assert vector(tensor["shape"]) == [rank]
     data = model["buffers"][tensor["buffer"]]["data"]
     assert np.frombuffer(bytes(data or b""), "<i4").tolist() == wanted
@@ -447,7 +297,7 @@ _ALLOCATING = """
 import sys
 import numpy as np
 import onert
-from circletools.split.inputs import make_input
+from tests.kit.oracles.inputs import make_input
 session = onert.infer.session(sys.argv[1])
 inputs = [
     make_input(0, position, np.dtype(getattr(info.dtype, 'dtype', info.dtype)), tuple(info.dims[: info.rank]))

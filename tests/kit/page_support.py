@@ -10,7 +10,7 @@ from typing import Any
 from circletools import __version__
 from circletools.html.document import page_document
 from circletools.html.html import page_html
-from circletools.html.timing import read_trace
+from circletools.html.timing import read_times
 from circletools.model import open_model
 from tests.kit.affinity_support import affinity, annotated, with_affinity
 from tests.kit.exports_support import named
@@ -55,7 +55,7 @@ def odd() -> bytes:
 def document_of(data: bytes, *traces: Path, name: str = "model.circle") -> dict[str, Any]:
     """Return the document of a page, as the page holds it."""
     with open_model(data) as model:
-        document = page_document(model, name, [read_trace(str(trace)) for trace in traces], version=__version__)
+        document = page_document(model, name, [read_times(str(trace)) for trace in traces], version=__version__)
     loaded: dict[str, Any] = json.loads(json.dumps(document, allow_nan=False))
     return loaded
 

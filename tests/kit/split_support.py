@@ -122,7 +122,15 @@ def spelled(model: dict[str, Any], subgraph: int, operator: dict[str, Any], rena
         found = tensors[index]
         buffer = model["buffers"][found["buffer"]]
         content = (buffer["data"] or b"", buffer["offset"], buffer["size"])
-        return {**found, "buffer": content, "name": renamed.get(index, found["name"])}
+        name, quantization = renamed.get(index, found["name"]), found["quantization"]
+        return {**found, "buffer": content, "name": name, "quantization": quantized(quantization)}
+
+    def quantized(value: Any) -> Any:
+        """Spell out the scales of blocks, which are tensors of their own."""
+        if value is None or value["details"] is None:
+            return value
+        names = [name for name in ("scales", "zeroPoints") if name in value["details"]]
+        return {**value, "details": {**value["details"], **{name: tensor(value["details"][name]) for name in names}}}
 
     def options(value: Any) -> Any:
         if not isinstance(value, dict):

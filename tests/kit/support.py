@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import flatbuffers
 import numpy as np
-from ai_edge_litert import schema_py_generated as tfl
-from circle_schema.v0_10 import circle
 from flatbuffers import flexbuffers
 
 from circletools.edit.edit import ModelEdit
 from circletools.model import Model, open_model
 from fuzz.limits import limited
+from tests.kit.presence import need
 
 ROOT = Path(__file__).parents[2]
 TESTDATA = ROOT / "testdata"
@@ -87,10 +88,24 @@ def read_everything(model: Model) -> None:
 
 def generated(name: str, identifier: bytes) -> Any:
     """Return a class of the published generated code: of ai-edge-litert for TFL3, of circle-schema for CIR0."""
+    module = _published(identifier)
     if identifier == b"TFL3":
-        return getattr(tfl, name)
+        return getattr(module, name)
     table = name.removesuffix("T") if name not in ("Int32Vector",) else name
-    return getattr(getattr(circle, table), name)
+    return getattr(getattr(module, table), name)
+
+
+@cache
+def _published(identifier: bytes) -> Any:
+    name = "ai_edge_litert.schema_py_generated" if identifier == b"TFL3" else "circle_schema.v0_10.circle"
+    need(name.partition(".")[0])
+    return importlib.import_module(name)
+
+
+@cache
+def published_names(enum: str) -> dict[int, str]:
+    """Return the members of an enum by value, as the published classes of TFLite have them."""
+    return {value: name for name, value in vars(generated(enum, b"TFL3")).items() if name.isupper()}
 
 
 def unpacked(data: bytes) -> Any:
@@ -243,51 +258,6 @@ def field_at(data: bytes, table: int, slot: int) -> int:
     at = find_field(data, table, slot)
     assert at, f"slot {slot} is absent"
     return at
-
-
-class Objects:
-    """A thin layer over `flatbuffers.Builder`, for what no schema has."""
-
-    def __init__(self) -> None:
-        self.builder = flatbuffers.Builder(1024)
-        self.builder.ForceDefaults(True)
-
-    def string(self, value: bytes) -> int:
-        """Write a string."""
-        return int(self.builder.CreateString(value))
-
-    def ints(self, values: Sequence[int]) -> int:
-        """Write a vector of i32."""
-        return int(self.builder.CreateNumpyVector(np.array(values, np.int32)))
-
-    def refs(self, offsets: Sequence[int]) -> int:
-        """Write a vector of references; an offset may stand in it any number of times, also by the million."""
-        builder, count = self.builder, len(offsets)
-        builder.StartVector(4, count, 4)
-        here = builder.Offset() + 4 * count - 4 * np.arange(count, dtype=np.int64)
-        raw = (here - np.array(offsets, np.int64)).astype("<u4").tobytes()
-        builder.head = builder.Head() - len(raw)
-        builder.Bytes[builder.head : builder.head + len(raw)] = raw
-        return int(builder.EndVector())
-
-
-class Raw(Objects):
-    """Tables whose fields are named after their types."""
-
-    def table(self, refs: dict[int, int] | None = None, **scalars: tuple[int, int]) -> int:
-        """Write a table: `refs` by slot; each of `scalars` is (slot, value) and named after its type: `u32`."""
-        refs = refs or {}
-        self.builder.StartObject(max([*refs, *(slot for slot, _ in scalars.values()), 0]) + 1)
-        for slot, offset in refs.items():
-            self.builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
-        prepend = {"u8": "Uint8", "i8": "Int8", "u32": "Uint32", "i32": "Int32", "u64": "Uint64"}
-        for kind, (slot, value) in scalars.items():
-            getattr(self.builder, f"Prepend{prepend[kind.split('_')[0]]}Slot")(slot, value, 0)
-        return int(self.builder.EndObject())
-
-    def finish(self, root: int, identifier: bytes = b"TFL3") -> bytes:
-        self.builder.Finish(root, identifier)
-        return bytes(self.builder.Output())
 
 
 # --- time ---------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.kit.outputs_support import Build
+from tests.kit.build import Build
 
 
 def odd_models() -> dict[str, bytes]:

@@ -13,7 +13,7 @@ from circletools.flatbuf.verify import walk
 from circletools.model import open_model
 from circletools.model.verify import check_model
 from tests.kit.oracles import Outcome, is_deterministic, run_litert, run_onert, same_behaviour
-from tests.kit.oracles.presence import have, need
+from tests.kit.presence import have, need
 from tests.kit.support import edited, read, value_of, with_entry
 
 ENTRIES = {"conformance.first": b"\x00\x01 a value", "conformance.second": bytes(range(256)) * 7}

@@ -3,70 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.kit.support import ROOT
+from tests.laws.known import MOST_INLINE
+from tests.laws.source import PACKAGES, files, imports, name_of, text_of
 
-# A room imports from rooms further down only; rooms of one floor do not know each other. ARCHITECTURE.md draws it.
-FLOORS = [
-    {"cli"},
-    {"circletools"},
-    {"html", "modelexplorer"},
-    {"render"},
-    {"planning"},
-    {"split", "diff", "profile", "check", "inspection"},
-    {"origin", "affinity"},
-    {"metadata", "outputs"},
-    {"edit"},
-    {"model", "trace", "runtimes"},
-    {"storage", "flatbuf"},
-    {"schema"},
-    {"errors", "findings", "wording", "lazy"},
-]
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-SOURCES = sorted(path for folder in ("circletools", "cli") for path in (ROOT / folder).rglob("*.py"))
-LIBRARY = [path for path in SOURCES if path.relative_to(ROOT).parts[0] == "circletools"]
-
-
-def name_of(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-def room_of(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return parts[0] if parts[0] == "cli" else parts[1]
-
-
-def imported_rooms(tree: ast.AST, path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and room of every import of the project, also of those inside functions."""
-    for node in ast.walk(tree):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level <= 2, f"{path}:{node.lineno}: an import that leaves its room unnamed"
-            module = "" if node.level else node.module or ""
-            names = [f"{module}.{alias.name}" for alias in node.names] if module == "circletools" else [module]
-        line = getattr(node, "lineno", 0)
-        for name in names:
-            parts = name.split(".")
-            if parts[0] == "circletool_cli":
-                yield line, "cli"
-            elif parts[0] == "circletools":
-                yield line, parts[1] if len(parts) > 1 and parts[1] in FLOOR else "circletools"
-
-
-def upward(source: str, path: Path) -> list[str]:
-    """Return the imports of a file that lead up, or sideways into another room."""
-    room = room_of(path)
-    found = []
-    for line, other in imported_rooms(ast.parse(source), path):
-        if other != room and FLOOR.get(other, -1) <= FLOOR[room]:
-            found.append(f"{name_of(path)}:{line}: {room} imports {other}")
-    return found
+LIBRARY, COMMAND_LINE = files("circletools"), files("cli")
+CLI_ONLY = ("typer", "click", "argparse", "rich", "circletool_cli")
+INLINE_WITH_REASON = re.compile(r"# noqa: PLC0415  \(.+\)")
 
 
 def forbidden(source: str) -> list[str]:
@@ -90,21 +39,9 @@ def forbidden(source: str) -> list[str]:
     return found
 
 
-CLI_ONLY = ("typer", "click", "argparse", "rich", "circletool_cli")
-
-
-def test_there_is_something_to_look_at() -> None:
-    assert {room_of(path) for path in LIBRARY} >= {"flatbuf", "model", "errors", "findings"}
-
-
 @pytest.mark.parametrize("path", LIBRARY, ids=name_of)
 def test_the_library_returns_values_and_leaves_printing_to_others(path: Path) -> None:
-    assert forbidden(path.read_text(encoding="utf-8")) == []
-
-
-@pytest.mark.parametrize("path", [path for path in SOURCES if room_of(path) != "__init__"], ids=name_of)
-def test_imports_point_down(path: Path) -> None:
-    assert upward(path.read_text(encoding="utf-8"), path) == []
+    assert forbidden(text_of(path)) == []
 
 
 @pytest.mark.parametrize(
@@ -116,21 +53,25 @@ def test_what_is_forbidden_is_seen(source: str) -> None:
     assert forbidden(source) != []
 
 
-@pytest.mark.parametrize(
-    ("place", "source"),
-    [
-        ("flatbuf", "from circletools.model import Model"),
-        ("model", "def f():\n    import circletools.origin"),
-        ("origin", "from circletools.affinity.read import x"),
-        ("origin", "from circletools.render import x"),
-        ("render", "import circletool_cli.main"),
-        ("schema", "from circletools.flatbuf.schema import load_schema"),
-        ("model", "import circletools"),
-        ("errors", "from circletools.findings import Finding"),
-    ],
-)
-def test_an_import_that_leads_up_is_seen(place: str, source: str) -> None:
-    assert upward(source, ROOT / "circletools" / place / "x.py") != []
+def inline(source: str, path: Path) -> Iterator[tuple[str, bool]]:
+    """Yield the imports inside functions, and whether they have a reason beside them."""
+    lines = source.splitlines()
+    for line in sorted({one.line for one in imports(source, path) if one.inside}):
+        yield f"{name_of(path)}:{line}", INLINE_WITH_REASON.search(lines[line - 1]) is not None
+
+
+def test_imports_inside_functions_are_few_and_have_a_reason() -> None:
+    found = [one for path in files(*PACKAGES) for one in inline(text_of(path), path)]
+    assert len(found) <= MOST_INLINE
+    if MOST_INLINE == 10:
+        assert [place for place, reason in found if not reason] == []
+
+
+def test_an_import_inside_a_function_is_seen() -> None:
+    path = ROOT / "cli" / "x.py"
+    assert list(inline("import a\ndef f():\n    import b  # noqa: PLC0415", path)) == [("cli/x.py:3", False)]
+    assert list(inline("def f():\n    from b import c  # noqa: PLC0415  (optional)", path)) == [("cli/x.py:2", True)]
+    assert list(inline("if TYPE_CHECKING:\n    from b import c\nclass C:\n    import d", path)) == []
 
 
 def words(source: str) -> Iterator[tuple[int, str]]:
@@ -148,8 +89,7 @@ def words(source: str) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "circletools" / "flatbuf").glob("*.py")), ids=name_of)
 def test_the_wire_knows_nothing_of_models(path: Path) -> None:
-    known = [word for word in words(path.read_text(encoding="utf-8")) if "operator" in word[1].lower()]
-    assert known == []
+    assert [word for word in words(text_of(path)) if "operator" in word[1].lower()] == []
 
 
 def test_a_word_of_models_is_seen() -> None:

@@ -21,7 +21,8 @@ import pytest
 from circletools.errors import CircleToolsError, EditError, UsageError
 from circletools.model import open_model
 from circletools.modelexplorer.node_data import affinity_data, origin_data, subgraph_of, time_data
-from circletools.trace.operators.read import OperatorRun, OperatorTrace, read_operator_trace
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace
+from circletools.trace.operators.read import read_profile
 from tests.kit.exports_support import alternating
 from tests.kit.operator_support import TRACES
 from tests.kit.origin_support import embedded, origins
@@ -78,7 +79,7 @@ def test_each_graph_finds_what_belongs_to_its_operators(name: str) -> None:
 
 
 def test_times_of_a_real_trace() -> None:
-    trace = read_operator_trace(str(TRACES / "onert_if_cond.chrome.json"))
+    trace = read_profile(str(TRACES / "onert_if_cond.chrome.json"))
     with open_model(bytes_of("circle/if_cond")) as model:
         (found,) = time_data(model, 0, trace)
     assert found["name"] == "time_us"

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circletools.edit.edit import AddedOperator, IndexMap, ModelEdit
+from circletools.edit.edit import ModelEdit
+from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import EditError, ModelFormatError, TableFormatError, UsageError
 from circletools.model import open_model
 from circletools.origin import (

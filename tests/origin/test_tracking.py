@@ -26,8 +26,8 @@ from circletools.origin.tracking.constants import CLOSE, SCALED, classify
 from circletools.origin.tracking.side import read_side
 from circletools.outputs import choose_subgraphs, fix_outputs
 from tests.cli.test_cli import put, run
+from tests.kit.build import Build, Graph, floats, quantization
 from tests.kit.origin_support import embedded, entries, origins, origins_of
-from tests.kit.outputs_support import Build, Graph, floats
 from tests.kit.support import TESTDATA, bytes_of, edited, own_models, title
 
 PAIRS = list(load(TESTDATA / "tracking"))
@@ -313,7 +313,9 @@ def holding(*values: tuple[NDArray[Any], str, Sequence[float]]) -> bytes:
     build = Build()
     graph: Graph = build.graph()
     for value, kind, scales in values:
-        graph.tensor("", value.shape, kind, data=value.tobytes(), scales=scales)
+        graph.tensor(
+            "", value.shape, kind, data=value.tobytes(), quantization=quantization(scales) if len(scales) else None
+        )
     return build.to_bytes()
 
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ai_edge_litert import schema_py_generated as tfl
 
 from circletools.errors import EditError, UsageError
 from circletools.model import open_model
 from circletools.model.verify import check_model
 from circletools.outputs import CopyChoice, choose_subgraphs
+from tests.kit.build import TYPES, Build, Code, Graph, floats, quantization, strings, unranked
 from tests.kit.oracles import is_deterministic
 from tests.kit.origin_support import embedded, entries, freshness_of, origins, origins_of, rebuilt
 from tests.kit.outputs_cases import (
@@ -30,8 +30,6 @@ from tests.kit.outputs_cases import (
 )
 from tests.kit.outputs_support import (
     RUNTIME_OF,
-    Build,
-    Graph,
     assert_every_output_is_its_own,
     assert_fixed,
     assert_same_in_runtimes,
@@ -39,12 +37,9 @@ from tests.kit.outputs_support import (
     findings_of,
     fixed,
     fixed_with_changes,
-    floats,
     odd_slots,
     outcomes,
-    strings,
     telling,
-    unranked,
     vector,
 )
 from tests.kit.support import bytes_of, edited, own_models, path_of, read, title
@@ -145,7 +140,7 @@ def quantized(kind: str, element: str, *, channels: bool, offset: int = 0) -> by
     graph = build.graph()
     scales = (0.5, 0.25, 0.125) if channels else (0.5,)
     zeros = (0,) * 3 if channels else (offset,)
-    passed_through(graph, graph.tensor("x", (2, 3), element, scales=scales, zero_points=zeros, axis=1))
+    passed_through(graph, graph.tensor("x", (2, 3), element, quantization=quantization(scales, zeros, 1)))
     return build.to_bytes(kind)
 
 
@@ -154,7 +149,7 @@ def plain(
 ) -> bytes:
     build = Build()
     graph = build.graph()
-    passed_through(graph, graph.tensor("x", shape, element, signature=signature))
+    passed_through(graph, graph.tensor("x", shape, element, shape_signature=signature))
     return build.to_bytes(kind)
 
 
@@ -239,8 +234,8 @@ def loop_with_a_state_without_rank(element: str) -> bytes:
     for number, tensors in ((0, (1, 3)), (1, (1,)), (2, (1,))):
         graph = build.model.subgraphs[number]
         for tensor in tensors:
-            graph.tensors[tensor].type = getattr(tfl.TensorType, element)
-            graph.tensors[tensor].hasRank = False
+            graph.tensors[tensor].type = TYPES[element]
+            graph.tensors[tensor].has_rank = False
             if number:
                 graph.tensors[tensor].shape = []
     return build.to_bytes()
@@ -268,7 +263,7 @@ def test_a_result_without_rank_that_is_listed_twice(tmp_path: Path) -> None:
     build = Build()
     graph = build.graph()
     x, shape, result = graph.tensor("x"), graph.tensor("shape", (2,), "INT32"), graph.tensor("result")
-    graph.operator("SHAPE", [x], [shape], outType=2)
+    graph.operator("SHAPE", [x], [shape], out_type=2)
     graph.operator("RESHAPE", [x, shape], [result])
     unranked(graph, result)
     graph.ends([x], [result, result])
@@ -449,7 +444,7 @@ def test_operator_codes_are_used_again() -> None:
     assert_fixed(data, after)
     assert read(after)["operatorCodes"] == read(data)["operatorCodes"]
     newer = Build()
-    newer.code("TRANSPOSE", 4)
+    newer.code(Code("TRANSPOSE", 4))
     graph = newer.graph()
     x = graph.tensor("x")
     graph.ends([x], [x])

@@ -12,7 +12,8 @@ import pytest
 
 from circletools.errors import EditError
 from circletools.outputs import CopyChoice
-from tests.kit.outputs_support import Build, assert_same_in_runtimes, code_name, fixed, unranked
+from tests.kit.build import Build, unranked
+from tests.kit.outputs_support import assert_same_in_runtimes, code_name, fixed
 from tests.kit.support import read
 
 
@@ -27,7 +28,7 @@ def passing(
     """Return a model with one input, which comes out twice."""
     build = Build()
     graph = build.graph()
-    x = graph.tensor("x", shape, element, signature=signature)
+    x = graph.tensor("x", shape, element, shape_signature=signature)
     if not ranked:
         unranked(graph, x)
     graph.ends([x], [x, x])

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from circletools.errors import EditError
+from tests.kit.build import Build, unranked
 from tests.kit.oracles import run_litert, run_onert
 from tests.kit.outputs_cases import Branch, conditional, loop_with_a_repeated_result, result_listed
 from tests.kit.outputs_support import (
     RUNTIME_OF,
-    Build,
     assert_fixed,
     assert_same_in_runtimes,
     code_name,
@@ -21,7 +21,6 @@ from tests.kit.outputs_support import (
     fixed_with_changes,
     run_onert_allocating,
     telling,
-    unranked,
     vector,
 )
 from tests.kit.support import read
@@ -142,7 +141,7 @@ def without_ranks(build: Build) -> Build:
     for index, graph in enumerate(build.model.subgraphs):
         for tensor in graph.tensors:
             if tensor.name in ("state", "y") and (index or tensor.name == "y"):
-                tensor.shape, tensor.hasRank = [], False
+                tensor.shape, tensor.has_rank = [], False
     return build
 
 

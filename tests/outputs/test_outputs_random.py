@@ -10,16 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit.build import Build, floats
 from tests.kit.oracles import run_litert, same_behaviour
 from tests.kit.origin_support import embedded, freshness_of, origins, origins_of
 from tests.kit.outputs_support import (
-    Build,
     assert_every_output_is_its_own,
     assert_fixed,
     findings_of,
     fixed,
     fixed_with_changes,
-    floats,
     odd_slots,
     telling,
     vector,

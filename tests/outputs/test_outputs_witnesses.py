@@ -11,8 +11,9 @@ from pathlib import Path
 import openvino
 import pytest
 
+from tests.kit.build import Build
 from tests.kit.outputs_cases import CASES, constant_beside_an_add, input_twice_beside_neg, result_listed
-from tests.kit.outputs_support import Build, fixed, vector
+from tests.kit.outputs_support import fixed, vector
 from tests.kit.support import ROOT, bytes_of, read
 
 

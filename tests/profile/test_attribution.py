@@ -21,12 +21,14 @@ from hypothesis import strategies as st
 from circletools.errors import CircleToolsError, InvalidInputError
 from circletools.model import open_model
 from circletools.origin import Origins
-from circletools.profile.attribution import Attribution, attribute
-from circletools.profile.operator_comparison import compare_operators
+from circletools.profile.attribution import Attribution, attribute_to
+from circletools.profile.compare_profiles import compare_profiles
 from circletools.profile.sharing import modules_of, split
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
+from circletools.render.comparison import comparison_json
 from circletools.trace.operators.names import agrees
-from circletools.trace.operators.read import OperatorRun, OperatorTrace, read_operator_trace, without_first
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, without_first
+from circletools.trace.operators.read import read_profile
 from tests.kit.operator_support import (
     SAMPLES,
     TRACES,
@@ -49,7 +51,11 @@ CODES = ("FullyConnected", "FullyConnected", "Softmax")
 
 def joined(data: bytes, trace: OperatorTrace, wanted: Origins | None = None, depth: int | None = None) -> Attribution:
     with open_model(data) as model:
-        return attribute(model, trace, wanted, depth)
+        return attribute_to(model, trace, wanted, depth)
+
+
+def comparison_document(before: OperatorTrace, after: OperatorTrace, threshold: float) -> dict[str, Any]:
+    return comparison_json(compare_profiles(before, after, threshold))
 
 
 def traced(*executions: Mapping[int, int], extra: tuple[OperatorRun, ...] = ()) -> OperatorTrace:
@@ -93,7 +99,7 @@ def test_every_operator_that_onert_ran_has_its_origins(model: Path, tmp_path: Pa
     with_origins.write_bytes(embedded(data, wanted) if sum(counts) else data)
     (tmp_path / "run").mkdir()
     runs = 1 if model.stem == "while_loop" else 2
-    trace = read_operator_trace(onert_traces(with_origins, runs, tmp_path / "run")["trace.chrome.json"])
+    trace = read_profile(onert_traces(with_origins, runs, tmp_path / "run")["trace.chrome.json"])
     found = joined(data, trace, wanted)
     operators, by_source, by_module, added = totals(found)
     assert operators == by_source == by_module
@@ -110,7 +116,7 @@ def test_every_operator_that_onert_ran_has_its_origins(model: Path, tmp_path: Pa
 @pytest.mark.parametrize("report", [False, True], ids=["marks", "report"])
 def test_every_operator_that_litert_ran_has_its_origins(name: str, report: bool) -> None:
     events = litert_events(path_of(f"tflite/{name}"), 3)
-    trace = read_operator_trace(as_report(as_rows(events), 3) if report else as_atrace(events))
+    trace = read_profile(as_report(as_rows(events), 3) if report else as_atrace(events))
     found = joined(bytes_of(f"tflite/{name}"), trace)
     operators, by_source, by_module, added = totals(found)
     assert operators == by_source == by_module
@@ -122,7 +128,7 @@ def test_every_operator_that_litert_ran_has_its_origins(name: str, report: bool)
 
 def test_summaries_that_tell_no_subgraphs() -> None:
     path = path_of("tflite/while_loop")
-    trace = read_operator_trace(litert_record(path, 2)[1])
+    trace = read_profile(litert_record(path, 2)[1])
     found = joined(path.read_bytes(), trace)
     assert [(row.subgraph, row.code) for row in found.operators if row.time is not None] == [(0, "WHILE")]
     assert [(row.kind, row.subgraph, row.name) for row in found.added] == [("inside", 1, "LESS")]
@@ -136,7 +142,7 @@ def test_summaries_that_tell_no_subgraphs() -> None:
 def test_what_a_composite_stands_for_is_inserted() -> None:
     """LiteRT runs the operators of the composite's subgraph in its place, as operators of the main subgraph."""
     path = path_of("tflite/composite")
-    trace = read_operator_trace(as_atrace(litert_events(path, 3)))
+    trace = read_profile(as_atrace(litert_events(path, 3)))
     found = joined(path.read_bytes(), trace)
     assert found.operators[0].code == "STABLEHLO_COMPOSITE"
     assert found.added
@@ -146,7 +152,7 @@ def test_what_a_composite_stands_for_is_inserted() -> None:
 
 def test_what_a_delegate_ran_is_listed_apart() -> None:
     path = path_of("tflite/cnn_int8")
-    trace = read_operator_trace(as_report(as_rows(litert_events(path, 3, 0)), 3))
+    trace = read_profile(as_report(as_rows(litert_events(path, 3, 0)), 3))
     found = joined(path.read_bytes(), trace)
     with_time = [row.code for row in found.operators if row.time is not None]
     assert with_time == ["SOFTMAX"]  # XNNPACK does not take it where it is quantized
@@ -187,7 +193,7 @@ def test_a_trace_of_another_model_is_refused(run: OperatorRun, message: str) -> 
 @pytest.mark.parametrize("report", [False, True], ids=["marks", "report"])
 def test_marks_of_another_model_are_refused(report: bool) -> None:
     events = litert_events(path_of("tflite/cnn"), 1)
-    trace = read_operator_trace(as_report(as_rows(events), 1) if report else as_atrace(events))
+    trace = read_profile(as_report(as_rows(events), 1) if report else as_atrace(events))
     with pytest.raises(InvalidInputError, match="the trace is not of this model"):
         joined(bytes_of("tflite/transformer_block"), trace)
     with pytest.raises(InvalidInputError, match="the trace is not of this model"):
@@ -366,7 +372,7 @@ def test_without_the_first_executions() -> None:
 def test_any_trace_gives_an_attribution_or_one_error(name: str, data: st.DataObject) -> None:
     model = bytes_of("circle/if_cond" if "if_cond" in name else "tflite/custom_op")
     try:
-        found = joined(model, read_operator_trace(data.draw(mutations((TRACES / name).read_bytes()))))
+        found = joined(model, read_profile(data.draw(mutations((TRACES / name).read_bytes()))))
     except CircleToolsError:
         return
     operators, by_source, by_module, added = totals(found)
@@ -393,7 +399,7 @@ STEADY = traced(*({0: 100 + step, 1: 1000 - step, 2: 5} for step in range(6)))
 
 
 def test_a_trace_is_as_fast_as_itself() -> None:
-    document = compare_operators(STEADY, STEADY, 0)
+    document = comparison_document(STEADY, STEADY, 0)
     assert document["regressed"] is False
     assert [(row["operator_index"], row["before_ns"], row["delta_ns"], row["ratio"]) for row in document["rows"]] == [
         (None, 1105, 0, 1.0), (0, 102, 0, 1.0), (1, 998, 0, 1.0), (2, 5, 0, 1.0)
@@ -403,7 +409,7 @@ def test_a_trace_is_as_fast_as_itself() -> None:
 
 @pytest.mark.parametrize(("factor", "threshold", "regressed"), [(1.5, 10, True), (1.5, 60, False), (0.5, 0, False)])
 def test_a_slower_operator(factor: float, threshold: float, regressed: bool) -> None:
-    document = compare_operators(STEADY, changed(STEADY, 0, factor), threshold)
+    document = comparison_document(STEADY, changed(STEADY, 0, factor), threshold)
     assert document["regressed"] is regressed
     whole, first, second, third = document["rows"]
     assert first["regressed"] is regressed
@@ -417,7 +423,7 @@ def test_no_time_in_many_executions_is_within_bounds() -> None:
     before, after = (
         traced(*({0: time, 1: 10_000} for time in times)) for times in ((1000, 0, 0, 0, 0), (1000, 1000, 0, 0, 0))
     )
-    document = compare_operators(before, after, 10)
+    document = comparison_document(before, after, 10)
     assert not document["regressed"]
     row = document["rows"][1]
     assert (row["ratio"], row["high"]) == (2.0, None)
@@ -427,28 +433,28 @@ def test_no_time_in_many_executions_is_within_bounds() -> None:
 
 def test_few_executions_and_averages_have_no_bounds() -> None:
     few = traced({0: 100}, {0: 300})
-    rows = compare_operators(few, few, 0)["rows"]
+    rows = comparison_document(few, few, 0)["rows"]
     assert [(row["before_ns"], row["low"], row["high"]) for row in rows] == [(200, None, None)] * 2
     calls = OperatorRun(0, 0, "IF", "", 0, 600, 0, calls=6)
     called = OperatorRun(1, 0, "ADD", "", 0, 60, 0, calls=6)
     averages = OperatorTrace("benchmark_model", (calls, called), 6, averaged=True)
-    rows = compare_operators(averages, averages, 0)["rows"]
+    rows = comparison_document(averages, averages, 0)["rows"]
     assert [(row["name"], row["after_ns"], row["low"]) for row in rows] == [
         ("all operators", 100, None), ("IF", 100, None), ("ADD", 10, None)
     ]  # fmt: skip
 
 
 def test_what_only_one_trace_has() -> None:
-    document = compare_operators(traced({0: 100}), traced({0: 100, 1: 50}), 10)
+    document = comparison_document(traced({0: 100}), traced({0: 100, 1: 50}), 10)
     assert [(row["operator_index"], row["ratio"], row["regressed"]) for row in document["rows"]] == [
         (None, 1.5, True), (0, 1.0, False), (1, None, True)
     ]  # fmt: skip
-    assert not compare_operators(traced({0: 100, 1: 50}), traced({0: 100}), 10)["regressed"]
+    assert not comparison_document(traced({0: 100, 1: 50}), traced({0: 100}), 10)["regressed"]
 
 
 def test_the_comparison_of_a_called_subgraph() -> None:
-    trace = read_operator_trace(IF_TRACE)
-    whole, caller, called = compare_operators(trace, trace, 10)["rows"]
+    trace = read_profile(IF_TRACE)
+    whole, caller, called = comparison_document(trace, trace, 10)["rows"]
     assert whole["before_ns"] == pytest.approx(caller["before_ns"] + called["before_ns"], abs=1)
 
 

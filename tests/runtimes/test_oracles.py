@@ -5,29 +5,34 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import flatbuffers
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as tfl
+from numpy.typing import NDArray
 
-from circletools.runtimes.inputs import make_input
+from circletools.runtimes import inputs
 from tests.kit.oracles import (
     OracleError,
     Outcome,
     Pool,
     Value,
     is_deterministic,
-    public_models,
     run_litert,
     run_onert,
     same_behaviour,
 )
 from tests.kit.oracles import pool as pool_module
+from tests.kit.oracles.inputs import make_input
+from tests.kit.public import public_models
 
 FLOAT32 = np.dtype(np.float32)
 SHAPE = (2, 3)
 Run = Callable[[Path], Outcome]
+Make = Callable[..., NDArray[Any]]
+both_makers = pytest.mark.parametrize("make", [make_input, inputs.make_input], ids=["oracle", "product"])
 
 
 def binary_model(
@@ -231,9 +236,10 @@ def test_determinism_is_found_once_per_content(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     "dtype", ["bool", "int8", "uint8", "int16", "int32", "uint32", "int64", "float16", "float64", "complex64"]
 )
-def test_inputs_repeat_and_differ_by_place_and_seed(dtype: str) -> None:
+@both_makers
+def test_inputs_repeat_and_differ_by_place_and_seed(dtype: str, make: Make) -> None:
     def values(seed: int, place: int | str) -> bytes:
-        array = make_input(seed, place, np.dtype(dtype), (4, 50))
+        array = make(seed, place, np.dtype(dtype), (4, 50))
         assert array.dtype == dtype
         assert array.shape == (4, 50)
         return array.tobytes()
@@ -242,19 +248,20 @@ def test_inputs_repeat_and_differ_by_place_and_seed(dtype: str) -> None:
     assert len({values(0, 0), values(0, 1), values(1, 0), values(0, "a")}) == 4
 
 
-def test_ranges_of_inputs() -> None:
-    indices = make_input(0, 0, np.dtype(np.int32), (1000,))
+@both_makers
+def test_ranges_of_inputs(make: Make) -> None:
+    indices = make(0, 0, np.dtype(np.int32), (1000,))
     assert (indices.min(), indices.max()) == (0, 2)
-    quantized = make_input(0, 0, np.dtype(np.int8), (10_000,))
+    quantized = make(0, 0, np.dtype(np.int8), (10_000,))
     assert (quantized.min(), quantized.max()) == (-128, 127)
-    real = make_input(0, 0, FLOAT32, (1000,))
+    real = make(0, 0, FLOAT32, (1000,))
     assert -1 <= real.min() < -0.9
     assert 0.9 < real.max() < 1
-    strings = make_input(0, 0, np.dtype(np.bytes_), (2, 2))
+    strings = make(0, 0, np.dtype(np.bytes_), (2, 2))
     assert strings.shape == (2, 2)
     assert {type(item) for item in strings.flat} == {bytes}
-    assert make_input(0, 0, FLOAT32, (0, 3)).shape == (0, 3)
-    assert make_input(0, 0, FLOAT32, ()).shape == ()
+    assert make(0, 0, FLOAT32, (0, 3)).shape == (0, 3)
+    assert make(0, 0, FLOAT32, ()).shape == ()
 
 
 # --- the comparison -----------------------------------------------------------------------------------------

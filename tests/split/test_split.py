@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ai_edge_litert import schema_py_generated as tfl
 
 from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.store import check_freshness as check_affinity
@@ -26,8 +25,8 @@ from circletools.origin import NameSource, collect_sources, embed, read_origins
 from circletools.split.connections import decode_connections
 from circletools.split.verify import SplitFiles, open_split, verify_split
 from circletools.split.write import MANIFEST, Split, split
+from tests.kit.build import Build, Graph, floats
 from tests.kit.command_support import run
-from tests.kit.outputs_support import Build, Graph, floats
 from tests.kit.partition_support import random_case
 from tests.kit.split_support import (
     alternating,
@@ -404,7 +403,7 @@ def stateful(*, variable: bool) -> bytes:
     build = Build()
     graph = Graph(build, "main")
     x = graph.tensor("x")
-    state = graph.tensor("state", variable=True) if variable else graph.tensor("state", (), "RESOURCE")
+    state = graph.tensor("state", is_variable=True) if variable else graph.tensor("state", (), "RESOURCE")
     a, b = graph.tensor("a"), graph.tensor("b")
     graph.operator("ADD", [x, x if not variable else state], [a])
     graph.operator("ADD" if variable else "READ_VARIABLE", [a, state] if variable else [state], [b])
@@ -430,10 +429,7 @@ def test_a_called_subgraph_uses_resources_for_its_caller(tmp_path: Path) -> None
     once, x, y = graph.tensor("once"), graph.tensor("x"), graph.tensor("y")
     state = graph.tensor("state", (), "RESOURCE")
     graph.operator("NEG", [x], [y])
-    graph.operator("CALL", [x], [once])
-    graph.table.operators[-1].builtinOptionsType = tfl.BuiltinOptions.CallOptions
-    graph.table.operators[-1].builtinOptions = tfl.CallOptionsT()
-    graph.table.operators[-1].builtinOptions.subgraph = 1
+    graph.operator("CALL", [x], [once], subgraph=1)
     graph.operator("READ_VARIABLE", [state], [graph.tensor("value")])
     graph.ends([x], [y, once])
     inner = build.graph("inner")

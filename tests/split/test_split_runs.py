@@ -13,11 +13,13 @@ import pytest
 from circletools.affinity.partition.partitions import Mode
 from circletools.errors import EditError, UsageError
 from circletools.model import open_model
-from circletools.runtimes.worker import Worker, same
+from circletools.runtimes.comparison import same
+from circletools.runtimes.worker import Worker
 from circletools.split.execute import compare_runs
 from circletools.split.verify import open_split, verify_split
 from circletools.split.write import MANIFEST
-from tests.kit.outputs_support import Build, Graph, fixed
+from tests.kit.build import Build, Graph
+from tests.kit.outputs_support import fixed
 from tests.kit.split_support import (
     Assign,
     alternating,
@@ -165,12 +167,12 @@ def test_shapes_that_are_known_only_then_cross(tmp_path: Path, workers: dict[str
     graph = Graph(build, "main")
     value = graph.tensor("value", (2, 2))
     shape = graph.tensor("shape", (2,), "INT32")
-    graph.operator("SHAPE", [value], [shape], outType=2)
+    graph.operator("SHAPE", [value], [shape], out_type=2)
     sized = graph.tensor("sized", (2,), "INT32")
     graph.operator("REVERSE_V2", [shape, graph.constant("axis", np.array([0], np.int32))], [sized])
-    made = graph.tensor("made", (1, 1), signature=(-1, -1))
+    made = graph.tensor("made", (1, 1), shape_signature=(-1, -1))
     graph.operator("RESHAPE", [value, sized], [made])
-    after = graph.tensor("after", (1, 1), signature=(-1, -1))
+    after = graph.tensor("after", (1, 1), shape_signature=(-1, -1))
     graph.operator("NEG", [made], [after])
     graph.ends([value], [after])
     assert verify(build.to_bytes(), tmp_path / "parts", workers["tflite"], "safe", alternating) == []

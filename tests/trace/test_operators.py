@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.errors import CircleToolsError, InvalidInputError
-from circletools.trace.operators.read import UNKNOWN_SUBGRAPH, OperatorRun, read_operator_trace, self_times
+from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, self_times
+from circletools.trace.operators.read import read_profile
 from tests.kit.operator_support import (
     SAMPLES,
     TRACES,
@@ -45,7 +46,7 @@ def test_onert_agrees_with_its_other_writer(model: Path, tmp_path: Path) -> None
     """`trace.json` has the mean, the most and the least of each operator, by a writer of its own."""
     runs = 1 if model.stem == "while_loop" else 3  # a second run of it fails in onert 0.1.0
     files = onert_traces(model, runs, tmp_path)
-    trace = read_operator_trace(files["trace.chrome.json"])
+    trace = read_profile(files["trace.chrome.json"])
     assert (trace.runtime, trace.executions, trace.averaged, trace.incomplete) == ("onert", runs, False, 0)
     times = defaultdict(list)
     for run in trace.runs:
@@ -78,7 +79,7 @@ def test_onert_s_other_files_are_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(data)
     with pytest.raises(InvalidInputError, match=r"onert writes trace\.chrome\.json beside it") as caught:
-        read_operator_trace(path)
+        read_profile(path)
     assert caught.value.location == str(path)
 
 
@@ -95,11 +96,11 @@ MAIN = "$0 sess, $0 subg"
 
 def test_newer_onert_names_the_model() -> None:
     track = "$0 sess, #0 model $1 subg, acl_cl"
-    trace = read_operator_trace(chrome(event("@3 Conv2D", "B", "17", track), event("@3 Conv2D", "E", "20", track)))
+    trace = read_profile(chrome(event("@3 Conv2D", "B", "17", track), event("@3 Conv2D", "E", "20", track)))
     assert trace.runs == (OperatorRun(1, 3, "Conv2D", "acl_cl", 17_000, 3_000, 0),)
     other = "$0 sess, #1 model $0 subg, cpu"
     with pytest.raises(InvalidInputError, match="several models"):
-        read_operator_trace(
+        read_profile(
             chrome(
                 *(event("@3 Conv2D", phase, "17", track) for phase in "BE"),
                 *(event("@0 Add", phase, "30", other) for phase in "BE"),
@@ -111,7 +112,7 @@ def test_newer_onert_names_the_model() -> None:
     ("time", "nanoseconds"), [("5", 5_000), (5, 5_000), (5.25, 5_250), ("5.0019", 5_001), ("000", 0)]
 )
 def test_times_of_tools_that_rewrote_the_trace(time: object, nanoseconds: int) -> None:
-    trace = read_operator_trace(chrome(event("@0 Add", "B", time), event("@0 Add", "E", "1000")))
+    trace = read_profile(chrome(event("@0 Add", "B", time), event("@0 Add", "E", "1000")))
     assert trace.runs[0].start_ns == nanoseconds
 
 
@@ -126,7 +127,7 @@ def test_executions_are_runs_of_the_main_subgraph_of_each_session() -> None:
                 ("@0 Mul", f"${session} sess, $1 subg, cpu", start + 2, start + 3),
             ):
                 events += [event(name, "B", str(begin), place), event(name, "E", str(end), place)]
-    trace = read_operator_trace(chrome(*events))
+    trace = read_profile(chrome(*events))
     assert trace.executions == 3
     assert {(run.lane, run.start_ns // 10_000): run.execution for run in trace.runs} == {
         (0, 2): 0, (1, 1): 1, (1, 3): 2
@@ -138,7 +139,7 @@ def test_executions_within_one_microsecond() -> None:
     for number in range(3):
         events += [event("$0 subg", "B", "5", MAIN), event(f"@{number} Add", "B", "5")]
         events += [event(f"@{number} Add", "E", "5"), event("$0 subg", "E", "5", MAIN)]
-    trace = read_operator_trace(chrome(*events))
+    trace = read_profile(chrome(*events))
     assert [(run.operator, run.execution) for run in trace.runs] == [(0, 0), (1, 1), (2, 2)]
     assert trace.executions == 3
 
@@ -147,14 +148,14 @@ def test_a_session_without_a_run_of_its_main_subgraph() -> None:
     other = "$1 sess, $1 subg, cpu"
     events = [event("$0 subg", phase, "1", MAIN) for phase in "BE"]
     events += [event("@0 Add", phase, "2", other) for phase in "BE"]
-    trace = read_operator_trace(chrome(*events))
+    trace = read_profile(chrome(*events))
     assert ([run.execution for run in trace.runs], trace.executions) == ([1], 2)
 
 
 def test_a_trace_that_was_cut_within_an_execution() -> None:
     events = [event("$0 subg", "B", "1", MAIN), event("@0 Add", "B", "2"), event("@0 Add", "E", "3")]
     events += [event("$0 subg", "E", "4", MAIN), event("$0 subg", "B", "5", MAIN)]
-    trace = read_operator_trace(chrome(*events, event("@0 Add", "B", "6"), event("@0 Add", "E", "7")))
+    trace = read_profile(chrome(*events, event("@0 Add", "B", "6"), event("@0 Add", "E", "7")))
     assert ([run.execution for run in trace.runs], trace.executions, trace.incomplete) == ([0, 1], 2, 1)
 
 
@@ -162,7 +163,7 @@ def test_begins_and_ends_without_the_other_are_counted() -> None:
     data = chrome(
         event("@0 Add", "E", "1"), event("@0 Add", "B", "2"), event("@0 Add", "E", "5"), event("@1 A", "B", "6")
     )
-    trace = read_operator_trace(data)
+    trace = read_profile(data)
     assert [(run.duration_ns, trace.incomplete) for run in trace.runs] == [(3_000, 2)]
 
 
@@ -182,7 +183,7 @@ def test_begins_and_ends_without_the_other_are_counted() -> None:
 )  # fmt: skip
 def test_what_is_no_trace_of_onert(data: bytes, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
-        read_operator_trace(data)
+        read_profile(data)
 
 
 # --- LiteRT's marks -----------------------------------------------------------------------------------------
@@ -191,7 +192,7 @@ def test_what_is_no_trace_of_onert(data: bytes, message: str) -> None:
 @pytest.mark.parametrize("name", LITERT_MODELS)
 def test_litert_marks_are_its_events(name: str) -> None:
     events = litert_events(path_of(f"tflite/{name}"), 3)
-    trace = read_operator_trace(as_atrace(events))
+    trace = read_profile(as_atrace(events))
     assert (trace.runtime, trace.executions) == ("litert", 3)
     assert sorted(run[:6] for run in trace.runs) == sorted(
         (event.subgraph, event.number, event.tag, "", event.start * 1000, event.elapsed * 1000)
@@ -215,13 +216,13 @@ def marks(*texts: str) -> bytes:
 
 
 def test_what_an_operator_marks_itself_is_a_part_of_it() -> None:
-    trace = read_operator_trace(marks("Invoke@0/0", "TheDelegate@5/0", "Conv@0/0", "E", "E", "ADD@4/0", "E", "E"))
+    trace = read_profile(marks("Invoke@0/0", "TheDelegate@5/0", "Conv@0/0", "E", "E", "ADD@4/0", "E", "E"))
     assert [(run.name, run.duration_ns) for run in trace.runs] == [("TheDelegate", 30_000), ("ADD", 10_000)]
     assert [(run.name, run.duration_ns) for run in trace.inside] == [("Conv", 10_000)]
 
 
 def test_a_called_subgraph_runs_within_its_operator() -> None:
-    trace = read_operator_trace(
+    trace = read_profile(
         marks("Invoke@0/0", "WHILE@0/0", "Invoke@0/1", "ADD@0/1", "E", "E", "foreign", "E", "E", "E")
     )
     assert trace.executions == 1
@@ -236,7 +237,7 @@ def test_a_called_subgraph_runs_within_its_operator() -> None:
 )
 def test_what_has_no_marks_of_litert(data: bytes) -> None:
     with pytest.raises(InvalidInputError):
-        read_operator_trace(data)
+        read_profile(data)
 
 
 # --- benchmark_model ----------------------------------------------------------------------------------------
@@ -247,7 +248,7 @@ def test_what_has_no_marks_of_litert(data: bytes) -> None:
 @pytest.mark.parametrize(("name", "kernels"), [("while_nested", 2), ("cnn_int8", 0), ("custom_op", 0)])
 def test_reports_of_litert_s_events(name: str, kernels: int, text: bool, start: bool) -> None:
     events = litert_events(path_of(f"tflite/{name}"), 3, kernels)
-    trace = read_operator_trace(as_report(as_rows(events), 3, text=text, start=start))
+    trace = read_profile(as_report(as_rows(events), 3, text=text, start=start))
     assert (trace.runtime, trace.executions, trace.averaged) == ("benchmark_model", 3, True)
     totals: Counter[tuple[int, int, str, bool]] = Counter()
     calls: Counter[tuple[int, int, str, bool]] = Counter()
@@ -268,7 +269,7 @@ def test_reports_of_litert_s_events(name: str, kernels: int, text: bool, start: 
 @pytest.mark.parametrize(("name", "kernels"), [("cnn", 2), ("cnn_int8", 0), ("custom_op", 0), ("while_loop", 2)])
 def test_litert_s_own_summary(name: str, kernels: int) -> None:
     events, summary = litert_record(path_of(f"tflite/{name}"), 5, kernels)
-    trace = read_operator_trace(summary)
+    trace = read_profile(summary)
     assert (trace.runtime, trace.executions, trace.averaged) == ("benchmark_model", 5, True)
     times = defaultdict(list)
     for event in events:
@@ -288,7 +289,7 @@ AWKWARD = Row(0, "Convolution (NHWC, F32) IGEMM", "Delegate/Convolution (NHWC, F
 @pytest.mark.parametrize("start", [False, True])
 def test_commas_in_types_and_names(text: bool, start: bool) -> None:
     rows = [AWKWARD, Row(0, "SPLIT/x, 1, 2", "[a, b, 1, c]:4", [1, 1])]
-    trace = read_operator_trace(as_report(rows, 2, text=text, start=start))
+    trace = read_profile(as_report(rows, 2, text=text, start=start))
     assert [(run.operator, run.name, run.duration_ns) for run in trace.runs] == [
         (3, "Convolution (NHWC, F32) IGEMM", 12_000),
         (4, "SPLIT/x, 1, 2", 2_000),
@@ -298,7 +299,7 @@ def test_commas_in_types_and_names(text: bool, start: bool) -> None:
 def test_parts_of_a_delegate_s_run_are_told_apart() -> None:
     main = as_report([Row(0, "TheDelegate", "[out]:3", [50, 70])], 2)
     parts = as_report([AWKWARD], 2).split(b"\n", 1)[1]
-    trace = read_operator_trace(main + b"Delegate internal: \n" + parts)
+    trace = read_profile(main + b"Delegate internal: \n" + parts)
     assert [(run.name, run.duration_ns) for run in trace.runs] == [("TheDelegate", 120_000)]
     assert [(run.name, run.duration_ns) for run in trace.inside] == [(AWKWARD.kind, 12_000)]
 
@@ -307,7 +308,7 @@ def test_the_initialization_does_not_count() -> None:
     first = as_report([Row(0, "ADD", "[a]:0", [9_000])], 1).replace(
         b"Operator-wise Profiling Info for Regular Benchmark Runs:", b"Profiling Info for Benchmark Initialization:"
     )
-    trace = read_operator_trace(first + as_report([Row(0, "ADD", "[a]:0", [5, 7])], 2))
+    trace = read_profile(first + as_report([Row(0, "ADD", "[a]:0", [5, 7])], 2))
     assert [(run.duration_ns, run.calls) for run in trace.runs] == [(12_000, 2)]
 
 
@@ -324,7 +325,7 @@ def test_the_initialization_does_not_count() -> None:
 def test_reports_that_cannot_be_read(change: Callable[[bytes], bytes], message: str) -> None:
     data = change(as_report([Row(0, "ADD", "[a]:3", [5, 7])], 2))
     with pytest.raises(InvalidInputError, match=message):
-        read_operator_trace(data)
+        read_profile(data)
 
 
 # --- every kind ---------------------------------------------------------------------------------------------
@@ -334,10 +335,10 @@ def test_standard_input_and_names_in_errors(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(b"{")
     with pytest.raises(InvalidInputError) as caught:
-        read_operator_trace(path)
+        read_profile(path)
     assert caught.value.location == f"{path}:1"
     with pytest.raises(InvalidInputError, match="cannot read it: No such file"):
-        read_operator_trace(tmp_path / "missing")
+        read_profile(tmp_path / "missing")
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -345,7 +346,7 @@ def test_standard_input_and_names_in_errors(tmp_path: Path) -> None:
 @given(st.data())
 def test_any_bytes_give_a_trace_or_one_error(name: str, data: st.DataObject) -> None:
     try:
-        trace = read_operator_trace(data.draw(mutations((TRACES / name).read_bytes())))
+        trace = read_profile(data.draw(mutations((TRACES / name).read_bytes())))
     except CircleToolsError:
         return
     assert trace.runs

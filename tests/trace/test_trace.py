@@ -9,6 +9,7 @@ import re
 import zlib
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,15 +17,17 @@ from hypothesis import strategies as st
 
 from benchmarks.traces import encoded, workload
 from circletools.errors import CircleToolsError, InvalidInputError
-from circletools.profile.trace_comparison import compare_traces
+from circletools.profile.compare_traces import compare_traces
+from circletools.render.comparison import comparison_json
 from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
-from circletools.render.traces import most_at_once, summary, trace_json
+from circletools.render.traces import trace_json
 from circletools.trace import sources
-from circletools.trace.nnapi.analysis import analyse
+from circletools.trace.nnapi.analysis import Analysis, analyse
 from circletools.trace.nnapi.diagnostics import KINDS
 from circletools.trace.nnapi.executions import Execution
 from circletools.trace.nnapi.export import chrome_parts, perfetto_parts
 from circletools.trace.nnapi.marks import LAYERS, PHASES
+from circletools.trace.nnapi.summaries import Summary, most_at_once, summarise
 from circletools.trace.nnapi.timeline import run_of
 from circletools.trace.sources import Event, content, events, open_trace
 from circletools.wording import counted, microseconds, milliseconds
@@ -363,11 +366,9 @@ def _execution(start: int, end: int) -> Execution:
 
 
 def test_summaries() -> None:
-    assert summary([]) == {"count": 0}
-    assert summary(range(1, 11)) == {
-        "count": 10, "total_ns": 55, "min_ns": 1, "median_ns": 5, "p90_ns": 9, "max_ns": 10
-    }  # fmt: skip
-    assert summary([7]) == {"count": 1, "total_ns": 7, "min_ns": 7, "median_ns": 7, "p90_ns": 7, "max_ns": 7}
+    assert summarise([]) is None
+    assert summarise(range(1, 11)) == Summary(count=10, total_ns=55, min_ns=1, median_ns=5, p90_ns=9, max_ns=10)
+    assert summarise([7]) == Summary(count=1, total_ns=7, min_ns=7, median_ns=7, p90_ns=7, max_ns=7)
     assert most_at_once([_execution(0, 10), _execution(10, 20), _execution(20, 30)]) == 1
     assert most_at_once([_execution(0, 10), _execution(9, 20), _execution(9, 30)]) == 3
 
@@ -589,9 +590,13 @@ def test_numbers_in_text() -> None:
     assert (counted(1, "run"), counted(2000, "run")) == ("1 run", "2,000 runs")
 
 
+def compared(before: Analysis, after: Analysis, threshold: float) -> dict[str, Any]:
+    return comparison_json(compare_traces(before, after, threshold))
+
+
 def test_a_trace_compared_with_itself_is_the_same() -> None:
     analysis = read(EXAMPLE.read_bytes())
-    found = compare_traces(analysis, analysis, 0)
+    found = compared(analysis, analysis, 0)
     assert not found["regressed"]
     assert found["rows"]
     for row in found["rows"]:
@@ -612,13 +617,13 @@ def _slower(times: int, count: int) -> str:
 @pytest.mark.parametrize(("count", "bounded"), [(4, False), (5, True), (40, True)])
 def test_what_became_slower_is_found(count: int, bounded: bool) -> None:
     before, after = read(_slower(1, count)), read(_slower(3, count))
-    found = compare_traces(before, after, 10)
+    found = compared(before, after, 10)
     (row,) = [row for row in found["rows"] if (row["layer"], row["phase"]) == ("LR", "PE")]
     assert (row["unit"], row["regressed"], found["regressed"]) == ("execution", True, True)
     assert (row["low"] is not None) == bounded
     assert not bounded or 1 < row["low"] < row["ratio"] < row["high"]
-    assert not compare_traces(after, before, 10)["regressed"]
-    assert not compare_traces(before, after, 500)["regressed"]
+    assert not compared(after, before, 10)["regressed"]
+    assert not compared(before, after, 500)["regressed"]
 
 
 def _preparing(*executions: int) -> str:
@@ -632,11 +637,11 @@ def _preparing(*executions: int) -> str:
 
 
 def test_a_phase_that_few_executions_have_is_within_bounds() -> None:
-    document_ = compare_traces(read(_preparing(1, 0, 0, 0, 0)), read(_preparing(1, 1, 0, 0, 0)), 10)
+    document_ = compared(read(_preparing(1, 0, 0, 0, 0)), read(_preparing(1, 1, 0, 0, 0)), 10)
     (row,) = [row for row in document_["rows"] if row["phase"] == "PIO"]
     assert (row["ratio"], row["high"], row["regressed"]) == (2.0, None, False)
     assert 0 <= row["low"] <= 1
-    every = compare_traces(read(_preparing(1, 0, 0, 0, 0, 0, 0, 0)), read(_preparing(*[1] * 8)), 10)
+    every = compared(read(_preparing(1, 0, 0, 0, 0, 0, 0, 0)), read(_preparing(*[1] * 8)), 10)
     (row,) = [row for row in every["rows"] if row["phase"] == "PIO"]
     assert (row["low"] > 1, row["high"], row["regressed"]) == (True, None, True)
 

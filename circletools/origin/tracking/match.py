@@ -73,17 +73,19 @@ class Matcher:
             )
         ]
 
-    def match(self, *, by_size: bool = True) -> None:
+    def match(self, *, by_size: bool = True, choosing: bool = True) -> None:
         """Find all pairs that the graph gives as it is shown now.
 
-        With `by_size` the outputs of two operators must have as many elements.
+        With `by_size` the outputs of two operators must have as many elements; without `choosing`, what looks alike
+        is left for later.
         """
         self._spread_from_ends(by_size=by_size)
         for with_constants in (True, False) if by_size else (False,):
             for _ in range(_MOST_ROUNDS):
                 if not self._match_colours(with_constants=with_constants, by_size=by_size):
                     break
-        self._choose(by_size=by_size)
+        if choosing:
+            self._choose(by_size=by_size)
 
     def fits(self, old: int, new: int, *, by_size: bool = True) -> bool:
         """Say whether two operators can be the same one.

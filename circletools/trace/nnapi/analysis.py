@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 import numpy as np
 
+from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.automaton import Machine
 from circletools.trace.nnapi.conclude import Seen, judge
 from circletools.trace.nnapi.diagnostics import KINDS, Collector, Diagnostic
@@ -16,12 +19,12 @@ from circletools.trace.nnapi.functions import Function, functions
 from circletools.trace.nnapi.marks import FOREIGN, Mark, Role, Side, classify
 from circletools.trace.nnapi.statistics import Busy, Cutter, Intervals, Table, Totals, add_up, pieces, tables
 from circletools.trace.nnapi.timeline import OUTSIDE, Run, Runs, Timeline
-from circletools.trace.sources import Batch, Trace
+from circletools.trace.sources import Batch, Trace, open_trace
 from circletools.trace.sources.batch import NO_PROCESS
 from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Numbers, distinct, sums
 
-__all__ = ["Analysis", "analyse"]
+__all__ = ["Analysis", "analyse", "read_trace"]
 
 _APPLICATION = (Role.RUN, Role.WARM_UP, Role.BENCHMARK)
 _EXECUTION = (Role.START, Role.FENCED, Role.WAIT, Role.COMPUTE)
@@ -73,6 +76,25 @@ def analyse(trace: Trace, *, per_execution: bool = False) -> Analysis:
         if one.read():
             return one.finish()
         known = one.learnt
+
+
+def read_trace(
+    source: str | os.PathLike[str] | bytes | BinaryIO, *, per_execution: bool = False, strict: bool = False
+) -> Analysis:
+    """Read an NNAPI trace of any encoding: a path (`-` is standard input), bytes, or a binary file.
+
+    With `per_execution` there is a table for each execution too, which `compare_traces` needs. Raises
+    InvalidInputError for what is no trace, or a broken one; if `strict`, for the first diagnostic that is an error.
+    """
+    return checked(analyse(open_trace(source), per_execution=per_execution), strict=strict)
+
+
+def checked(analysis: Analysis, *, strict: bool) -> Analysis:
+    """Return the analysis. Raises InvalidInputError for the first diagnostic that is an error, if `strict`."""
+    for one in analysis.diagnostics if strict else ():
+        if one.severity == "error":
+            raise InvalidInputError(f"{one.code}: {one.message}", location=one.location, hint=one.hint)
+    return analysis
 
 
 class _Pass:

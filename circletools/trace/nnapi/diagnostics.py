@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from circletools.findings import Severity
+from circletools.findings import Finding, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +45,11 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnostic:
-    """An observation, with the place of its first case and how many cases there are."""
+class Diagnostic(Finding):
+    """A finding in a trace: the place of its first case, how many cases there are, and what to do about it."""
 
-    code: str
-    message: str
-    location: str
     count: int
-
-    @property
-    def severity(self) -> Severity:
-        """The severity of its kind."""
-        return KINDS[self.code].severity
-
-    @property
-    def hint(self) -> str:
-        """What to do about it."""
-        return KINDS[self.code].hint
+    hint: str
 
 
 class Collector:
@@ -90,4 +78,7 @@ class Collector:
     def finish(self, place: Callable[[int], str]) -> list[Diagnostic]:
         """Return all, in the order of codes and places; `place` spells out where a case is."""
         cases = sorted((key[0], *self._first[key], self._counts[key]) for key in self._first)
-        return [Diagnostic(code, message, place(where), count) for code, where, message, count in cases]
+        return [
+            Diagnostic(code, KINDS[code].severity, place(where), message, count, KINDS[code].hint)
+            for code, where, message, count in cases
+        ]

@@ -8,18 +8,46 @@ from __future__ import annotations
 
 import heapq
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import BinaryIO, Literal
 
-from circletools.trace.nnapi.analysis import Analysis
+from circletools.trace.nnapi.analysis import Analysis, analyse, checked
 from circletools.trace.nnapi.executions import Execution
 from circletools.trace.nnapi.marks import Mark, classify
-from circletools.trace.sources import BEGIN, Event, Trace, events
+from circletools.trace.sources import BEGIN, Event, Trace, events, open_trace
 from circletools.trace.sources.batch import TRACK_NAME
 from circletools.trace.sources.wire import field_bytes, field_number
 
+__all__ = ["ExportedTrace", "export_trace"]
+
+Target = Literal["chrome", "perfetto"]
+
 _PART_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedTrace:
+    """The pieces of a file for a trace viewer, and what was read."""
+
+    pieces: list[bytes]
+    analysis: Analysis
+
+
+def export_trace(
+    source: str | os.PathLike[str] | bytes | BinaryIO, to: Target, *, strict: bool = False
+) -> ExportedTrace:
+    """Turn an NNAPI trace into Chrome JSON or a Perfetto trace, with layers and phases as nested slices.
+
+    Raises InvalidInputError for what is no trace, or a broken one; if `strict`, for the first diagnostic that is an
+    error.
+    """
+    trace = open_trace(source)
+    analysis = checked(analyse(trace), strict=strict)
+    parts = chrome_parts if to == "chrome" else perfetto_parts
+    return ExportedTrace(list(parts(trace, analysis)), analysis)
 
 
 @dataclass(frozen=True, slots=True)

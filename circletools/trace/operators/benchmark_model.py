@@ -28,7 +28,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from circletools.errors import InvalidInputError
-from circletools.trace.operators.read import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, nothing_found
+from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, nothing_found
 
 _DELEGATE_PREFIX = "Delegate/"
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from circletools.trace.operators.read import OperatorRun, OperatorTrace, nothing_found
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nothing_found
 from circletools.trace.sources import BEGIN, Event
 
 _MARK = re.compile(rb"(.+)@(\d{1,9})/(\d{1,9})", re.DOTALL)

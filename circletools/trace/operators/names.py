@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from circletools.trace.operators.read import Runtime
+from circletools.trace.operators.profile import Runtime
 
 CUSTOM = "CUSTOM:"
 

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from typing import Any, NamedTuple
 
 from circletools.errors import InvalidInputError
-from circletools.trace.operators.read import OperatorRun, OperatorTrace, nothing_found
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nothing_found
 
 OTHER_FILE = "onert writes trace.chrome.json beside it; use that"
 TABLE_REASON = "onert's trace.table.md loses operators that begin in the same microsecond"

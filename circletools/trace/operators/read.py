@@ -1,8 +1,8 @@
-"""Operator-level traces: how long each operator ran, one vocabulary for what three runtimes write.
+"""Reading operator-level traces, whichever of three runtimes wrote them.
 
-    onert            trace.chrome.json, Chrome's trace event format          `operators_onert`
-    LiteRT           atrace marks NAME@<operator index>/<subgraph index>     `operators_litert`
-    benchmark_model  the operator tables of its report, CSV or text          `operators_benchmark`
+    onert            trace.chrome.json, Chrome's trace event format          `onert`
+    LiteRT           atrace marks NAME@<operator index>/<subgraph index>     `litert`
+    benchmark_model  the operator tables of its report, CSV or text          `benchmark_model`
 
 The first two tell every run of an operator, the third only averages.
 """
@@ -10,145 +10,48 @@ The first two tell every run of an operator, the third only averages.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import BinaryIO, Literal, NamedTuple
+from dataclasses import replace
+from typing import BinaryIO
 
-from circletools.errors import CircleToolsError, InvalidInputError, UsageError
+from circletools.errors import CircleToolsError, InvalidInputError
 from circletools.storage.files import open_source
+from circletools.trace.operators import benchmark_model, litert, onert
+from circletools.trace.operators.profile import OperatorTrace, without_first
+from circletools.trace.sources import events, open_trace
 
-__all__ = ["OperatorRun", "OperatorTrace", "read_operator_trace", "without_first"]
-
-Runtime = Literal["onert", "litert", "benchmark_model"]
-
-UNKNOWN_SUBGRAPH = -1
-"""The subgraph of a run where the trace does not tell."""
+__all__ = ["read_profile"]
 
 _HEAD_BYTES = 4096
 _MEMORY_NAME = "<bytes>"  # what is in memory is called
 
 
-class OperatorRun(NamedTuple):
-    """One run of an operator; of an averaged trace, all its runs together.
-
-    `operator` is its index, `name` the runtime's word for it, `backend` what ran it (empty where the trace does not
-    say). `execution` counts the inferences from 0. `lane` is a thread or session: runs of one lane can lie within
-    each other, since an operator that calls a subgraph runs for as long as the subgraph's operators. `of_delegate`:
-    the run is of a delegate's own operator, and `operator` counts the delegate's.
-    """
-
-    subgraph: int
-    operator: int
-    name: str
-    backend: str
-    start_ns: int
-    duration_ns: int
-    execution: int
-    lane: int = 0
-    calls: int = 1
-    of_delegate: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorTrace:
-    """The operators' runs in `executions` inferences.
-
-    `averaged`: only averages are known, so there is one `OperatorRun` for each operator, with the time of all its
-    `calls` in all executions. `inside` are the parts that a delegate reports of its own run: their time is in the
-    run of the delegate already. `incomplete` counts begins without an end and ends without a begin.
-    """
-
-    runtime: Runtime
-    runs: tuple[OperatorRun, ...]
-    executions: int
-    averaged: bool = False
-    inside: tuple[OperatorRun, ...] = ()
-    incomplete: int = 0
-
-
-def read_operator_trace(source: str | os.PathLike[str] | bytes | BinaryIO) -> OperatorTrace:
+def read_profile(source: str | os.PathLike[str] | bytes | BinaryIO, *, skip: int = 0) -> OperatorTrace:
     """Read an operator-level trace of any kind: a path (`-` is standard input), bytes, or a binary file.
 
-    The kind is told by the contents. Raises InvalidInputError when it cannot be read or tells no operator times.
+    The contents tell the kind. The first `skip` executions are left out, as `without_first` does. Raises
+    InvalidInputError when it cannot be read or has no operator times, UsageError when `skip` is too large.
     """
     opened = open_source(source)
     memory = opened.memory
     opened.close()  # the mapping stays for as long as something refers to it
     try:
-        return _read(memory)
+        trace = _parse(memory)
     except CircleToolsError as error:
         place = (error.location or "").removeprefix(_MEMORY_NAME).removeprefix(":")
         error.location = f"{opened.name}:{place}" if place else opened.name
         raise
+    return without_first(replace(trace, name=opened.name), skip)
 
 
-def without_first(trace: OperatorTrace, count: int) -> OperatorTrace:
-    """Return a trace without its first `count` executions, which often do what the later ones need not do again.
-
-    Raises UsageError where that cannot be done.
-    """
-    if not count:
-        return trace
-    if trace.averaged:
-        raise UsageError("no execution can be left out: the trace has only averages over all of them")
-    if count >= trace.executions:
-        raise UsageError(f"{count} executions cannot be left out: the trace has {trace.executions}")
-    runs, inside = (
-        tuple(run._replace(execution=run.execution - count) for run in rows if run.execution >= count)
-        for rows in (trace.runs, trace.inside)
-    )
-    return replace(trace, runs=runs, inside=inside, executions=trace.executions - count)
+read_operator_trace = read_profile
 
 
-def _read(memory: memoryview) -> OperatorTrace:
-    from circletools.trace.operators import benchmark_model as operators_benchmark  # noqa: PLC0415
-    from circletools.trace.operators import litert as operators_litert
-    from circletools.trace.operators import onert as operators_onert
-    from circletools.trace.sources import events, open_trace  # noqa: PLC0415
-
+def _parse(memory: memoryview) -> OperatorTrace:
     head = bytes(memory[:_HEAD_BYTES]).lstrip(b"\xef\xbb\xbf \t\r\n")
     if head[:1] in (b"{", b"["):
-        return operators_onert.parse(bytes(memory))
-    if operators_onert.is_table(head):
-        raise InvalidInputError(operators_onert.TABLE_REASON, hint=operators_onert.OTHER_FILE)
-    if operators_benchmark.is_report(memory):
-        return operators_benchmark.parse(bytes(memory))
-    return operators_litert.collect(events(open_trace(memory)))
-
-
-def nothing_found(what: str) -> InvalidInputError:
-    """Return the error for a trace that can be read but has no operators."""
-    return InvalidInputError(f"no operator times: {what}", hint="docs/trace.md says how to record them")
-
-
-def self_times(runs: Sequence[OperatorRun]) -> list[int]:
-    """Return for each run the nanoseconds in which it ran and no run within it did; none is negative.
-
-    A run lies within another of its lane when it does so in time and belongs to another subgraph: operators of
-    one subgraph do not call each other, though side by side on several threads they may well overlap. Without
-    such overlap, the self times of an operator and of all that it called add up to its duration.
-    """
-    own = [run.duration_ns for run in runs]
-    covered = [run.start_ns for run in runs]
-    stack: list[tuple[int, int, int | None]] = []  # the end, the run, and what it lies within
-    lane = None
-    for at in sorted(range(len(runs)), key=lambda at: _by_begin(runs[at])):
-        run = runs[at]
-        end = run.start_ns + run.duration_ns
-        if run.lane != lane:
-            lane, stack = run.lane, []
-        while stack and (stack[-1][0] <= run.start_ns or stack[-1][0] < end):
-            stack.pop()
-        parent = None
-        if stack:
-            _, above, beyond = stack[-1]
-            parent = above if runs[above].subgraph != run.subgraph else beyond
-        if parent is not None and end > covered[parent]:
-            own[parent] -= end - max(run.start_ns, covered[parent])
-            covered[parent] = end
-        stack.append((end, at, parent))
-    return own
-
-
-def _by_begin(run: OperatorRun) -> tuple[int, int, int, int]:
-    return run.lane, run.start_ns, -run.duration_ns, run.subgraph
+        return onert.parse(bytes(memory))
+    if onert.is_table(head):
+        raise InvalidInputError(onert.TABLE_REASON, hint=onert.OTHER_FILE)
+    if benchmark_model.is_report(memory):
+        return benchmark_model.parse(bytes(memory))
+    return litert.collect(events(open_trace(memory)))

@@ -6,6 +6,7 @@ targets start from the small ones.
 
 from tests.kit.attacks.attack import EDIT, Attack
 from tests.kit.attacks.documents import documents
+from tests.kit.attacks.made import made
 from tests.kit.attacks.models import models
 from tests.kit.attacks.tables import tables
 from tests.kit.attacks.traces import traces
@@ -15,4 +16,4 @@ __all__ = ["EDIT", "Attack", "attacks"]
 
 def attacks() -> list[Attack]:
     """Return all attacks."""
-    return [*models(), *tables(), *traces(), *documents()]
+    return [*models(), *made(), *tables(), *traces(), *documents()]

@@ -32,6 +32,11 @@ class Attack:
 EDIT = "edit"
 
 
+def model_attack(name: str, says: str, make: Callable[[], bytes], expect: Mapping[str, int]) -> Attack:
+    """Return an attack that is a model."""
+    return Attack(name, "models", says, make, expect)
+
+
 def refused(status: int = BROKEN) -> dict[str, int]:
     """Expect that nobody verifies or edits it."""
     return {"verify": status, "check": status, EDIT: 3 if status == BROKEN else 4}

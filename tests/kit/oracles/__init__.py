@@ -4,7 +4,6 @@ An edit of a model is right when the runtimes cannot tell it from the original: 
 the original did, with bit-equal outputs, and fails with the same words when the original failed.
 """
 
-from tests.kit.oracles.models import public_models
 from tests.kit.oracles.outcome import Outcome, Value, same_behaviour
 from tests.kit.oracles.pool import OracleError, Pool, is_deterministic, run_litert, run_onert
 
@@ -14,7 +13,6 @@ __all__ = [
     "Pool",
     "Value",
     "is_deterministic",
-    "public_models",
     "run_litert",
     "run_onert",
     "same_behaviour",

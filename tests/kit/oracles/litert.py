@@ -10,7 +10,7 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 from numpy.typing import NDArray
 
-from circletools.runtimes.inputs import make_input
+from tests.kit.oracles.inputs import make_input
 from tests.kit.oracles.outcome import Outcome, Stage, Value
 
 # What the interpreter turns its errors into. Anything else is a fault of this harness, and is raised.

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from circletools.runtimes import onert_run
-from circletools.runtimes.inputs import make_input
-from circletools.runtimes.onert_c import Session, StatusError
-from circletools.runtimes.onert_run import fix_open_shapes
+from tests.kit.oracles import nnfw
+from tests.kit.oracles.inputs import make_input
+from tests.kit.oracles.nnfw import Bound, Session, StatusError, fix_open_shapes, results
 from tests.kit.oracles.outcome import Outcome, Stage, Value
 
 
@@ -20,13 +19,13 @@ def run(model: Path, seed: int, enter: Callable[[str], None]) -> Outcome:
     session = Session()
     try:
         enter(stage)
-        session.load(model)
+        session("load_model_from_file", str(model).encode())
         if "BACKENDS" not in os.environ:
-            session.use_backends("cpu")
+            session("set_available_backends", b"cpu")
         stage = "prepare"
         enter(stage)
         fix_open_shapes(session)
-        session.prepare()
+        session("prepare")
         stage = "run"
         enter(stage)
         outcome = Outcome("onert", "ok", "", run_prepared(session, seed))
@@ -35,24 +34,24 @@ def run(model: Path, seed: int, enter: Callable[[str], None]) -> Outcome:
             raise  # a limit of this module must not pass for the behaviour of the model
         outcome = Outcome("onert", stage, f"{error}: {_printed()}".replace(str(model), "<model>"))
     enter("close")
-    session.close()
+    session("close_session")
     return outcome
 
 
 def run_prepared(session: Session, seed: int) -> tuple[Value, ...]:
     """Run a session that is prepared, once; return its outputs."""
     buffers = bind(session, seed)
-    session.run()
+    session("run")
     # The C interface has no names of outputs, only positions.
     return tuple(
         (str(position), array.dtype.name, array.shape, array.tobytes())
-        for position, array in enumerate(onert_run.results(session, buffers))
+        for position, array in enumerate(results(session, buffers))
     )
 
 
-def bind(session: Session, seed: int) -> list[onert_run.Bound]:
+def bind(session: Session, seed: int) -> list[Bound]:
     """Bind inputs, and outputs that are large enough; return the buffers of these."""
-    return onert_run.bind(session, partial(make_input, seed))
+    return nnfw.bind(session, partial(make_input, seed))
 
 
 def _printed() -> str:

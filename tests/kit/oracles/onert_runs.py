@@ -9,22 +9,21 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from circletools.runtimes.onert_c import Session
-from circletools.runtimes.onert_run import fix_open_shapes
+from tests.kit.oracles.nnfw import Session, fix_open_shapes
 from tests.kit.oracles.onert import bind
 
 
 def main(model: Path, runs: int) -> None:
     """Run the first subgraph `runs` times on the cpu backend."""
     session = Session()
-    session.load(model)
-    session.use_backends("cpu")
+    session("load_model_from_file", str(model).encode())
+    session("set_available_backends", b"cpu")
     fix_open_shapes(session)
-    session.prepare()
+    session("prepare")
     bind(session, seed=0)
     for _ in range(runs):
-        session.run()
-    session.close()
+        session("run")
+    session("close_session")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Self
 
 from tests.kit.oracles.outcome import Outcome, same_behaviour
-from tests.kit.oracles.presence import need
 from tests.kit.oracles.protocol import READY, Broken, Request
+from tests.kit.presence import need
 
 _ROOT = Path(__file__).parents[3]
 _START_SECONDS = 60.0

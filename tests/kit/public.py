@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-SHARED = Path(__file__).parents[4] / "shared"
+SHARED = Path(__file__).parents[3] / "shared"
 """The folder of public material beside the repository; most checkouts have none."""
 
 

@@ -1,4 +1,4 @@
-"""What a command says of one model, kept instead of shown."""
+"""What a command writes about one model, captured instead of shown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 
-class Kept:
+class Captured:
     """The bytes for standard output, the messages (kind, text) for standard error, and what a log records of them.
 
     With `file`, a JSON document becomes one line that begins with that name. `findings` is None for commands that do
@@ -23,31 +23,31 @@ class Kept:
         self.began = False
 
 
-_current: ContextVar[Kept | None] = ContextVar("kept", default=None)
+_current: ContextVar[Captured | None] = ContextVar("captured", default=None)
 
 
-def current() -> Kept | None:
-    """Return where to keep what is said; None where it is to be shown."""
+def current() -> Captured | None:
+    """Return where output goes; None where it is to be shown."""
     return _current.get()
 
 
 @contextmanager
-def keeping(kept: Kept) -> Iterator[Kept]:
-    """Keep what is said meanwhile, in this thread."""
-    token = _current.set(kept)
+def capturing(captured: Captured) -> Iterator[Captured]:
+    """Capture the output meanwhile, in this thread."""
+    token = _current.set(captured)
     try:
-        yield kept
+        yield captured
     finally:
         _current.reset(token)
 
 
 def begin() -> None:
     """Note that a model is being opened."""
-    if (kept := _current.get()) is not None:
-        kept.began = True
+    if (captured := _current.get()) is not None:
+        captured.began = True
 
 
 def record(findings: int, error: str | None = None) -> None:
     """Note for a log how many findings a model has, and an error that is shown among them."""
-    if (kept := _current.get()) is not None:
-        kept.findings, kept.error = findings, error
+    if (captured := _current.get()) is not None:
+        captured.findings, captured.error = findings, error

@@ -1,18 +1,22 @@
-"""One inference in onert, with inputs and outputs bound by the caller."""
+"""One inference in onert, with inputs and outputs bound by the caller.
+
+Importing this module loads the runtime's library, which comes with an optional package.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from circletools.runtimes.onert_c import Session, TensorInfo
+from circletools.runtimes.inputs import make_input
+from circletools.runtimes.onert_c import Session, StatusError, TensorInfo
+from circletools.runtimes.protocol import Answer, Array, Request
 
-Array = NDArray[Any]
 Bound = ctypes.Array[ctypes.c_char]
 DTYPES = {
     0: "float32",
@@ -80,3 +84,33 @@ def results(session: Session, buffers: Sequence[Bound]) -> list[Array]:
         size = math.prod(info.shape()) * dtype_of(info).itemsize
         arrays.append(np.frombuffer(memoryview(buffer)[:size].tobytes(), dtype_of(info)).reshape(info.shape()))
     return arrays
+
+
+def run(request: Request) -> Answer:
+    """Run a model or a package once, on the CPU."""
+    session = Session()
+    made: list[Array] = []
+
+    def value(position: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        given = request.inputs
+        made.append(make_input(request.seed, position, dtype, shape) if given is None else given[position])
+        return made[-1]
+
+    try:
+        session.load(Path(request.model))
+        session.use_backends("cpu")
+        if request.inputs is None:
+            fix_open_shapes(session)
+        elif len(request.inputs) != session.input_count():
+            return Answer([], [], f"the model has {session.input_count()} inputs, not {len(request.inputs)}")
+        else:
+            fix_shapes(session, [array.shape for array in request.inputs])
+        session.prepare()
+        buffers = bind(session, value)
+        session.run()
+        outputs = results(session, buffers)
+    except (StatusError, KeyError) as error:  # KeyError: a type that the interface does not have
+        return Answer([], [], f"{type(error).__name__}: {error}")
+    finally:
+        session.close()
+    return Answer(made, outputs)

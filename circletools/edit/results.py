@@ -1,0 +1,32 @@
+"""What an edit tells of itself: the operators that it appended, and the lines that say what a rewrite changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["AddedOperator", "IndexMap", "RewriteResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class AddedOperator:
+    """An operator that an edit appended. `inherits` are the operators whose work it continues."""
+
+    subgraph: int
+    index: int
+    code_name: str
+    output_names: tuple[bytes, ...]
+    inherits: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMap:
+    """What an edit did to operator indices: the old ones stay as they are, these are new."""
+
+    added: tuple[AddedOperator, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteResult:
+    """What a rewrite changed, a line each; empty when the output equals the input."""
+
+    changes: tuple[str, ...]

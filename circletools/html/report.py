@@ -1,0 +1,68 @@
+"""The report of a model: one HTML page that loads nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from circletools.errors import CircleToolsError
+from circletools.findings import Finding, Severity
+from circletools.html.document import page_document
+from circletools.html.html import page_html
+from circletools.html.timing import ReadTrace, read_times
+from circletools.model import Model
+from circletools.version import __version__
+from circletools.wording import counted
+
+__all__ = ["Report", "report_html"]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A page, and notes that count what it tells of errors and warnings."""
+
+    html: bytes
+    notes: tuple[Finding, ...]
+
+
+def report_html(model: Model, traces: Iterable[str | os.PathLike[str]] = (), *, skip: int = 0) -> Report:
+    """Make a page about a model and traces that were recorded with it: paths, of either kind.
+
+    The first `skip` executions of operator-level traces are left out. Raises ModelFormatError when the structure of
+    the model is broken, InvalidInputError for a trace that cannot be read or is of another model.
+
+        with ct.open("out.circle") as model:
+            Path("report.html").write_bytes(ct.report_html(model, ["trace.chrome.json"]).html)
+    """
+    read = [_read(os.fspath(trace), skip) for trace in traces]
+    document = page_document(model, _title(model.source.name), read, version=__version__)
+    return Report(page_html(document), tuple(_notes(document)))
+
+
+def _read(trace: str, skip: int) -> ReadTrace:
+    try:
+        return read_times(trace, skip)
+    except CircleToolsError as error:
+        error.names_file = True
+        raise
+
+
+def _title(name: str) -> str:
+    """Return the name of the file without its folder, since pages are sent on."""
+    return name.strip("<>") if name in ("<standard input>", "<bytes>") else os.path.basename(name)
+
+
+def _notes(document: dict[str, Any]) -> Iterable[Finding]:
+    """Count the errors and warnings of `check`, and the errors of `trace-stats`."""
+    findings = [finding["severity"] for finding in document["findings"]]
+    diagnostics = [one["severity"] for trace in document["traces"] for one in trace["diagnostics"]]
+    counts: Sequence[tuple[Severity, int, str, str]] = (
+        ("error", findings.count("error"), "error", "in the model"),
+        ("warning", findings.count("warning"), "warning", "about the model"),
+        ("error", diagnostics.count("error"), "error", "in traces"),
+    )
+    for severity, count, what, where in counts:
+        if count:
+            yield Finding("REPORTED", severity, document["name"], f"{counted(count, what)} {where}")

@@ -1,0 +1,190 @@
+"""The tables of a model, and their fields as arrays: all tensors, and all operators, one subgraph after the other."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import ModelFormatError
+from circletools.flatbuf.columns import Tables, Vectors, Wire
+from circletools.flatbuf.schema import Schema
+from circletools.model.views import OperatorCode, text
+
+Indices = NDArray[np.int32]
+
+
+def _justified(vectors: Vectors) -> Vectors:
+    vectors.check_total()
+    return vectors
+
+
+class TensorColumns:
+    """The tensors of all subgraphs, one subgraph after the other; `splits[i]:splits[i + 1]` is subgraph i."""
+
+    def __init__(self, tables: Tables, rows: Vectors) -> None:
+        self.tables = tables
+        self.splits: NDArray[np.int64] = rows.splits()
+
+    @cached_property
+    def names(self) -> list[bytes]:
+        """The names, as they are in the file."""
+        return self.tables.strings("name")
+
+    @cached_property
+    def buffers(self) -> NDArray[np.uint32]:
+        """The buffer index of each tensor."""
+        return self.tables.scalars("buffer")
+
+    @cached_property
+    def types(self) -> NDArray[np.int8]:
+        """The TensorType value of each tensor."""
+        return self.tables.scalars("type")
+
+    @cached_property
+    def variable(self) -> NDArray[np.uint8]:
+        """Whether the runtime keeps each tensor's value between runs; 0 is no."""
+        return self.tables.scalars("is_variable")
+
+    @cached_property
+    def signed(self) -> NDArray[np.bool_]:
+        """Whether each tensor has a shape signature."""
+        return self.tables.has("shape_signature")
+
+    @cached_property
+    def shapes(self) -> Vectors:
+        """The shape of each tensor."""
+        return _justified(self.tables.vectors("shape"))
+
+    @cached_property
+    def shape_signatures(self) -> Vectors:
+        """The shape signature of each tensor, empty where it has none."""
+        return _justified(self.tables.vectors("shape_signature"))
+
+
+class OperatorColumns:
+    """The operators of all subgraphs, one subgraph after the other; `splits` as in TensorColumns."""
+
+    def __init__(self, tables: Tables, rows: Vectors) -> None:
+        self.tables = tables
+        self.splits: NDArray[np.int64] = rows.splits()
+
+    @cached_property
+    def code_indices(self) -> NDArray[np.uint32]:
+        """The index into the operator code list of each operator."""
+        return self.tables.scalars("opcode_index")
+
+    @cached_property
+    def inputs(self) -> Vectors:
+        """The input tensor indices of each operator."""
+        return _justified(self.tables.vectors("inputs"))
+
+    @cached_property
+    def outputs(self) -> Vectors:
+        """The output tensor indices of each operator."""
+        return _justified(self.tables.vectors("outputs"))
+
+    @cached_property
+    def first_outputs(self) -> NDArray[np.int64]:
+        """The tensor index of output 0 of each operator, -1 where it has none."""
+        outputs = self.outputs
+        first = np.full(len(self.tables), -1, np.int64)
+        some = outputs.count > 0
+        first[some] = outputs.wire.gather(outputs.start[some], outputs.dtype)
+        return first
+
+
+class ModelColumns:
+    """A model's tables by type; `Model` adds views of single ones.
+
+    `root` is the Model table, of length 1. Everything is read when it is asked for, and then kept.
+    """
+
+    def __init__(self, wire: Wire, schema: Schema, root: Tables) -> None:
+        self.wire, self.schema, self.root = wire, schema, root
+        self._output_names: dict[int, list[tuple[bytes, ...]]] = {}
+
+    @property
+    def format(self) -> Literal["circle", "tflite"]:
+        """Which of the two formats the file is in."""
+        return "circle" if self.schema.format == "circle" else "tflite"
+
+    @cached_property
+    def operator_codes(self) -> tuple[OperatorCode, ...]:
+        """The operator code list."""
+        tables, _ = self.root.children("operator_codes", self.schema)
+        old = tables.scalars("deprecated_builtin_code").astype(np.int64)
+        new = tables.scalars("builtin_code").astype(np.int64)
+        # Codes from 127 on only fit the new field, which old files lack; Circle's own codes are negative.
+        negative = (np.minimum(old, new) < 0) & (self.format == "circle")
+        codes = np.where(negative, np.minimum(old, new), np.maximum(old, new)).tolist()
+        names = self.schema.enums["BuiltinOperator"]
+        custom = [text(raw) for raw in tables.strings("custom_code")]
+        return tuple(
+            OperatorCode(index, code, custom_code, version, _code_name(names.get(code), code, custom_code))
+            for index, (code, custom_code, version) in enumerate(
+                zip(codes, custom, tables.scalars("version").tolist(), strict=True)
+            )
+        )
+
+    @cached_property
+    def subgraph_tables(self) -> Tables:
+        """The SubGraph tables, by index."""
+        return self.root.children("subgraphs", self.schema)[0]
+
+    @cached_property
+    def tensor_columns(self) -> TensorColumns:
+        """The tensors of all subgraphs."""
+        return TensorColumns(*self.subgraph_tables.children("tensors", self.schema))
+
+    @cached_property
+    def operator_columns(self) -> OperatorColumns:
+        """The operators of all subgraphs."""
+        return OperatorColumns(*self.subgraph_tables.children("operators", self.schema))
+
+    def code_names(self, subgraph: int) -> list[str]:
+        """Return the code name of each operator of a subgraph.
+
+        Raises ModelFormatError for a code that does not exist.
+        """
+        first, end = self.operator_columns.splits[subgraph : subgraph + 2].tolist()
+        indices = self.operator_columns.code_indices[first:end]
+        names = [code.name for code in self.operator_codes]
+        if indices.size and int(indices.max()) >= len(names):
+            raise ModelFormatError(f"operator code {indices.max()} does not exist", location=f"subgraphs[{subgraph}]")
+        return [names[index] for index in indices.tolist()]
+
+    def output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
+        """Return the names of the output tensors of each operator of a subgraph; -1 has the empty name.
+
+        Raises ModelFormatError for a tensor that does not exist.
+        """
+        known = self._output_names.get(subgraph)
+        if known is None:
+            known = self._output_names[subgraph] = self._read_output_names(subgraph)
+        return known
+
+    def _read_output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
+        first, end = self.operator_columns.splits[subgraph : subgraph + 2].tolist()
+        outputs, (low, high) = (
+            self.operator_columns.outputs,
+            self.tensor_columns.splits[subgraph : subgraph + 2],
+        )
+        names = [*self.tensor_columns.names[low:high], b""]
+        flat = Vectors(self.wire, outputs.dtype, outputs.start[first:end], outputs.count[first:end])
+        tensors = flat.flat()
+        if tensors.size and (tensors.min() < -1 or tensors.max() >= high - low):
+            raise ModelFormatError("an operator's output does not exist", location=f"subgraphs[{subgraph}]")
+        values = [names[tensor] for tensor in tensors.tolist()]
+        if (flat.count == 1).all():
+            return list(zip(values, strict=True))
+        return [tuple(values[start:stop]) for start, stop in pairwise(flat.splits().tolist())]
+
+
+def _code_name(name: str | None, code: int, custom_code: str) -> str:
+    if name == "CUSTOM":
+        return f"CUSTOM:{custom_code}"
+    return name if name is not None else f"UNKNOWN:{code}"

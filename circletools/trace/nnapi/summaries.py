@@ -1,0 +1,140 @@
+"""An analysis summed up: its runs by application phase, and how long executions took."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from circletools.trace.nnapi.analysis import Analysis
+from circletools.trace.nnapi.executions import Execution, Spans
+from circletools.trace.nnapi.statistics import Table
+from circletools.trace.nnapi.timeline import APP_PHASES, Run, run_of
+
+WHOLE = "all"
+"""The application phase of a whole run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Number, sum, least, median, 90th percentile (by nearest rank) and greatest of times."""
+
+    count: int
+    total_ns: int
+    min_ns: int
+    median_ns: int
+    p90_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionSummary:
+    """Executions: their times, that of the first against the rest, and how many were in flight at once, at most.
+
+    `rest_median_ns` is None for a single execution.
+    """
+
+    times: Summary
+    first_ns: int
+    rest_median_ns: int | None
+    most_at_once: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunPart:
+    """One application phase of a run, or (WHOLE) all of it; `executions` is None where there were none."""
+
+    app_phase: str
+    table: Table
+    executions: ExecutionSummary | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A run, None for the time outside any; the first of its parts is the whole of it."""
+
+    run: Run | None
+    parts: tuple[RunPart, ...]
+
+
+def whole_table(tables: Iterable[Table]) -> Table:
+    """Return the sum of tables."""
+    whole = Table()
+    for table in tables:
+        whole.add(table)
+    return whole
+
+
+def run_summaries(analysis: Analysis) -> Iterator[RunSummary]:
+    """Yield all runs; the time outside any run, if there is some, comes first."""
+    tables: dict[int, dict[str, Table]] = defaultdict(dict)
+    for segment, table in sorted(analysis.tables.items()):
+        index, phase = run_of(segment)
+        tables[index][phase] = table
+    executions: dict[int, dict[str, list[Execution]]] = defaultdict(lambda: defaultdict(list))
+    for execution in analysis.executions:
+        index, phase = run_of(execution.segment)
+        executions[index][phase].append(execution)
+    outside = [None] if -1 in tables or -1 in executions else []
+    for run in [*outside, *analysis.runs]:
+        index = -1 if run is None else run.index
+        yield RunSummary(run, tuple(_parts(tables.get(index, {}), executions.get(index, {}))))
+
+
+def _parts(tables: dict[str, Table], executions: dict[str, list[Execution]]) -> Iterator[RunPart]:
+    """Yield the whole, and then its phases where there are several."""
+    ordered = sorted(chain.from_iterable(executions.values()), key=lambda execution: execution.number)
+    yield RunPart(WHOLE, whole_table(tables.values()), summarise_executions(ordered))
+    if sum(phase in tables for phase in APP_PHASES) > 1:
+        for phase, table in tables.items():
+            yield RunPart(phase, table, summarise_executions(executions.get(phase, [])))
+
+
+def driver_summaries(analysis: Analysis) -> list[tuple[str, Summary]]:
+    """Return the times of executions in the driver, by each way in which the trace tells them."""
+    driver = analysis.driver
+    ways = (("server calls", driver.calls), ("marks", driver.marks), ("requests and callbacks", driver.callbacks))
+    found = ((way, summarise(_lengths(spans))) for way, spans in ways)
+    return [(way, summary) for way, summary in found if summary is not None]
+
+
+def _lengths(spans: Spans) -> Iterator[int]:
+    return (end - start for start, end in zip(spans.starts, spans.ends, strict=True))
+
+
+def summarise(times: Iterable[int]) -> Summary | None:
+    """Return the summary of times in nanoseconds; None where there are none."""
+    ordered = sorted(times)
+    count = len(ordered)
+    if not count:
+        return None
+    return Summary(
+        count=count,
+        total_ns=sum(ordered),
+        min_ns=ordered[0],
+        median_ns=(ordered[(count - 1) // 2] + ordered[count // 2]) // 2,
+        p90_ns=ordered[-(-9 * count // 10) - 1],
+        max_ns=ordered[-1],
+    )
+
+
+def summarise_executions(executions: Sequence[Execution]) -> ExecutionSummary | None:
+    """Return the summary of executions, in the order of their begins; None where there are none."""
+    times = summarise(one.elapsed_ns for one in executions)
+    if times is None:
+        return None
+    rest = summarise(one.elapsed_ns for one in executions[1:])
+    return ExecutionSummary(
+        times, executions[0].elapsed_ns, None if rest is None else rest.median_ns, most_at_once(executions)
+    )
+
+
+def most_at_once(executions: Iterable[Execution]) -> int:
+    """Return how many executions were in flight together, at most."""
+    steps = sorted(step for one in executions for step in ((one.start_ns, 1), (one.end_ns, -1)))
+    flying = most = 0
+    for _, step in steps:
+        flying += step
+        most = max(most, flying)
+    return max(most, 1)

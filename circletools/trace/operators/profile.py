@@ -1,0 +1,112 @@
+"""The vocabulary of operator-level traces: how long each operator ran."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+
+from circletools.errors import InvalidInputError, UsageError
+
+__all__ = ["OperatorRun", "OperatorTrace", "without_first"]
+
+Runtime = Literal["onert", "litert", "benchmark_model"]
+
+UNKNOWN_SUBGRAPH = -1
+"""The subgraph of a run where the trace does not tell."""
+
+
+class OperatorRun(NamedTuple):
+    """One run of an operator; of an averaged trace, all its runs together.
+
+    `operator` is its index, `name` the runtime's word for it, `backend` what ran it (empty where the trace does not
+    say). `execution` counts the inferences from 0. `lane` is a thread or session: runs of one lane can lie within
+    each other, since an operator that calls a subgraph runs for as long as the subgraph's operators. `of_delegate`:
+    the run is of a delegate's own operator, and `operator` counts the delegate's.
+    """
+
+    subgraph: int
+    operator: int
+    name: str
+    backend: str
+    start_ns: int
+    duration_ns: int
+    execution: int
+    lane: int = 0
+    calls: int = 1
+    of_delegate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTrace:
+    """The operators' runs in `executions` inferences.
+
+    `averaged`: only averages are known, so there is one `OperatorRun` for each operator, with the time of all its
+    `calls` in all executions. `inside` are the parts that a delegate reports of its own run: their time is in the
+    run of the delegate already. `incomplete` counts begins without an end and ends without a begin. `name` is what
+    was read.
+    """
+
+    runtime: Runtime
+    runs: tuple[OperatorRun, ...]
+    executions: int
+    averaged: bool = False
+    inside: tuple[OperatorRun, ...] = ()
+    incomplete: int = 0
+    name: str = field(default="", compare=False)
+
+
+def without_first(trace: OperatorTrace, count: int) -> OperatorTrace:
+    """Return a trace without its first `count` executions, which often do what the later ones need not do again.
+
+    Raises UsageError where that cannot be done.
+    """
+    if not count:
+        return trace
+    if trace.averaged:
+        raise UsageError("no execution can be left out: the trace has only averages over all of them")
+    if count >= trace.executions:
+        raise UsageError(f"{count} executions cannot be left out: the trace has {trace.executions}")
+    runs, inside = (
+        tuple(run._replace(execution=run.execution - count) for run in rows if run.execution >= count)
+        for rows in (trace.runs, trace.inside)
+    )
+    return replace(trace, runs=runs, inside=inside, executions=trace.executions - count)
+
+
+def nothing_found(what: str) -> InvalidInputError:
+    """Return the error for a trace that can be read but has no operators."""
+    return InvalidInputError(f"no operator times: {what}", hint="docs/trace.md says how to record them")
+
+
+def self_times(runs: Sequence[OperatorRun]) -> list[int]:
+    """Return for each run the nanoseconds in which it ran and no run within it did; none is negative.
+
+    A run lies within another of its lane when it does so in time and belongs to another subgraph: operators of
+    one subgraph do not call each other, though side by side on several threads they may well overlap. Without
+    such overlap, the self times of an operator and of all that it called add up to its duration.
+    """
+    own = [run.duration_ns for run in runs]
+    covered = [run.start_ns for run in runs]
+    stack: list[tuple[int, int, int | None]] = []  # the end, the run, and what it lies within
+    lane = None
+    for at in sorted(range(len(runs)), key=lambda at: _by_begin(runs[at])):
+        run = runs[at]
+        end = run.start_ns + run.duration_ns
+        if run.lane != lane:
+            lane, stack = run.lane, []
+        while stack and (stack[-1][0] <= run.start_ns or stack[-1][0] < end):
+            stack.pop()
+        parent = None
+        if stack:
+            _, above, beyond = stack[-1]
+            parent = above if runs[above].subgraph != run.subgraph else beyond
+        if parent is not None and end > covered[parent]:
+            own[parent] -= end - max(run.start_ns, covered[parent])
+            covered[parent] = end
+        stack.append((end, at, parent))
+    return own
+
+
+def _by_begin(run: OperatorRun) -> tuple[int, int, int, int]:
+    return run.lane, run.start_ns, -run.duration_ns, run.subgraph
