@@ -13,8 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.capabilities import TABLES, overview
-from benchmarks.capability.runtimes import DEVICES as MEASURED
 from circletools.affinity.capability.file import FORM_KEYS, load_capability, parse_capability, shipped_devices
 from circletools.affinity.capability.table import Capability, why_not
 from circletools.affinity.capability.traits import QUANTIZABLE, OperatorTraits, TensorTraits
@@ -23,6 +21,8 @@ from circletools.model import Model, open_model
 from circletools.model.operator_facts import OperatorFacts
 from tests.kit.build import Build
 from tests.kit.support import ROOT, bytes_of, read
+from tools.measure.capabilities import TABLES, overview
+from tools.measure.capability.runtimes import DEVICES as MEASURED
 
 DEVICES = ("litert-cpu", "onert-cpu", "onert-ruy", "openvino-cpu", "xnnpack")
 
