@@ -8,17 +8,14 @@ from functools import cache
 from typing import NamedTuple
 from zlib import crc32
 
-from circletools.affinity.assign.assign import assign
 from circletools.affinity.assign.partfile import format_part
-from circletools.affinity.assign.rules import Rule, RuleSet, make_default
 from circletools.affinity.exports.dot import dot_graph
 from circletools.affinity.exports.model_explorer import model_explorer_data
 from circletools.affinity.exports.onert import onert_environment
 from circletools.affinity.exports.openvino import openvino_affinity
 from circletools.affinity.exports.part import part_file
 from circletools.affinity.exports.placement import current_affinity
-from circletools.affinity.partition.partition import Mode
-from circletools.affinity.plan import make_plan, to_affinity
+from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.store import AFFINITY_ENTRIES, Affinity, annotate, read_affinity
 from circletools.affinity.store import check_freshness as check_affinity
 from circletools.affinity.store import follow as follow_affinity
@@ -32,7 +29,6 @@ from circletools.html.document import page_document
 from circletools.html.html import page_html
 from circletools.inspection import inspect_model, inspection_text
 from circletools.model import Model, open_model
-from circletools.model.selectors import Chooser, parse_selector
 from circletools.model.verify import check_model
 from circletools.origin import collect_sources, embed, read_origins
 from circletools.origin import follow as follow_origins
@@ -41,8 +37,12 @@ from circletools.origin.embed import ORIGIN_ENTRIES
 from circletools.origin.names import NameSource
 from circletools.origin.read import check_freshness as check_origins
 from circletools.outputs import choose_subgraphs, fix_outputs
-from circletools.render.affinity import affinity_csv, affinity_json, affinity_text, plan_json, plan_text
+from circletools.planning.inspection import inspect_affinity
+from circletools.planning.planner import plan
+from circletools.planning.request import PlanRequest
+from circletools.render.affinity import affinity_csv, affinity_json, affinity_text
 from circletools.render.origins import Selection, origins_csv, origins_json, origins_text
+from circletools.render.plans import plan_json, plan_text
 from circletools.storage.files import view
 from fuzz import seeds
 from fuzz.content import Content, content
@@ -117,16 +117,11 @@ def _dump_origins(model: Model) -> None:
 
 def _dump_affinity(model: Model) -> None:
     try:
-        affinity = read_affinity(model)
-        if affinity is None:
-            return
-        freshness = check_affinity(model, affinity)
-        if freshness.state == "stale":
-            affinity = Affinity(affinity.devices, {})
-        assert json.dumps(affinity_json(model, affinity, freshness))
+        found = inspect_affinity(model)
+        assert json.dumps(affinity_json(found))
         for by_partition in (False, True):
-            assert affinity_csv(model, affinity, by_partition=by_partition)
-            exhaust(affinity_text(model, affinity, by_partition=by_partition))
+            assert affinity_csv(found, by_partition=by_partition)
+            exhaust(affinity_text(found, by_partition=by_partition))
     except CircleToolsError:
         pass
 
@@ -222,15 +217,15 @@ def embed_origins(data: bytes) -> None:
 def plan_of(model: Model, mode: Mode = "safe", min_size: int = 1) -> Affinity:
     """Put operators 1, 3, 4 and 5 on one device and the others on another."""
     rules = tuple(
-        Rule(parse_selector(f"{number}/index:1,3-5"), "npu", "a rule")
+        f"{number}/index:1,3-5=npu"
         for number, subgraph in enumerate(model.subgraphs[:1000])
         if len(subgraph.operators) > 5
     )
-    assignment = assign(Chooser(model), ("npu", "cpu"), RuleSet(rules, make_default("cpu", "default")))
-    plan = make_plan(model, assignment, mode, min_size=min_size)
-    assert json.dumps(plan_json(model, plan, assignment, None))
-    exhaust(plan_text(model, plan, assignment, None))
-    return to_affinity(plan)
+    devices = ("npu", "cpu")
+    made = plan(model, PlanRequest(devices=devices, rules=rules, default="cpu", mode=mode, min_size=min_size))
+    assert json.dumps(plan_json(made))
+    exhaust(plan_text(made))
+    return made.to_affinity()
 
 
 @cache

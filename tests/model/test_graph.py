@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from circletools.errors import ModelFormatError
-from circletools.model.graph import OperatorGraph, graph_from_edges, operator_graph
+from circletools.model.graph import OperatorGraph, graph_from_edges
 from circletools.model.model import open_model
+from circletools.model.operator_facts import operator_graph
 from tests.kit.build import CODES, Build, Graph, schema_of
 from tests.kit.partition_support import graph_of
 from tests.kit.support import unpacked
@@ -85,8 +86,8 @@ def test_operators_out_of_order_get_one() -> None:
         ([([0, 2], [1]), ([1, 1], [2])], r"subgraphs\[0\]\.operators\[0\]: the operators wait for each other"),
         ([([0, 0], [2]), ([0, 0], [2])], r"subgraphs\[0\]\.tensors\[2\]: two operators produce the tensor"),
         ([([0, 0], [1, 1]), ([1, 1], [2])], None),
-        ([([0, 9], [2])], r"subgraphs\[0\]: tensor 9 does not exist; there are 3"),
-        ([([0, 0], [9])], r"subgraphs\[0\]: tensor 9 does not exist; there are 3"),
+        ([([0, 9], [2])], r"subgraphs\[0\]\.operators\[0\]: tensor 9 does not exist; there are 3"),
+        ([([0, 0], [9])], r"subgraphs\[0\]\.operators\[0\]: tensor 9 does not exist; there are 3"),
         ([([0, 1], [1]), ([1, 1], [2])], r"subgraphs\[0\]\.operators\[0\]: the operators wait for each other"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Growing a subgraph from a root, as OpenVINO's hetero plugin design has it.
+"""Growing a partition from a root, as OpenVINO's hetero plugin design has it.
 
     candidate = [root], rejected = []
     while a member has a neighbour that was not looked at:
@@ -29,7 +29,7 @@ class Step:
 
     action: str  # root, merge, reject, rollback
     operator: int
-    subgraph: tuple[int, ...]
+    members: tuple[int, ...]
     rejected: tuple[int, ...]
 
 
