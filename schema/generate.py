@@ -1,4 +1,4 @@
-"""Derive circle.json and tflite.json from the published generated FlatBuffers modules.
+"""Derive circle.json and tflite.json from the published generated FlatBuffers modules, and check roles.json.
 
     python schema/generate.py [--check]
 
@@ -7,8 +7,12 @@ records the slot, the scalar kind and the default, and every field accessor is c
 what it was asked to read (a scalar, a string, a table, a union, a vector of any of these). Union members come
 from the type comments of the object API, the only place where the generated code names them.
 
+roles.json is written by hand: what each integer of the two schemas points at, or that it is a plain number. An
+integer field that is not in there ends the script, so that a new version of a schema forces the decision, and so
+does an entry that no schema has.
+
 Needs the packages `circle-schema` (0.10) and `ai-edge-litert` (2.3). With --check nothing is written; the
-exit status is 1 when a committed file differs from what would be written.
+exit status is 1 when a committed file differs from what would be written, or roles.json from the schemas.
 """
 
 from __future__ import annotations
@@ -41,6 +45,9 @@ DEPRECATED: dict[tuple[str, str, int], dict[str, Any]] = {
 }
 
 
+INTEGERS = {"bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
+
+
 class RecordingBuilder:
     """Stands in for flatbuffers.Builder and remembers the one call made on it."""
 
@@ -60,7 +67,7 @@ class RecordingTable:
     Pos = 0
 
     def __init__(self) -> None:
-        self.vector = False
+        self.vector: bool = False
         self.read = ""
 
     def Offset(self, _vtable_offset: int) -> int:  # noqa: N802
@@ -220,22 +227,51 @@ def render(schema: dict[str, Any]) -> str:
     )
 
 
+def integer_fields(schema: dict[str, Any]) -> set[str]:
+    """Return `Table.field` of all integers and vectors of integers, without the codes that belong to unions."""
+    found = set()
+    for table, description in schema["tables"].items():
+        codes = {field["type_slot"] for field in description["fields"] if field["kind"] == "union"}
+        found |= {
+            f"{table}.{field['name']}"
+            for field in description["fields"]
+            if field.get("element", field["kind"]) in INTEGERS and field["slot"] not in codes
+        }
+    return found
+
+
+def problems_of_roles(roles: dict[str, Any], schemas: list[dict[str, Any]]) -> list[str]:
+    """Return what roles.json does not say, says twice, or says of fields that no schema has."""
+    listed = [field for role in roles["roles"].values() for field in role["fields"]]
+    listed += [f"{table}.{field}" for table, fields in roles["numbers"].items() for field in fields]
+    known = set().union(*map(integer_fields, schemas))
+    return [
+        *(f"{field} is neither in `roles` nor in `numbers`" for field in sorted(known.difference(listed))),
+        *(f"{field} is in no schema, or no integer" for field in sorted(set(listed) - known)),
+        *(f"{field} is listed twice" for field in sorted({field for field in listed if listed.count(field) > 1})),
+    ]
+
+
 def main() -> int:
     """Write both files, or compare them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="compare only; exit 1 when a file differs")
     check = parser.parse_args().check
-    stale = []
+    stale, schemas = [], []
     for format_name, load in (("circle", load_circle), ("tflite", load_tflite)):
         path = HERE / f"{format_name}.json"
-        text = render(describe(format_name, *load()))
+        schemas.append(describe(format_name, *load()))
+        text = render(schemas[-1])
         if not check:
             path.write_text(text, encoding="utf-8")
         elif path.read_text(encoding="utf-8") != text:
             stale.append(path.name)
     for name in stale:
         sys.stderr.write(f"{name} differs from what the installed packages give\n")
-    return 1 if stale else 0
+    problems = problems_of_roles(json.loads((HERE / "roles.json").read_text(encoding="utf-8")), schemas)
+    for problem in problems:
+        sys.stderr.write(f"roles.json: {problem}\n")
+    return 1 if stale or problems else 0
 
 
 if __name__ == "__main__":

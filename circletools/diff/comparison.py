@@ -20,11 +20,12 @@ from circletools.diff.alignment import Alignment, Indices, Keys, align
 from circletools.diff.contents import buffer_data, custom_options
 from circletools.diff.correspondence import Nested, Numbering, TensorNumbering, nested
 from circletools.flatbuf.comparison import Comparison, Difference, Pairs, Rules
+from circletools.flatbuf.roles import Kind, load_roles
 from circletools.flatbuf.schema import Schema
+from circletools.model.indices import model_indices
 from circletools.model.keys import Interning, mixed, row_keys, sample_keys
 from circletools.model.model import Model
 
-_TYPED = ("Tensor", "VariantSubType")
 _ROOT = np.zeros(1, np.int64)
 
 
@@ -37,21 +38,25 @@ class ModelComparison:
 
     def __init__(self, before: Model, after: Model) -> None:
         """Check the structure of both, and align them."""
+        self.after: Model
+        self.before: Model
         self.before, self.after = before, after
         for model in (before, after):
             _ = model.reachable
         self._names, self._tensor_names = Interning(), Interning()
-        self.codes = self._align_codes()
-        self.buffers = self._align_buffers()
-        self.subgraphs = self._align_subgraphs()
+        self.codes: Alignment = self._align_codes()
+        self.buffers: Alignment = self._align_buffers()
+        self.subgraphs: Alignment = self._align_subgraphs()
         self._buffer_numbers = Numbering(self.buffers, zero_is_none=True)
         self._code_numbers = Numbering(self.codes)
         self._subgraph_numbers = Numbering(self.subgraphs)
-        self.tensors = self._nested(before.tensor_columns.splits, after.tensor_columns.splits, self._tensor_levels())
+        self.tensors: Nested = self._nested(
+            before.tensor_columns.splits, after.tensor_columns.splits, self._tensor_levels()
+        )
         self._tensor_numbers = TensorNumbering(
             self.subgraphs, self.tensors, (before.tensor_columns.splits, after.tensor_columns.splits)
         )
-        self.operators = self._nested(
+        self.operators: Nested = self._nested(
             before.operator_columns.splits, after.operator_columns.splits, self._operator_levels()
         )
         self._engine = Comparison(before.schema, after.schema, Rules(self._field_rules(), self._number_rules()))
@@ -122,7 +127,14 @@ class ModelComparison:
             sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(names, dtype=np.uint64)))[columns.splits]
             return mixed(name(model), np.diff(sums))
 
-        return align([self._both(whole), self._both(name)], by_place=True)
+        def operators(model: Model) -> Keys:
+            """Name a subgraph also after its operators, in their order."""
+            columns = model.operator_columns
+            codes = self._names.keys([code.name for code in model.operator_codes])
+            known = np.append(codes, np.zeros(1, codes.dtype))[np.minimum(columns.code_indices, len(codes))]
+            return mixed(whole(model), row_keys(known, np.diff(columns.splits)))
+
+        return align([self._both(operators), self._both(whole), self._both(name)], by_place=True)
 
     def _nested(
         self, before: Indices, after: Indices, levels: tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]
@@ -245,20 +257,14 @@ class ModelComparison:
             assert pairs.owners is not None
             return self._tensor_numbers.both(old, new, pairs.owners[0][rows], pairs.owners[1][rows])
 
-        rules: dict[tuple[str, str], Any] = {
-            ("Tensor", "buffer"): by(self._buffer_numbers),
-            ("Model", "metadata_buffer"): by(self._buffer_numbers),
-            ("Operator", "opcode_index"): by(self._code_numbers),
-            ("TensorMap", "tensor_index"): tensors,
-            **{(name, "type"): types for name in _TYPED},
-            **{("Operator", name): tensors for name in ("inputs", "outputs", "intermediates")},
-            **{("SubGraph", name): tensors for name in ("inputs", "outputs")},
+        rules: dict[Kind, Any] = {
+            "buffer": by(self._buffer_numbers),
+            "operator_code": by(self._code_numbers),
+            "subgraph": by(self._subgraph_numbers),
+            "tensor": tensors,
+            "tensor_type": types,
         }
-        for table in (*self.before.schema.tables.values(), *self.after.schema.tables.values()):
-            for item in table.fields:
-                if table.name != "Model" and ("subgraph" in item.name or item.name == "called_computations"):
-                    rules[table.name, item.name] = by(self._subgraph_numbers)
-        return rules
+        return {key: rules[role.kind] for key, role in load_roles().items() if role.kind in rules}
 
 
 def _below(path: str, name: str) -> str:
@@ -279,9 +285,9 @@ def _named_by_structure(model: Model) -> NDArray[np.bool_]:
     """Say of each buffer whether something else than a metadata entry names it; 0, which means no data, counts."""
     count = len(model.buffers)
     named = np.zeros(count, np.bool_)
-    named[model.tensor_columns.buffers[model.tensor_columns.buffers < count]] = True
-    further = model.root.vectors("metadata_buffer").row(0)
-    named[further[(further >= 0) & (further < count)]] = True
+    for indices in model_indices(model, "buffer"):
+        if indices.key[0] != "Metadata":
+            named[indices.values[(indices.values >= 0) & (indices.values < count)]] = True
     named[:1] = True
     return named
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, too_large
 from circletools.flatbuf.overlay import NewTable, Overlay
+from circletools.model.indices import model_indices
 from circletools.model.model import Model
 
 
@@ -17,14 +18,13 @@ class BufferPool:
     """
 
     def __init__(self, model: Model, overlay: Overlay, original: int) -> None:
-        """Count how often tensors and metadata entries name each buffer."""
+        """Count how often each buffer is named."""
         self._overlay, self._original = overlay, original
         self._buffers = overlay.references(overlay.root, "buffers")
-        named = np.bincount(model.tensor_columns.buffers, minlength=len(model.buffers))
-        self._named: list[int] = named[: len(model.buffers)].tolist()
-        further = model.root.vectors("metadata_buffer").row(0).tolist()  # an old way to name metadata
-        for buffer in (*(entry.buffer for entry in model.metadata), *further):
-            self._named[buffer] += 1
+        named = np.zeros(len(model.buffers), np.int64)
+        for indices in model_indices(model, "buffer"):
+            named += np.bincount(indices.values, minlength=len(named))[: len(named)]
+        self._named: list[int] = named.tolist()
         # Only what an edit wrote, in front of the original file, can be a place that an edit left free.
         written = model.buffers.tables.at < overlay.base
         self._external = (model.buffers.offsets > 1).tolist()

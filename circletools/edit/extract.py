@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from struct import pack
 
 import numpy as np
 
 from circletools.edit.editable import check_editable
-from circletools.flatbuf.columns import Vectors
+from circletools.edit.renumber import NewIndices, Renumbering
 from circletools.flatbuf.transplant import Altered, References, Value, transplant
-from circletools.model.calls import Call, Calls
+from circletools.model.calls import Calls
 from circletools.model.external import FILE_OFFSETS, external_data
 from circletools.model.model import Model
 from circletools.storage.files import Part, Range
@@ -56,13 +55,11 @@ class Excerpts:
         self.tensor_splits: list[int] = tensors.splits.tolist()
         self.operator_at: list[int] = operators.tables.at.tolist()
         self.tensor_at: list[int] = tensors.tables.at.tolist()
-        self.codes: list[int] = operators.code_indices.tolist()
-        self.buffer_of: list[int] = tensors.buffers.tolist()
+        self.indices = Renumbering(model)
         self.buffer_at: list[int] = model.buffers.tables.at.tolist()
         self.code_at: list[int] = model.root.children("operator_codes", model.schema)[0].at.tolist()
         self.metadata_at: list[int] = model.root.children("metadata", model.schema)[0].at.tolist()
         self.further: list[int] = model.root.vectors("metadata_buffer").row(0).tolist()  # an old way to name metadata
-        self.slots = {name: _rows(operators.tables.vectors(name)) for name in ("inputs", "outputs", "intermediates")}
         self.external = _External(model)
 
     def called(self, subgraph: int, operators: Iterable[int]) -> list[int]:
@@ -71,11 +68,15 @@ class Excerpts:
         return self.calls.reached(first + operator for operator in operators)
 
     def tensors(self, excerpt: Excerpt) -> list[int]:
-        """Return the tensors of the subgraph that the excerpt has, ascending."""
-        first = self.operator_splits[excerpt.subgraph]
-        rows = [first + operator for operator in excerpt.operators]
-        used = {tensor for slots in self.slots.values() for row in rows for tensor in slots[row]}
-        return sorted(used.union(excerpt.inputs, excerpt.outputs) - {-1})
+        """Return the tensors of the subgraph that the excerpt has, ascending: also those that its tensors name."""
+        rows = (self.operator_splits[excerpt.subgraph] + operator for operator in excerpt.operators)
+        first = self.tensor_splits[excerpt.subgraph]
+        found: set[int] = set()
+        more = self.indices.named("tensor", "Operator", rows).union(excerpt.inputs, excerpt.outputs) - {-1}
+        while more:
+            found |= more
+            more = self.indices.named("tensor", "Tensor", (first + tensor for tensor in more)) - found - {-1}
+        return sorted(found)
 
     def take(self, excerpt: Excerpt) -> list[Part]:
         """Return the file of an excerpt."""
@@ -100,11 +101,17 @@ class _Build:
         self.rows = [first + operator for operator in excerpt.operators]
         self.called = source.called(excerpt.subgraph, excerpt.operators)
         self.tensors = source.tensors(excerpt)
-        self.new_tensor = {-1: -1} | {tensor: index for index, tensor in enumerate(self.tensors)}
-        self.new_subgraph = {subgraph: index for index, subgraph in enumerate(self.called, 1)}
+        self.new_tensor = {tensor: index for index, tensor in enumerate(self.tensors)}
         called_rows = [row for subgraph in self.called for row in self.operators_of(subgraph)]
-        self.new_code = _renumbered(source.codes[row] for row in (*self.rows, *called_rows))
-        self.new_buffer = _renumbered([*([0] if source.buffer_at else []), *self.used_buffers()])
+        codes = source.indices.named("operator_code", "Operator", (*self.rows, *called_rows))
+        self.new_code = _renumbered(codes)
+        self.new_buffer = _renumbered(self.used_buffers())
+        self.new: NewIndices = {
+            "buffer": self.new_buffer,
+            "operator_code": self.new_code,
+            "subgraph": {subgraph: index for index, subgraph in enumerate(self.called, 1)},
+        }
+        self.new_here: NewIndices = {**self.new, "tensor": self.new_tensor}  # called subgraphs keep their tensors
         given = [entry for entry, value in excerpt.metadata.items() if value is not None]
         self.given = {entry: index for index, entry in enumerate(given, len(self.new_buffer))}
 
@@ -114,14 +121,17 @@ class _Build:
     def tensors_of(self, subgraph: int) -> range:
         return range(*self.source.tensor_splits[subgraph : subgraph + 2])
 
-    def used_buffers(self) -> Iterable[int]:
+    def used_buffers(self) -> set[int]:
+        """Return the buffers that the excerpt has; the first is there in every model that has any."""
         source = self.source
         first = source.tensor_splits[self.excerpt.subgraph]
-        yield from (source.buffer_of[first + tensor] for tensor in self.tensors)
-        yield from (source.buffer_of[row] for subgraph in self.called for row in self.tensors_of(subgraph))
-        kept = (entry for entry, value in self.excerpt.metadata.items() if value is None)
-        yield from (source.model.metadata[entry].buffer for entry in kept)
-        yield from source.further
+        rows = [first + tensor for tensor in self.tensors]
+        rows += [row for subgraph in self.called for row in self.tensors_of(subgraph)]
+        kept = {
+            source.model.metadata[entry].buffer for entry, value in self.excerpt.metadata.items() if value is None
+        }
+        used = source.indices.named("buffer", "Tensor", rows).union(kept, source.further, [0])
+        return used if source.buffer_at else set()
 
     def external(self) -> dict[tuple[str, int], tuple[int, int]]:
         """Return the external data that the excerpt names."""
@@ -161,21 +171,14 @@ class _Build:
         source, excerpt = self.source, self.excerpt
         first = source.tensor_splits[excerpt.subgraph]
         tensors: References = [
-            self.tensor(first + tensor, **({"name": excerpt.names[tensor]} if tensor in excerpt.names else {}))
+            self.tensor(
+                first + tensor,
+                self.new_here,
+                **({"name": excerpt.names[tensor]} if tensor in excerpt.names else {}),
+            )
             for tensor in self.tensors
         ]
-        operators: References = [
-            self.operator(
-                row,
-                moves,
-                **{
-                    name: _i4s(self.new_tensor[tensor] for tensor in slots[row])
-                    for name, slots in source.slots.items()
-                    if slots[row]
-                },
-            )
-            for row in self.rows
-        ]
+        operators: References = [self.operator(row, moves, self.new_here) for row in self.rows]
         return self.altered(
             "SubGraph",
             int(source.model.subgraph_tables.at[excerpt.subgraph]),
@@ -186,19 +189,17 @@ class _Build:
         )
 
     def callee(self, subgraph: int, moves: Mapping[tuple[str, int], int]) -> Altered:
-        tensors: References = [self.tensor(row) for row in self.tensors_of(subgraph)]
-        operators: References = [self.operator(row, moves) for row in self.operators_of(subgraph)]
+        tensors: References = [self.tensor(row, self.new) for row in self.tensors_of(subgraph)]
+        operators: References = [self.operator(row, moves, self.new) for row in self.operators_of(subgraph)]
         at = int(self.source.model.subgraph_tables.at[subgraph])
         return self.altered("SubGraph", at, tensors=tensors, operators=operators)
 
-    def tensor(self, row: int, /, **fields: Value) -> Altered:
-        buffer = _u4(self.new_buffer.get(self.source.buffer_of[row], 0))
-        return self.altered("Tensor", self.source.tensor_at[row], buffer=buffer, **fields)
+    def tensor(self, row: int, new: NewIndices, /, **fields: Value) -> Altered:
+        fields |= self.source.indices.fields("Tensor", row, new)
+        return self.altered("Tensor", self.source.tensor_at[row], **fields)
 
-    def operator(self, row: int, moves: Mapping[tuple[str, int], int], **fields: Value) -> Altered:
-        fields["opcode_index"] = _u4(self.new_code[self.source.codes[row]])
-        for call in self.source.calls.by_row.get(row, ()):
-            fields[call.union] = self.options(call)
+    def operator(self, row: int, moves: Mapping[tuple[str, int], int], new: NewIndices) -> Altered:
+        fields = self.source.indices.fields("Operator", row, new)
         tables = self.source.model.operator_columns.tables
         for kind, name in (("large_custom_options", "large_custom_options_offset"), ("bytecode", "custom_options")):
             if (kind, row) in moves:
@@ -206,14 +207,6 @@ class _Build:
                 old = one.scalars(name).tobytes() if kind != "bytecode" else one.vectors(name).row(0).tobytes()
                 fields[name] = FILE_OFFSETS["Operator", name](old, moves[kind, row])
         return self.altered("Operator", self.source.operator_at[row], **fields)
-
-    def options(self, call: Call) -> Altered:
-        fields: dict[str, Value] = {
-            name: _i4s(self.new_subgraph.get(subgraph, subgraph) for subgraph in subgraphs)
-            for name, subgraphs in call.subgraphs.items()
-            if subgraphs
-        }
-        return self.altered(call.type.name, call.at, **fields)
 
     def metadata_buffer(self, entry: int) -> int:
         return self.given[entry] if entry in self.given else self.new_buffer[self.source.model.metadata[entry].buffer]
@@ -273,11 +266,6 @@ class _External:
             at += padding + end - start
         where = np.searchsorted(starts, [start for start, _ in ranges.values()], "right") - 1
         return {key: distances[index] for key, index in zip(ranges, where.tolist(), strict=True)}, parts
-
-
-def _rows(vectors: Vectors) -> list[list[int]]:
-    flat: list[int] = vectors.flat().tolist()
-    return [flat[start:end] for start, end in pairwise(vectors.splits().tolist())]
 
 
 def _renumbered(indices: Iterable[int]) -> dict[int, int]:

@@ -70,7 +70,7 @@ class TableType:
     widest_first: tuple[Field, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Schema:
     """One file format. `order` lists the table types reachable from the root, users before used."""
 
@@ -88,6 +88,12 @@ class Schema:
             if known == name:
                 return value
         raise KeyError(f"{enum}.{name}")
+
+    def targets(self, field: Field) -> tuple[str, ...]:
+        """Return the table types that a field can refer to."""
+        if field.target is None:
+            return ()
+        return tuple(self.unions[field.target].values()) if field.kind == "union" else (field.target,)
 
 
 def _field(description: Mapping[str, Any]) -> Field:
@@ -136,17 +142,20 @@ def _order(tables: Mapping[str, TableType], unions: Mapping[str, Mapping[int, st
     return tuple(users.static_order())
 
 
-def _text(name: str) -> str:
+def schema_document(name: str) -> dict[str, Any]:
+    """Return what schema/<name>.json says."""
     try:
-        return resources.files("circletools.schema").joinpath(name).read_text(encoding="utf-8")
+        text = resources.files("circletools.schema").joinpath(f"{name}.json").read_text(encoding="utf-8")
     except ModuleNotFoundError:  # a checkout that is not installed: the folder stands beside the package
-        return (Path(__file__).parents[2] / "schema" / name).read_text(encoding="utf-8")
+        text = (Path(__file__).parents[2] / "schema" / f"{name}.json").read_text(encoding="utf-8")
+    document: dict[str, Any] = json.loads(text)
+    return document
 
 
 @cache
 def load_schema(format_name: Literal["circle", "tflite", "debug_metadata"]) -> Schema:
     """Load schema/<format_name>.json."""
-    data = json.loads(_text(f"{format_name}.json"))
+    data = schema_document(format_name)
     tables = {}
     for name, description in data["tables"].items():
         fields = tuple(_field(field) for field in description["fields"])

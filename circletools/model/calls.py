@@ -2,52 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 
-from circletools.flatbuf.columns import Tables
-from circletools.flatbuf.schema import Field, TableType
+from circletools.model.indices import Indices, model_indices
 from circletools.model.model import Model
-
-_UNIONS = ("builtin_options", "builtin_options_2")
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Options that name subgraphs: the operator's union field, the table and its place, indices by field name.
-
-    Of a vector all indices are given; -1 names none.
-    """
-
-    union: str
-    type: TableType
-    at: int
-    subgraphs: Mapping[str, tuple[int, ...]]
-
-    def named(self) -> set[int]:
-        """Return the subgraphs."""
-        return {index for indices in self.subgraphs.values() for index in indices if index >= 0}
-
-
-def call_fields(table_type: TableType) -> list[Field]:
-    """Return the fields of a table that are indices of subgraphs."""
-    return [
-        item
-        for item in table_type.fields
-        if item.target is None and ("subgraph" in item.name or item.name == "called_computations")
-    ]
 
 
 class Calls:
-    """The calls of a model. `by_row` has those of each operator that makes any, by row among all operators."""
+    """The calls of a model.
+
+    `by_row` has what the options of each operator that makes calls hold, by row among all operators, in the order of
+    their fields; -1 names no subgraph.
+    """
 
     def __init__(self, model: Model) -> None:
-        """Read the options of all operators."""
-        self.by_row: dict[int, list[Call]] = {}
-        for row, call in _calls(model):
-            self.by_row.setdefault(row, []).append(call)
+        """Read the options of all operators. Raises ModelFormatError for a broken structure."""
+        self.by_row: dict[int, list[int]] = {}
+        for indices in model_indices(model, "subgraph"):
+            for row, subgraph in _named(indices):
+                self.by_row.setdefault(row, []).append(subgraph)
         rows = sorted(self.by_row)
         owners = np.searchsorted(model.operator_columns.splits, rows, "right") - 1
         self._from: dict[int, set[int]] = {}
@@ -56,7 +31,7 @@ class Calls:
 
     def named(self, row: int) -> set[int]:
         """Return the subgraphs that an operator names."""
-        return set().union(*(call.named() for call in self.by_row.get(row, ())))
+        return {subgraph for subgraph in self.by_row.get(row, ()) if subgraph >= 0}
 
     def reached(self, rows: Iterable[int]) -> list[int]:
         """Return the subgraphs that these operators call, and those that are called from there, ascending."""
@@ -84,20 +59,8 @@ class Calls:
         return found
 
 
-def _calls(model: Model) -> Iterator[tuple[int, Call]]:
-    operators = model.operator_columns.tables
-    for union in _UNIONS:
-        field = operators.field(union)
-        codes, targets = operators.union_codes(field), operators.targets(union)
-        for code in np.unique(codes[targets != 0]).tolist():
-            name = model.schema.unions[str(field.target)].get(code)
-            fields = [] if name is None else call_fields(model.schema.tables[name])
-            for row in np.flatnonzero((codes == code) & (targets != 0)).tolist() if fields else ():
-                table = Tables(model.wire, model.schema.tables[str(name)], targets[row : row + 1])
-                subgraphs = {item.name: _values(table, item) for item in fields}
-                yield row, Call(union, table.type, int(targets[row]), subgraphs)
-
-
-def _values(table: Tables, item: Field) -> tuple[int, ...]:
-    values = table.scalars(item.name) if item.kind == "scalar" else table.vectors(item.name).row(0)
-    return tuple(values.tolist())
+def _named(indices: Indices) -> Iterable[tuple[int, int]]:
+    operators = indices.level.rows_of("Operator")
+    if operators is None:
+        return ()  # a signature names a subgraph too
+    return zip(operators[indices.rows].tolist(), indices.values.tolist(), strict=True)

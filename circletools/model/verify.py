@@ -1,28 +1,34 @@
 """The semantic check: a sound structure whose indices lead somewhere.
 
 `circletools.flatbuf.verify` says that every reference stays inside the file; here every *index* is looked at,
-for all subgraphs at once: tensors, buffers, operator codes, called subgraphs, signatures, external data.
+for all subgraphs at once. Which fields are indices, and of what, says schema/roles.json.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.errors import ModelFormatError
 from circletools.findings import Finding
-from circletools.flatbuf.columns import Tables, Vectors
+from circletools.flatbuf.columns import Tables, Wire
+from circletools.flatbuf.roles import Kind
+from circletools.flatbuf.schema import load_schema
 from circletools.flatbuf.verify import MAX_TABLES
-from circletools.model.calls import call_fields
 from circletools.model.external import ExternalData, external_data
+from circletools.model.indices import Indices, model_indices
 from circletools.model.model import Model
 
 __all__ = ["check_model"]
 
 _SHOWN = 20  # findings of one kind that are told one by one
 OPTIONAL = -1  # an optional input, or one that is left out
+_DEBUG_METADATA = "debug_metadata"
+_COUNTED: tuple[Kind, ...] = ("buffer", "operator_code", "tensor", "subgraph", "external_buffer_group")
+_ANY = np.iinfo(np.int64).max
 
 
 def check_model(model: Model) -> list[Finding]:
@@ -31,77 +37,81 @@ def check_model(model: Model) -> list[Finding]:
 
 
 def check_indices(model: Model) -> list[Finding]:
-    """Return a finding `INDEX_OUT_OF_RANGE` for each index that leads nowhere."""
-    reachable = model.reachable
-    tensors, operators = model.tensor_columns, model.operator_columns
-    tensor_counts, operator_counts = np.diff(tensors.splits), np.diff(operators.splits)
-    subgraphs = np.arange(len(model.subgraph_tables))
-    owner = np.repeat(subgraphs, operator_counts)
+    """Return a finding `INDEX_OUT_OF_RANGE` for each index that leads nowhere.
 
-    def tensor_at(row: int) -> str:
-        return _place("tensors", tensors.splits, row)
-
-    def operator_at(row: int) -> str:
-        return _place("operators", operators.splits, row)
-
-    findings = [
-        # Buffer 0 means "no data", also in a model that has no buffers at all.
-        *_check(tensors.buffers, max(len(model.buffers), 1), "buffer", _field(tensor_at, "buffer")),
-        *_check(operators.code_indices, len(model.operator_codes), "operator code", operator_at),
-    ]
-    for name in ("inputs", "outputs"):
-        vectors = model.subgraph_tables.vectors(name)
-        findings += _check_vectors(vectors, tensor_counts, "tensor", _field("subgraphs[{}]".format, name))
-    for name in ("inputs", "outputs", "intermediates"):
-        vectors = operators.tables.vectors(name)
-        findings += _check_vectors(vectors, tensor_counts[owner], "tensor", _field(operator_at, name), OPTIONAL)
-    for table_type, tables in reachable.tables.items():
-        findings += _check_calls(model, table_type, tables, operator_at)
-    metadata = np.array([entry.buffer for entry in model.metadata], np.int64)
-    findings += _check(metadata, len(model.buffers), "buffer", "metadata[{}].buffer".format)
-    further = model.root.vectors("metadata_buffer").row(0)
-    findings += _check(further, len(model.buffers), "buffer", "metadata_buffer[{}]".format)
-    return findings + _check_signatures(model, tensor_counts)
+    One that leads to debug information is a warning: nothing that runs depends on it.
+    """
+    _ = model.reachable  # the structure
+    tensors = np.diff(model.tensor_columns.splits)
+    counts = {
+        "buffer": len(model.buffers),
+        "operator_code": len(model.operator_codes),
+        "subgraph": len(model.subgraphs),
+        "external_buffer_group": _count(model, "external_buffer_groups"),
+    }
+    findings: list[Finding] = []
+    for indices in model_indices(model, *_COUNTED):
+        kind = indices.role.kind
+        findings += _check(indices, _bounds(indices, tensors) if kind == "tensor" else counts[kind])
+    return [*findings, *_check_identifiers(model), *_check_debug_metadata(model)]
 
 
-def _check_signatures(model: Model, tensor_counts: NDArray[np.int64]) -> list[Finding]:
-    signatures = model.signatures
-    called = np.array([signature.subgraph for signature in signatures], np.int64)
-    findings = list(_check(called, len(tensor_counts), "subgraph", "signature_defs[{}].subgraph_index".format))
-    for name in ("inputs", "outputs"):
-        entries = [
-            (f"signature_defs[{signature.index}].{name}[{index}]", signature.subgraph, tensor)
-            for signature in signatures
-            if signature.subgraph < len(tensor_counts)
-            for index, (_, tensor) in enumerate(getattr(signature, name))
-        ]
-        places = [place for place, _, _ in entries]
-        limits = np.array([tensor_counts[subgraph] for _, subgraph, _ in entries], np.int64)
-        tensors = np.array([tensor for _, _, tensor in entries], np.int64)
-        findings += _check(tensors, limits, "tensor", places.__getitem__)
-    return findings
+def _count(model: Model, name: str) -> int:
+    """Return the length of a vector of the root, 0 where the format has none."""
+    return int(model.root.vectors(name).count[0]) if name in model.root.type.by_name else 0
 
 
-def _check_calls(model: Model, name: str, tables: Tables, operator_at: Callable[[int], str]) -> Iterator[Finding]:
-    """Check the options that name subgraphs (If, While, CallOnce, composites, ...)."""
-    for item in () if name == "SignatureDef" else call_fields(tables.type):
-        if item.kind == "scalar":
-            values, owner = tables.scalars(item.name), np.arange(len(tables))
-        else:
-            vectors = tables.vectors(item.name)
-            values, owner = vectors.flat(), np.repeat(np.arange(len(tables)), vectors.count)
-
-        def place(row: int, owner: NDArray[Any] = owner, field: str = item.name) -> str:
-            return f"{operator_at(_operator_with(model, int(tables.at[owner[row]])))}.{field}"
-
-        yield from _check(values, len(model.subgraphs), "subgraph", place, OPTIONAL)
+def _bounds(indices: Indices, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many things there are in the subgraph of each index; one that does not exist is told by itself."""
+    owners = indices.subgraphs
+    assert owners is not None
+    known = (owners >= 0) & (owners < len(counts))
+    bounds = np.full(len(owners), _ANY)
+    bounds[known] = counts[owners[known]]
+    return bounds
 
 
-def _operator_with(model: Model, options: int) -> int:
-    """Return the first operator whose options are the table at this position."""
-    operators = model.operator_columns.tables
-    uses = (operators.targets("builtin_options") == options) | (operators.targets("builtin_options_2") == options)
-    return int(np.argmax(uses))
+def _check_identifiers(model: Model) -> Iterator[Finding]:
+    """Check that the external buffers that tensors name by an id are there."""
+    if "external_buffers" not in model.root.type.by_name:
+        return
+    known = model.root.children("external_buffers", model.schema)[0].scalars("id")
+    for indices in model_indices(model, "external_buffer"):
+        bad = ~np.isin(indices.values, known) & ~np.isin(indices.values, indices.role.none)
+
+        def message(at: int, values: NDArray[np.int64] = indices.values) -> str:
+            return f"external buffer {values[at]} does not exist"
+
+        yield from _findings("INDEX_OUT_OF_RANGE", np.flatnonzero(bad), indices.place, message)
+
+
+def _check_debug_metadata(model: Model) -> Iterator[Finding]:
+    """Check the indices into debug metadata, where there is any that can be read."""
+    described = _described(model)
+    if described is None:
+        return
+    of_subgraph = model.subgraph_tables.scalars("debug_metadata_index").astype(np.int64)
+    known = (of_subgraph >= 0) & (of_subgraph < len(described))
+    operators = np.full(len(of_subgraph), _ANY)
+    operators[known] = described[of_subgraph[known]]
+    for indices in model_indices(model, "debug_metadata"):
+        in_subgraph = indices.key[0] == "SubGraph"
+        yield from _check(indices, len(described) if in_subgraph else _bounds(indices, operators), "warning")
+
+
+def _described(model: Model) -> NDArray[np.int64] | None:
+    """Return for each subgraph of the debug metadata how many operators it has; None where nothing can be read."""
+    try:
+        data = model.metadata_value(_DEBUG_METADATA)
+        if data is None or not len(data):
+            return None
+        wire, schema = Wire(data), load_schema("debug_metadata")
+        root = Tables(wire, schema.tables[schema.root], np.array([wire.one(0, np.dtype("<u4"))], np.int64))
+        conversions = root.children("debug_metadata", schema)[0].take(slice(0, 1))
+        subgraphs = conversions.children("subgraphs_debug_metadata", schema)[0]
+        return subgraphs.vectors("operators_debug_metadata").count if len(conversions) else None
+    except ModelFormatError:
+        return None
 
 
 def _check_external(model: Model) -> Iterator[Finding]:
@@ -120,10 +130,6 @@ def _check_external(model: Model) -> Iterator[Finding]:
             return f"{data.sizes[row]} bytes at {data.offsets[row]}, but the file ends at {limit}"
 
         yield from _findings("EXTERNAL_DATA_OUTSIDE_FILE", np.flatnonzero(end > limit), place, message)
-
-
-def _field(place: Callable[[int], str], name: str) -> Callable[[int], str]:
-    return lambda row: f"{place(row)}.{name}"
 
 
 def _check_sentinel(model: Model) -> Iterator[Finding]:
@@ -146,42 +152,27 @@ def _place(field: str, splits: NDArray[np.int64], row: int) -> str:
     return f"subgraphs[{subgraph}].{field}[{row - int(splits[subgraph])}]"
 
 
-def _check_vectors(
-    vectors: Vectors, limits: NDArray[np.int64], what: str, place: Callable[[int], str], lowest: int = 0
-) -> Iterator[Finding]:
-    """Check the elements of a vector of indices; `limits` holds the bound of each row."""
-    splits = vectors.splits()
-    values = vectors.flat().astype(np.int64)
-
-    def element(row: int) -> str:
-        owner = int(np.searchsorted(splits, row, "right")) - 1
-        return f"{place(owner)}[{row - int(splits[owner])}]"
-
-    yield from _check(values, np.repeat(limits, vectors.count), what, element, lowest)
-
-
 def _check(
-    values: NDArray[Any],
-    limit: int | NDArray[np.int64],
-    what: str,
-    place: Callable[[int], str],
-    lowest: int = 0,
+    indices: Indices, limit: int | NDArray[np.int64], severity: Literal["error", "warning"] = "error"
 ) -> Iterator[Finding]:
-    values = values.astype(np.int64)
-    bad = np.flatnonzero((values < lowest) | (values >= limit))
-    limits = np.broadcast_to(limit, values.shape)
-    yield from _findings(
-        "INDEX_OUT_OF_RANGE",
-        bad,
-        place,
-        lambda row: f"{what} {values[row]} does not exist; there are {limits[row]}",
-    )
+    values, limits = indices.values, np.broadcast_to(limit, indices.values.shape)
+    bad = ((values < 0) | (values >= limits)) & ~np.isin(values, indices.role.none)
+    what = indices.role.kind.replace("_", " ")
+
+    def message(at: int) -> str:
+        return f"{what} {values[at]} does not exist; there are {limits[at]}"
+
+    yield from _findings("INDEX_OUT_OF_RANGE", np.flatnonzero(bad), indices.place, message, severity)
 
 
 def _findings(
-    code: str, rows: NDArray[np.int64], place: Callable[[int], str], message: Callable[[int], str]
+    code: str,
+    rows: NDArray[np.int64],
+    place: Callable[[int], str],
+    message: Callable[[int], str],
+    severity: Literal["error", "warning"] = "error",
 ) -> Iterator[Finding]:
     for row in rows[:_SHOWN].tolist():
-        yield Finding(code, "error", place(row), message(row))
+        yield Finding(code, severity, place(row), message(row))
     if len(rows) > _SHOWN:
-        yield Finding(code, "error", place(int(rows[_SHOWN])), f"and {len(rows) - _SHOWN} more like the one before")
+        yield Finding(code, severity, place(int(rows[_SHOWN])), f"and {len(rows) - _SHOWN} more like the one before")

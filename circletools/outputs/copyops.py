@@ -1,6 +1,6 @@
 """Which operator copies a tensor bit for bit: read from a table that was measured (copyops.json).
 
-The table is made by `benchmarks/copyops.py` in LiteRT and onert; docs/copy-operators.md tells what it says. What
+The table is made by `tools/measure/copyops.py` in LiteRT and onert; docs/copy-operators.md tells what it says. What
 counts is the runtime of the model's own format. The literal copy, TRANSPOSE with the identity permutation, comes
 first where it is exact there: it works at any size of the dimensions. Then come RESHAPE, and a CONCATENATION of one.
 Scalars are reshaped: given an empty permutation, onert reverses the axes, should the tensor have any after all.
@@ -19,6 +19,7 @@ import numpy as np
 
 from circletools.errors import EditError
 from circletools.model import Model
+from circletools.model.indices import model_indices
 from circletools.outputs.analysis import AliasedOutput, AliasKind, entry_subgraphs
 
 CopyChoice = Literal["auto", "transpose", "reshape", "concatenation"]
@@ -129,10 +130,8 @@ def _is_stored(output: AliasedOutput) -> bool:
 
 def _branches(model: Model) -> set[int]:
     """Return the subgraphs that are a branch of IF."""
-    tables = model.reachable.tables.get("IfOptions")
-    if tables is None:
-        return set()
-    return {int(index) for side in ("then", "else") for index in tables.scalars(f"{side}_subgraph_index")}
+    called = (indices for indices in model_indices(model, "subgraph") if indices.key[0] == "IfOptions")
+    return {subgraph for indices in called for subgraph in indices.values.tolist()}
 
 
 def _rank_is_unknown(model: Model, output: AliasedOutput, row: int) -> bool:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from circletools.lazy import face
 
 if TYPE_CHECKING:
-    from circletools.render.affinity import affinity_csv, affinity_json, affinity_text, plan_json, plan_text
+    from circletools.render.affinity import affinity_csv, affinity_json, affinity_text, export_text
     from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
     from circletools.render.comparison import comparison_csv, comparison_json, comparison_text
     from circletools.render.difference import difference_json, difference_text
     from circletools.render.findings import check_json, findings_text, verdict
     from circletools.render.inspection import inspection_json, inspection_text
     from circletools.render.origins import origins_csv, origins_json, origins_text
+    from circletools.render.plans import plan_json, plan_text
     from circletools.render.rewrite import rewrite_json
     from circletools.render.split import split_json, split_verification_json
     from circletools.render.table import csv_text, table_text
@@ -37,6 +38,7 @@ __all__ = [
     "csv_text",
     "difference_json",
     "difference_text",
+    "export_text",
     "findings_text",
     "inspection_json",
     "inspection_text",
@@ -73,14 +75,15 @@ _PLACES = {
     "csv_text": "circletools.render.table",
     "difference_json": "circletools.render.difference",
     "difference_text": "circletools.render.difference",
+    "export_text": "circletools.render.affinity",
     "findings_text": "circletools.render.findings",
     "inspection_json": "circletools.render.inspection",
     "inspection_text": "circletools.render.inspection",
     "origins_csv": "circletools.render.origins",
     "origins_json": "circletools.render.origins",
     "origins_text": "circletools.render.origins",
-    "plan_json": "circletools.render.affinity",
-    "plan_text": "circletools.render.affinity",
+    "plan_json": "circletools.render.plans",
+    "plan_text": "circletools.render.plans",
     "rewrite_json": "circletools.render.rewrite",
     "split_json": "circletools.render.split",
     "split_verification_json": "circletools.render.split",
@@ -93,4 +96,5 @@ _PLACES = {
     "tracking_text": "circletools.render.tracking",
     "verdict": "circletools.render.findings",
 }
-__getattr__, __dir__ = face(__name__, _PLACES)
+if not TYPE_CHECKING:  # else every name would be taken for one of the face
+    __getattr__, __dir__ = face(__name__, _PLACES)

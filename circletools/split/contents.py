@@ -13,19 +13,21 @@ from dataclasses import dataclass
 from circletools.edit.editable import check_editable
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.digest import Digests, digest
+from circletools.flatbuf.roles import keys_with_role
 from circletools.flatbuf.schema import Field
 from circletools.model import Model
-from circletools.model.calls import call_fields
 from circletools.model.external import external_data
-from circletools.model.graph import operator_graph
+from circletools.model.indices import model_indices
+from circletools.model.operator_facts import operator_graph
 
 _LEFT_OUT = {
-    *(("Tensor", name) for name in ("name", "buffer")),
-    *(("Operator", name) for name in ("opcode_index", "inputs", "outputs", "intermediates")),
+    *keys_with_role("tensor", "buffer", "operator_code"),
+    ("Tensor", "name"),
     *(("Operator", name) for name in ("large_custom_options_offset", "large_custom_options_size")),
 }
 
 _MAX_DEPTH = 64  # of calls in calls
+_MAX_NAMED = 4  # tensors that name tensors; scales name none
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +64,32 @@ class Contents:
             for (kind, row), place in self.external.items()
             if kind == "bytecode"
         }
-        self.calling = {
-            (name, item.name)
-            for name, table_type in model.schema.tables.items()
-            if name != "SignatureDef"
-            for item in call_fields(table_type)
-        }
+        self.calling = keys_with_role("subgraph")
+        self.named = _named_by_tensors(model)
         self.data: dict[int, bytes] = {}
         self.subgraphs: dict[int, bytes] = {}
         self.depth = 0
 
-    def form(self, subgraph: int, tensor: int) -> bytes:
-        """Return the digest of what is declared of a tensor: all but its name and its data."""
-        row = int(self.model.tensor_columns.splits[subgraph]) + tensor
-        return self.digests.table("Tensor", int(self.model.tensor_columns.tables.at[row]))
+    def form(self, subgraph: int, tensor: int, deep: int = _MAX_NAMED) -> bytes:
+        """Return the digest of what is declared of a tensor: all but its name and its data.
+
+        The tensors that its quantization names belong to it, with their data; `deep` is how far that goes.
+        """
+        first = int(self.model.tensor_columns.splits[subgraph])
+        row = first + tensor
+        own = self.digests.table("Tensor", int(self.model.tensor_columns.tables.at[row]))
+        if row not in self.named or not deep:
+            return own
+        buffers = self.model.tensor_columns.buffers
+        return digest(
+            own,
+            *(
+                b""
+                if other < 0
+                else digest(self.form(subgraph, other, deep - 1), self._data(int(buffers[first + other])))
+                for other in self.named[row]
+            ),
+        )
 
     def flow(self, subgraph: int, given: Mapping[int, bytes]) -> Flow:
         """Return the digests of a subgraph whose inputs are what `given` says, by tensor."""
@@ -158,3 +172,14 @@ class Contents:
             self.subgraphs[index] = digest(*sorted(flow.operators.values()), *outputs)
             self.depth -= 1
         return self.subgraphs[index]
+
+
+def _named_by_tensors(model: Model) -> dict[int, list[int]]:
+    """Return the tensors that tensors name, by their row in the columns, in the order of the fields."""
+    named: dict[int, list[int]] = {}
+    for indices in model_indices(model, "tensor"):
+        tensors = indices.level.rows_of("Tensor")
+        if tensors is not None:
+            for row, other in zip(tensors[indices.rows].tolist(), indices.values.tolist(), strict=True):
+                named.setdefault(row, []).append(other)
+    return named

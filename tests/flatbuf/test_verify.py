@@ -369,25 +369,31 @@ def put_in(owner: str, path: str, value: int) -> Callable[[Any], None]:
 
 INDICES = [
     ("tflite/if_cond", "subgraphs[0].tensors[1]", "buffer", "subgraphs[0].tensors[1].buffer"),
-    ("tflite/if_cond", "subgraphs[1].operators[0]", "opcodeIndex", "subgraphs[1].operators[0]"),
+    ("tflite/if_cond", "subgraphs[1].operators[0]", "opcodeIndex", "subgraphs[1].operators[0].opcode_index"),
     ("tflite/if_cond", "subgraphs[1].operators[0].inputs", "0", "subgraphs[1].operators[0].inputs[0]"),
     ("tflite/if_cond", "subgraphs[1].operators[0].outputs", "0", "subgraphs[1].operators[0].outputs[0]"),
     ("tflite/if_cond", "subgraphs[2].inputs", "1", "subgraphs[2].inputs[1]"),
     ("tflite/if_cond", "subgraphs[2].outputs", "0", "subgraphs[2].outputs[0]"),
     ("tflite/if_cond", "metadata[0]", "buffer", "metadata[0].buffer"),
     ("tflite/if_cond", "signatureDefs[0]", "subgraphIndex", "signature_defs[0].subgraph_index"),
-    ("tflite/if_cond", "signatureDefs[0].inputs[1]", "tensorIndex", "signature_defs[0].inputs[1]"),
-    ("tflite/if_cond", "signatureDefs[0].outputs[0]", "tensorIndex", "signature_defs[0].outputs[0]"),
-    ("circle/two_signatures", "signatureDefs[1].inputs[0]", "tensorIndex", "signature_defs[1].inputs[0]"),
-]
+    ("tflite/if_cond", "signatureDefs[0].inputs[1]", "tensorIndex", "signature_defs[0].inputs[1].tensor_index"),
+    ("tflite/if_cond", "signatureDefs[0].outputs[0]", "tensorIndex", "signature_defs[0].outputs[0].tensor_index"),
+    (
+        "circle/two_signatures", "signatureDefs[1].inputs[0]", "tensorIndex",
+        "signature_defs[1].inputs[0].tensor_index",
+    ),
+]  # fmt: skip
 CALLS = [
-    ("tflite/if_cond", "IF", "thenSubgraphIndex", "then_subgraph_index"),
-    ("tflite/if_cond", "IF", "elseSubgraphIndex", "else_subgraph_index"),
-    ("circle/while_loop", "WHILE", "condSubgraphIndex", "cond_subgraph_index"),
-    ("tflite/while_loop", "WHILE", "bodySubgraphIndex", "body_subgraph_index"),
-    ("tflite/variable", "CALL_ONCE", "initSubgraphIndex", "init_subgraph_index"),
-    ("tflite/composite", "STABLEHLO_COMPOSITE", "decompositionSubgraphIndex", "decomposition_subgraph_index"),
-]
+    ("tflite/if_cond", "IF", "thenSubgraphIndex", "builtin_options.then_subgraph_index"),
+    ("tflite/if_cond", "IF", "elseSubgraphIndex", "builtin_options.else_subgraph_index"),
+    ("circle/while_loop", "WHILE", "condSubgraphIndex", "builtin_options.cond_subgraph_index"),
+    ("tflite/while_loop", "WHILE", "bodySubgraphIndex", "builtin_options.body_subgraph_index"),
+    ("tflite/variable", "CALL_ONCE", "initSubgraphIndex", "builtin_options.init_subgraph_index"),
+    (
+        "tflite/composite", "STABLEHLO_COMPOSITE", "decompositionSubgraphIndex",
+        "builtin_options_2.decomposition_subgraph_index",
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "owner", "path", "location"), INDICES)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import flatbuffers.number_types as kinds
 import flatbuffers.table
 import numpy as np
 
+from circletools.flatbuf.roles import Kind, fields_with_role
 from circletools.flatbuf.schema import Field, Schema, load_schema
 from tests.kit.build import Packer, Table
 
@@ -36,23 +37,29 @@ PLAIN = b"plain"  # the last tensor of each subgraph, which is its input and twi
 SENSIBLE: Mapping[tuple[str, str], Any] = {
     ("Model", "version"): 3,
     ("Model", "metadata_buffer"): [1, 1],
-    ("Metadata", "buffer"): 1,
-    ("Tensor", "buffer"): 1,
     ("Tensor", "type"): 9,
     ("OperatorCode", "deprecated_builtin_code"): 1,
     ("OperatorCode", "builtin_code"): 2,
-    ("Operator", "opcode_index"): 1,
     ("Operator", "inputs"): [0, -1, 1],
     ("Operator", "outputs"): [2],
     ("Operator", "intermediates"): [-1, 1],
     ("Operator", "large_custom_options_size"): 8,
     ("SubGraph", "inputs"): [3],
     ("SubGraph", "outputs"): [3, 3],
-    ("SignatureDef", "subgraph_index"): 1,
     ("TensorMap", "tensor_index"): 3,
     ("Buffer", "size"): 24,
+    ("ExternalBuffer", "id"): 1,
 }
 """What a field must hold so that the model makes sense; all else is any value but the default."""
+INDEX: tuple[Kind, ...] = (
+    "tensor",
+    "buffer",
+    "operator_code",
+    "subgraph",
+    "external_buffer",
+    "external_buffer_group",
+)
+"""What points at something by a number: at the second, unless `SENSIBLE` has it otherwise."""
 
 
 @dataclass(slots=True)
@@ -98,7 +105,7 @@ class EveryField:
             return self.outside + (24 if owner == "Operator" else 0)
         if (owner, item.name) in SENSIBLE:
             return int(SENSIBLE[owner, item.name])
-        if "subgraph" in item.name:
+        if item in fields_with_role(self.schema.tables[owner], *INDEX):
             return 1
         if item.default:
             return 0  # any other number would be the same truth
@@ -110,7 +117,7 @@ class EveryField:
             if item.target == "Buffer":
                 return [Table("Buffer"), *tables]  # no data, as buffer 0 must be
             return [*tables, Table("Tensor", shape=[2], name=PLAIN)] if item.target == "Tensor" else tables
-        if "subgraph" in item.name or item.name == "called_computations":
+        if item in fields_with_role(self.schema.tables[owner], "subgraph"):
             return [1, 0]
         return list(SENSIBLE.get((owner, item.name), [next(self.numbers), next(self.numbers)]))
 
@@ -126,6 +133,15 @@ def every_field(format_name: Any, unknown: frozenset[str] = frozenset()) -> byte
     return data + OUTSIDE
 
 
+class Numbers(NamedTuple):
+    """The numbers of a field: its table's type, and where the first of them stands."""
+
+    owner: str
+    field: Field
+    at: int
+    length: int
+
+
 # --- the reader ---------------------------------------------------------------------------------------------
 
 
@@ -134,13 +150,14 @@ class Reader:
     """Reads a file to path -> value; a path is `subgraphs[0].operators[1].builtin_options.axis`.
 
     A table's value is its type, that of a vector of tables their count. Places in the file become the bytes there.
-    `seen` collects (table type, field) of all that was present.
+    `seen` collects (table type, field) of all that was present, `numbers` where scalars and vectors of them stand.
     """
 
     schema: Schema
     data: bytes
     values: dict[str, Any] = field(default_factory=dict)
     seen: set[tuple[str, str]] = field(default_factory=set)
+    numbers: dict[str, Numbers] = field(default_factory=dict)
 
     def table(self, name: str, at: int, path: str) -> None:
         table = flatbuffers.table.Table(self.data, at)
@@ -158,6 +175,7 @@ class Reader:
                 continue
             self.seen.add((name, known[slot].name))
             self.field(table, known[slot], offset + at, place)
+            self.number(name, known[slot], offset + at, place, table)
         self.resolve(path)
 
     def field(self, table: Any, item: Field, at: int, path: str) -> None:
@@ -179,6 +197,14 @@ class Reader:
                 code = table.Get(kinds.Uint8Flags, table.Offset(4 + 2 * item.type_slot) + table.Pos)
                 target = self.schema.unions[target][code]
             self.table(target, table.Indirect(at), path)
+
+    def number(self, owner: str, item: Field, at: int, path: str, table: Any) -> None:
+        """Note where a number, or each of a vector of them, stands."""
+        if item.kind == "scalar":
+            self.numbers[path] = Numbers(owner, item, at, 1)
+        elif item.kind == "vector" and item.target is None:
+            start, count = table.Vector(at - table.Pos), table.VectorLen(at - table.Pos)
+            self.numbers[path] = Numbers(owner, item, start, count)
 
     def resolve(self, path: str) -> None:
         """Put the bytes in the place of a position in the file."""

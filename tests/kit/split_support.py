@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from circletools.affinity.partition.partition import Mode, partition
+from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.affinity.store import Affinity, annotate
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.check import check
 from circletools.model import Model, open_model
-from circletools.model.graph import operator_graph
+from circletools.model.operator_facts import operator_graph
 from circletools.model.views import text
 from circletools.split.verify import check_files, open_split
 from circletools.split.write import Split, split
@@ -42,7 +42,7 @@ def with_devices(data: bytes, assign: Assign | None = None, mode: Mode = "safe")
         for index, subgraph in enumerate(model.subgraphs):
             devices = [chosen(index, operator) for operator in range(len(subgraph.operators))]
             partitions = np.zeros(len(devices), np.uint32)
-            for number, part in enumerate(partition(operator_graph(model, index), devices, mode)):
+            for number, part in enumerate(make_partitions(operator_graph(model, index), devices, mode)):
                 partitions[list(part.operators)] = number
             if devices:
                 subgraphs[index] = SubgraphAffinity(np.array(devices, np.uint32), partitions)
@@ -122,7 +122,15 @@ def spelled(model: dict[str, Any], subgraph: int, operator: dict[str, Any], rena
         found = tensors[index]
         buffer = model["buffers"][found["buffer"]]
         content = (buffer["data"] or b"", buffer["offset"], buffer["size"])
-        return {**found, "buffer": content, "name": renamed.get(index, found["name"])}
+        name, quantization = renamed.get(index, found["name"]), found["quantization"]
+        return {**found, "buffer": content, "name": name, "quantization": quantized(quantization)}
+
+    def quantized(value: Any) -> Any:
+        """Spell out the scales of blocks, which are tensors of their own."""
+        if value is None or value["details"] is None:
+            return value
+        names = [name for name in ("scales", "zeroPoints") if name in value["details"]]
+        return {**value, "details": {**value["details"], **{name: tensor(value["details"][name]) for name in names}}}
 
     def options(value: Any) -> Any:
         if not isinstance(value, dict):

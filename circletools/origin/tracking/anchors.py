@@ -9,9 +9,6 @@ from dataclasses import dataclass, field
 from circletools.model import Model
 from circletools.origin.tracking.side import Side
 
-_MOST_CALLED = 16  # of a list of subgraphs; converters write one
-_CALLING = ("subgraph_index", "called_computations")
-
 
 @dataclass(slots=True)
 class Anchors:
@@ -56,30 +53,6 @@ def subgraph_pairs(before: Model, after: Model) -> Iterator[tuple[int, int]]:
         for index, name in enumerate(names[1]):
             if name and counts[0][name] == counts[1][name] == 1:
                 yield old_names[name], index
-
-
-def calls(side: Side) -> dict[int, list[int]]:
-    """Return the subgraphs that each operator calls, in the order of the fields of its options."""
-    called: dict[int, list[int]] = {}
-    operators = side.model.operator_columns.tables
-    for options in ("builtin_options", "builtin_options_2"):
-        rows_at: dict[int, list[int]] = {}
-        for row, at in enumerate(operators.targets(options).tolist()):
-            rows_at.setdefault(at, []).append(row)
-        for tables in side.model.reachable.tables.values():
-            fields = [item for item in tables.type.fields if item.name.endswith(_CALLING)]
-            if tables.type.name == "SignatureDef":
-                continue
-            for item in fields:
-                values = tables.scalars(item.name).tolist() if item.kind == "scalar" else None
-                lists = tables.vectors(item.name) if values is None else None
-                for index, at in enumerate(tables.at.tolist()):
-                    found = [values[index]] if values is not None else []
-                    if lists is not None:
-                        found = lists.row(index)[:_MOST_CALLED].tolist()
-                    for row in rows_at.get(at, ()):
-                        called.setdefault(row, []).extend(int(subgraph) for subgraph in found)
-    return called
 
 
 def _pair_ends(before: Side, after: Side, old: int, new: int, direction: str) -> Iterator[tuple[int, int]]:

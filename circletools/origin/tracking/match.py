@@ -45,14 +45,20 @@ class Matcher:
 
     def __init__(self, before: Side, after: Side, classes: Classes, anchors: Anchors) -> None:
         """Start without any pair."""
+        self.anchors: Anchors
+        self.classes: Classes
+        self.after: Side
+        self.before: Side
         self.before, self.after, self.classes, self.anchors = before, after, classes, anchors
         self.views: list[View] = []
         self.names_count = False  # that equal names say something
         self.paired = 0
-        self.pairs = Pairs([NONE] * len(before), [NONE] * len(after), [1] * len(after))
+        self.pairs: Pairs = Pairs([NONE] * len(before), [NONE] * len(after), [1] * len(after))
         known: dict[str, int] = {}
-        self.codes = [np.array([known.setdefault(c, len(known)) for c in s.codes], np.int64) for s in (before, after)]
-        self.sizes = [_output_sizes(side) for side in (before, after)]
+        self.codes: list[NDArray[np.int64]] = [
+            np.array([known.setdefault(c, len(known)) for c in s.codes], np.int64) for s in (before, after)
+        ]
+        self.sizes: list[Indices] = [_output_sizes(side) for side in (before, after)]
         self.show([np.array([c in CONVERTING for c in side.codes], np.bool_) for side in (before, after)])
 
     def show(self, hidden: list[NDArray[np.bool_]]) -> None:
@@ -65,25 +71,27 @@ class Matcher:
             return
         self.views = shown
         sides = self.before, self.after
-        self.computed = [_computed(side, shown) for side, shown in zip(sides, self.views, strict=True)]
-        self.held = [
+        self.computed: list[Indices] = [_computed(side, shown) for side, shown in zip(sides, self.views, strict=True)]
+        self.held: list[dict[int, frozenset[int]]] = [
             _held(side, shown, classes, self.classes)
             for side, shown, classes in zip(
                 (self.before, self.after), self.views, (self.classes.before, self.classes.after), strict=True
             )
         ]
 
-    def match(self, *, by_size: bool = True) -> None:
+    def match(self, *, by_size: bool = True, choosing: bool = True) -> None:
         """Find all pairs that the graph gives as it is shown now.
 
-        With `by_size` the outputs of two operators must have as many elements.
+        With `by_size` the outputs of two operators must have as many elements; without `choosing`, what looks alike
+        is left for later.
         """
         self._spread_from_ends(by_size=by_size)
         for with_constants in (True, False) if by_size else (False,):
             for _ in range(_MOST_ROUNDS):
                 if not self._match_colours(with_constants=with_constants, by_size=by_size):
                     break
-        self._choose(by_size=by_size)
+        if choosing:
+            self._choose(by_size=by_size)
 
     def fits(self, old: int, new: int, *, by_size: bool = True) -> bool:
         """Say whether two operators can be the same one.

@@ -11,12 +11,13 @@ import numpy as np
 from circletools.errors import CircleToolsError
 from circletools.findings import Finding
 from circletools.model import Model
+from circletools.model.calls import Calls
 from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.describe import OperatorRow, Selection, operator_rows
 from circletools.origin.read import NO_NAME, Origins, read_origins
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
-from circletools.origin.tracking.anchors import Anchors, calls, subgraph_pairs
+from circletools.origin.tracking.anchors import Anchors, subgraph_pairs
 from circletools.origin.tracking.constants import classify
 from circletools.origin.tracking.cover import Found, cover
 from circletools.origin.tracking.kinship import kinship
@@ -159,8 +160,15 @@ def _operators(before: Side, after: Side) -> list[Found]:
     anchors.add(before, after, subgraph_pairs(before.model, after.model))
     matcher = Matcher(before, after, classify(before, after), anchors)
     ends = pair_by_name(matcher)
-    matcher.match()
-    _enter_called(matcher)
+    if min(len(side.model.subgraphs) for side in (before, after)) > 1:
+        # Subgraphs that look alike are told apart by who calls them: find that out before anything is chosen.
+        called = Calls(before.model), Calls(after.model)
+        matcher.match(choosing=False)
+        _enter_called(matcher, called, choosing=False)
+        matcher.match()
+        _enter_called(matcher, called)
+    else:
+        matcher.match()
     matcher.look_through_the_rest()
     matcher.match(by_size=False)
     matcher.look_at_everything()
@@ -184,20 +192,25 @@ def _tempered(found: Found, kin: float) -> Found:
     }
 
 
-def _enter_called(matcher: Matcher) -> None:
+def _enter_called(matcher: Matcher, calls: tuple[Calls, Calls], *, choosing: bool = True) -> None:
     """Pair the subgraphs that paired operators call, and match again, as deep as calls go."""
-    sides = matcher.before, matcher.after
-    if any(len(side.model.subgraphs) < 2 for side in sides):
-        return
-    called = [calls(side) for side in sides]
+    sides, called = (matcher.before, matcher.after), [side.by_row for side in calls]
+    entered: set[tuple[int, int]] = set()
     for _ in range(_DEEPEST):
+        callers = {
+            (old, new) for new, old in enumerate(matcher.pairs.to_before) if old in called[0] and new in called[1]
+        }
         pairs = [
             pair
-            for new, old in enumerate(matcher.pairs.to_before)
-            if old != NONE
-            for pair in zip(called[0].get(old, ()), called[1].get(new, ()), strict=False)
-            if pair[0] < len(sides[0].model.subgraphs) and pair[1] < len(sides[1].model.subgraphs) and min(pair) >= 0
+            for old, new in sorted(callers - entered, key=lambda caller: caller[1])
+            for pair in zip(called[0][old], called[1][new], strict=False)
+            if min(pair) >= 0 and all(map(_is_there, sides, pair))
         ]
+        entered |= callers
         if not matcher.anchors.add(*sides, pairs):
             return
-        matcher.match()
+        matcher.match(choosing=choosing)
+
+
+def _is_there(side: Side, subgraph: int) -> bool:
+    return subgraph < len(side.model.subgraphs)

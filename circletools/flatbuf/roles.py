@@ -1,0 +1,67 @@
+"""What the integers of the schema point at: tensors, buffers, subgraphs, ...; schema/roles.json has all fields.
+
+An integer is a plain number, or it has a role. What checks, moves or compares indices asks here for those that do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from circletools.flatbuf.schema import Field, Schema, TableType, schema_document
+
+Kind = Literal[
+    "tensor", "buffer", "operator_code", "subgraph", "external_buffer", "external_buffer_group", "debug_metadata",
+    "file_offset", "tensor_type",
+]  # fmt: skip
+Key = tuple[str, str]
+"""A table type and the name of one of its fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a field points at; a value that is in `none` points at nothing."""
+
+    kind: Kind
+    none: tuple[int, ...]
+
+
+@cache
+def load_roles() -> Mapping[Key, Role]:
+    """Return the role of each field that has one, by table type and field."""
+    return {
+        (table, field): Role(kind, tuple(description["none"]))
+        for kind, role in schema_document("roles")["roles"].items()
+        for key, description in role["fields"].items()
+        for table, _, field in [key.partition(".")]
+    }
+
+
+def fields_with_role(table_type: TableType, *kinds: Kind) -> tuple[Field, ...]:
+    """Return the fields of a table that point at something of one of these kinds, by ascending slot."""
+    roles = load_roles()
+    return tuple(
+        item
+        for item in table_type.fields
+        if (role := roles.get((table_type.name, item.name))) is not None and role.kind in kinds
+    )
+
+
+def keys_with_role(*kinds: Kind) -> frozenset[Key]:
+    """Return the fields, of all tables, that point at something of one of these kinds."""
+    return frozenset(key for key, role in load_roles().items() if role.kind in kinds)
+
+
+@cache
+def types_that_lead_to(schema: Schema, kinds: frozenset[Kind]) -> frozenset[str]:
+    """Return the table types that have a field with such a role, or that refer to a table that does, and so on."""
+    leading: set[str] = set()
+    for name in reversed(schema.order):  # users come before what they use
+        table_type = schema.tables[name]
+        if fields_with_role(table_type, *kinds) or any(
+            not leading.isdisjoint(schema.targets(item)) for item in table_type.fields
+        ):
+            leading.add(name)
+    return frozenset(leading)

@@ -1,0 +1,200 @@
+"""Measure which operators each device takes, and keep the tables of it.
+
+    python -m tools.measure.capabilities                  measure, and write the tables
+    python -m tools.measure.capabilities --check          measure, and exit with 1 when a file would change
+    python -m tools.measure.capabilities --only xnnpack   one device
+
+Each question is a model of one operator: loaded, compiled and run where that is cheap, in a process of its own that
+the runtime may kill. docs/capabilities.md tells what is asked and what the tables say.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from tools.measure.capability import company, forms, templates, templates_structured, witness
+from tools.measure.capability.runtimes import DEVICES, LEFT, TAKEN, Device, Question
+from tools.measure.capability.single import Probe
+from tools.measure.capability.template import Template
+from tools.measure.isolation import CRASH, ROOT, answers
+
+DOCUMENT = ROOT / "docs" / "capabilities.md"
+_MARKS = ("<!-- overview -->", "<!-- end of the overview -->")
+TABLES = ROOT / "circletools" / "affinity" / "capability" / "tables"
+_FAMILIES: tuple[Callable[[], Iterator[Template]], ...] = (
+    templates.elementwise,
+    templates.conversions,
+    templates.reductions,
+    templates.movements,
+    templates_structured.matrices,
+    templates_structured.pools,
+    templates_structured.joints,
+    templates_structured.choices,
+    templates_structured.recurrences,
+)
+
+
+def all_templates() -> list[Template]:
+    """Return all templates."""
+    return [template for family in _FAMILIES for template in family()]
+
+
+def ask(device: Device, questions: Sequence[Question], parts: int = 2) -> list[str]:
+    """Return the answers, asked in several processes."""
+    size = -(-len(questions) // parts) or 1
+    pieces = [questions[start : start + size] for start in range(0, len(questions), size)]
+    work = partial(answers, ask=device.ask, prepare=device.prepare, cpu_seconds=device.cpu_seconds)
+    with ThreadPoolExecutor(parts) as threads:
+        outcomes = list(chain.from_iterable(threads.map(work, pieces)))
+        # The one before it may have spoiled the memory: only who dies alone is to blame.
+        crashed = [index for index, outcome in enumerate(outcomes) if outcome == CRASH]
+        again = threads.map(work, [[questions[index]] for index in crashed])
+        for index, (outcome,) in zip(crashed, again, strict=True):
+            outcomes[index] = outcome
+    return outcomes
+
+
+def measure(device: Device, found: Sequence[Template]) -> list[tuple[Probe, str]]:
+    """Return what became of each probe: first one or two of each signature, then all of those that were taken."""
+    owned = [(template, bases) for template in found for bases in template.bases_of() if device.asks_first(bases[0])]
+    first = [probe for _, bases in owned for probe in bases]
+    outcomes = dict(zip(map(id, first), ask(device, first), strict=True))
+    result = [(probe, outcomes[id(probe)]) for probe in first]
+    rest = [
+        probe
+        for template, bases in owned
+        for base, rank in _taken(template, bases, outcomes)
+        for probe in template.rest_of(base, rank)
+        if device.asks(probe, base)
+    ]
+    result += zip(rest, ask(device, rest), strict=True)
+    others = [one for one in (*company.variables(), *company.sparse()) if device.asks_first(one.probe)]
+    result += zip((other.probe for other in others), ask(device, others), strict=True)
+    return result
+
+
+def unpacking(device: Device) -> set[tuple[str, str, str]]:
+    """Return code, input and output of the operators that unpack constants on a device."""
+    found = list(company.unpackings())
+    fed, feeding, lonely = (
+        ask(device, [getattr(one, name) for one in found]) for name in ("fed", "feeding", "lonely")
+    )
+    return {
+        (one.probe.code, one.probe.signature[0][0], one.probe.signature[1][0])
+        for one, weights, operator, alone in zip(found, fed, feeding, lonely, strict=True)
+        if weights.startswith(TAKEN) and operator.startswith(TAKEN) and alone == LEFT
+    }
+
+
+def witnessed(device: Device, known: set[str]) -> list[tuple[witness.Witness, bool]]:
+    """Return the operators in the project's models that run as a whole, but for the codes that are known."""
+    if device.name == "xnnpack":
+        return []  # it takes parts of models, and the tests compare the table with these parts
+    paths = witness.models(device)
+    outcomes = ask(device, [witness.Whole(path.read_bytes()) for path in paths])
+    running = [path for path, outcome in zip(paths, outcomes, strict=True) if outcome == TAKEN]
+    return [(one, True) for one in witness.witnesses(running) if one.code not in known]
+
+
+def _taken(template: Template, bases: Sequence[Probe], outcomes: dict[int, str]) -> Iterator[tuple[Probe, int]]:
+    ranks = [rank for rank in template.bases if rank in template.ranks] or [template.ranks[0]]
+    for probe, rank in zip(bases, ranks, strict=True):
+        if outcomes[id(probe)].startswith(TAKEN):
+            yield probe, rank
+            return
+
+
+def table(device: Device, result: Sequence[tuple[Probe, str]], unpacked: set[tuple[str, str, str]]) -> dict[str, Any]:
+    """Return what the file holds."""
+    known = {probe.code for probe, _ in result}
+    answered = [(probe, outcome.startswith(TAKEN)) for probe, outcome in result]
+    found = forms.operators([*answered, *witnessed(device, known)])
+    for code in {code for code, _, _ in unpacked} & found.keys():
+        found[code] = forms.mark_unpacking(found[code], {(one, other) for of, one, other in unpacked if of == code})
+    return {
+        "schema_version": "1",
+        "device": device.name,
+        "runtime": f"{device.package} {importlib.metadata.version(device.package)}",
+        "method": device.method,
+        "operators": found,
+    }
+
+
+def dump(document: dict[str, Any]) -> str:
+    """Return JSON with one form on a line."""
+    lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in document.items() if key != "operators"]
+    of_code = (
+        f"    {json.dumps(code)}: [\n" + ",\n".join(f"      {json.dumps(form)}" for form in found) + "\n    ]"
+        for code, found in document["operators"].items()
+    )
+    return "{\n" + ",\n".join([*lines, '  "operators": {\n' + ",\n".join(of_code) + "\n  }"]) + "\n}\n"
+
+
+_SHORT = {"FLOAT": "F", "BFLOAT": "BF", "UINT": "U", "INT": "I", "COMPLEX": "C"}
+
+
+def overview(documents: Sequence[dict[str, Any]]) -> str:
+    """Return a table of operators and devices: the types of the first computed input, and the largest rank."""
+    codes = sorted({code for document in documents for code in document["operators"]})
+    names = [document["device"] for document in documents]
+    lines = ["| operator | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for code in codes:
+        cells = [_cell(document["operators"].get(code, [])) for document in documents]
+        lines.append(f"| {code} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(found: Sequence[dict[str, Any]]) -> str:
+    types: list[str] = []
+    for form in found:
+        places = [place if isinstance(place, list) else [place] for place in (*form["inputs"], *form["outputs"])]
+        computed = [[text for text in place if not text.endswith((" constant", "none", "..."))] for place in places]
+        types += [_short(text) for text in next(filter(None, computed), [])]
+    unique = list(dict.fromkeys(types))
+    ranks = {form["max_rank"] for form in found if "max_rank" in form}
+    return f"{' '.join(unique)} ≤{max(ranks)}" if unique and ranks else " ".join(unique)
+
+
+def _short(text: str) -> str:
+    element, *words = text.split()
+    stem = element.rstrip("0123456789")
+    name = _SHORT.get(stem, stem) + element.removeprefix(stem)
+    return name + ("q" if "per_tensor" in words else "c" if "per_channel" in words else "")
+
+
+def main() -> None:
+    """Measure; write the tables, or compare them with the files."""
+    parser = argparse.ArgumentParser(prog="tools.measure.capabilities", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a file would change")
+    parser.add_argument("--only", metavar="DEVICE", choices=[device.name for device in DEVICES])
+    options = parser.parse_args()
+    same = True
+    for device in DEVICES:
+        if options.only in {None, device.name}:
+            document = table(device, measure(device, all_templates()), unpacking(device))
+            same &= _report(TABLES / f"{device.name}.json", dump(document), options)
+    documents = [json.loads((TABLES / f"{device.name}.json").read_text()) for device in DEVICES]
+    before, _, rest = DOCUMENT.read_text().partition(_MARKS[0])
+    text = f"{before}{_MARKS[0]}\n{overview(documents)}\n{_MARKS[1]}{rest.partition(_MARKS[1])[2]}"
+    same &= _report(DOCUMENT, text, options)
+    if options.check:
+        sys.exit(not same)
+
+
+def _report(path: Path, text: str, options: argparse.Namespace) -> bool:
+    same = path.exists() and path.read_text() == text
+    print(f"{path.relative_to(ROOT)}: {'as measured' if same else 'differs' if options.check else 'written'}")
+    if not same and not options.check:
+        path.write_text(text)
+    return same
+
+
+if __name__ == "__main__":
+    main()

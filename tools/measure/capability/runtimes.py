@@ -1,0 +1,181 @@
+"""The devices, and how each is asked whether it takes an operator."""
+
+import importlib
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, Protocol
+
+from tools.measure.capability.single import Probe, array
+from tools.measure.capability.template import LAST_VERSION
+
+TAKEN = "taken"
+LEFT = "left"  # to others, while the rest of the model is fine
+
+
+class Question(Protocol):
+    """A model, and the index of the operator in it that is asked about."""
+
+    @property
+    def model(self) -> bytes:
+        """The file."""
+
+    @property
+    def focus(self) -> int:
+        """The operator index in the first subgraph."""
+
+
+def _litert() -> Any:
+    # Here and not above: no process shall hold two runtimes.
+    return importlib.import_module("ai_edge_litert.interpreter")
+
+
+def ask_litert(question: Question) -> str:
+    """Load, allocate and run without delegates."""
+    litert = _litert()
+    resolver = litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    stage = "load"
+    try:
+        interpreter = litert.Interpreter(
+            model_content=question.model, num_threads=1, experimental_op_resolver_type=resolver
+        )
+        stage = "prepare"
+        interpreter.allocate_tensors()
+        stage = "run"
+        _feed(interpreter, question)
+        interpreter.invoke()
+    except (RuntimeError, ValueError, MemoryError):
+        return stage
+    return TAKEN
+
+
+def _feed(interpreter: Any, question: Question) -> None:
+    operands = [operand for operand in getattr(question, "inputs", ()) if operand.kind == "computed"]
+    details = interpreter.get_input_details()
+    for detail, operand in zip(details, operands, strict=False):
+        value = array(operand)
+        if value is not None:
+            interpreter.set_tensor(detail["index"], value.view(detail["dtype"]))
+
+
+def ask_xnnpack(question: Question) -> str:
+    """Look whether the default delegate of LiteRT has the operator."""
+    litert, spy = _litert(), importlib.import_module("tests.kit.oracles.delegated")
+    try:
+        interpreter = litert.Interpreter(model_content=question.model, num_threads=1)
+    except (RuntimeError, ValueError, MemoryError):
+        return "load"
+    outcome = TAKEN
+    try:
+        interpreter.allocate_tensors()
+    except (RuntimeError, ValueError, MemoryError):
+        outcome = "prepare"
+    try:
+        taken = spy.delegated(interpreter)[0].taken
+    except (RuntimeError, ValueError, MemoryError):
+        return "prepare"
+    if question.focus not in taken:
+        return LEFT
+    return TAKEN if outcome == TAKEN else "taken, but does not prepare"
+
+
+@cache
+def _onert() -> Any:
+    return importlib.import_module("tests.kit.oracles.onert")
+
+
+def ask_onert(backend: str, question: Question) -> str:
+    """Load, compile and run with this backend alone."""
+    onert, interface = _onert(), importlib.import_module("tests.kit.oracles.nnfw")
+    suffix = ".circle" if question.model[4:8] == b"CIR0" else ".tflite"
+    stages = ["load"]
+    with tempfile.NamedTemporaryFile(suffix=suffix) as file:
+        file.write(question.model)
+        file.flush()
+        try:
+            session = interface.Session()
+            session("load_model_from_file", file.name.encode())
+            session("set_available_backends", backend.encode())
+            stages.append("prepare")
+            interface.fix_open_shapes(session)
+            session("prepare")
+            stages.append("run")
+            onert.run_prepared(session, 0)
+            session("close_session")
+        except (interface.StatusError, KeyError):  # a type that the interface does not have
+            return stages[-1]
+    return TAKEN
+
+
+@cache
+def _openvino() -> Any:
+    core = importlib.import_module("openvino").Core()
+    core.set_property("CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
+    return core
+
+
+def ask_openvino(question: Question) -> str:
+    """Convert and compile."""
+    stage = "convert"
+    with tempfile.NamedTemporaryFile(suffix=".tflite") as file:
+        file.write(question.model)
+        file.flush()
+        try:
+            model = _openvino().read_model(file.name)
+            stage = "compile"
+            _openvino().compile_model(model, "CPU")
+        except (RuntimeError, ValueError):
+            return stage
+    return TAKEN
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device; `prepare` imports what `ask` needs. Nothing is asked about ranks above `max_rank`.
+
+    A slow one is asked about fewer things: common types, some ranks, versions 2 and the last one, and unknown
+    dimensions of one rank.
+    """
+
+    name: str
+    package: str
+    method: str
+    ask: Callable[[Question], str]
+    prepare: Callable[[], object]
+    cpu_seconds: float = 0.5
+    slow: bool = False
+    max_rank: int = 8
+
+    def asks_first(self, probe: Probe) -> bool:
+        """Say whether to ask about a signature at all."""
+        if probe.ranks[1] > self.max_rank:
+            return False
+        return not self.slow or {operand.element for operand in (*probe.inputs, *probe.outputs)} <= _COMMON
+
+    def asks(self, probe: Probe, base: Probe) -> bool:
+        """Say whether to ask this, once the base of its signature was taken."""
+        if probe.ranks[1] > self.max_rank:
+            return False
+        if not self.slow:
+            return True
+        if probe.feature == "version":
+            return probe.version in {2, LAST_VERSION}
+        same = [len(operand.shape) for operand in probe.outputs] == [len(operand.shape) for operand in base.outputs]
+        if probe.feature == "dynamic":
+            return same
+        return same or len(probe.outputs[0].shape) in _SOME_RANKS
+
+
+_COMMON = {"FLOAT32", "FLOAT16", "INT8", "UINT8", "INT32", "INT64", "BOOL"}
+_SOME_RANKS = {0, 1, 3, 5, 8}
+
+# The interface of onert has place for six dimensions; the runtime writes past the end of more.
+_ONERT = "loads, compiles and runs with BACKENDS="
+DEVICES = (
+    Device("litert-cpu", "ai-edge-litert", "loads, allocates and runs without delegates", ask_litert, _litert),
+    Device("xnnpack", "ai-edge-litert", "is in a DELEGATE of the default delegate", ask_xnnpack, _litert),
+    Device("onert-cpu", "onert", f"{_ONERT}cpu", partial(ask_onert, "cpu"), _onert, max_rank=6),
+    Device("onert-ruy", "onert", f"{_ONERT}ruy", partial(ask_onert, "ruy"), _onert, max_rank=6),
+    Device("openvino-cpu", "openvino", "is converted and compiled", ask_openvino, _openvino, 5.0, True),
+)

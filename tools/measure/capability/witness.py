@@ -1,0 +1,72 @@
+"""What whole models say of operators that no template makes: of a model that runs, every operator is taken."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits
+from circletools.model import open_model
+from circletools.model.operator_facts import facts_of
+from tools.measure.capability.runtimes import Device
+from tools.measure.isolation import ROOT
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A model as a question."""
+
+    model: bytes
+    focus: int = 0
+
+
+@dataclass(frozen=True)
+class Witness:
+    """An operator of a model that runs; what a probe has, as far as forms are made from it."""
+
+    traits: OperatorTraits
+    dynamic = False
+    feature = ""
+    variadic = False
+
+    @property
+    def code(self) -> str:
+        """The operator code name."""
+        return self.traits.code
+
+    @property
+    def version(self) -> int:
+        """The version of the operator code."""
+        return self.traits.version
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The options: none, since one model tells nothing of other values."""
+        return {}
+
+    @property
+    def signature(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What the inputs and the outputs are, as a table says it."""
+        inputs = tuple("none" if tensor is None else str(tensor) for tensor in self.traits.inputs)
+        return inputs, tuple(str(tensor).removesuffix(" computed") for tensor in self.traits.outputs)
+
+    @property
+    def ranks(self) -> tuple[int, int]:
+        """The least and the largest rank of computed inputs and outputs."""
+        tensors = [tensor for tensor in self.traits.inputs if tensor is not None and not tensor.constant]
+        ranks = [tensor.rank for tensor in (*tensors, *self.traits.outputs) if tensor is not None]
+        return min(ranks, default=0), max(ranks, default=0)
+
+
+def models(device: Device) -> list[Path]:
+    """Return the models that the project has, in the formats that a device reads."""
+    formats = ("tflite", "circle") if device.package == "onert" else ("tflite",)
+    return sorted(path for name in formats for path in (ROOT / "testdata" / name).glob(f"*.{name}"))
+
+
+def witnesses(paths: Sequence[Path]) -> Iterator[Witness]:
+    """Yield the operators of models."""
+    for path in paths:
+        with open_model(path) as model:
+            for facts in facts_of(model):
+                traits = SubgraphTraits(facts, {})
+                yield from (Witness(traits.operator(index)) for index in range(len(traits)))

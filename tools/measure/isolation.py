@@ -1,0 +1,87 @@
+"""Ask a runtime many things in a process that it may kill: forked, silent, replaced when it dies."""
+
+import multiprocessing
+import os
+import resource
+import signal
+import warnings
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TypeVar
+
+Unit = TypeVar("Unit")
+
+# A question takes a few hundredths of a second.
+CPU_SECONDS = 0.5
+WALL_SECONDS = 30.0
+CRASH = "crash"
+ROOT = Path(__file__).parents[2]
+
+
+def answers(
+    units: Sequence[Unit],
+    ask: Callable[[Unit], str],
+    prepare: Callable[[], object],
+    cpu_seconds: float = CPU_SECONDS,
+) -> list[str]:
+    """Return what `ask` says of each unit, "crash" where its process died, worked for too long or fell silent.
+
+    `prepare` runs first in each process, and is where a runtime is to be imported: no process shall hold two.
+    Raises SystemExit when `ask` raises: a fault of the script.
+    """
+    found: list[str] = []
+    while len(found) < len(units):
+        found += _live(units[len(found) :], ask, prepare, cpu_seconds)
+    return found
+
+
+def _live(
+    units: Sequence[Unit], ask: Callable[[Unit], str], prepare: Callable[[], object], cpu_seconds: float
+) -> list[str]:
+    found: list[str] = []
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(units, ask, prepare, cpu_seconds, theirs))
+    with warnings.catch_warnings():
+        # Newer Pythons warn of forks beside threads. The child only uses what was imported before, and the runtime.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process.start()
+    theirs.close()
+    try:
+        while len(found) < len(units):
+            if not ours.poll(WALL_SECONDS):
+                return [*found, CRASH]  # a lock that nobody opens takes no time of the processor
+            answer = ours.recv()
+            if isinstance(answer, str):
+                raise SystemExit(answer)
+            found += answer
+    except EOFError:
+        return [*found, CRASH]
+    finally:
+        process.kill()
+        process.join()
+    return found
+
+
+def _serve(
+    units: Sequence[Unit],
+    ask: Callable[[Unit], str],
+    prepare: Callable[[], object],
+    cpu_seconds: float,
+    connection: Connection,
+) -> None:
+    """In a process of its own: answer every unit, for as long as it lives."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    null = os.open(os.devnull, os.O_RDWR)
+    for handle in range(3):
+        os.dup2(null, handle)
+    prepare()
+    for unit in units:
+        # Of the time that this process works, unlike that on the wall, a busy machine takes nothing. The signal
+        # that says it is over ends the process.
+        signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
+        try:
+            connection.send((ask(unit),))
+        except Exception as error:
+            connection.send(f"{unit}: {error!r}")
