@@ -27,6 +27,7 @@ from circletools.lazy import face
 from circletools.version import __version__
 
 if TYPE_CHECKING:
+    from circletools import affinity as affinity
     from circletools import origin as origins
     from circletools import render as render
     from circletools import storage as files
@@ -43,6 +44,12 @@ if TYPE_CHECKING:
     from circletools.model.rows import Subgraph
     from circletools.model.verify import check_model as verify
     from circletools.model.views import Buffer, Metadata, Operator, OperatorCode, Signature, Tensor
+    from circletools.planning.export import export_costs
+    from circletools.planning.inputs import read_costs, read_request
+    from circletools.planning.inspection import AffinityInspection, inspect_affinity
+    from circletools.planning.plan import Plan
+    from circletools.planning.planner import plan
+    from circletools.planning.request import CostRequest, PlanRequest
     from circletools.profile.attribution import Attribution as Attribution
     from circletools.profile.attribution import attribute as attribute
     from circletools.profile.compare_profiles import ProfileComparison as ProfileComparison
@@ -57,10 +64,12 @@ if TYPE_CHECKING:
     from circletools.trace.operators.read import read_profile as read_profile
 
 __all__ = [
+    "AffinityInspection",
     "Analysis",
     "Attribution",
     "Buffer",
     "CircleToolsError",
+    "CostRequest",
     "EditError",
     "ExportedTrace",
     "Finding",
@@ -73,6 +82,8 @@ __all__ = [
     "OperatorCode",
     "OperatorTrace",
     "OutputError",
+    "Plan",
+    "PlanRequest",
     "ProfileComparison",
     "Report",
     "RewriteResult",
@@ -84,18 +95,24 @@ __all__ = [
     "TraceComparison",
     "UsageError",
     "__version__",
+    "affinity",
     "attribute",
     "check",
     "compact",
     "compare_profiles",
     "compare_traces",
     "edit",
+    "export_costs",
     "export_trace",
     "files",
+    "inspect_affinity",
     "open",
     "open_model",
     "origins",
+    "plan",
+    "read_costs",
     "read_profile",
+    "read_request",
     "read_trace",
     "render",
     "report_html",
@@ -104,9 +121,11 @@ __all__ = [
 ]
 
 _PLACES = {
+    "AffinityInspection": "circletools.planning.inspection",
     "Analysis": "circletools.trace.nnapi.analysis",
     "Attribution": "circletools.profile.attribution",
     "Buffer": "circletools.model.views",
+    "CostRequest": "circletools.planning.request",
     "ExportedTrace": "circletools.trace.nnapi.export",
     "Metadata": "circletools.model.views",
     "Model": "circletools.model.model",
@@ -114,6 +133,8 @@ _PLACES = {
     "Operator": "circletools.model.views",
     "OperatorCode": "circletools.model.views",
     "OperatorTrace": "circletools.trace.operators.profile",
+    "Plan": "circletools.planning.plan",
+    "PlanRequest": "circletools.planning.request",
     "ProfileComparison": "circletools.profile.compare_profiles",
     "Report": "circletools.html.report",
     "RewriteResult": "circletools.edit.results",
@@ -121,22 +142,29 @@ _PLACES = {
     "Subgraph": "circletools.model.rows",
     "Tensor": "circletools.model.views",
     "TraceComparison": "circletools.profile.compare_traces",
+    "affinity": "circletools.affinity:",
     "attribute": "circletools.profile.attribution",
     "check": "circletools.check",
     "compact": "circletools.edit.compact",
     "compare_profiles": "circletools.profile.compare_profiles",
     "compare_traces": "circletools.profile.compare_traces",
     "edit": "circletools.edit.edit",
+    "export_costs": "circletools.planning.export",
     "export_trace": "circletools.trace.nnapi.export",
     "files": "circletools.storage:",
+    "inspect_affinity": "circletools.planning.inspection",
     "open": "circletools.model.model:open_model",
     "open_model": "circletools.model.model",
     "origins": "circletools.origin:",
+    "plan": "circletools.planning.planner",
+    "read_costs": "circletools.planning.inputs",
     "read_profile": "circletools.trace.operators.read",
+    "read_request": "circletools.planning.inputs",
     "read_trace": "circletools.trace.nnapi.analysis",
     "render": "circletools.render:",
     "report_html": "circletools.html.report",
     "strip_metadata": "circletools.edit.strip",
     "verify": "circletools.model.verify:check_model",
 }
-__getattr__, __dir__ = face(__name__, _PLACES)
+if not TYPE_CHECKING:  # else every name would be taken for one of the face
+    __getattr__, __dir__ = face(__name__, _PLACES)

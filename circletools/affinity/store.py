@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -74,8 +75,16 @@ def check_freshness(model: Model, affinity: Affinity) -> Freshness:
     return freshness
 
 
-def annotate(edit: ModelEdit, affinity: Affinity) -> RewriteResult:
-    """Write the affinity as metadata entries, over what is there."""
+class Planned(Protocol):
+    """What has an affinity to write, such as a plan."""
+
+    def to_affinity(self) -> Affinity:
+        """Return the affinity."""
+
+
+def annotate(edit: ModelEdit, what: Affinity | Planned) -> RewriteResult:
+    """Write an affinity, or that of a plan, as metadata entries, over what is there."""
+    affinity = what if isinstance(what, Affinity) else what.to_affinity()
     entries = {
         DEVICE_TABLE: encode_names(affinity.devices),
         AFFINITY_TABLE: encode_affinity(affinity.subgraphs),

@@ -22,6 +22,7 @@ from circletools.html.timing import ReadTrace, layer_times, operator_times
 from circletools.inspection import inspect_model
 from circletools.metadata.stamp import Freshness
 from circletools.model import Model
+from circletools.model.operator_facts import OperatorFacts
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.profile.attribution import own_names
 from circletools.wording import SCHEMA_VERSION
@@ -153,7 +154,8 @@ def _device_column(affinity: SubgraphAffinity | None) -> list[int | None] | None
 
 def _transfers_json(model: Model, subgraph: int, affinity: SubgraphAffinity) -> dict[str, Any] | None:
     try:
-        sums: Transfers = transfers(model, subgraph, affinity.partitions.tolist(), affinity.devices.tolist())
+        facts = OperatorFacts(model, subgraph)
+        sums: Transfers = transfers(facts, affinity.partitions.tolist(), affinity.devices.tolist())
     except IndexError:  # a tensor does not exist, which is a finding
         return None
     return {

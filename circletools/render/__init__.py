@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from circletools.lazy import face
 
 if TYPE_CHECKING:
-    from circletools.render.affinity import affinity_csv, affinity_json, affinity_text, plan_json, plan_text
+    from circletools.render.affinity import affinity_csv, affinity_json, affinity_text, export_text
     from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
     from circletools.render.comparison import comparison_csv, comparison_json, comparison_text
     from circletools.render.difference import difference_json, difference_text
     from circletools.render.origins import origins_csv, origins_json, origins_text
+    from circletools.render.plans import plan_json, plan_text
     from circletools.render.table import csv_text, table_text
     from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
     from circletools.render.traces import trace_json
@@ -32,6 +33,7 @@ __all__ = [
     "csv_text",
     "difference_json",
     "difference_text",
+    "export_text",
     "origins_csv",
     "origins_json",
     "origins_text",
@@ -60,11 +62,12 @@ _PLACES = {
     "csv_text": "circletools.render.table",
     "difference_json": "circletools.render.difference",
     "difference_text": "circletools.render.difference",
+    "export_text": "circletools.render.affinity",
     "origins_csv": "circletools.render.origins",
     "origins_json": "circletools.render.origins",
     "origins_text": "circletools.render.origins",
-    "plan_json": "circletools.render.affinity",
-    "plan_text": "circletools.render.affinity",
+    "plan_json": "circletools.render.plans",
+    "plan_text": "circletools.render.plans",
     "table_text": "circletools.render.table",
     "trace_csv": "circletools.render.trace_tables",
     "trace_json": "circletools.render.traces",
@@ -73,4 +76,5 @@ _PLACES = {
     "tracking_json": "circletools.render.tracking",
     "tracking_text": "circletools.render.tracking",
 }
-__getattr__, __dir__ = face(__name__, _PLACES)
+if not TYPE_CHECKING:  # else every name would be taken for one of the face
+    __getattr__, __dir__ = face(__name__, _PLACES)

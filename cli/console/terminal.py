@@ -33,6 +33,13 @@ def complain(kind: str, message: str) -> None:
     _message(f"{label} {_plain(message)}\n")
 
 
+def show_notes(notes: Iterable[ct.Finding]) -> None:
+    """Write notes of a result to standard error: `note: …` or `warning: …`, with the place that they are about."""
+    for note in notes:
+        place = f"{note.location}: " if note.location else ""
+        complain("note" if note.severity == "info" else note.severity, f"{place}{note.message}")
+
+
 def tell(message: str) -> None:
     """Write a message to standard error."""
     if (keep := captured.current()) is not None:

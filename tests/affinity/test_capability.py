@@ -13,15 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.capabilities import TABLES, overview
-from benchmarks.capability.runtimes import DEVICES as MEASURED
-from circletools.affinity.capability.file import FORM_KEYS, parse_capability
-from circletools.affinity.capability.table import Capability, load_capability, shipped_devices, why_not
+from circletools.affinity.capability.file import FORM_KEYS, load_capability, parse_capability, shipped_devices
+from circletools.affinity.capability.table import Capability, why_not
 from circletools.affinity.capability.traits import QUANTIZABLE, OperatorTraits, TensorTraits
 from circletools.errors import InvalidInputError, ModelFormatError, UsageError
 from circletools.model import Model, open_model
+from circletools.model.operator_facts import OperatorFacts
 from tests.kit.build import Build
 from tests.kit.support import ROOT, bytes_of, read
+from tools.measure.capabilities import TABLES, overview
+from tools.measure.capability.runtimes import DEVICES as MEASURED
 
 DEVICES = ("litert-cpu", "onert-cpu", "onert-ruy", "openvino-cpu", "xnnpack")
 
@@ -342,14 +343,14 @@ def test_columns_tell_what_the_views_tell(own_model: Path) -> None:
     with open_model(own_model) as model:
         for subgraph in range(len(model.subgraphs)):
             expected = [table.why_not(operator) for operator in by_views(model, subgraph)]
-            assert why_not(table, model, subgraph) == expected
+            assert why_not(table, OperatorFacts(model, subgraph)) == expected
 
 
 def test_everything_is_taken_by_a_table_that_says_so(any_model: Path) -> None:
     table = parsed({"*": [{}]})
     with open_model(any_model) as model:
         for subgraph in range(len(model.subgraphs)):
-            assert set(why_not(table, model, subgraph)) <= {None}
+            assert set(why_not(table, OperatorFacts(model, subgraph))) <= {None}
 
 
 @pytest.mark.parametrize("name", ["tflite/cnn", "circle/inverted_residual"])
@@ -358,7 +359,7 @@ def test_options_are_read_from_the_model(name: str) -> None:
     published = [operator["builtinOptions"] or {} for operator in read(data)["subgraphs"][0]["operators"]]
     table = parsed({"*": [{"options": {"padding": ["VALID"], "stride_w": {"max": 1}}}]})
     with open_model(data) as model:
-        reasons = why_not(table, model, 0)
+        reasons = why_not(table, OperatorFacts(model, 0))
     wanted = [options.get("padding", 0) == 1 and options.get("strideW", 0) <= 1 for options in published]
     assert [reason is None for reason in reasons] == wanted
 
@@ -369,13 +370,13 @@ def test_an_unpacked_constant_counts_as_one_and_stays_with_its_readers() -> None
     unpacking = {"DEQUANTIZE": [form], "CONV_2D": [with_constants]}
     with open_model(bytes_of("tflite/cnn_float16")) as model:
         names = model.code_names(0)
-        reasons = why_not(parsed(unpacking), model, 0)
+        reasons = why_not(parsed(unpacking), OperatorFacts(model, 0))
         conv = [reason for name, reason in zip(names, reasons, strict=True) if name == "CONV_2D"]
         assert conv == [None] * len(conv) != []
         kept = [reason for name, reason in zip(names, reasons, strict=True) if name == "DEQUANTIZE"]
         assert None in kept  # the weights of the convolutions
         assert any(reason and "which reads the constant" in reason for reason in kept)  # those of the others
-        plain = why_not(parsed({**unpacking, "DEQUANTIZE": [{**form, "unpacks": False}]}), model, 0)
+        plain = why_not(parsed({**unpacking, "DEQUANTIZE": [{**form, "unpacks": False}]}), OperatorFacts(model, 0))
         assert all(reason for name, reason in zip(names, plain, strict=True) if name == "CONV_2D")
 
 
@@ -385,7 +386,7 @@ def test_a_tensor_that_is_not_there_is_an_error(tensor: int) -> None:
     graph = build.graph()
     graph.operator("ADD", [graph.tensor("a"), tensor], [graph.tensor("b")])
     with open_model(build.to_bytes()) as model, pytest.raises(ModelFormatError, match="does not exist"):
-        why_not(parsed({"*": [{}]}), model, 0)
+        why_not(parsed({"*": [{}]}), OperatorFacts(model, 0))
 
 
 # --- the document -------------------------------------------------------------------------------------------

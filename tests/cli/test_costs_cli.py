@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circletools.affinity.assign.assign import Assignment
-from circletools.affinity.assign.rules import RuleSet
+from circletools.affinity.assign.assign import Assignment, Constraints
 from circletools.affinity.costs.choose import Goal, assign_by_cost
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
-from circletools.affinity.costs.problem import least_bytes
 from circletools.affinity.costs.times import Costs, make_problems, operator_bytes
 from circletools.errors import CircleToolsError
 from circletools.model import open_model
 from circletools.model.selectors import Chooser
+from circletools.model.sizes import least_bytes
 from circletools.model.views import Tensor
 from circletools.trace.operators.read import read_profile
 from tests.kit.affinity_support import affinity, affinity_of, annotated
@@ -122,7 +121,7 @@ def test_what_if(costs: Path) -> None:
     assert "difference: +18.000 us" in text
     rules = ("--devices", "npu,cpu", "--default", "cpu")
     assert "estimated" not in run("partition", DIAMOND, *rules, "--what-if", "index:0=npu").stdout
-    assert "nothing moves" in run("partition", DIAMOND, *rules, "--what-if", "index:0=cpu").stdout
+    assert "no operator moves" in run("partition", DIAMOND, *rules, "--what-if", "index:0=cpu").stdout
     assert subgraph["difference_us"] == 18
 
 
@@ -146,8 +145,8 @@ def test_parallel_tells_bounds(costs: Path) -> None:
     subgraph = partitioned("--costs", costs, "--parallel")
     at_once = subgraph["parallel"]
     assert at_once["lower_bound_us"] == max(at_once["critical_path_us"], at_once["shared_work_us"])
-    assert at_once["lower_bound_us"] <= at_once["makespan_us"] <= at_once["subgraphs_makespan_us"]
-    assert at_once["subgraphs_makespan_us"] <= subgraph["estimate"]["total_us"]
+    assert at_once["lower_bound_us"] <= at_once["makespan_us"] <= at_once["partitions_makespan_us"]
+    assert at_once["partitions_makespan_us"] <= subgraph["estimate"]["total_us"]
 
 
 def test_memory_is_kept_to_or_refused(costs: Path) -> None:
@@ -397,11 +396,14 @@ def test_every_model_can_be_assigned(path: Path) -> None:
     with open_model(path) as model:
         parsed = parse_costs(json.dumps(words), "costs.json")
         costs = Costs(parsed, {}, Defaults())
-        problems = make_problems(Chooser(model), parsed.devices, costs)
+        chooser = Chooser(model)
+        problems = make_problems(chooser, parsed.devices, costs)
         for goal in (Goal(), Goal(parallel=True), Goal(caps={0: 4096})):
-            made: Assignment = assign_by_cost(Chooser(model), parsed.devices, RuleSet(), {}, (), problems, goal)
+            made: Assignment = assign_by_cost(chooser, Constraints(parsed.devices), problems, goal)
             assert [len(row) for row in made.numbers] == [len(subgraph.operators) for subgraph in model.subgraphs]
-        assert all(len(operator_bytes(model, index)) == len(row) for index, row in enumerate(made.numbers))
+        assert all(
+            len(operator_bytes(facts)) == len(row) for facts, row in zip(chooser.facts, made.numbers, strict=True)
+        )
 
 
 def test_the_documentation_has_every_field(costs: Path) -> None:

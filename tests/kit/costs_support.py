@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circletools.affinity.costs.problem import Links, Problem
-from circletools.affinity.partition.partition import partition
+from circletools.affinity.partition.partitions import make_partitions
 from circletools.model.graph import OperatorGraph
 from tests.kit.partition_support import graph_of, seeded
 
@@ -52,7 +52,7 @@ class Case(NamedTuple):
     def launches(self, devices: Sequence[int]) -> float:
         """Return what launching each partition costs."""
         _, graph = self.problem()
-        return sum(self.launch[part.device] for part in partition(graph, devices))
+        return sum(self.launch[partition.device] for partition in make_partitions(graph, devices))
 
     def every(self) -> Iterator[tuple[int, ...]]:
         """Yield every assignment to devices that can run the operators."""

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from circletools.affinity.partition.partition import Mode, partition
+from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.affinity.store import Affinity, annotate
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.check import check
 from circletools.model import Model, open_model
-from circletools.model.graph import operator_graph
+from circletools.model.operator_facts import operator_graph
 from circletools.model.views import text
 from circletools.split.verify import open_split, verify_split
 from circletools.split.write import Split, split
@@ -42,7 +42,7 @@ def with_devices(data: bytes, assign: Assign | None = None, mode: Mode = "safe")
         for index, subgraph in enumerate(model.subgraphs):
             devices = [chosen(index, operator) for operator in range(len(subgraph.operators))]
             partitions = np.zeros(len(devices), np.uint32)
-            for number, part in enumerate(partition(operator_graph(model, index), devices, mode)):
+            for number, part in enumerate(make_partitions(operator_graph(model, index), devices, mode)):
                 partitions[list(part.operators)] = number
             if devices:
                 subgraphs[index] = SubgraphAffinity(np.array(devices, np.uint32), partitions)

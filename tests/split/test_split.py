@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circletools.affinity.partition.partition import Mode
+from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.store import check_freshness as check_affinity
 from circletools.affinity.store import read_affinity
 from circletools.check import check

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circletools.affinity.partition.partition import Mode
+from circletools.affinity.partition.partitions import Mode
 from circletools.errors import EditError, UsageError
 from circletools.model import open_model
 from circletools.runtimes.comparison import same

@@ -69,10 +69,10 @@ class Machine:
     """
 
     def __init__(self, watcher: Watcher) -> None:
-        self.contexts = Contexts()
+        self.contexts: Contexts = Contexts()
         root = self.contexts.all[0]
-        self.paths = [Path(0, FOREIGN, root, root, 0, False)]
-        self.context_numbers = [0]
+        self.paths: list[Path] = [Path(0, FOREIGN, root, root, 0, False)]
+        self.context_numbers: list[int] = [0]
         self.marks: list[Mark] = [FOREIGN]
         self.states: list[int] = []
         self.places: list[list[int]] = []
