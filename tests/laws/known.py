@@ -4,23 +4,16 @@ UPWARD: set[str] = set()
 CIRCLES: list[list[str]] = []
 PAST_THE_FACADE: set[str] = set()
 LARGE: set[str] = {
-    "cli/commands/tracking.py",
     "testdata/generate_tensorflow.py",
     "testdata/generate_tico.py",
     "tests/affinity/test_capability.py",
     "tests/affinity/test_export_onert.py",
-    "tests/check/test_check.py",
     "tests/cli/test_cli.py",
     "tests/cli/test_costs_cli.py",
     "tests/cli/test_many.py",
-    "tests/diff/test_difference.py",
     "tests/flatbuf/test_overlay.py",
     "tests/flatbuf/test_verify.py",
     "tests/kit/attacks/models.py",
-    "tests/origin/test_origin_embed.py",
-    "tests/origin/test_tracking.py",
-    "tests/outputs/test_outputs.py",
-    "tests/split/test_split.py",
     "tools/measure/capability/templates_structured.py",
 }
 MOST_INLINE = 136

@@ -22,8 +22,6 @@ from tests.kit.outputs_support import (
 )
 from tests.kit.support import edited, path_of
 
-KINDS = ("tflite", "circle")
-
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:

@@ -18,9 +18,6 @@ from tests.kit.outputs_support import (
 )
 from tests.kit.support import bytes_of, read
 
-KINDS = ("tflite", "circle")
-
-
 # --- signatures ---------------------------------------------------------------------------------------------
 
 
