@@ -12,6 +12,7 @@ import pytest
 from circletools.trace.operators.read import read_profile
 from tests.kit.affinity_support import affinity, affinity_of, annotated
 from tests.kit.command_support import run
+from tests.kit.costs_support import diamond_trace
 from tests.kit.operator_support import TRACES
 from tests.kit.support import ROOT, path_of
 
@@ -166,14 +167,7 @@ def test_times_of_a_trace() -> None:
 
 def test_times_of_another_device_are_not_taken(tmp_path: Path) -> None:
     """Every other operator is said to have run on ruy."""
-    events: list[dict[str, str]] = []
-    codes = ("FullyConnected", "Tanh", "Logistic", "Mul", "ReLU", "Add")
-    for index, code in enumerate(codes):
-        track = f"$0 sess, $0 subg, {'ruy' if index % 2 else 'cpu'}"
-        for phase, time in (("B", 100 * index), ("E", 100 * index + index + 1)):
-            events.append({"name": f"@{index} {code}", "tid": track, "ph": phase, "ts": str(time)})
-    trace = tmp_path / "trace.chrome.json"
-    trace.write_text(json.dumps({"traceEvents": [*events, {}]}))
+    trace = diamond_trace(tmp_path / "trace.chrome.json", ("cpu", "ruy"))
 
     def times(*arguments: str) -> tuple[float, int, str]:
         ran = run("partition", DIAMOND, *arguments, "--default", "cpu", "--json")
