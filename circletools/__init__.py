@@ -166,4 +166,5 @@ _PLACES = {
     "strip_metadata": "circletools.edit.strip",
     "verify": "circletools.model.verify:check_model",
 }
-__getattr__, __dir__ = face(__name__, _PLACES)
+if not TYPE_CHECKING:  # else every name would be taken for one of the face
+    __getattr__, __dir__ = face(__name__, _PLACES)

@@ -91,6 +91,7 @@ class Chooser:
     """
 
     def __init__(self, model: Model, origins: Sequence[Mapping[int, Iterable[str]]] = ()) -> None:
+        self.model: Model
         self.model, self._origins = model, origins
         self._names: dict[tuple[Kind, int], list[tuple[str, ...]]] = {}
 

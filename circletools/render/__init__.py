@@ -76,4 +76,5 @@ _PLACES = {
     "tracking_json": "circletools.render.tracking",
     "tracking_text": "circletools.render.tracking",
 }
-__getattr__, __dir__ = face(__name__, _PLACES)
+if not TYPE_CHECKING:  # else every name would be taken for one of the face
+    __getattr__, __dir__ = face(__name__, _PLACES)

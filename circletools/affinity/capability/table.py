@@ -35,7 +35,10 @@ class Capability:
         self, device: str, operators: Mapping[str, tuple[Form, ...]], runtime: str = "", method: str = ""
     ) -> None:
         """Make a table; `circletools.affinity.capability.file` reads one from a file."""
-        self.device, self.operators, self.runtime, self.method = device, operators, runtime, method
+        self.device: str = device
+        self.operators: Mapping[str, tuple[Form, ...]] = operators
+        self.runtime: str = runtime
+        self.method: str = method
 
     def forms(self, code: str) -> tuple[Form, ...]:
         """Return the forms for an operator code name, those for every operator last."""
