@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.difference_models import fix_all, aliased_outputs_model, renumbered
+from tests.kit.difference_models import aliased_outputs_model, fix_all, renumbered
 from tests.kit.difference_support import differences, paths
 from tests.kit.partition_support import seeded
 from tests.kit.support import edited, generated, own_models, packed, title, unpacked

@@ -15,7 +15,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, ModelFormatError
 from circletools.model import open_model
 from circletools.render.difference import difference_json, difference_text
-from tests.kit.difference_models import fix_all, aliased_outputs_model, renumbered
+from tests.kit.difference_models import aliased_outputs_model, fix_all, renumbered
 from tests.kit.difference_support import compared, paths
 from tests.kit.origin_support import embedded
 from tests.kit.partition_support import seeded

@@ -10,7 +10,7 @@ from circletools.affinity.store import annotate
 from circletools.model import open_model
 from tests.kit.affinity_support import affinity
 from tests.kit.build import Raw
-from tests.kit.difference_models import at, aliased_outputs_model
+from tests.kit.difference_models import aliased_outputs_model, at
 from tests.kit.difference_support import compared, differences, paths
 from tests.kit.origin_support import STAMP, embedded, origins
 from tests.kit.support import bytes_of, edited, generated, noted, packed, unpacked

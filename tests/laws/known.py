@@ -6,10 +6,7 @@ PAST_THE_FACADE: set[str] = set()
 LARGE: set[str] = {
     "testdata/generate_tensorflow.py",
     "testdata/generate_tico.py",
-    "tests/affinity/test_capability.py",
-    "tests/affinity/test_export_onert.py",
     "tests/cli/test_cli.py",
-    "tests/cli/test_costs_cli.py",
     "tests/cli/test_many.py",
     "tests/flatbuf/test_overlay.py",
     "tests/flatbuf/test_verify.py",
