@@ -384,7 +384,7 @@ def test_dump_selection(shown: Path, options: list[str], operators: list[int], s
         (["--operator", "1,,2"], "'' is no operator index or range"),
         (["--operator", "-1"], "'-1' is no operator index or range"),
         (["--operator", "one"], "'one' is no operator index or range"),
-        (["--source", "(a"], "--source '(a' is no regular expression: missing )"),
+        (["--source", "(a"], "'(a' is not a regular expression: missing )"),
         (["--subgraph", "1"], "subgraph 1 does not exist; there are 1"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.difference_models import aliased_outputs_model, fix_all, renumbered
+from tests.kit.difference_models import fix_all, renumbered, twice_listed
 from tests.kit.difference_support import differences, paths
 from tests.kit.partition_support import seeded
 from tests.kit.support import edited, generated, own_models, packed, title, unpacked
@@ -29,7 +29,7 @@ def test_another_order_is_only_moves(path: Path) -> None:
 
 def test_an_operator_in_front() -> None:
     """All that is behind it has another index, and is no difference."""
-    model = unpacked(aliased_outputs_model())
+    model = unpacked(twice_listed())
     graph = model.subgraphs[0]
     graph.tensors.insert(0, copy.deepcopy(graph.tensors[0]))
     graph.tensors[0].name, graph.tensors[1].name = "x", "negated"
@@ -44,7 +44,7 @@ def test_an_operator_in_front() -> None:
         operator.opcodeIndex += 1
     graph.operators.insert(0, generated("OperatorT", b"CIR0")())
     graph.operators[0].inputs, graph.operators[0].outputs = [0], [1]
-    assert paths(aliased_outputs_model(), packed(model, b"CIR0")) == [
+    assert paths(twice_listed(), packed(model, b"CIR0")) == [
         ("added", "operator_codes[0]"),
         ("added", "subgraphs[0].tensors[1]"),
         ("changed", "subgraphs[0].operators[0].inputs[0]"),
@@ -53,7 +53,7 @@ def test_an_operator_in_front() -> None:
 
 
 def test_what_fix_outputs_does() -> None:
-    before = aliased_outputs_model()
+    before = twice_listed()
     after = edited(before, fix_all)
     assert paths(before, after) == [
         ("added", "operator_codes[3]"),

@@ -11,7 +11,7 @@ import pytest
 from circletools.edit.compact import compact_parts
 from circletools.model import open_model
 from circletools.storage.files import view
-from tests.kit.difference_models import aliased_outputs_model
+from tests.kit.difference_models import twice_listed
 from tests.kit.difference_support import Site, compared, differences, mutated, paths, repacked, schema_of, sites
 from tests.kit.partition_support import seeded
 from tests.kit.support import ENDINGS, bytes_of, generated, own_models, packed, read, unpacked
@@ -132,7 +132,7 @@ def test_data_behind_the_flatbuffer_is_the_same_data(name: str) -> None:
 
 
 def test_one_model_in_two_formats() -> None:
-    found = paths(aliased_outputs_model("tflite"), aliased_outputs_model("circle"))
+    found = paths(twice_listed("tflite"), twice_listed("circle"))
     assert found == [("changed", "version"), ("changed", "format")]
 
 

@@ -15,7 +15,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, ModelFormatError
 from circletools.model import open_model
 from circletools.render.difference import difference_json, difference_text
-from tests.kit.difference_models import aliased_outputs_model, fix_all, renumbered
+from tests.kit.difference_models import fix_all, renumbered, twice_listed
 from tests.kit.difference_support import compared, paths
 from tests.kit.origin_support import embedded
 from tests.kit.partition_support import seeded
@@ -29,8 +29,8 @@ MLP = bytes_of("circle/mlp")
 VARIANTS = [
     *(bytes_of(f"circle/{name}") for name in ("mlp", "mlp_external", "diamond", "if_cond", "two_signatures", "lstm")),
     *(bytes_of(f"tflite/{name}") for name in ("cnn", "two_signatures", "while_nested", "zip_tail", "custom_op")),
-    aliased_outputs_model(), aliased_outputs_model("tflite"), edited(aliased_outputs_model(), fix_all), embedded(aliased_outputs_model()), embedded(MLP),
-    renumbered(aliased_outputs_model(), seeded(1)), renumbered(bytes_of("circle/lstm"), seeded(2)),
+    twice_listed(), twice_listed("tflite"), edited(twice_listed(), fix_all), embedded(twice_listed()), embedded(MLP),
+    renumbered(twice_listed(), seeded(1)), renumbered(bytes_of("circle/lstm"), seeded(2)),
 ]  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def test_the_other_way_round_is_the_mirror_image(first: int) -> None:
 @settings(max_examples=40)
 @given(st.data())
 def test_what_an_edit_does_is_reported_and_nothing_else(data: st.DataObject) -> None:
-    base = data.draw(st.sampled_from([MLP, bytes_of("tflite/two_signatures"), aliased_outputs_model()]))
+    base = data.draw(st.sampled_from([MLP, bytes_of("tflite/two_signatures"), twice_listed()]))
     expected: set[tuple[str, str]] = set()
     with open_model(base) as model:
         edit, subgraph = ModelEdit(model), data.draw(st.integers(0, len(model.subgraphs) - 1))

@@ -10,7 +10,7 @@ from circletools.affinity.store import annotate
 from circletools.model import open_model
 from tests.kit.affinity_support import affinity
 from tests.kit.build import Raw
-from tests.kit.difference_models import aliased_outputs_model, at
+from tests.kit.difference_models import at, twice_listed
 from tests.kit.difference_support import compared, differences, paths
 from tests.kit.origin_support import STAMP, embedded, origins
 from tests.kit.support import bytes_of, edited, generated, noted, packed, unpacked
@@ -49,7 +49,7 @@ def test_origins_gained_and_lost() -> None:
 
 
 def test_origins_of_operators_that_moved_back() -> None:
-    data = aliased_outputs_model()
+    data = twice_listed()
     before = embedded(data, origins({1: "a", 2: "b", 3: "c"}, {0: {1}, 1: {2}, 2: {3}}))
     model = unpacked(data)
     graph = model.subgraphs[0]
@@ -61,7 +61,7 @@ def test_origins_of_operators_that_moved_back() -> None:
 
 def test_devices_and_partitions() -> None:
     def with_devices(*given: Any) -> bytes:
-        return edited(aliased_outputs_model(), lambda edit: annotate(edit, affinity(("cpu", "npu"), given)))
+        return edited(twice_listed(), lambda edit: annotate(edit, affinity(("cpu", "npu"), given)))
 
     before, after = with_devices((0, 0, 1), (0, 0, 1)), with_devices((0, 1, 1), (0, 1, 1))
     assert differences(before, after, "affinity") == [
@@ -71,7 +71,7 @@ def test_devices_and_partitions() -> None:
         at("added", "subgraphs[0].partitions[1]", None, {"device": "npu", "operators": "1-2"}),
         at("removed", "subgraphs[0].partitions[1]", {"device": "npu", "operators": "2"}, None),
     ]  # fmt: skip
-    assert paths(aliased_outputs_model(), after, "affinity") == [("added", "affinity")]
+    assert paths(twice_listed(), after, "affinity") == [("added", "affinity")]
 
 
 def test_tables_that_cannot_be_decoded_are_compared_as_bytes() -> None:

@@ -14,8 +14,8 @@ from tests.kit.build import Build
 from tests.kit.support import packed, unpacked
 
 
-def aliased_outputs_model(kind: str = "circle") -> bytes:
-    """Return a model with a chain of three operators, whose outputs are one tensor twice."""
+def twice_listed(kind: str = "circle") -> bytes:
+    """Return a model with a chain of three operators that lists its output twice."""
     build = Build()
     graph = build.graph()
     x = graph.tensor("x")
