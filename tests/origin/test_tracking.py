@@ -25,9 +25,9 @@ from circletools.origin.tracking import Evidence, Tracking, track
 from circletools.origin.tracking.constants import CLOSE, SCALED, classify
 from circletools.origin.tracking.side import read_side
 from circletools.outputs import choose_subgraphs, fix_outputs
-from tests.cli.test_cli import put, run
 from tests.kit.build import Build, Graph, floats, quantization
 from tests.kit.origin_support import embedded, entries, origins, origins_of
+from tests.kit.program import put, run
 from tests.kit.support import TESTDATA, bytes_of, edited, own_models, title
 
 PAIRS = list(load(TESTDATA / "tracking"))
