@@ -27,21 +27,24 @@ from circletools.errors import CircleToolsError, EditError
 from circletools.findings import Finding
 from circletools.html.document import page_document
 from circletools.html.html import page_html
-from circletools.inspection import inspect_model, inspection_text
+from circletools.inspection import inspect_model
 from circletools.model import Model, open_model
 from circletools.model.verify import check_model
-from circletools.origin import collect_sources, embed, read_origins
-from circletools.origin import follow as follow_origins
-from circletools.origin import strip as strip_origins
-from circletools.origin.embed import ORIGIN_ENTRIES
-from circletools.origin.names import NameSource
+from circletools.origin.describe import describe
+from circletools.origin.embed import ORIGIN_ENTRIES, embed
+from circletools.origin.embed import strip as strip_origins
+from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import check_freshness as check_origins
-from circletools.outputs import choose_subgraphs, fix_outputs
+from circletools.origin.read import read_origins
+from circletools.origin.remap import follow as follow_origins
+from circletools.outputs.analysis import choose_subgraphs
+from circletools.outputs.rewrite import fix_outputs
 from circletools.planning.inspection import inspect_affinity
 from circletools.planning.planner import plan
 from circletools.planning.request import PlanRequest
 from circletools.render.affinity import affinity_csv, affinity_json, affinity_text
-from circletools.render.origins import Selection, origins_csv, origins_json, origins_text
+from circletools.render.inspection import inspection_json, inspection_text
+from circletools.render.origins import origins_csv, origins_json, origins_text
 from circletools.render.plans import plan_json, plan_text
 from circletools.storage.files import view
 from fuzz import seeds
@@ -69,11 +72,11 @@ def look(data: bytes) -> None:
         assert told
         if findings is not None and not _errors(findings):
             with no_refusal("inspect refuses what verify accepts"):
-                document = inspect_model(model)
+                found = inspect_model(model)
         else:
-            document = inspect_model(model)
-        assert json.dumps(document)
-        exhaust(inspection_text(document))
+            found = inspect_model(model)
+        assert json.dumps(inspection_json(found))
+        exhaust(inspection_text(found))
 
 
 def _errors(findings: Iterable[Finding]) -> list[Finding]:
@@ -104,13 +107,10 @@ def _page_brackets() -> int:
 
 def _dump_origins(model: Model) -> None:
     try:
-        origins = read_origins(model)
-        if origins is None:
-            return
-        freshness = check_origins(model, origins)
-        assert json.dumps(origins_json(model, origins, freshness, Selection()))
-        assert origins_csv(model, origins, Selection())
-        exhaust(origins_text(model, origins, Selection()))
+        table = describe(model)
+        assert json.dumps(origins_json(table))
+        assert origins_csv(table)
+        exhaust(origins_text(table))
     except CircleToolsError:
         pass
 
@@ -156,7 +156,7 @@ def _content(data: bytes) -> Content:
     with open_model(data) as model:
         errors = _errors(check_model(model))
         assert not errors, f"the result does not verify: {errors[0]}"
-        return content(model)
+    return content(data)
 
 
 class _Rewrite(NamedTuple):
@@ -170,8 +170,9 @@ class _Rewrite(NamedTuple):
 def rewritten(data: bytes, change: Change, owned: tuple[str, ...] = ()) -> _Rewrite:
     """Apply an edit; fail where it changes metadata that it does not own, or where a second time changes anything."""
     after = _after(data, change)  # refuses what does not verify
+    old = _content(data)
     with no_refusal("what was written cannot be read"):
-        old, new = _content(data), _content(after)
+        new = _content(after)
         again = _after(after, change)
     kept, found = ([entry for entry in one.metadata if entry[0] not in owned] for one in (old, new))
     assert kept == found, "metadata changed"
@@ -289,8 +290,9 @@ def compact(data: bytes) -> None:
     """Write a minimal file, twice."""
     with open_model(data) as model:
         after = b"".join(map(view, compact_parts(model)))
+    old = _content(data)
     with no_refusal("what was written cannot be read"):
-        assert _content(after) == _content(data), "the content changed"
+        assert _content(after) == old, "the content changed"
         with open_model(after) as model:
             again = b"".join(map(view, compact_parts(model)))
     assert again == after, "the second time changes something"

@@ -88,7 +88,7 @@ from circletool_cli.main import main
 try:
     main()
 finally:
-    heavy = ("numpy", "flatbuffers", "rich", "circletools.model", "circletools.flatbuf", "circletools.render")
+    heavy = ("numpy", "flatbuffers", "rich", "circletools.model", "circletools.flatbuf", "circletools.render.table")
     print(*(name for name in heavy if name in sys.modules), file=sys.stderr)
 """
 
