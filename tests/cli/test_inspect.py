@@ -11,6 +11,7 @@ import pytest
 
 from circletools.inspection import inspect_model
 from circletools.model import open_model
+from circletools.render.inspection import inspection_json
 from tests.kit.origin_support import rebuilt
 from tests.kit.program import MLP, Ran, files_in, put, run
 from tests.kit.support import path_of, unpacked
@@ -23,7 +24,7 @@ def length(value: Any) -> int:
 def test_inspect_agrees_with_the_object_api(own_model: Path) -> None:
     data = own_model.read_bytes()
     with open_model(own_model) as model:
-        document = inspect_model(model)
+        document = inspection_json(inspect_model(model))
     known = unpacked(data)
     outside = [buffer for buffer in known.buffers if buffer.offset > 1]
     operators = [operator for graph in known.subgraphs for operator in graph.operators or ()]

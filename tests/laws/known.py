@@ -15,6 +15,7 @@ LARGE: set[str] = {
     "tests/origin/test_origin_embed.py",
     "tests/origin/test_tracking.py",
     "tests/outputs/test_outputs.py",
+    "tests/render/test_attribution.py",
     "tests/split/test_split.py",
     "tools/measure/capability/templates_structured.py",
 }
