@@ -3,9 +3,8 @@
 `python -m benchmarks.models big OUT --bytes N [--circle]`
 `python -m benchmarks.models operators OUT --count N [--circle]`
 
-The structure is written by the ordinary FlatBuffers builder, so vtables are shared and tables lie
-among their strings and vectors as in the files of the converters. The fields used here have the
-same number in TFLite and Circle, so the two formats differ in the file identifier only.
+The structure is written by the builder of the tests, on the ordinary one of FlatBuffers, so vtables are shared and
+tables lie among their strings and vectors as in the files of the converters.
 """
 
 import argparse
@@ -13,16 +12,16 @@ import math
 import os
 import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import flatbuffers
 import numpy as np
 
-GENERATOR_VERSION = 1
+from tests.kit.build import Build, Table
+from tests.kit.support import field_at, locate
+
+GENERATOR_VERSION = 2
 """Part of the names of cached files: raise it when the bytes change."""
 
 BIG_LAYERS = 256
@@ -31,166 +30,37 @@ MAX_BIG_BYTES = 2_000_000_000
 
 _CHUNK = 1 << 24
 _ALIGNMENT = 16
-_INT32, _INT8 = 2, 9
 
 
-class _Kind(NamedTuple):
-    """One kind of operator: its code, its member of the options union, and how to write its options."""
-
-    code: int
-    union: int
-    options: Callable[[Any], int]
-
-
-def _activation_only(activation: int) -> Callable[[Any], int]:
-    def write(builder: Any) -> int:
-        builder.StartObject(1)
-        builder.PrependInt8Slot(0, activation, 0)
-        return int(builder.EndObject())
-
-    return write
+Kind = tuple[str, dict[str, Any]]
+_ADD: Kind = ("ADD", {})
+_ADD_RELU: Kind = ("ADD", {"fused_activation_function": 1})
+_CONVOLUTION: Kind = ("CONV_2D", {"stride_w": 1, "stride_h": 1})
+_MUL: Kind = ("MUL", {})
 
 
-def _convolution_options(builder: Any) -> int:
-    builder.StartObject(6)
-    builder.PrependInt32Slot(1, 1, 0)
-    builder.PrependInt32Slot(2, 1, 0)
-    return int(builder.EndObject())
+class _Chain:
+    """A model in the making: quantized tensors, and operators with one output."""
 
-
-_ADD = _Kind(0, 11, _activation_only(0))
-_ADD_RELU = _Kind(0, 11, _activation_only(1))
-_CONVOLUTION = _Kind(3, 1, _convolution_options)
-_FULLY_CONNECTED = _Kind(9, 8, _activation_only(0))
-_MUL = _Kind(18, 21, _activation_only(0))
-
-
-@cache
-def _integers(values: tuple[int, ...], width: str) -> np.ndarray[Any, np.dtype[Any]]:
-    return np.array(values, dtype=width)
-
-
-@dataclass
-class _Graph:
-    """A model while it is built: the children are in the builder, their offsets here."""
-
-    builder: Any = field(default_factory=lambda: flatbuffers.Builder(1 << 20))
-    tensors: list[int] = field(default_factory=list)
-    operators: list[int] = field(default_factory=list)
-    buffers: list[int] = field(default_factory=list)
-    codes: dict[int, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.builder.StartObject(3)
-        self.buffers.append(self.builder.EndObject())  # buffer 0 is the empty one, by the format
-
-    def buffer(self, data: bytes) -> int:
-        """Add a constant and return its buffer index."""
-        builder = self.builder
-        builder.StartVector(1, len(data), _ALIGNMENT)
-        builder.head -= len(data)
-        builder.Bytes[builder.head : builder.head + len(data)] = data
-        vector = builder.EndVector()
-        builder.StartObject(3)
-        builder.PrependUOffsetTRelativeSlot(0, vector, 0)
-        self.buffers.append(builder.EndObject())
-        return len(self.buffers) - 1
-
-    def late_buffer(self) -> int:
-        """Add a buffer whose data is appended after the structure; `_patch` fills its field in."""
-        self.builder.StartObject(3)
-        self.builder.PrependUint32Slot(0, 1, 0)
-        self.buffers.append(self.builder.EndObject())
-        return len(self.buffers) - 1
+    def __init__(self) -> None:
+        self.build = Build("Generated for measurements.")
+        self.graph = self.build.graph()
 
     def tensor(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        *,
-        scale: tuple[float, ...],
-        element: int = _INT8,
-        buffer: int = 0,
+        self, name: str, shape: tuple[int, ...], scale: tuple[float, ...], element: str = "INT8", buffer: int = 0
     ) -> int:
-        """Add a quantized tensor and return its index."""
-        builder = self.builder
-        scales = builder.CreateNumpyVector(_floats(scale))
-        zeros = builder.CreateNumpyVector(_integers((0,) * len(scale), "<i8"))
-        builder.StartObject(7)
-        builder.PrependUOffsetTRelativeSlot(2, scales, 0)
-        builder.PrependUOffsetTRelativeSlot(3, zeros, 0)
-        quantization = builder.EndObject()
-        text = builder.CreateString(name)
-        dimensions = builder.CreateNumpyVector(_integers(shape, "<i4"))
-        builder.StartObject(8)
-        builder.PrependUOffsetTRelativeSlot(0, dimensions, 0)
-        builder.PrependUint32Slot(2, buffer, 0)
-        builder.PrependUOffsetTRelativeSlot(3, text, 0)
-        builder.PrependUOffsetTRelativeSlot(4, quantization, 0)
-        builder.PrependInt8Slot(1, element, 0)
-        self.tensors.append(builder.EndObject())
-        return len(self.tensors) - 1
+        """Add a tensor and return its index."""
+        quantized = Table("QuantizationParameters", scale=scale, zero_point=(0,) * len(scale))
+        return self.graph.tensor(name, shape, element, buffer=buffer, quantization=quantized)
 
-    def operator(self, kind: _Kind, inputs: Sequence[int], output: int) -> None:
-        """Add an operator with one output."""
-        builder = self.builder
-        options = kind.options(builder)
-        sources = builder.CreateNumpyVector(np.array(inputs, dtype="<i4"))
-        results = builder.CreateNumpyVector(np.array((output,), dtype="<i4"))
-        builder.StartObject(9)
-        builder.PrependUint32Slot(0, self.codes.setdefault(kind.code, len(self.codes)), 0)
-        builder.PrependUOffsetTRelativeSlot(1, sources, 0)
-        builder.PrependUOffsetTRelativeSlot(2, results, 0)
-        builder.PrependUOffsetTRelativeSlot(4, options, 0)
-        builder.PrependUint8Slot(3, kind.union, 0)
-        self.operators.append(builder.EndObject())
+    def operator(self, kind: Kind, inputs: Sequence[int], output: int) -> None:
+        """Add an operator."""
+        self.graph.operator(kind[0], inputs, [output], **kind[1])
 
-    def finish(self, inputs: Sequence[int], outputs: Sequence[int], *, circle: bool) -> bytearray:
-        """Write the subgraph and the model around what was added."""
-        builder = self.builder
-        subgraph = self._subgraph(inputs, outputs)
-        codes = self._offsets([self._code(code) for code in self.codes])
-        subgraphs = self._offsets([subgraph])
-        description = builder.CreateString("Generated for measurements.")
-        buffers = self._offsets(self.buffers)
-        builder.StartObject(8)
-        builder.PrependUint32Slot(0, 0 if circle else 3, 0)
-        for slot, offset in ((1, codes), (2, subgraphs), (3, description), (4, buffers)):
-            builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
-        builder.Finish(builder.EndObject(), b"CIR0" if circle else b"TFL3")
-        return bytearray(builder.Output())
-
-    def _subgraph(self, inputs: Sequence[int], outputs: Sequence[int]) -> int:
-        builder = self.builder
-        name = builder.CreateString("main")
-        sources = builder.CreateNumpyVector(np.array(inputs, dtype="<i4"))
-        results = builder.CreateNumpyVector(np.array(outputs, dtype="<i4"))
-        tensors = self._offsets(self.tensors)
-        operators = self._offsets(self.operators)
-        builder.StartObject(5)
-        for slot, offset in enumerate((tensors, sources, results, operators, name)):
-            builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
-        return int(builder.EndObject())
-
-    def _code(self, code: int) -> int:
-        builder = self.builder
-        builder.StartObject(4)
-        builder.PrependInt32Slot(2, 1, 0)  # the version's default is 1, but the converters write it
-        builder.PrependInt32Slot(3, code, 0)
-        builder.PrependInt8Slot(0, code, 0)
-        return int(builder.EndObject())
-
-    def _offsets(self, offsets: Sequence[int]) -> int:
-        builder = self.builder
-        builder.StartVector(4, len(offsets), 4)
-        for offset in reversed(offsets):
-            builder.PrependUOffsetTRelative(offset)
-        return int(builder.EndVector())
-
-
-@cache
-def _floats(values: tuple[float, ...]) -> np.ndarray[Any, np.dtype[Any]]:
-    return np.array(values, dtype="<f4")
+    def finish(self, first: int, last: int, *, circle: bool) -> bytearray:
+        """Return the file."""
+        self.graph.ends([first], [last])
+        return bytearray(self.build.to_bytes("circle" if circle else "tflite"))
 
 
 def big(path: Path, size_bytes: int, *, circle: bool = False) -> None:
@@ -202,14 +72,14 @@ def big(path: Path, size_bytes: int, *, circle: bool = False) -> None:
     if not BIG_LAYERS <= size_bytes <= MAX_BIG_BYTES:
         raise ValueError(f"the weights must have {BIG_LAYERS} to {MAX_BIG_BYTES} bytes, not {size_bytes}")
     width = math.isqrt(size_bytes // BIG_LAYERS)
-    graph = _Graph()
+    graph = _Chain()
     late: list[tuple[int, int]] = []
-    current = graph.tensor("serving_default_input:0", (1, width), scale=(2.0**-4,))
+    current = graph.tensor("serving_default_input:0", (1, width), (2.0**-4,))
     first = current
     for layer in range(BIG_LAYERS):
         current = _dense_layer(graph, f"model/block_{layer}", current, width, late)
-    structure = graph.finish([first], [current], circle=circle)
-    starts = _patch(structure, [(graph.buffers[index], size) for index, size in late])
+    structure = graph.finish(first, current, circle=circle)
+    starts = _patch(structure, late)
     sizes = [size for _, size in late]
     with replacing(path) as temporary, temporary.open("wb") as file:
         file.write(structure)
@@ -220,28 +90,25 @@ def big(path: Path, size_bytes: int, *, circle: bool = False) -> None:
                 file.write(chunk)
 
 
-def _dense_layer(graph: _Graph, scope: str, source: int, width: int, late: list[tuple[int, int]]) -> int:
-    weights, bias = graph.late_buffer(), graph.late_buffer()
+def _dense_layer(graph: _Chain, scope: str, source: int, width: int, late: list[tuple[int, int]]) -> int:
+    weights, bias = graph.build.buffer(b""), graph.build.buffer(b"")  # `_patch` fills them
     late += [(weights, width * width), (bias, width * 4)]
-    weight_tensor = graph.tensor(f"{scope}/dense/MatMul", (width, width), scale=(2.0**-9,), buffer=weights)
+    weight_tensor = graph.tensor(f"{scope}/dense/MatMul", (width, width), (2.0**-9,), buffer=weights)
     # Runtimes require the scale of a bias to be the product of the other two.
-    bias_tensor = graph.tensor(
-        f"{scope}/dense/BiasAdd/ReadVariableOp", (width,), scale=(2.0**-13,), element=_INT32, buffer=bias
-    )
-    product = graph.tensor(f"{scope}/dense/MatMul;{scope}/dense/BiasAdd", (1, width), scale=(2.0**-4,))
-    graph.operator(_FULLY_CONNECTED, (source, weight_tensor, bias_tensor), product)
-    total = graph.tensor(f"{scope}/add/add", (1, width), scale=(2.0**-4,))
+    bias_tensor = graph.tensor(f"{scope}/dense/BiasAdd/ReadVariableOp", (width,), (2.0**-13,), "INT32", bias)
+    product = graph.tensor(f"{scope}/dense/MatMul;{scope}/dense/BiasAdd", (1, width), (2.0**-4,))
+    graph.operator(("FULLY_CONNECTED", {}), (source, weight_tensor, bias_tensor), product)
+    total = graph.tensor(f"{scope}/add/add", (1, width), (2.0**-4,))
     graph.operator(_ADD, (product, source), total)
     return total
 
 
 def _patch(structure: bytearray, late: Iterable[tuple[int, int]]) -> list[int]:
-    """Point the late buffers behind the structure; return where each vector begins."""
+    """Let the data of these buffers lie behind the structure; return where each vector begins."""
     starts = []
-    end = len(structure)
-    for offset, size in late:
-        # The builder counts from the end of the file; the only field follows the table's own word.
-        place = len(structure) - offset + 4
+    end, data = len(structure), bytes(structure)
+    for index, size in late:
+        place = field_at(data, locate(data, "buffers", index), 0)
         start = _aligned(end + 4) - 4
         struct.pack_into("<I", structure, place, start - place)
         starts.append(start)
@@ -266,11 +133,11 @@ def many_operators(path: Path, count: int, *, circle: bool = False) -> None:
     """
     if count < 1:
         raise ValueError("a model needs at least one operator")
-    graph = _Graph()
+    graph = _Chain()
     shape = (1, 4, 4, 8)
-    first = graph.tensor("serving_default_image:0", shape, scale=(2.0**-4,))
+    first = graph.tensor("serving_default_image:0", shape, (2.0**-4,))
     # One bias for all: it is zeros everywhere, and converters merge equal constants.
-    bias = graph.tensor("model/bias", (8,), scale=(2.0**-13,) * 8, element=_INT32, buffer=graph.buffer(bytes(32)))
+    bias = graph.tensor("model/bias", (8,), (2.0**-13,) * 8, "INT32", graph.build.buffer(bytes(32)))
     chain = [first, first]
     random = np.random.Generator(np.random.SFC64(count))
     for index in range(count):
@@ -279,18 +146,15 @@ def many_operators(path: Path, count: int, *, circle: bool = False) -> None:
         kind = (_CONVOLUTION, _ADD_RELU, _MUL, _ADD)[index % 4]
         inputs: tuple[int, ...] = (chain[-1], chain[-2])
         if kind is _CONVOLUTION:
-            inputs = (chain[-1], _filter(graph, scope, random.bytes(64)), bias)
-        output = graph.tensor(f"{output_name};{scope}/Relu", shape, scale=(2.0**-4,))
+            buffer = graph.build.buffer(random.bytes(64))
+            weights = graph.tensor(f"{scope}/conv2d/Conv2D", (8, 1, 1, 8), (2.0**-9,) * 8, buffer=buffer)
+            inputs = (chain[-1], weights, bias)
+        output = graph.tensor(f"{output_name};{scope}/Relu", shape, (2.0**-4,))
         graph.operator(kind, inputs, output)
         chain = [chain[-1], output]
-    structure = graph.finish([first], [chain[-1]], circle=circle)
+    structure = graph.finish(first, chain[-1], circle=circle)
     with replacing(path) as temporary:
         temporary.write_bytes(structure)
-
-
-def _filter(graph: _Graph, scope: str, data: bytes) -> int:
-    buffer = graph.buffer(data)
-    return graph.tensor(f"{scope}/conv2d/Conv2D", (8, 1, 1, 8), scale=(2.0**-9,) * 8, buffer=buffer)
 
 
 class replacing:  # noqa: N801 - reads as a verb at its uses

@@ -1,6 +1,6 @@
 """Which operator copies a tensor bit for bit: read from a table that was measured (copyops.json).
 
-The table is made by `benchmarks/copyops.py` in LiteRT and onert; docs/copy-operators.md tells what it says. What
+The table is made by `tools/measure/copyops.py` in LiteRT and onert; docs/copy-operators.md tells what it says. What
 counts is the runtime of the model's own format. The literal copy, TRANSPOSE with the identity permutation, comes
 first where it is exact there: it works at any size of the dimensions. Then come RESHAPE, and a CONCATENATION of one.
 Scalars are reshaped: given an empty permutation, onert reverses the axes, should the tensor have any after all.

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 import circletools as ct
-from circletools.storage.files import check_target, write
 
 from ..console.reading import reading
 from ..console.terminal import tell
@@ -43,10 +42,10 @@ def report(
     if inputs.count("-") > 1:
         raise ct.UsageError("only one of the inputs can be standard input")
     refuse_inputs(output, inputs)
-    check_target(output)
+    ct.files.check_target(output)
     with reading(source) as model:
         made = ct.report_html(model, traces or (), skip=skip)
-    write(output, [made.html])
+    ct.files.write(output, [made.html])
     if made.notes:
         tell(f"{', '.join(note.message for note in made.notes)}: see the page")
         raise typer.Exit(1)

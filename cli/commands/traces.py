@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 import typer
 
 import circletools as ct
-from circletools.storage import files
 
 from ..console.terminal import complain, show, show_json, show_text, tell
 from .parameters import Json
@@ -151,6 +150,6 @@ def trace_export(
     """
     refuse_inputs(output, [source])
     exported = ct.export_trace(source, to.value, strict=strict)
-    files.write(output, exported.pieces)
+    ct.files.write(output, exported.pieces)
     if _complain(exported.analysis):
         raise typer.Exit(1)

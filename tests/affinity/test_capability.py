@@ -13,8 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.capabilities import TABLES, overview
-from benchmarks.capability.runtimes import DEVICES as MEASURED
 from circletools.affinity.capability.file import FORM_KEYS, parse_capability
 from circletools.affinity.capability.table import Capability, load_capability, shipped_devices, why_not
 from circletools.affinity.capability.traits import QUANTIZABLE, OperatorTraits, TensorTraits
@@ -22,6 +20,8 @@ from circletools.errors import InvalidInputError, ModelFormatError, UsageError
 from circletools.model import Model, open_model
 from tests.kit.build import Build
 from tests.kit.support import ROOT, bytes_of, read
+from tools.measure.capabilities import TABLES, overview
+from tools.measure.capability.runtimes import DEVICES as MEASURED
 
 DEVICES = ("litert-cpu", "onert-cpu", "onert-ruy", "openvino-cpu", "xnnpack")
 

@@ -12,16 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.capabilities import all_templates, ask
-from benchmarks.capability.runtimes import DEVICES, TAKEN, Device
-from benchmarks.capability.single import Operand, Probe, Writer
-from benchmarks.isolation import CRASH, answers
 from circletools.affinity.capability.table import Capability, load_capability, why_not
 from circletools.affinity.partition.partition import partition
 from circletools.model import open_model
 from circletools.model.graph import operator_graph
+from tests.kit.build import Code
 from tests.kit.public import public_models
 from tests.kit.support import TESTDATA
+from tools.measure.capabilities import all_templates, ask
+from tools.measure.capability.runtimes import DEVICES, TAKEN, Device
+from tools.measure.capability.single import Operand, Probe, Writer
+from tools.measure.isolation import CRASH, answers
 
 load = cache(load_capability)
 BY_NAME = {device.name: device for device in DEVICES}
@@ -185,13 +186,13 @@ def chain(*codes: str, fork: bool = False) -> bytes:
     writer = Writer()
     shape = (2, 3)
     last = writer.operand(Operand("FLOAT32", shape))
-    writer.graph.inputs = [last]
+    inputs, outputs = [last], []
     for code in codes:
         result = writer.operand(Operand("FLOAT32", shape))
-        writer.operator(code, 1, [last], [result], "", ())
-        writer.graph.outputs.append(result)
-        last = writer.graph.inputs[0] if fork else result
-    return writer.finish()
+        writer.operator(Code(code), [last], [result])
+        outputs.append(result)
+        last = inputs[0] if fork else result
+    return writer.ends(inputs, outputs)
 
 
 @pytest.mark.parametrize(

@@ -34,12 +34,10 @@ def schema_of(kind: str) -> Schema:
     return load_schema("circle" if kind == "circle" else "tflite")
 
 
-def _members(enum: str) -> dict[str, int]:
-    return {name: value for kind in ("tflite", "circle") for value, name in schema_of(kind).enums[enum].items()}
-
-
-CODES = _members("BuiltinOperator")
-TYPES = _members("TensorType")
+CODES = {name: value for value, name in schema_of("circle").enums["BuiltinOperator"].items()}
+"""The operator codes of both formats; Circle has all of TFLite's."""
+ENUMS = {"type": "TensorType", "fused_activation_function": "ActivationFunctionType", "padding": "Padding"}
+"""By field: the enum whose names it may have for a value. The numbers are not the same in both formats."""
 
 
 # --- raw tables ---------------------------------------------------------------------------------------------
@@ -97,8 +95,8 @@ class Raw:
 class Table:
     """A table in the making. Its attributes are its fields in the schema of either format, None unless set.
 
-    The values are numbers, bytes or text, sequences of numbers, tables and lists of tables. The member of a union
-    is a table of that type. A table that stands in several places is written once.
+    The values are numbers, bytes or text, sequences of numbers, tables and lists of tables; of ENUMS also names. The
+    member of a union is a table of that type. A table that stands in several places is written once.
     """
 
     def __init__(self, table_type: str, /, **fields: Any) -> None:
@@ -152,9 +150,11 @@ class Packer(Raw):
     def _table(self, known: TableType, fields: Mapping[str, Any]) -> int:
         values: dict[int, tuple[Field, Any]] = {}
         for field in known.fields:
-            value = fields.get(field.name)
+            value: Any = fields.get(field.name)
             if value is None:
                 continue
+            if field.kind == "scalar" and isinstance(value, str):
+                value = self.schema.enum_value(ENUMS[field.name], value)
             if field.kind == "union":
                 code = _key_of(self.schema.unions[str(field.target)], value.table_type)
                 values.setdefault(field.type_slot, (known.by_slot[field.type_slot], code))
@@ -290,7 +290,7 @@ class Graph:
     ) -> int:
         """Append a tensor; with `data`, a constant. More `fields` as the schema has them, such as shape_signature."""
         fields = {"buffer": 0 if data is None else self.build.buffer(data), "has_rank": True, **fields}
-        self.table.tensors.append(Table("Tensor", name=name, shape=list(shape), type=TYPES[type], **fields))
+        self.table.tensors.append(Table("Tensor", name=name, shape=list(shape), type=type, **fields))
         return len(self.table.tensors) - 1
 
     def constant(self, name: str, value: NDArray[Any]) -> int:

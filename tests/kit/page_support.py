@@ -13,6 +13,7 @@ from circletools.html.html import page_html
 from circletools.html.timing import read_times
 from circletools.model import open_model
 from tests.kit.affinity_support import affinity, annotated, with_affinity
+from tests.kit.command_support import run
 from tests.kit.exports_support import named
 from tests.kit.origin_support import embedded
 from tests.kit.support import ROOT, bytes_of, edited
@@ -123,3 +124,9 @@ class Page(HTMLParser):
         return next(
             value for tag, name, value in self.attributes if (tag, name) == ("meta", "content") and "src" in value
         )
+
+
+def said(*arguments: str | Path) -> dict[str, Any]:
+    """Return what a command says as JSON."""
+    document: dict[str, Any] = json.loads(run(*arguments, "--json").stdout)
+    return document

@@ -6,10 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from hypothesis import strategies as st
+
+from circletools.render.traces import trace_json
 from circletools.trace.nnapi.analysis import Analysis, analyse
-from circletools.trace.nnapi.marks import PHASES, SUBPHASES, classify
+from circletools.trace.nnapi.export import chrome_parts, perfetto_parts
+from circletools.trace.nnapi.marks import LAYERS, PHASES, SUBPHASES, classify
 from circletools.trace.nnapi.statistics import Table
 from circletools.trace.sources import open_trace
+from tests.kit.support import TESTDATA
 
 US = 1000
 Bucket = tuple[str, str]
@@ -158,3 +163,64 @@ def _clocks(stack: list[_Scope]) -> tuple[set[Bucket], Bucket | None]:
         running.append(base | {(layer, phase)} | ({(layer, "PE")} if phase in SUBPHASES else set()))
         layers.append(layer)
     return running[-1], live[-1].bucket if live else None
+
+
+EXAMPLE = TESTDATA / "trace" / "benchmark.html"
+
+SIMPLE = "10 T1 B [NN_LR_PP]p\n20 D1 B foreign\n30 T1 E\n40 D1 E"
+
+
+def document(data: bytes) -> dict[str, object]:
+    """Return all that is the same whatever the encoding."""
+    found = trace_json(analyse(open_trace(data), per_execution=True), per_execution=True)
+    for diagnostic in found["diagnostics"]:
+        del diagnostic["location"]
+    del found["trace"]["encoding"]
+    return found
+
+
+_TEXTS = [
+    *(f"[NN_{layer}_{phase}]f" for layer in LAYERS for phase in (*PHASES, "PU") if (layer, phase) != ("LA", "PO")),
+    *(f"[SW][NN_{layer}_{phase}]f" for layer in ("LR", "LC", "LD") for phase in ("PIO", "PTR", "PCO", "PE")),
+    *(f"[SUB][NN_{layer}_{phase}]f" for layer in ("LA", "LR", "LI") for phase in ("PC", "PE", "PP")),
+    "HIDL::IPreparedModel::execute::client", "AIDL::ndk::IDevice::prepareModel::client",
+    "[NN_LU_PU]u", "[NN_LO_PO]o", "foreign", "[NN_LR_PX]unknown", "[NN_LR", "",
+]  # fmt: skip
+
+_CALL = "HIDL::IPreparedModel::execute::server"
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> list[Ev]:
+    """Draw events of a few threads, the last of them in a driver."""
+    at, found = 0, []
+    for _ in range(draw(st.integers(1, 60))):
+        at += draw(st.integers(0, 5))
+        tid = draw(st.sampled_from([100001, 100002, 200001]))
+        ends = draw(st.integers(0, 9)) < 4
+        found.append(Ev(at, tid, None if ends else draw(st.sampled_from([*_TEXTS, _CALL] if tid > 2e5 else _TEXTS))))
+    return found
+
+
+_EXECUTIONS = [
+    "[NN_LA_PO]m", "[NN_LA_PWU]w", "[NN_LA_PBM]b", "[NN_LA_PE]e",
+    *(f"[NN_LR_PE]ANeuralNetworksExecution_{name}"
+      for name in ("startCompute", "compute", "startComputeWithDependencies")),
+    "[NN_LR_PE]ANeuralNetworksEvent_wait", "HIDL::IExecutionCallback::notify::client", _CALL,
+]  # fmt: skip
+
+
+@st.composite
+def executing(draw: st.DrawFn) -> list[Ev]:
+    """Draw traces of the same kind with runs, phases and executions."""
+    trace = draw(traces())
+    texts = [draw(st.sampled_from(_EXECUTIONS)) if draw(st.booleans()) else event.text for event in trace]
+    return [
+        event if event.text is None else event._replace(text=text) for event, text in zip(trace, texts, strict=True)
+    ]
+
+
+def exported(data: bytes, target: str) -> bytes:
+    trace = open_trace(data)
+    parts = chrome_parts if target == "chrome" else perfetto_parts
+    return b"".join(parts(trace, analyse(trace)))

@@ -13,10 +13,8 @@ PAST_THE_FACADE: set[str] = {
     "cli/commands/inspecting.py",
     "cli/commands/origins.py",
     "cli/commands/outputs.py",
-    "cli/commands/page.py",
     "cli/commands/rewriting.py",
     "cli/commands/splitting.py",
-    "cli/commands/traces.py",
     "cli/commands/tracking.py",
 }
 LARGE: set[str] = {
@@ -34,16 +32,11 @@ LARGE: set[str] = {
     "tests/diff/test_difference.py",
     "tests/flatbuf/test_overlay.py",
     "tests/flatbuf/test_verify.py",
-    "tests/html/test_page.py",
-    "tests/html/test_page_browser.py",
     "tests/kit/attacks/models.py",
     "tests/origin/test_origin_embed.py",
     "tests/origin/test_tracking.py",
     "tests/outputs/test_outputs.py",
-    "tests/profile/test_attribution.py",
     "tests/split/test_split.py",
     "tests/storage/test_files.py",
-    "tests/trace/test_operators.py",
-    "tests/trace/test_trace.py",
 }
 MOST_INLINE = 136

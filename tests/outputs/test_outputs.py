@@ -17,7 +17,7 @@ from circletools.errors import EditError, UsageError
 from circletools.model import open_model
 from circletools.model.verify import check_model
 from circletools.outputs import CopyChoice, choose_subgraphs
-from tests.kit.build import TYPES, Build, Code, Graph, floats, quantization, strings, unranked
+from tests.kit.build import Build, Code, Graph, floats, quantization, strings, unranked
 from tests.kit.oracles import is_deterministic
 from tests.kit.origin_support import embedded, entries, freshness_of, origins, origins_of, rebuilt
 from tests.kit.outputs_cases import (
@@ -234,7 +234,7 @@ def loop_with_a_state_without_rank(element: str) -> bytes:
     for number, tensors in ((0, (1, 3)), (1, (1,)), (2, (1,))):
         graph = build.model.subgraphs[number]
         for tensor in tensors:
-            graph.tensors[tensor].type = TYPES[element]
+            graph.tensors[tensor].type = element
             graph.tensors[tensor].has_rank = False
             if number:
                 graph.tensors[tensor].shape = []

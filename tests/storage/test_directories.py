@@ -163,7 +163,7 @@ def test_an_interruption_anywhere(target: Path, *, forced: bool) -> None:
 KILLED = """
     import os, signal, sys
     from pathlib import Path
-    from circletools.model import directories
+    from circletools.storage import directories
     exchange = directories._exchange_at_once
     def kill(*names):
         if sys.argv[2] == "after":

@@ -1,18 +1,12 @@
-"""Reading and writing files: whole or not at all, and nothing else touched."""
+"""Writing files: whole or not at all, and nothing else touched."""
 
 from __future__ import annotations
 
 import errno
-import io
 import os
-import stat
-import subprocess
-import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,37 +15,10 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, InvalidInputError, UsageError
 from circletools.model import open_model
 from circletools.storage import files
-from tests.kit.support import ROOT, bytes_of, noted, path_of, value_of, within
+from tests.kit.saving import mode, names, save
+from tests.kit.support import bytes_of
 
 NOBODY = 65534
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    """Return a copy of a test model in a folder of its own."""
-    path = tmp_path / "in.circle"
-    path.write_bytes(bytes_of("circle/mlp"))
-    return path
-
-
-@pytest.fixture
-def expected(model: Path) -> bytes:
-    return noted(model.read_bytes())
-
-
-def save(source: Path, to: Path | str, **options: Any) -> None:
-    with open_model(source) as opened:
-        edit = ModelEdit(opened)
-        edit.set_metadata("note", b"a value")
-        edit.save(to, **options)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 # --- the usual ----------------------------------------------------------------------------------------------
@@ -320,188 +287,3 @@ def test_an_input_that_becomes_shorter_is_told(tmp_path: Path) -> None:
         with pytest.raises(InvalidInputError, match="shorter"):
             edit.save(tmp_path / "out.circle", progress=cut)
     assert names(tmp_path) == ["in.circle"]
-
-
-# --- the ways to copy ---------------------------------------------------------------------------------------
-
-
-def refuse(number: int) -> Callable[..., Any]:
-    def call(*_arguments: object) -> Any:
-        raise OSError(number, os.strerror(number))
-
-    return call
-
-
-@pytest.mark.parametrize("number", [errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM])
-def test_without_copy_file_range(model: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    monkeypatch.setattr(os, "copy_file_range", refuse(number))
-    save(model, model.with_name("out.circle"))
-    assert model.with_name("out.circle").read_bytes() == expected
-
-
-@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EINVAL])
-def test_without_sendfile_either(model: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    monkeypatch.delattr(os, "copy_file_range")
-    monkeypatch.setattr(os, "sendfile", refuse(number))
-    save(model, model.with_name("out.circle"))
-    assert model.with_name("out.circle").read_bytes() == expected
-
-
-def test_a_disk_that_is_full_is_not_a_missing_feature(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "copy_file_range", refuse(errno.ENOSPC))
-    with pytest.raises(EditError, match="No space"):
-        save(model, model.with_name("out.circle"))
-    assert names(model.parent) == ["in.circle"]
-
-
-def test_copies_in_small_steps_join(model: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.copy_file_range
-    monkeypatch.setattr(os, "copy_file_range", lambda a, b, count, *rest: real(a, b, min(count, 100), *rest))
-    save(model, model.with_name("out.circle"))
-    assert model.with_name("out.circle").read_bytes() == expected
-
-
-SPARSE_BYTES = 2_500_000_000
-
-
-@pytest.fixture
-def sparse(tmp_path: Path) -> Path:
-    """Give a model of 2.5 GB that takes a few blocks: data, a hole, data in the middle, a hole."""
-    path = tmp_path / "sparse.circle"
-    with path.open("wb") as file:
-        file.write(bytes_of("circle/mlp"))
-        file.seek(1 << 30)
-        file.write(b"in the middle")
-        file.truncate(SPARSE_BYTES)
-    if path.stat().st_blocks * 512 > 1 << 20:
-        pytest.skip("this file system has no sparse files")
-    return path
-
-
-@pytest.mark.parametrize("way", ["copy_file_range", "sendfile", "a loop"])
-def test_holes_stay_holes(sparse: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    if way != "copy_file_range":
-        monkeypatch.delattr(os, "copy_file_range")
-    if way == "a loop":
-        monkeypatch.setattr(os, "sendfile", refuse(errno.ENOSYS))
-    target = sparse.with_name("out.circle")
-    with within(2):
-        save(sparse, target)
-    prefix = target.stat().st_size - SPARSE_BYTES
-    assert prefix % 4096 == 0
-    assert prefix <= 1 << 20
-    assert target.stat().st_blocks * 512 < 4 << 20
-    with target.open("rb") as file:
-        file.seek(prefix)
-        assert file.read(3672) == bytes_of("circle/mlp")
-        file.seek(prefix + (1 << 30))
-        assert file.read(13) == b"in the middle"
-        file.seek(-10, os.SEEK_END)
-        assert file.read() == bytes(10)
-    with open_model(target) as opened:
-        assert value_of(opened, "note") == b"a value"
-
-
-def test_a_file_beyond_two_gigabytes_goes_back_to_what_it_was(sparse: Path) -> None:
-    save(sparse, sparse.with_name("out.circle"))
-    with within(2), open_model(sparse.with_name("out.circle")) as opened:
-        edit = ModelEdit(opened)
-        edit.remove_metadata("note")
-        edit.save(sparse.with_name("back.circle"))
-    assert sparse.with_name("back.circle").stat().st_size == SPARSE_BYTES
-    with sparse.with_name("back.circle").open("rb") as file:
-        assert file.read(3672) == bytes_of("circle/mlp")
-
-
-def test_a_flatbuffer_cannot_pass_two_gigabytes(tmp_path: Path) -> None:
-    """Where the flatbuffer itself, not the file, would become too large."""
-    with open_model(bytes_of("circle/mlp")) as opened:
-        edit = ModelEdit(opened)
-        opened.__dict__["reachable"] = SimpleNamespace(
-            tables=opened.reachable.tables, visits=opened.reachable.visits, end=2**31 - 100
-        )
-        edit.set_metadata("note", b"a value")
-        with pytest.raises(EditError, match="2 GiB"):
-            edit.save(tmp_path / "out.circle")
-    assert names(tmp_path) == []
-
-
-# --- pipes and devices --------------------------------------------------------------------------------------
-
-
-def test_a_pipe_is_written_through(model: Path, expected: bytes) -> None:
-    pipe = model.with_name("pipe")
-    os.mkfifo(pipe)
-    read: list[bytes] = []
-    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
-    reader.start()
-    save(model, pipe)
-    reader.join(10)
-    assert read == [expected]
-    assert stat.S_ISFIFO(pipe.stat().st_mode)
-    assert names(model.parent) == ["in.circle", "pipe"]
-
-
-def test_a_device_is_written_through(model: Path) -> None:
-    save(model, "/dev/null")
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-
-
-def test_a_device_that_is_full_is_an_error(model: Path) -> None:
-    with pytest.raises(EditError, match="No space left"):
-        save(model, "/dev/full")
-
-
-def test_a_pipe_is_read(model: Path) -> None:
-    pipe = model.with_name("pipe")
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=lambda: pipe.write_bytes(bytes_of("circle/cnn")))
-    writer.start()
-    with open_model(pipe) as opened:
-        assert bytes(opened.source.memory) == bytes_of("circle/cnn")
-    writer.join(10)
-
-
-def test_a_dash_is_standard_input_and_output(monkeypatch: pytest.MonkeyPatch, expected: bytes) -> None:
-    given, written = io.BytesIO(bytes_of("circle/mlp")), io.BytesIO()
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=given))
-    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=written))
-    with open_model("-") as opened:
-        edit = ModelEdit(opened)
-        edit.set_metadata("note", b"a value")
-        edit.save("-")
-    assert written.getvalue() == expected
-
-
-PROGRAM = """
-import circletools as ct
-with ct.open("-") as model:
-    edit = ct.edit(model)
-    edit.set_metadata("note", b"a value")
-    edit.save("-")
-"""
-
-
-def test_a_dash_works_between_processes(expected: bytes) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], input=bytes_of("circle/mlp"), capture_output=True, check=True, cwd=ROOT
-    )
-    assert (done.stdout, done.stderr) == (expected, b"")
-
-
-def test_a_dash_takes_nothing_that_is_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"text")))
-    with pytest.raises(InvalidInputError) as caught:
-        open_model("-")
-    assert caught.value.location == "<standard input>"
-
-
-def test_standard_input_may_be_the_file_that_is_replaced(model: Path, expected: bytes) -> None:
-    with model.open("rb") as given:
-        program = PROGRAM.replace('save("-")', f"save({str(model)!r})")
-        subprocess.run([sys.executable, "-c", program], stdin=given, check=True, cwd=ROOT)
-    assert model.read_bytes() == expected
-
-
-def test_the_test_models_themselves_were_not_touched() -> None:
-    assert path_of("circle/mlp").stat().st_size == 3672

@@ -77,14 +77,14 @@ def test_a_command_says_so(tmp_path: Path) -> None:
     path.write_bytes(bytes_of("circle/mlp"))
     program = f"""
         import sys
-        from circletools.report import inspection
+        from circletools.storage.files import Source
         from circletool_cli.main import main
-        real = inspection.inspect_model
-        def inspect_model(*args):
+        check = Source.check_unchanged
+        def check_unchanged(*args):
             with open({str(path)!r}, "ab") as file:
                 file.write(b"more")
-            return real(*args)
-        inspection.inspect_model = inspect_model
+            check(*args)
+        Source.check_unchanged = check_unchanged
         sys.argv[1:] = ["inspect", {str(path)!r}]
         main()
     """

@@ -14,6 +14,7 @@ first operator it feeds.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from math import fsum
 
 import numpy as np
 
@@ -98,7 +99,7 @@ def _sureness(matcher: Matcher, old: Region, new: Region, found: list[Found]) ->
         max((confidence for _, confidence in found[row].values()), default=0.0) if kind == "operator" else share
         for kind, row in ends
     ]
-    return sum(sure) / len(sure) if sure else 1.0
+    return fsum(sure) / len(sure) if sure else 1.0  # the order of a set must not tell
 
 
 def _score(matcher: Matcher, parts: list[tuple[Region, float]], region: Region, found: list[Found]) -> float:

@@ -140,9 +140,9 @@ def one_by_one(matcher: Matcher, olds: Sequence[int], news: Sequence[int]) -> li
     """
     if min(len(olds), len(news)) < 2:
         return []
-    places: list[dict[tuple[object, ...], list[int]]] = []
+    places: list[dict[tuple[str, str, int], list[int]]] = []
     for side, rows in enumerate((olds, news)):
-        at: dict[tuple[object, ...], list[int]] = defaultdict(list)
+        at: dict[tuple[str, str, int], list[int]] = defaultdict(list)
         for row in rows:
             for place in _places(matcher, side, row):
                 at[place].append(row)
@@ -157,14 +157,14 @@ def one_by_one(matcher: Matcher, olds: Sequence[int], news: Sequence[int]) -> li
     return sorted(found.items()) or _in_order(matcher, olds, news)
 
 
-def _places(matcher: Matcher, side: int, row: int) -> set[tuple[object, ...]]:
-    """Return where an operator stands: its code with each paired operator that it takes from or feeds."""
+def _places(matcher: Matcher, side: int, row: int) -> list[tuple[str, str, int]]:
+    """Return where an operator stands: its code with each paired operator that it takes from or feeds, in order."""
     partner = (matcher.pairs.to_after, list(range(len(matcher.after))))[side]
     free = (matcher.pairs.to_after, matcher.pairs.to_before)[side]
     shown, code = matcher.views[side], (matcher.before, matcher.after)[side].codes[row]
     givers = {("from", source[0]) for source in shown.sources[row] if source[0] != NONE}
     takers = {("to", taker) for value in shown.made[row] for taker, _ in shown.takers.get(value, ())}
-    return {(code, way, partner[other]) for way, other in givers | takers if free[other] != NONE}
+    return sorted((code, way, partner[other]) for way, other in givers | takers if free[other] != NONE)
 
 
 def _in_order(matcher: Matcher, olds: Sequence[int], news: Sequence[int]) -> list[tuple[int, int]]:

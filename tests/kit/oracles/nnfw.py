@@ -36,7 +36,7 @@ from tests.kit.presence import need
 
 OK, TOO_SMALL = 0, 5
 STATUSES = ("NO_ERROR", "ERROR", "UNEXPECTED_NULL", "INVALID_STATE", "OUT_OF_MEMORY", "INSUFFICIENT_OUTPUT_SIZE")
-TYPES = ("float32", "int32", "uint8", "bool", "uint8", "int64", "int8", "int16")
+TYPES = dict(enumerate(("float32", "int32", "uint8", "bool", "uint8", "int64", "int8", "int16")))
 """The dtype of each NNFW_TYPE; the first uint8 is quantized."""
 
 UNWRITTEN = b"\xa5"
@@ -57,7 +57,7 @@ class TensorInfo(Structure):
         return tuple(self.dims[: self.rank])
 
     def numpy(self) -> np.dtype[Any]:
-        """Return the dtype."""
+        """Return the dtype; KeyError for one that the interface does not have."""
         return np.dtype(TYPES[self.dtype])
 
 

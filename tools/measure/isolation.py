@@ -7,6 +7,7 @@ import signal
 import warnings
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import TypeVar
 
 Unit = TypeVar("Unit")
@@ -15,6 +16,7 @@ Unit = TypeVar("Unit")
 CPU_SECONDS = 0.5
 WALL_SECONDS = 30.0
 CRASH = "crash"
+ROOT = Path(__file__).parents[2]
 
 
 def answers(

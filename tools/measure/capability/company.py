@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from benchmarks.capability.single import Operand, Probe, Writer
-from benchmarks.capability.template import EVERY, d
+from tests.kit.build import Code
+from tools.measure.capability.single import Operand, Probe, Writer
+from tools.measure.capability.template import EVERY, d
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,10 @@ def variables() -> Iterator[Company]:
             value, result_value = Operand(name, d(rank), kind), Operand(name, d(rank))
             writer = Writer()
             resource, source, result = (writer.operand(operand) for operand in (handle, value, result_value))
-            writer.graph.inputs, writer.graph.outputs = [source] if kind == "computed" else [], [result]
-            writer.operator("VAR_HANDLE", 1, [], [resource], "VarHandleOptions", (("shared_name", "v"),))
-            writer.operator("ASSIGN_VARIABLE", 1, [resource, source], [], "AssignVariableOptions", ())
-            writer.operator("READ_VARIABLE", 1, [resource], [result], "ReadVariableOptions", ())
-            model = writer.finish()
+            writer.operator(Code("VAR_HANDLE"), [], [resource], ("VarHandleOptions", (("shared_name", "v"),)))
+            writer.operator(Code("ASSIGN_VARIABLE"), [resource, source], [], ("AssignVariableOptions", ()))
+            writer.operator(Code("READ_VARIABLE"), [resource], [result], ("ReadVariableOptions", ()))
+            model = writer.ends([source] if kind == "computed" else [], [result])
             if name == "FLOAT32" and rank == 0 and kind == "computed":
                 yield Company(Probe("VAR_HANDLE", (), (handle,)), model, 0)
             yield Company(Probe("ASSIGN_VARIABLE", (handle, value), ()), model, 1)
@@ -79,7 +79,7 @@ def _unpacking(code: str, source: str, target: str) -> Unpacking:
 def _start(probe: Probe) -> tuple[Writer, int]:
     writer = Writer()
     source, unpacked = writer.operand(probe.inputs[0]), writer.operand(probe.outputs[0])
-    writer.operator(probe.code, 1, [source], [unpacked], f"{probe.code.capitalize()}Options", ())
+    writer.operator(Code(probe.code), [source], [unpacked], (f"{probe.code.capitalize()}Options", ()))
     return writer, unpacked
 
 
@@ -88,17 +88,15 @@ def _before_a_product(probe: Probe) -> tuple[bytes, int]:
     name = probe.outputs[0].type
     if name == "FLOAT16":
         wide = writer.operand(Operand("FLOAT32", (3, 4)))
-        writer.operator("DEQUANTIZE", 1, [weights], [wide], "DequantizeOptions", ())
+        writer.operator(Code("DEQUANTIZE"), [weights], [wide], ("DequantizeOptions", ()))
         name, weights = "FLOAT32", wide
     source, result = writer.operand(Operand(name, (2, 4))), writer.operand(Operand(name, (2, 3)))
-    writer.graph.inputs, writer.graph.outputs = [source], [result]
-    writer.operator("FULLY_CONNECTED", 1, [source, weights, -1], [result], "FullyConnectedOptions", ())
-    return writer.finish(), len(writer.graph.operators) - 1
+    writer.operator(Code("FULLY_CONNECTED"), [source, weights, -1], [result], ("FullyConnectedOptions", ()))
+    return writer.ends([source], [result]), len(writer.graph.table.operators) - 1
 
 
 def _before_atan2(probe: Probe) -> bytes:
     writer, unpacked = _start(probe)
     other, result = (writer.operand(probe.outputs[0]) for _ in range(2))
-    writer.graph.inputs, writer.graph.outputs = [other], [result]
-    writer.operator("ATAN2", 1, [unpacked, other], [result], "ATan2Options", ())
-    return writer.finish()
+    writer.operator(Code("ATAN2"), [unpacked, other], [result], ("ATan2Options", ()))
+    return writer.ends([other], [result])

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import flatbuffers
 import numpy as np
-from ai_edge_litert import schema_py_generated as fb
 
-TYPES = [name for name in vars(fb.TensorType) if name.isupper()]
+from tests.kit.build import Build, Code, Table, quantization, schema_of
+
+TYPES = list(schema_of("tflite").enums["TensorType"].values())
+Options = tuple[str, Sequence[tuple[str, Any]]]
+"""The type of the options, empty for none, and their values."""
+NO_OPTIONS: Options = ("", ())
 _NUMPY = {
     **{
         name: f"<{name[0].lower()}{int(name.lstrip('UINTFLOA')) // 8}" for name in ("INT8", "INT16", "INT32", "INT64")
@@ -88,9 +91,8 @@ class Probe:
         inputs = [writer.operand(operand, self.dynamic) for operand in self.inputs]
         outputs = [writer.operand(operand, self.dynamic) for operand in self.outputs]
         computed = [index for index, operand in zip(inputs, self.inputs, strict=True) if operand.kind == "computed"]
-        writer.graph.inputs, writer.graph.outputs = computed, outputs
-        writer.operator(self.code, self.version, inputs, outputs, self.table, self.options)
-        return writer.finish()
+        writer.operator(Code(self.code, self.version), inputs, outputs, (self.table, self.options))
+        return writer.ends(computed, outputs)
 
     @property
     def signature(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -113,106 +115,53 @@ class Probe:
 
 
 class Writer:
-    """A TFLite model under construction."""
+    """A TFLite model of one subgraph under construction."""
 
     def __init__(self) -> None:
-        self.model = fb.ModelT()
-        self.model.version, self.model.description = 3, "one operator"
-        self.model.operatorCodes, self.model.buffers = [], [fb.BufferT()]
-        self.graph = fb.SubGraphT()
-        self.graph.tensors, self.graph.operators = [], []
-        self.graph.inputs, self.graph.outputs = [], []
-        self.model.subgraphs = [self.graph]
+        self.build = Build("one operator")
+        self.graph = self.build.graph()
 
     def operand(self, operand: Operand, dynamic: bool = False) -> int:
         """Add a tensor, and its data when it is constant; an operand that is left out is -1."""
         if operand.kind == "none":
             return -1
-        tensor = fb.TensorT()
-        tensor.name, tensor.type = f"t{len(self.graph.tensors)}", getattr(fb.TensorType, operand.element)
-        tensor.shape, tensor.hasRank, tensor.buffer = [*operand.shape], True, 0
-        tensor.isVariable = operand.kind == "variable"
-        if dynamic and operand.kind == "computed" and operand.shape:
-            tensor.shapeSignature = [-1, *operand.shape[1:]]
-        if operand.sparse:
-            tensor.sparsity = _sparsity(operand.shape)
-        if operand.quantization != "n":
-            tensor.quantization = _quantization(operand)
-        if operand.kind == "constant":
-            buffer = fb.BufferT()
-            buffer.data = np.frombuffer(packed(operand), np.uint8)
-            tensor.buffer = len(self.model.buffers)
-            self.model.buffers.append(buffer)
-        self.graph.tensors.append(tensor)
-        return len(self.graph.tensors) - 1
+        moving = dynamic and operand.kind == "computed" and operand.shape
+        return self.graph.tensor(
+            f"t{len(self.graph.table.tensors)}",
+            operand.shape,
+            operand.element,
+            data=packed(operand) if operand.kind == "constant" else None,
+            is_variable=operand.kind == "variable",
+            shape_signature=[-1, *operand.shape[1:]] if moving else None,
+            sparsity=_sparsity(operand.shape) if operand.sparse else None,
+            quantization=None if operand.quantization == "n" else _quantization(operand),
+        )
 
     def operator(
-        self,
-        name: str,
-        version: int,
-        inputs: Sequence[int],
-        outputs: Sequence[int],
-        table: str,
-        options: Sequence[tuple[str, Any]],
+        self, code: Code, inputs: Sequence[int], outputs: Sequence[int], options: Options = NO_OPTIONS
     ) -> None:
-        """Add an operator with an operator code of its own."""
-        value = getattr(fb.BuiltinOperator, name)
-        code = fb.OperatorCodeT()
-        code.builtinCode, code.deprecatedBuiltinCode, code.version = value, min(value, 127), version
-        self.model.operatorCodes.append(code)
-        operator = fb.OperatorT()
-        operator.opcodeIndex = len(self.graph.operators)
-        operator.inputs, operator.outputs = [*inputs], [*outputs]
-        if table:
-            _set_options(operator, table, options)
-        self.graph.operators.append(operator)
+        """Add an operator."""
+        self.graph.operator(code, inputs, outputs, table=options[0] or None, **dict(options[1]))
 
-    def finish(self) -> bytes:
-        """Return the file."""
-        builder = flatbuffers.Builder(1 << 10)
-        builder.Finish(self.model.Pack(builder), b"TFL3")
-        return bytes(builder.Output())
+    def ends(self, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
+        """Say what goes in and comes out; return the file."""
+        self.graph.ends(inputs, outputs)
+        return self.build.to_bytes()
 
 
-def _set_options(operator: Any, table: str, options: Sequence[tuple[str, Any]]) -> None:
-    value = getattr(fb, f"{table}T")()
-    for name, setting in options:
-        first, *rest = name.split("_")
-        field = first + "".join(word.capitalize() for word in rest)
-        if not hasattr(value, field):
-            raise LookupError(f"{table} has no {field}")
-        setattr(value, field, setting)
-    if hasattr(fb.BuiltinOptions, table):
-        operator.builtinOptionsType, operator.builtinOptions = getattr(fb.BuiltinOptions, table), value
-    else:
-        operator.builtinOptions2Type, operator.builtinOptions2 = getattr(fb.BuiltinOptions2, table), value
+def _quantization(operand: Operand) -> Table:
+    channel = operand.channel if operand.quantization == "c" else 0
+    return quantization([operand.scale] * operand.scales, [operand.zero_point] * operand.scales, channel)
 
 
-def _quantization(operand: Operand) -> Any:
-    quantization = fb.QuantizationParametersT()
-    quantization.scale = [operand.scale] * operand.scales
-    quantization.zeroPoint = [operand.zero_point] * operand.scales
-    quantization.quantizedDimension = operand.channel if operand.quantization == "c" else 0
-    return quantization
-
-
-def _sparsity(shape: Sequence[int]) -> Any:
+def _sparsity(shape: Sequence[int]) -> Table:
     """Return that the last dimension is compressed, though it has all its elements."""
-    sparsity = fb.SparsityParametersT()
-    sparsity.traversalOrder = [*range(len(shape))]
-    sparsity.dimMetadata = []
-    for size in shape[:-1]:
-        dense = fb.DimensionMetadataT()
-        dense.format, dense.denseSize = fb.DimensionType.DENSE, size
-        sparsity.dimMetadata.append(dense)
-    lines, last = math.prod(shape[:-1]), fb.DimensionMetadataT()
-    last.format = fb.DimensionType.SPARSE_CSR
-    last.arraySegmentsType = last.arrayIndicesType = fb.SparseIndexVector.Int32Vector
-    last.arraySegments, last.arrayIndices = fb.Int32VectorT(), fb.Int32VectorT()
-    last.arraySegments.values = [shape[-1] * line for line in range(lines + 1)]
-    last.arrayIndices.values = [*range(shape[-1])] * lines
-    sparsity.dimMetadata.append(last)
-    return sparsity
+    lines = math.prod(shape[:-1])
+    dense = [Table("DimensionMetadata", dense_size=size) for size in shape[:-1]]
+    last = Table("DimensionMetadata", format=1)
+    last.array_segments = Table("Int32Vector", values=[shape[-1] * line for line in range(lines + 1)])
+    last.array_indices = Table("Int32Vector", values=[*range(shape[-1])] * lines)
+    return Table("SparsityParameters", traversal_order=[*range(len(shape))], dim_metadata=[*dense, last])
 
 
 def packed(operand: Operand) -> bytes:
@@ -238,4 +187,4 @@ def array(operand: Operand) -> Any:
 
 def enum_names(enum: str) -> Iterator[tuple[str, int]]:
     """Yield the members of an enum of the schema."""
-    yield from ((name, value) for name, value in vars(getattr(fb, enum)).items() if name.isupper())
+    yield from ((name, value) for value, name in schema_of("tflite").enums[enum].items())

@@ -5,11 +5,10 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, Protocol
 
-from benchmarks.capability.single import Probe, array
-from benchmarks.capability.template import LAST_VERSION
+from tools.measure.capability.single import Probe, array
+from tools.measure.capability.template import LAST_VERSION
 
 TAKEN = "taken"
 LEFT = "left"  # to others, while the rest of the model is fine
@@ -88,7 +87,7 @@ def _onert() -> Any:
 
 def ask_onert(backend: str, question: Question) -> str:
     """Load, compile and run with this backend alone."""
-    onert, interface = _onert(), importlib.import_module("circletools.runtimes.onert_c")
+    onert, interface = _onert(), importlib.import_module("tests.kit.oracles.nnfw")
     suffix = ".circle" if question.model[4:8] == b"CIR0" else ".tflite"
     stages = ["load"]
     with tempfile.NamedTemporaryFile(suffix=suffix) as file:
@@ -96,14 +95,14 @@ def ask_onert(backend: str, question: Question) -> str:
         file.flush()
         try:
             session = interface.Session()
-            session.load(Path(file.name))
-            session.use_backends(backend)
+            session("load_model_from_file", file.name.encode())
+            session("set_available_backends", backend.encode())
             stages.append("prepare")
-            onert.fix_open_shapes(session)
-            session.prepare()
+            interface.fix_open_shapes(session)
+            session("prepare")
             stages.append("run")
             onert.run_prepared(session, 0)
-            session.close()
+            session("close_session")
         except (interface.StatusError, KeyError):  # a type that the interface does not have
             return stages[-1]
     return TAKEN

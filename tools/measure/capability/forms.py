@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from benchmarks.capability.single import Probe, enum_names
-from benchmarks.capability.template import LAST_VERSION
-from benchmarks.capability.witness import Witness
+from tools.measure.capability.single import Probe, enum_names
+from tools.measure.capability.template import LAST_VERSION
+from tools.measure.capability.witness import Witness
 
 Answers = Sequence[tuple[Probe | Witness, bool]]
 Signature = tuple[tuple[str, ...], tuple[str, ...]]

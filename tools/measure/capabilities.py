@@ -1,8 +1,8 @@
 """Measure which operators each device takes, and keep the tables of it.
 
-    python -m benchmarks.capabilities                  measure, and write circletools/affinity/capabilities/*.json
-    python -m benchmarks.capabilities --check          measure, and exit with 1 when a file would change
-    python -m benchmarks.capabilities --only xnnpack   one device
+    python -m tools.measure.capabilities                  measure, and write the tables
+    python -m tools.measure.capabilities --check          measure, and exit with 1 when a file would change
+    python -m tools.measure.capabilities --only xnnpack   one device
 
 Each question is a model of one operator: loaded, compiled and run where that is cheap, in a process of its own that
 the runtime may kill. docs/capabilities.md tells what is asked and what the tables say.
@@ -19,16 +19,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from benchmarks.capability import company, forms, templates, templates_structured, witness
-from benchmarks.capability.runtimes import DEVICES, LEFT, TAKEN, Device, Question
-from benchmarks.capability.single import Probe
-from benchmarks.capability.template import Template
-from benchmarks.isolation import CRASH, answers
-from benchmarks.process import ROOT
+from tools.measure.capability import company, forms, templates, templates_structured, witness
+from tools.measure.capability.runtimes import DEVICES, LEFT, TAKEN, Device, Question
+from tools.measure.capability.single import Probe
+from tools.measure.capability.template import Template
+from tools.measure.isolation import CRASH, ROOT, answers
 
 DOCUMENT = ROOT / "docs" / "capabilities.md"
 _MARKS = ("<!-- overview -->", "<!-- end of the overview -->")
-TABLES = ROOT / "circletools" / "affinity" / "capabilities"
+TABLES = ROOT / "circletools" / "affinity" / "capability" / "tables"
 _FAMILIES: tuple[Callable[[], Iterator[Template]], ...] = (
     templates.elementwise,
     templates.conversions,
@@ -172,7 +171,7 @@ def _short(text: str) -> str:
 
 def main() -> None:
     """Measure; write the tables, or compare them with the files."""
-    parser = argparse.ArgumentParser(prog="benchmarks.capabilities", description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(prog="tools.measure.capabilities", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a file would change")
     parser.add_argument("--only", metavar="DEVICE", choices=[device.name for device in DEVICES])
     options = parser.parse_args()

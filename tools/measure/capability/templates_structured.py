@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from benchmarks.capability.template import Arg, Binding, Shape, Template, d, each, rows
-from benchmarks.capability.templates import ACTIVATION, fixed, vector, with_index
+from tools.measure.capability.template import Arg, Binding, Shape, Template, d, each, rows
+from tools.measure.capability.templates import ACTIVATION, fixed, vector, with_index
 
 _MATRIX = rows(
     "T W B",

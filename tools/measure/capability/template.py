@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from benchmarks.capability.single import QUANTIZABLE, TYPES, Operand, Probe
+from tools.measure.capability.single import QUANTIZABLE, TYPES, Operand, Probe
 
 Shape = Callable[[int], tuple[int, ...]]
 Binding = Mapping[str, str]

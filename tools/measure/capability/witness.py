@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.capability.runtimes import Device
-from benchmarks.process import ROOT
 from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits
 from circletools.model import open_model
+from tools.measure.capability.runtimes import Device
+from tools.measure.isolation import ROOT
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks.capability.template import EVERY, Arg, Binding, Shape, Template, d, each, rows
+from tools.measure.capability.template import EVERY, Arg, Binding, Shape, Template, d, each, rows
 
 ACTIVATION = (("fused_activation_function", (0, 1, 2, 3, 4, 5)),)
 NO_ACTIVATION = (("fused_activation_function", 0),)

@@ -1,1 +1,0 @@
-"""Measuring which operators a device takes: what `python -m benchmarks.capabilities` is made of."""

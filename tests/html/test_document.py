@@ -1,0 +1,200 @@
+"""The page's document says what the other commands say."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from circletools.edit.edit import ModelEdit
+from circletools.errors import CircleToolsError
+from circletools.html.document import page_document
+from circletools.html.graph import NAME_LENGTH
+from circletools.html.modules import ROOT as TOP
+from circletools.model import open_model
+from tests.flatbuf.test_verify import Damage, damages
+from tests.kit.affinity_support import affinity, annotated
+from tests.kit.exports_support import codes_of, named
+from tests.kit.page_support import (
+    BENCHMARK,
+    document_of,
+    full,
+    odd,
+    said,
+)
+from tests.kit.support import bytes_of, path_of, put_u32, unpacked, within
+
+
+@pytest.mark.parametrize("name", ["tflite/two_signatures", "tflite/zip_tail", "circle/mlp_external"])
+def test_what_inspect_says(name: str) -> None:
+    assert document_of(bytes_of(name))["model"] == said("inspect", path_of(name))
+
+
+@pytest.mark.parametrize("name", ["circle/output_twice", "tflite/while_nested", "circle/input_as_output"])
+def test_what_check_says(name: str) -> None:
+    (expected,) = said("check", path_of(name))["models"]
+    assert expected["findings"]
+    assert document_of(bytes_of(name))["findings"] == expected["findings"]
+
+
+def test_what_dump_origins_says(model: Path) -> None:
+    document, expected = document_of(model.read_bytes()), said("dump-origins", model)
+    origins = document["origins"]
+    assert (origins["from"], origins["state"], origins["scope"]) == ("tables", "fresh", expected["scope"])
+    names = dict(zip(origins["source_ids"], origins["source_names"], strict=True))
+    assert names == {source["id"]: source["name"] for source in expected["sources"]}
+    for operator in expected["operators"]:
+        column = document["subgraphs"][operator["subgraph"]]["operators"]["origin"]
+        rows = origins["sets"][column[operator["operator_index"]]]
+        assert [origins["source_ids"][row] for row in rows] == operator["sources"]
+
+
+def test_what_dump_affinity_says(model: Path) -> None:
+    document, expected = document_of(model.read_bytes()), said("dump-affinity", model)
+    devices = [device["name"] for device in document["affinity"]["devices"]]
+    assert (devices, document["affinity"]["state"]) == (expected["devices"], expected["freshness"])
+    for graph in expected["subgraphs"]:
+        columns = document["subgraphs"][graph["index"]]
+        groups = columns["layout"]["groups"]
+        for operator in graph["operators"]:
+            index = operator["operator_index"]
+            assert devices[columns["operators"]["device"][index]] == operator["device"]
+            assert groups[columns["layout"]["group"][index]]["partition"] == operator["partition"]
+        assert [(group["partition"], devices[group["device"]], group["operators"]) for group in groups] == [
+            (part["partition"], part["device"], len(part["operators"])) for part in graph["partitions"]
+        ]
+
+
+def test_what_partition_says_of_cuts(model: Path) -> None:
+    (transfers,) = [graph["transfers"] for graph in document_of(model.read_bytes())["subgraphs"]]
+    settings_ = [word for rule in ("op:*SOFTMAX=cpu", "op:TRANSPOSE=cpu") for word in ("--set", rule)]
+    plan = said("partition", model, "--devices", "npu,cpu", *settings_, "--default", "npu")
+    expected = plan["subgraphs"][0]["transfers"]
+    assert transfers["cuts"]
+    assert [cut["tensor"] for cut in transfers["cuts"]] == [cut["tensor"] for cut in expected["cuts"]]
+    for name in ("launches", "copies", "copied_bytes", "copies_of_unknown_size"):
+        assert transfers[name] == expected[name]
+
+
+def test_what_attribute_says(model: Path, trace: Path) -> None:
+    (times,) = document_of(model.read_bytes(), trace)["operator_traces"]
+    expected = said("attribute", trace, "--model", model)
+    for row in expected["operators"]:
+        columns, index = times["subgraphs"][row["subgraph"]], row["operator_index"]
+        assert [columns[name][index] for name in ("runs", "total_ns", "median_ns")] == [
+            row[name] for name in ("runs", "total_ns", "median_ns")
+        ]
+        assert times["backends"][columns["backend"][index]] == " ".join(row["backends"])
+    assert times["sources_ns"] == [row["total_ns"] for row in expected["sources"]]
+    for name in ("runtime", "executions", "averaged", "total_ns", "added", "ignored_marks"):
+        assert times[name] == expected[name]
+
+
+def test_times_of_modules_add_up(model: Path, trace: Path) -> None:
+    document = document_of(model.read_bytes(), trace)
+    (times,) = document["operator_traces"]
+    tops = [row for row, parent in enumerate(document["modules"]["parent"]) if parent == TOP]
+    assert sum(times["modules_ns"][row] for row in tops) + times["no_origin_ns"] == times["total_ns"] > 0
+    assert sum(document["modules"]["operators"][row] for row in tops) >= len(codes_of(full()))
+
+
+def test_what_trace_stats_says() -> None:
+    (layers,) = document_of(bytes_of("circle/mlp"), BENCHMARK)["traces"]
+    expected = said("trace-stats", BENCHMARK)
+    assert layers["trace"] == expected["trace"] | {"name": BENCHMARK.name}
+    assert (layers["runs"], layers["run_count"]) == (expected["runs"], len(expected["runs"]))
+    assert sorted(layers["functions"], key=str) == sorted(expected["functions"], key=str)
+    assert sum(bucket["self_ns"] for bucket in layers["buckets"]) == expected["trace"]["covered_ns"] > 0
+
+
+def test_tensors_and_operators(own_model: Path) -> None:
+    """Compare with the published object API."""
+    data = own_model.read_bytes()
+    document, expected = document_of(data), unpacked(data)
+    for columns, graph in zip(document["subgraphs"], expected.subgraphs, strict=True):
+        operators, tensors = columns["operators"], columns["tensors"]
+        for index, operator in enumerate(graph.operators or ()):
+            assert operators["code"][index] == operator.opcodeIndex
+            assert operators["inputs"][index] == list(() if operator.inputs is None else operator.inputs)
+            assert operators["outputs"][index] == list(() if operator.outputs is None else operator.outputs)
+        assert tensors["name"] == [(tensor.name or b"").decode() for tensor in graph.tensors]
+        for index, tensor in enumerate(graph.tensors):
+            signature = tensor.shapeSignature
+            shape = tensor.shape if signature is None else signature
+            shown = document["shapes"][tensors["shape"][index]]
+            assert shown == list(() if shape is None else shape)
+            buffer = expected.buffers[tensor.buffer]
+            size = len(() if buffer.data is None else buffer.data) or (buffer.size if buffer.offset > 1 else 0)
+            assert tensors["constant_bytes"][index] == (size or -1)
+            quantization = tensor.quantization
+            scales = None if quantization is None else quantization.scale
+            if scales is None:
+                assert str(index) not in tensors["quantization"]
+            else:
+                assert tensors["quantization"][str(index)] == [
+                    float(scales[0]), int(quantization.zeroPoint[0]), len(scales),
+                ]  # fmt: skip
+
+
+def test_every_model_has_a_page(any_model: Path) -> None:
+    with open_model(any_model) as model:
+        document = page_document(model, any_model.name)
+    json.dumps(document, allow_nan=False)
+    for graph in document["subgraphs"]:
+        layout = graph["layout"]
+        places = list(zip(layout["group"], layout["level"], layout["column"], strict=True))
+        assert len(set(places)) == len(places) == len(graph["operators"]["code"])
+        edges = layout["edges"]
+        for source, target in zip(edges["source"], edges["target"], strict=True):
+            assert layout["level"][source] < layout["level"][target]  # there is one group, and no cycle
+
+
+def test_an_index_out_of_range_is_a_finding_and_no_more() -> None:
+    data = full()
+    with open_model(data) as model:
+        vectors = model.operator_columns.inputs
+        at = int(vectors.start[3])
+    document = document_of(put_u32(data, at, 9999))
+    assert [finding["code"] for finding in document["findings"]] == ["INDEX_OUT_OF_RANGE"]
+    assert document["subgraphs"][0]["operators"]["inputs"][3][0] == 9999
+    assert len(document["subgraphs"][0]["layout"]["level"]) == len(codes_of(full()))
+
+
+@pytest.mark.parametrize("entry", ["ONE_op_table", "CIRCLETOOLS_affinity", "CIRCLETOOLS_stamp"])
+def test_a_malformed_table_is_a_finding_and_no_more(entry: str) -> None:
+    with open_model(full()) as model:
+        edit = ModelEdit(model)
+        edit.set_metadata(entry, b"\1\0\0\0\377")
+        document = document_of(edit.to_bytes())
+    assert any(finding["code"].startswith("MALFORMED") for finding in document["findings"])
+    states = document["origins"]["state"], document["affinity"]["state"]
+    assert ("malformed" in states) == (entry != "CIRCLETOOLS_stamp" or states[0] == "malformed")
+
+
+def test_operators_without_a_device() -> None:
+    """A device for every second operator of four, and partitions for those: 0, none, 1, none."""
+    data = annotated(named("a", "b", "c", "d"), affinity(["npu"], ([0, None, 0, None], [0, None, 1, None])))
+    (graph,) = document_of(data)["subgraphs"]
+    assert graph["operators"]["device"] == [0, None, 0, None]
+    assert [(part["partition"], part["device"], part["operators"]) for part in graph["layout"]["groups"]] == [
+        (0, 0, 1), (1, 0, 1), (None, None, 2),
+    ]  # fmt: skip
+    cuts = [(cut["producer"], cut["consumers"]) for cut in graph["transfers"]["cuts"]]
+    assert cuts == [(0, [None]), (None, [1]), (1, [None])]
+
+
+@settings(max_examples=60)
+@given(damages)
+def test_any_model_gives_a_page_or_our_error(damage: Damage) -> None:
+    data = damage.done()
+    with within(5), suppress(CircleToolsError), open_model(data) as model:
+        json.dumps(page_document(model, "x"), allow_nan=False)
+
+
+def test_very_long_names_are_cut() -> None:
+    tensors = document_of(odd())["subgraphs"][0]["tensors"]["name"]
+    assert max(map(len, tensors)) < NAME_LENGTH + 30
+    assert any(name.endswith("… (10000 characters)") for name in tensors)

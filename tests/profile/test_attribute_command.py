@@ -1,0 +1,166 @@
+"""The command attribute."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.kit.operator_support import (
+    TRACES,
+)
+from tests.kit.origin_support import OP, embedded, origins, rebuilt
+from tests.kit.profile_support import IF_MODEL, IF_TRACE, MLP, run, shown
+from tests.kit.support import edited, path_of
+
+
+def test_text(tmp_path: Path) -> None:
+    model = tmp_path / "model.circle"
+    model.write_bytes(embedded(MLP, origins({1: "a/one", 2: "a/two", 3: "b/three"}, {0: {1}, 1: {1, 2}})))
+    events = [("$0 subg", "B", 0), ("@3 Permute", "B", 0), ("@3 Permute", "E", 100)]
+    events += [("@0 FullyConnected", "B", 100), ("@0 FullyConnected", "E", 400)]
+    events += [("@2 Softmax", "B", 400), ("@2 Softmax", "E", 1000), ("$0 subg", "E", 1001)]
+    status, out, err = run(shown(tmp_path, *events), "--model", model)
+    assert (status, err) == (0, "")
+    assert out == (
+        "onert: 1 execution, 1000.000 us in all\n"
+        "\n"
+        "operators\n"
+        "  total_us  mean_us  median_us  share  index  code             backend\n"
+        "   600.000  600.000    600.000  60.0%  2      SOFTMAX          cpu      <- (no origin)\n"
+        "   300.000  300.000    300.000  30.0%  0      FULLY_CONNECTED  cpu      <- 1 a/one\n"
+        "\n"
+        "sources\n"
+        "  total_us  mean_us  median_us  share  operators  shared\n"
+        "   600.000  600.000    600.000  60.0%  1                  (no origin)\n"
+        "   300.000  300.000    300.000  30.0%  2          yes     1 a/one\n"
+        "\n"
+        "modules\n"
+        "  total_us  mean_us  median_us  share  operators  shared\n"
+        "   600.000  600.000    600.000  60.0%  1                  (no origin)\n"
+        "   300.000  300.000    300.000  30.0%  2                  a\n"
+        "\n"
+        "inserted by the runtime\n"
+        "  total_us  mean_us  median_us  share  index  backend\n"
+        "   100.000  100.000    100.000  10.0%  3      cpu      Permute\n"
+        "\n"
+        "operators without a time: 1 FULLY_CONNECTED\n"
+    )
+
+
+def test_json(tmp_path: Path) -> None:
+    model = tmp_path / "model.circle"
+    model.write_bytes(embedded(IF_MODEL.read_bytes(), origins({4: "m/cond"}, {0: {4}}, {}, {})))
+    status, out, err = run(IF_TRACE, "--model", model, "--json")
+    document = json.loads(out)
+    assert (status, err) == (0, "")
+    assert {
+        key: document[key] for key in document.keys() - {"operators", "sources", "modules", "added", "total_ns"}
+    } == {
+        "schema_version": 1,
+        "runtime": "onert",
+        "executions": 3,
+        "averaged": False,
+        "incomplete_events": 0,
+        "unchecked_operators": 0,
+        "ignored_marks": [],
+        "sources_from": "tables",
+    }
+    first, second, third = document["operators"]
+    assert (first["code"], first["sources"], first["backends"], first["runs"]) == ("IF", [4], ["builtin"], 3)
+    assert (second["subgraph"], second["operator_index"], second["runs"]) == (1, 0, 3)
+    assert third["total_ns"] is third["runs"] is None
+    assert first["total_ns"] + second["total_ns"] == document["total_ns"] > 0
+    assert first["share_percent"] + second["share_percent"] == pytest.approx(100)
+    source, nameless = document["sources"]
+    assert (source["id"], source["name"], source["total_ns"]) == (4, "m/cond", first["total_ns"])
+    assert source["operators"] == [{"subgraph": 0, "operator_index": 0}]
+    assert (nameless["id"], nameless["name"], nameless["total_ns"]) == (None, None, second["total_ns"])
+    assert run(IF_TRACE, "--model", model, "--format", "json") == (0, out, "")
+
+
+def test_csv_and_tables() -> None:
+    status, out, err = run(IF_TRACE, "--model", IF_MODEL, "--format", "csv", "--by", "operator", "--by", "module")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert status == 0
+    assert err.startswith(f"note: {IF_MODEL}: the model has no origins, so every operator is its own source")
+    assert [row["kind"] for row in rows] == ["operator"] * 3 + ["module"]
+    assert [(row["subgraph"], row["operator_index"], row["name"]) for row in rows[:3]] == [
+        ("0", "0", "IF"), ("1", "0", "FULLY_CONNECTED"), ("2", "0", "FULLY_CONNECTED")
+    ]  # fmt: skip
+    assert sum(int(row["total_ns"] or 0) for row in rows[:3]) == int(rows[3]["total_ns"])
+    _, text, _ = run(IF_TRACE, "--model", IF_MODEL, "--by", "source")
+    assert [line for line in text.splitlines() if line in ("operators", "sources", "modules")] == ["sources"]
+
+
+def test_standard_input_and_depth_and_skip() -> None:
+    status, out, _ = run(
+        "-", "--model", IF_MODEL, "--json", "--skip", "1", "--depth", "1", stdin=IF_TRACE.read_bytes()
+    )
+    document = json.loads(out)
+    assert (status, document["executions"], document["operators"][0]["runs"]) == (0, 2, 2)
+    assert (
+        run(IF_TRACE, "--model", "-", "--json", "--skip", "1", "--depth", "1", stdin=IF_MODEL.read_bytes())[1] == out
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "message"),
+    [
+        (("-", "--model", "-"), 2, "the trace and the model cannot both be standard input"),
+        (
+            (IF_TRACE, "--model", IF_MODEL, "--json", "--format", "csv"),
+            2,
+            "--json and --format csv exclude each other",
+        ),
+        ((IF_TRACE, "--model", IF_MODEL, "--skip", "3"), 2, "3 executions cannot be left out: the trace has 3"),
+        ((IF_TRACE, "--model", path_of("circle/mlp")), 3, "the trace is not of this model: subgraph 1 runs"),
+        ((IF_MODEL, "--model", IF_MODEL), 3, f"{IF_MODEL}: "),
+        (("missing", "--model", IF_MODEL), 3, "missing: cannot read it: No such file or directory"),
+        ((IF_TRACE, "--model", IF_TRACE), 3, f"{IF_TRACE}: neither a TFLite nor a Circle model"),
+    ],
+)
+def test_errors(args: tuple[str | Path, ...], status: int, message: str) -> None:
+    ended, out, err = run(*args)
+    assert (ended, out) == (status, "")
+    assert err.startswith("error: ")
+    assert message in err
+
+
+def test_no_execution_of_averages_can_be_left_out() -> None:
+    ended, _, err = run(TRACES / "benchmark_custom_op.csv", "--model", path_of("tflite/custom_op"), "--skip", "1")
+    assert (ended, "only averages" in err) == (2, True)
+
+
+def test_stale_origins_are_a_finding(tmp_path: Path) -> None:
+    model = tmp_path / "stale.circle"
+    model.write_bytes(rebuilt(embedded(IF_MODEL.read_bytes()), lambda made: made.subgraphs[0].operators.reverse()))
+    assert run(IF_TRACE, "--model", model)[0] == 0  # one operator, so still in order
+    stale = rebuilt(embedded(MLP), lambda made: made.subgraphs[0].operators.pop())
+    model.write_bytes(stale)
+    status, out, err = run(
+        shown(tmp_path, ("@0 FullyConnected", "B", 1), ("@0 FullyConnected", "E", 2)), "--model", model
+    )
+    assert (status, out != "") == (1, True)
+    assert err == f"warning: {model}: the origins are stale: 3 operators then, 2 now\n"
+
+
+def test_malformed_origins(tmp_path: Path) -> None:
+    model = tmp_path / "model.circle"
+    model.write_bytes(edited(embedded(IF_MODEL.read_bytes()), lambda edit: edit.set_metadata(OP, b"\1\0\0\0\5\0")))
+    status, _, err = run(IF_TRACE, "--model", model)
+    assert (status, err.startswith(f"error: {model}: {OP}: an entry is cut off")) == (3, True)
+
+
+def test_notes(tmp_path: Path) -> None:
+    path = shown(tmp_path, ("@0 Novel", "B", 1), ("@0 Novel", "E", 2), ("@2 Softmax", "B", 3))
+    model = tmp_path / "model.circle"
+    model.write_bytes(embedded(MLP))
+    _, _, err = run(path, "--model", model)
+    assert err.splitlines() == [
+        f"note: {path}: begins or ends without the other, left out: 1",
+        f"note: {path}: operators whose names could not be compared with the model's codes: 1",
+    ]

@@ -1,0 +1,121 @@
+"""Two operator-level traces side by side."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circletools.profile.compare_profiles import compare_profiles
+from circletools.render.comparison import comparison_json
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace
+from circletools.trace.operators.read import read_profile
+from tests.kit.profile_support import IF_MODEL, IF_TRACE, run, shown, traced
+
+
+def comparison_document(before: OperatorTrace, after: OperatorTrace, threshold: float) -> dict[str, Any]:
+    return comparison_json(compare_profiles(before, after, threshold))
+
+
+def changed(trace: OperatorTrace, operator: int, factor: float) -> OperatorTrace:
+    """Return a trace in which one operator takes `factor` times as long."""
+    runs = tuple(
+        run._replace(duration_ns=round(run.duration_ns * factor)) if run.operator == operator else run
+        for run in trace.runs
+    )
+    return replace(trace, runs=runs)
+
+
+STEADY = traced(*({0: 100 + step, 1: 1000 - step, 2: 5} for step in range(6)))
+
+
+def test_a_trace_is_as_fast_as_itself() -> None:
+    document = comparison_document(STEADY, STEADY, 0)
+    assert document["regressed"] is False
+    assert [(row["operator_index"], row["before_ns"], row["delta_ns"], row["ratio"]) for row in document["rows"]] == [
+        (None, 1105, 0, 1.0), (0, 102, 0, 1.0), (1, 998, 0, 1.0), (2, 5, 0, 1.0)
+    ]  # fmt: skip
+    assert all(row["low"] <= 1 <= row["high"] for row in document["rows"])
+
+
+@pytest.mark.parametrize(("factor", "threshold", "regressed"), [(1.5, 10, True), (1.5, 60, False), (0.5, 0, False)])
+def test_a_slower_operator(factor: float, threshold: float, regressed: bool) -> None:
+    document = comparison_document(STEADY, changed(STEADY, 0, factor), threshold)
+    assert document["regressed"] is regressed
+    whole, first, second, third = document["rows"]
+    assert first["regressed"] is regressed
+    assert first["low"] <= first["ratio"] <= first["high"]
+    assert first["ratio"] == pytest.approx(factor, abs=0.01)
+    assert whole["delta_ns"] == pytest.approx(102.5 * (factor - 1), abs=2)
+    assert (second["delta_ns"], third["delta_ns"]) == (0, 0)
+
+
+def test_no_time_in_many_executions_is_within_bounds() -> None:
+    before, after = (
+        traced(*({0: time, 1: 10_000} for time in times)) for times in ((1000, 0, 0, 0, 0), (1000, 1000, 0, 0, 0))
+    )
+    document = comparison_document(before, after, 10)
+    assert not document["regressed"]
+    row = document["rows"][1]
+    assert (row["ratio"], row["high"]) == (2.0, None)
+    assert 0 <= row["low"] <= 1
+    json.dumps(document, allow_nan=False)
+
+
+def test_few_executions_and_averages_have_no_bounds() -> None:
+    few = traced({0: 100}, {0: 300})
+    rows = comparison_document(few, few, 0)["rows"]
+    assert [(row["before_ns"], row["low"], row["high"]) for row in rows] == [(200, None, None)] * 2
+    calls = OperatorRun(0, 0, "IF", "", 0, 600, 0, calls=6)
+    called = OperatorRun(1, 0, "ADD", "", 0, 60, 0, calls=6)
+    averages = OperatorTrace("benchmark_model", (calls, called), 6, averaged=True)
+    rows = comparison_document(averages, averages, 0)["rows"]
+    assert [(row["name"], row["after_ns"], row["low"]) for row in rows] == [
+        ("all operators", 100, None), ("IF", 100, None), ("ADD", 10, None)
+    ]  # fmt: skip
+
+
+def test_what_only_one_trace_has() -> None:
+    document = comparison_document(traced({0: 100}), traced({0: 100, 1: 50}), 10)
+    assert [(row["operator_index"], row["ratio"], row["regressed"]) for row in document["rows"]] == [
+        (None, 1.5, True), (0, 1.0, False), (1, None, True)
+    ]  # fmt: skip
+    assert not comparison_document(traced({0: 100, 1: 50}), traced({0: 100}), 10)["regressed"]
+
+
+def test_the_comparison_of_a_called_subgraph() -> None:
+    trace = read_profile(IF_TRACE)
+    whole, caller, called = comparison_document(trace, trace, 10)["rows"]
+    assert whole["before_ns"] == pytest.approx(caller["before_ns"] + called["before_ns"], abs=1)
+
+
+def test_trace_compare_operators(tmp_path: Path) -> None:
+    times = {"before": 10, "after": 30}
+    before, after = (tmp_path / f"{name}.json" for name in times)
+    for path in (before, after):
+        events = [("@0 Softmax", "B", 100), ("@0 Softmax", "E", 100 + times[path.stem])]
+        shown(tmp_path, *events).rename(path)
+    compared = (before, after, "--operators")
+    status, out, err = run(*compared, command="trace-compare")
+    assert (status, err) == (1, "")
+    assert out.splitlines()[-1].split() == ["0", "Softmax", "10.000", "30.000", "20.000", "3.000", "-", "-", "slower"]
+    assert out.startswith("before: onert, 1 execution\n")
+    status, out, _ = run(after, before, "--operators", command="trace-compare")
+    assert (status, out.splitlines()[-1].split()[2:5]) == (0, ["30.000", "10.000", "-20.000"])
+    status, _, err = run(before, after, command="trace-compare")
+    assert (status, "trace-compare --operators" in err) == (1, True)
+    status, out, _ = run(*compared, "--json", "--threshold", "300", command="trace-compare")
+    document = json.loads(out)
+    assert (status, document["regressed"], document["schema_version"]) == (0, False, 1)
+    _, out, _ = run(*compared, "--format", "csv", command="trace-compare")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [(row["name"], row["delta_ns"], row["regressed"]) for row in rows] == [
+        ("all operators", "20000", "True"), ("Softmax", "20000", "True")
+    ]  # fmt: skip
+    status, _, err = run(before, IF_MODEL, "--operators", command="trace-compare")
+    assert (status, err.startswith(f"error: {IF_MODEL}: ")) == (3, True)

@@ -1,0 +1,137 @@
+"""Which runs of a trace are which operators of a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from circletools.errors import InvalidInputError
+from circletools.trace.operators.names import agrees
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace
+from circletools.trace.operators.read import read_profile
+from tests.kit.operator_support import (
+    as_atrace,
+    as_report,
+    as_rows,
+    litert_events,
+)
+from tests.kit.profile_support import MLP, joined, traced
+from tests.kit.support import bytes_of, path_of
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (
+            OperatorRun(0, 2, "Conv2D", "cpu", 0, 1, 0),
+            r"operators\[2\] is Conv2D in the trace; in the model SOFTMAX",
+        ),
+        (
+            OperatorRun(0, 0, "Comparison", "cpu", 0, 1, 0),
+            "is Comparison in the trace; in the model FULLY_CONNECTED",
+        ),
+        (
+            OperatorRun(4, 0, "Softmax", "cpu", 0, 1, 0),
+            "subgraph 4 runs Softmax in the trace; in the model subgraphs: 1",
+        ),
+        (
+            OperatorRun(0, 3, "Softmax", "cpu", 0, 1, 0),
+            r"operators\[3\] is Softmax in the trace; in the model operators there: 3",
+        ),
+    ],
+)
+def test_a_trace_of_another_model_is_refused(run: OperatorRun, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"the trace is not of this model: .*{message}"):
+        joined(MLP, OperatorTrace("onert", (run,), 1))
+
+
+@pytest.mark.parametrize("report", [False, True], ids=["marks", "report"])
+def test_marks_of_another_model_are_refused(report: bool) -> None:
+    events = litert_events(path_of("tflite/cnn"), 1)
+    trace = read_profile(as_report(as_rows(events), 1) if report else as_atrace(events))
+    with pytest.raises(InvalidInputError, match="the trace is not of this model"):
+        joined(bytes_of("tflite/transformer_block"), trace)
+    with pytest.raises(InvalidInputError, match="the trace is not of this model"):
+        joined(bytes_of("tflite/custom_op"), trace)
+    if report:
+        odd = OperatorRun(0, 0, "MyOp", "", 0, 5, 0)
+        with pytest.raises(InvalidInputError, match=r"operators\[0\] is MyOp in the trace"):
+            joined(bytes_of("tflite/custom_op"), OperatorTrace("benchmark_model", (odd,), 1, averaged=True))
+
+
+def test_what_the_runtime_inserted() -> None:
+    permute = OperatorRun(0, 3, "Permute", "builtin", 900, 7, 0)
+    found = joined(MLP, traced({0: 10, 1: 20, 2: 30}, extra=(permute,)))
+    (row,) = found.added
+    assert (row.kind, row.index, row.name, row.backends, row.time.total_ns) == (
+        "inserted",
+        3,
+        "Permute",
+        ("builtin",),
+        7,
+    )
+    assert found.total_ns == 67
+
+
+def test_names_that_cannot_be_compared_are_counted() -> None:
+    odd = OperatorRun(0, 0, "SomethingNew", "npu", 0, 5, 0)
+    found = joined(MLP, OperatorTrace("onert", (odd,), 1))
+    assert (found.unchecked, found.operators[0].backends) == (1, ("npu",))
+    stranger = OperatorRun(0, 0, "SomethingNew", "", 0, 5, 0)
+    found = joined(MLP, OperatorTrace("litert", (stranger,), 1))
+    assert (found.ignored, found.total_ns) == (("SomethingNew",), 0)
+
+
+BUILTIN = ("CONV_2D", "ADD", "RELU6", "MEAN", "SQUARE", "SELECT_V2", "RMS_NORM")
+
+
+@pytest.mark.parametrize(
+    ("runtime", "name", "code", "expected"),
+    [
+        ("onert", "Conv2D", "CONV_2D", True),
+        ("onert", "RmsNorm", "RMS_NORM", True),
+        ("onert", "ReLU", "RELU6", True),
+        ("onert", "Squre", "SQUARE", True),
+        ("onert", "Select", "SELECT_V2", True),
+        ("onert", "Conv2D", "ADD", False),
+        ("onert", "ReduceMean", "ADD", False),
+        ("onert", "Whatever", "ADD", None),
+        ("onert", "Einsum", "CUSTOM:Einsum", None),
+        ("litert", "CONV_2D", "CONV_2D", True),
+        ("litert", "My/Op", "CUSTOM:My/Op", True),
+        ("litert", "ADD", "CONV_2D", False),
+        ("litert", "CONV_2D/x", "CONV_2D", None),
+        ("benchmark_model", "CONV_2D/x", "CONV_2D", True),
+        ("benchmark_model", "My/Op", "CUSTOM:My", True),
+        ("benchmark_model", "CONV_2DX", "CONV_2D", None),
+        ("benchmark_model", "ADD/x", "CONV_2D", False),
+        ("benchmark_model", "MyOp", "ADD", None),
+    ],
+)
+def test_names_of_operators(runtime: Any, name: str, code: str, expected: bool | None) -> None:
+    assert agrees(runtime, name, code, BUILTIN) is expected
+
+
+def test_a_called_subgraph_s_time_is_its_own() -> None:
+    data = bytes_of("circle/if_cond")
+    runs = (
+        OperatorRun(0, 0, "If", "builtin", 100, 50, 0),
+        OperatorRun(2, 0, "FullyConnected", "cpu", 110, 30, 0),
+        OperatorRun(0, 0, "If", "builtin", 200, 20, 1),
+        OperatorRun(1, 0, "FullyConnected", "cpu", 205, 5, 1),
+    )
+    found = joined(data, OperatorTrace("onert", runs, 2))
+    assert [(row.subgraph, row.time and row.time.total_ns) for row in found.operators] == [(0, 35), (1, 5), (2, 30)]
+    assert found.total_ns == 70
+
+
+def test_averages_leave_a_called_subgraph_in_its_operator() -> None:
+    data = bytes_of("circle/if_cond")
+    runs = (
+        OperatorRun(0, 0, "IF", "", 0, 50, 0, calls=2),
+        OperatorRun(1, 0, "FULLY_CONNECTED", "", 0, 30, 0, calls=1),
+    )
+    found = joined(data, OperatorTrace("benchmark_model", runs, 2, averaged=True))
+    assert found.total_ns == 50
+    assert [(row.kind, row.subgraph, row.time.total_ns) for row in found.added] == [("inside", 1, 30)]

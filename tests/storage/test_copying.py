@@ -1,0 +1,119 @@
+"""Copying between files: every way the system has, holes, and files beyond 2 GiB."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from circletools.edit.edit import ModelEdit
+from circletools.errors import EditError
+from circletools.model import open_model
+from tests.kit.saving import names, save
+from tests.kit.support import bytes_of, value_of, within
+
+
+def refuse(number: int) -> Callable[..., Any]:
+    def call(*_arguments: object) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    return call
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM])
+def test_without_copy_file_range(model: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.setattr(os, "copy_file_range", refuse(number))
+    save(model, model.with_name("out.circle"))
+    assert model.with_name("out.circle").read_bytes() == expected
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EINVAL])
+def test_without_sendfile_either(model: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.delattr(os, "copy_file_range")
+    monkeypatch.setattr(os, "sendfile", refuse(number))
+    save(model, model.with_name("out.circle"))
+    assert model.with_name("out.circle").read_bytes() == expected
+
+
+def test_a_disk_that_is_full_is_not_a_missing_feature(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "copy_file_range", refuse(errno.ENOSPC))
+    with pytest.raises(EditError, match="No space"):
+        save(model, model.with_name("out.circle"))
+    assert names(model.parent) == ["in.circle"]
+
+
+def test_copies_in_small_steps_join(model: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.copy_file_range
+    monkeypatch.setattr(os, "copy_file_range", lambda a, b, count, *rest: real(a, b, min(count, 100), *rest))
+    save(model, model.with_name("out.circle"))
+    assert model.with_name("out.circle").read_bytes() == expected
+
+
+SPARSE_BYTES = 2_500_000_000
+
+
+@pytest.fixture
+def sparse(tmp_path: Path) -> Path:
+    """Give a model of 2.5 GB that takes a few blocks: data, a hole, data in the middle, a hole."""
+    path = tmp_path / "sparse.circle"
+    with path.open("wb") as file:
+        file.write(bytes_of("circle/mlp"))
+        file.seek(1 << 30)
+        file.write(b"in the middle")
+        file.truncate(SPARSE_BYTES)
+    if path.stat().st_blocks * 512 > 1 << 20:
+        pytest.skip("this file system has no sparse files")
+    return path
+
+
+@pytest.mark.parametrize("way", ["copy_file_range", "sendfile", "a loop"])
+def test_holes_stay_holes(sparse: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    if way != "copy_file_range":
+        monkeypatch.delattr(os, "copy_file_range")
+    if way == "a loop":
+        monkeypatch.setattr(os, "sendfile", refuse(errno.ENOSYS))
+    target = sparse.with_name("out.circle")
+    with within(2):
+        save(sparse, target)
+    prefix = target.stat().st_size - SPARSE_BYTES
+    assert prefix % 4096 == 0
+    assert prefix <= 1 << 20
+    assert target.stat().st_blocks * 512 < 4 << 20
+    with target.open("rb") as file:
+        file.seek(prefix)
+        assert file.read(3672) == bytes_of("circle/mlp")
+        file.seek(prefix + (1 << 30))
+        assert file.read(13) == b"in the middle"
+        file.seek(-10, os.SEEK_END)
+        assert file.read() == bytes(10)
+    with open_model(target) as opened:
+        assert value_of(opened, "note") == b"a value"
+
+
+def test_a_file_beyond_two_gigabytes_goes_back_to_what_it_was(sparse: Path) -> None:
+    save(sparse, sparse.with_name("out.circle"))
+    with within(2), open_model(sparse.with_name("out.circle")) as opened:
+        edit = ModelEdit(opened)
+        edit.remove_metadata("note")
+        edit.save(sparse.with_name("back.circle"))
+    assert sparse.with_name("back.circle").stat().st_size == SPARSE_BYTES
+    with sparse.with_name("back.circle").open("rb") as file:
+        assert file.read(3672) == bytes_of("circle/mlp")
+
+
+def test_a_flatbuffer_cannot_pass_two_gigabytes(tmp_path: Path) -> None:
+    """Where the flatbuffer itself, not the file, would become too large."""
+    with open_model(bytes_of("circle/mlp")) as opened:
+        edit = ModelEdit(opened)
+        opened.__dict__["reachable"] = SimpleNamespace(
+            tables=opened.reachable.tables, visits=opened.reachable.visits, end=2**31 - 100
+        )
+        edit.set_metadata("note", b"a value")
+        with pytest.raises(EditError, match="2 GiB"):
+            edit.save(tmp_path / "out.circle")
+    assert names(tmp_path) == []

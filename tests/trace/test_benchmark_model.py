@@ -1,0 +1,106 @@
+"""Reports of benchmark_model and of LiteRT's CompiledModel."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+
+import pytest
+
+from circletools.errors import InvalidInputError
+from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH
+from circletools.trace.operators.read import read_profile
+from tests.kit.operator_support import (
+    Row,
+    as_report,
+    as_rows,
+    litert_events,
+    litert_record,
+)
+from tests.kit.oracles.litert_events import DELEGATE_PROFILED_OPERATOR, OPERATOR
+from tests.kit.support import path_of
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["csv", "text"])
+@pytest.mark.parametrize("start", [False, True], ids=["new", "old"])
+@pytest.mark.parametrize(("name", "kernels"), [("while_nested", 2), ("cnn_int8", 0), ("custom_op", 0)])
+def test_reports_of_litert_s_events(name: str, kernels: int, text: bool, start: bool) -> None:
+    events = litert_events(path_of(f"tflite/{name}"), 3, kernels)
+    trace = read_profile(as_report(as_rows(events), 3, text=text, start=start))
+    assert (trace.runtime, trace.executions, trace.averaged) == ("benchmark_model", 3, True)
+    totals: Counter[tuple[int, int, str, bool]] = Counter()
+    calls: Counter[tuple[int, int, str, bool]] = Counter()
+    for event in events:
+        if event.type in (OPERATOR, DELEGATE_PROFILED_OPERATOR):
+            key = (event.subgraph, event.number, event.tag, event.type != OPERATOR)
+            totals[key] += event.elapsed * 1000
+            calls[key] += 1
+    found = {(run.subgraph, run.operator, run.name, run.of_delegate): run for run in trace.runs}
+    assert found.keys() == totals.keys()
+    for key, run in found.items():
+        assert run.calls == calls[key] // 3 * 3 or run.calls == 3 > calls[key]
+        # Six digits of the mean, or whole microseconds of it.
+        slack = 501 if text else totals[key] * 1e-5 / calls[key] + 1
+        assert abs(run.duration_ns / run.calls - totals[key] / calls[key]) <= slack
+
+
+@pytest.mark.parametrize(("name", "kernels"), [("cnn", 2), ("cnn_int8", 0), ("custom_op", 0), ("while_loop", 2)])
+def test_litert_s_own_summary(name: str, kernels: int) -> None:
+    events, summary = litert_record(path_of(f"tflite/{name}"), 5, kernels)
+    trace = read_profile(summary)
+    assert (trace.runtime, trace.executions, trace.averaged) == ("benchmark_model", 5, True)
+    times = defaultdict(list)
+    for event in events:
+        if event.type in (OPERATOR, DELEGATE_PROFILED_OPERATOR):
+            times[event.number, event.tag, event.type != OPERATOR].append(event.elapsed * 1000)
+    found = {(run.operator, run.name, run.of_delegate): run for run in trace.runs}
+    assert {key: run.calls for key, run in found.items()} == {key: len(values) for key, values in times.items()}
+    for key, run in found.items():
+        assert abs(run.duration_ns - sum(times[key])) <= 500 * run.calls  # whole microseconds of the mean
+    assert {run.subgraph for run in trace.runs if not run.of_delegate} <= {UNKNOWN_SUBGRAPH}
+
+
+AWKWARD = Row(0, "Convolution (NHWC, F32) IGEMM", "Delegate/Convolution (NHWC, F32) IGEMM:3", [5, 7])
+
+
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize("start", [False, True])
+def test_commas_in_types_and_names(text: bool, start: bool) -> None:
+    rows = [AWKWARD, Row(0, "SPLIT/x, 1, 2", "[a, b, 1, c]:4", [1, 1])]
+    trace = read_profile(as_report(rows, 2, text=text, start=start))
+    assert [(run.operator, run.name, run.duration_ns) for run in trace.runs] == [
+        (3, "Convolution (NHWC, F32) IGEMM", 12_000),
+        (4, "SPLIT/x, 1, 2", 2_000),
+    ]
+
+
+def test_parts_of_a_delegate_s_run_are_told_apart() -> None:
+    main = as_report([Row(0, "TheDelegate", "[out]:3", [50, 70])], 2)
+    parts = as_report([AWKWARD], 2).split(b"\n", 1)[1]
+    trace = read_profile(main + b"Delegate internal: \n" + parts)
+    assert [(run.name, run.duration_ns) for run in trace.runs] == [("TheDelegate", 120_000)]
+    assert [(run.name, run.duration_ns) for run in trace.inside] == [(AWKWARD.kind, 12_000)]
+
+
+def test_the_initialization_does_not_count() -> None:
+    first = as_report([Row(0, "ADD", "[a]:0", [9_000])], 1).replace(
+        b"Operator-wise Profiling Info for Regular Benchmark Runs:", b"Profiling Info for Benchmark Initialization:"
+    )
+    trace = read_profile(first + as_report([Row(0, "ADD", "[a]:0", [5, 7])], 2))
+    assert [(run.duration_ns, run.calls) for run in trace.runs] == [(12_000, 2)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data.replace(b"avg_ms", b"average"), ":3: the table has columns that are not known"),
+        (lambda data: data.replace(b"0.006,", b"six,"), ":4: this row of the table does not fit its columns"),
+        (lambda data: data.replace(b"0.006,", b"-1,"), ":4: '-1' is no time in milliseconds"),
+        (lambda data: data.replace(b"0.006,", b"1e99,"), ":4: '1e99' is no time in milliseconds"),
+        (lambda data: data.replace(b"]:3", b""), "no operator times"),
+    ],
+)
+def test_reports_that_cannot_be_read(change: Callable[[bytes], bytes], message: str) -> None:
+    data = change(as_report([Row(0, "ADD", "[a]:3", [5, 7])], 2))
+    with pytest.raises(InvalidInputError, match=message):
+        read_profile(data)
