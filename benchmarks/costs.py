@@ -24,7 +24,7 @@ from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.parallel import bounds, confined, heft, quickest
 from circletools.affinity.costs.problem import Links, Problem
 from circletools.affinity.costs.search import least_time
-from circletools.affinity.partition.partition import partition
+from circletools.affinity.partition.partitions import make_partitions
 from circletools.model.graph import OperatorGraph
 from tests.kit.costs_support import Case, random_case
 
@@ -112,7 +112,7 @@ def measure(shape: str, count: int, goal: str) -> list[float]:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
     totals = []
     for each in (chosen, problem.times_us.argmin(axis=1)):
-        launched = [part.device for part in partition(graph, each.tolist())] if launch_us else []
+        launched = [part.device for part in make_partitions(graph, each.tolist())] if launch_us else []
         totals.append(evaluate(problem, each, launched).total_us)
     return [seconds, peak, *totals]
 

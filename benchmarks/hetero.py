@@ -43,7 +43,7 @@ from benchmarks.networks import (
 )
 from benchmarks.process import ROOT
 from circletools.affinity.partition.groups import connected
-from circletools.affinity.partition.partition import Mode, Part, partition
+from circletools.affinity.partition.partitions import Mode, Partition, make_partitions
 from circletools.errors import EditError
 
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -171,9 +171,9 @@ def _case(core: Any, found: Network, affinity: str, fed: Values, whole: Values |
     return Case(found.name, affinity, len(found.graph), least, theirs, counts, difference, note)
 
 
-def _parts(found: Network, devices: list[int], mode: Mode) -> tuple[Part, ...] | None:
+def _parts(found: Network, devices: list[int], mode: Mode) -> tuple[Partition, ...] | None:
     try:
-        return partition(found.graph, devices, mode)
+        return make_partitions(found.graph, devices, mode)
     except EditError:
         return None
 

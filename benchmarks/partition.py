@@ -24,7 +24,7 @@ from typing import get_args
 
 from benchmarks.graphs import ASSIGNMENTS, SHAPES, Shape, by_chance
 from benchmarks.process import ROOT
-from circletools.affinity.partition.partition import Mode, partition
+from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.errors import EditError
 
 MODES: tuple[Mode, ...] = ("safe", "min", "epochs")
@@ -113,7 +113,7 @@ def measure(shape: str, count: int, affinity: str, mode: Mode, runs: int) -> Row
         gc.collect()
         started = time.process_time()
         try:
-            parts = len(partition(graph, devices, mode))
+            parts = len(make_partitions(graph, devices, mode))
         except EditError:  # too entangled
             parts = 0
         seconds.append(time.process_time() - started)

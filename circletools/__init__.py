@@ -27,28 +27,41 @@ from circletools.lazy import face
 from circletools.version import __version__
 
 if TYPE_CHECKING:
+    from circletools import affinity as affinity
     from circletools import origin as origins
+    from circletools import outputs as outputs
     from circletools import render as render
     from circletools import storage as files
     from circletools.check import check
+    from circletools.diff.difference import compare_models as diff
     from circletools.edit.compact import compact
-    from circletools.edit.edit import ModelEdit, edit
+    from circletools.edit.edit import ModelEdit
     from circletools.edit.results import RewriteResult
-    from circletools.edit.strip import strip_metadata
+    from circletools.editing import edit, strip_metadata
     from circletools.html.report import Report as Report
     from circletools.html.report import report_html as report_html
+    from circletools.inspection import inspect_model as inspect
     from circletools.model.model import Model
     from circletools.model.model import open_model as open  # noqa: A004  (`ct.open`, as in gzip and zipfile)
     from circletools.model.model import open_model as open_model
     from circletools.model.rows import Subgraph
     from circletools.model.verify import check_model as verify
     from circletools.model.views import Buffer, Metadata, Operator, OperatorCode, Signature, Tensor
+    from circletools.origin.tracking.tracker import track as track_origins
+    from circletools.planning.export import export_costs
+    from circletools.planning.inputs import read_costs, read_request
+    from circletools.planning.inspection import AffinityInspection, inspect_affinity
+    from circletools.planning.plan import Plan
+    from circletools.planning.planner import plan
+    from circletools.planning.request import CostRequest, PlanRequest
     from circletools.profile.attribution import Attribution as Attribution
     from circletools.profile.attribution import attribute as attribute
     from circletools.profile.compare_profiles import ProfileComparison as ProfileComparison
     from circletools.profile.compare_profiles import compare_profiles as compare_profiles
     from circletools.profile.compare_traces import TraceComparison as TraceComparison
     from circletools.profile.compare_traces import compare_traces as compare_traces
+    from circletools.split.verification import verify_split as verify_split
+    from circletools.split.write import split as split
     from circletools.trace.nnapi.analysis import Analysis as Analysis
     from circletools.trace.nnapi.analysis import read_trace as read_trace
     from circletools.trace.nnapi.export import ExportedTrace as ExportedTrace
@@ -57,10 +70,12 @@ if TYPE_CHECKING:
     from circletools.trace.operators.read import read_profile as read_profile
 
 __all__ = [
+    "AffinityInspection",
     "Analysis",
     "Attribution",
     "Buffer",
     "CircleToolsError",
+    "CostRequest",
     "EditError",
     "ExportedTrace",
     "Finding",
@@ -73,6 +88,8 @@ __all__ = [
     "OperatorCode",
     "OperatorTrace",
     "OutputError",
+    "Plan",
+    "PlanRequest",
     "ProfileComparison",
     "Report",
     "RewriteResult",
@@ -84,29 +101,43 @@ __all__ = [
     "TraceComparison",
     "UsageError",
     "__version__",
+    "affinity",
     "attribute",
     "check",
     "compact",
     "compare_profiles",
     "compare_traces",
+    "diff",
     "edit",
+    "export_costs",
     "export_trace",
     "files",
+    "inspect",
+    "inspect_affinity",
     "open",
     "open_model",
     "origins",
+    "outputs",
+    "plan",
+    "read_costs",
     "read_profile",
+    "read_request",
     "read_trace",
     "render",
     "report_html",
+    "split",
     "strip_metadata",
+    "track_origins",
     "verify",
+    "verify_split",
 ]
 
 _PLACES = {
+    "AffinityInspection": "circletools.planning.inspection",
     "Analysis": "circletools.trace.nnapi.analysis",
     "Attribution": "circletools.profile.attribution",
     "Buffer": "circletools.model.views",
+    "CostRequest": "circletools.planning.request",
     "ExportedTrace": "circletools.trace.nnapi.export",
     "Metadata": "circletools.model.views",
     "Model": "circletools.model.model",
@@ -114,6 +145,8 @@ _PLACES = {
     "Operator": "circletools.model.views",
     "OperatorCode": "circletools.model.views",
     "OperatorTrace": "circletools.trace.operators.profile",
+    "Plan": "circletools.planning.plan",
+    "PlanRequest": "circletools.planning.request",
     "ProfileComparison": "circletools.profile.compare_profiles",
     "Report": "circletools.html.report",
     "RewriteResult": "circletools.edit.results",
@@ -121,22 +154,35 @@ _PLACES = {
     "Subgraph": "circletools.model.rows",
     "Tensor": "circletools.model.views",
     "TraceComparison": "circletools.profile.compare_traces",
+    "affinity": "circletools.affinity:",
     "attribute": "circletools.profile.attribution",
     "check": "circletools.check",
     "compact": "circletools.edit.compact",
     "compare_profiles": "circletools.profile.compare_profiles",
     "compare_traces": "circletools.profile.compare_traces",
-    "edit": "circletools.edit.edit",
+    "diff": "circletools.diff.difference:compare_models",
+    "edit": "circletools.editing",
+    "export_costs": "circletools.planning.export",
     "export_trace": "circletools.trace.nnapi.export",
     "files": "circletools.storage:",
+    "inspect": "circletools.inspection:inspect_model",
+    "inspect_affinity": "circletools.planning.inspection",
     "open": "circletools.model.model:open_model",
     "open_model": "circletools.model.model",
     "origins": "circletools.origin:",
+    "outputs": "circletools.outputs:",
+    "plan": "circletools.planning.planner",
+    "read_costs": "circletools.planning.inputs",
     "read_profile": "circletools.trace.operators.read",
+    "read_request": "circletools.planning.inputs",
     "read_trace": "circletools.trace.nnapi.analysis",
     "render": "circletools.render:",
     "report_html": "circletools.html.report",
-    "strip_metadata": "circletools.edit.strip",
+    "split": "circletools.split.write",
+    "strip_metadata": "circletools.editing",
+    "track_origins": "circletools.origin.tracking.tracker:track",
     "verify": "circletools.model.verify:check_model",
+    "verify_split": "circletools.split.verification",
 }
-__getattr__, __dir__ = face(__name__, _PLACES)
+if not TYPE_CHECKING:  # else every name would be taken for one of the face
+    __getattr__, __dir__ = face(__name__, _PLACES)

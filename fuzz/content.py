@@ -1,50 +1,70 @@
-"""What is in a model, as plain values: what an edit must not change."""
+"""What is in a model, as the published object API sees it: what an edit must not change."""
 
 from __future__ import annotations
 
-from functools import cache
-from hashlib import blake2b
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from circletools.model import Model
-from circletools.model.views import Signature
+from circletools.model import open_model
+from tests.kit.support import read, read_everything
+
+Table = dict[str, Any]
 
 
 class Graph(NamedTuple):
-    """A subgraph; operators and tensors as tuples of what the views say of them."""
+    """A subgraph; operators with their code, tensors with what their buffer holds."""
 
-    name: str
+    name: bytes
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    operators: list[tuple[object, ...]]
-    tensors: list[tuple[object, ...]]
+    operators: list[Table]
+    tensors: list[Table]
 
 
 class Content(NamedTuple):
-    """A model without the positions of anything; buffers of tensors are named by what they hold."""
+    """A model without the positions of anything, and without the numbers of buffers and operator codes."""
 
-    metadata: list[tuple[str, bytes]]
+    metadata: list[tuple[str, object]]
     subgraphs: list[Graph]
-    signatures: list[Signature]
+    signatures: list[Table]
 
 
-def content(model: Model) -> Content:
-    """Return what is in a model whose indices are in range."""
+def content(data: bytes) -> Content:
+    """Return what is in a model whose indices are in range.
 
-    @cache
-    def data_of(index: int) -> bytes:
-        # Buffer 0 means no data, also where there are no buffers.
-        return blake2b(model.buffers[index].data if len(model.buffers) else b"", digest_size=16).digest()
+    Raises CircleToolsError for what shares so much that its objects would not fit in memory.
+    """
+    with open_model(data) as model:
+        read_everything(model)
+    found = _without_nothing(read(data))
+    # Buffer 0 means no data, also where there are no buffers.
+    buffers = [(buffer.get("data"), buffer.get("offset")) for buffer in found.get("buffers", ())] or [(None, None)]
+    codes = [_code(code) for code in found.get("operatorCodes", ())]
+    graphs = [_graph(graph, buffers, codes) for graph in found.get("subgraphs", ())]
+    metadata = [(_name(entry), buffers[entry.get("buffer", 0)][0]) for entry in found.get("metadata", ())]
+    return Content(metadata, graphs, found.get("signatureDefs", []))
 
-    subgraphs: list[Graph] = []
-    for subgraph in model.subgraphs:
-        operators: list[tuple[object, ...]] = [
-            (op.code.name, op.code.version, op.inputs, op.outputs) for op in subgraph.operators
-        ]
-        tensors: list[tuple[object, ...]] = [
-            (t.name, t.type, t.shape, t.shape_signature, t.is_variable, data_of(t.buffer)) for t in subgraph.tensors
-        ]
-        inputs, outputs = (tuple(side.tolist()) for side in (subgraph.inputs, subgraph.outputs))
-        subgraphs.append(Graph(subgraph.name, inputs, outputs, operators, tensors))
-    metadata = [(entry.name, data_of(entry.buffer)) for entry in model.metadata]
-    return Content(metadata, subgraphs, list(model.signatures))
+
+def _graph(graph: Table, buffers: Sequence[object], codes: Sequence[object]) -> Graph:
+    tensors = [{**tensor, "buffer": buffers[tensor.get("buffer", 0)]} for tensor in graph.get("tensors", ())]
+    operators = [
+        {**operator, "opcodeIndex": codes[operator.get("opcodeIndex", 0)]} for operator in graph.get("operators", ())
+    ]
+    return Graph(graph.get("name", b""), graph.get("inputs", ()), graph.get("outputs", ()), operators, tensors)
+
+
+def _name(entry: Table) -> str:
+    name: bytes = entry.get("name", b"")
+    return name.decode("utf-8", "surrogateescape")
+
+
+def _code(code: Table) -> tuple[int, int, bytes | None]:
+    number = max(code.get("builtinCode", 0), code.get("deprecatedBuiltinCode", 0))
+    return number, code.get("version", 0), code.get("customCode")
+
+
+def _without_nothing(value: Any) -> Any:
+    """Leave out fields that are absent or empty, which are alike to every reader, or have the number 0."""
+    if isinstance(value, dict):
+        return {name: _without_nothing(item) for name, item in value.items() if item or isinstance(item, bytes)}
+    return [_without_nothing(item) for item in value] if isinstance(value, list) else value

@@ -11,7 +11,7 @@ from zlib import crc32
 from circletool_cli.batch.run_log import RunLog
 from circletool_cli.batch.task import Outcome, Task
 
-from circletools.affinity.assign.assign import assign
+from circletools.affinity.assign.assign import Constraints, assign
 from circletools.affinity.assign.partfile import PartFile, format_part, parse_part
 from circletools.affinity.assign.rules import RuleSet, make_default, parse_rules, parse_setting
 from circletools.affinity.capability.file import parse_capability
@@ -19,14 +19,17 @@ from circletools.affinity.capability.table import why_not
 from circletools.affinity.costs.choose import Goal, assign_by_cost
 from circletools.affinity.costs.costfile import Defaults, parse_costs
 from circletools.affinity.costs.times import Costs, make_problems
-from circletools.affinity.plan import make_plan
+from circletools.affinity.partitioning import Sizing, make_partitioning
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError
 from circletools.model import open_model
+from circletools.model.operator_facts import OperatorFacts
 from circletools.model.selectors import Chooser, parse_selector
-from circletools.origin import embed, read_origins
+from circletools.origin.embed import embed
 from circletools.origin.exchange import parse_csv, parse_json
-from circletools.planning.evaluate import costs_json, costs_text, plan_costs
+from circletools.origin.read import read_origins
+from circletools.planning.evaluate import Evaluator
+from circletools.render.costs import evaluation_json, evaluation_text
 from fuzz.seeds import model_seed
 from fuzz.target import no_refusal
 
@@ -39,7 +42,8 @@ def _text(data: bytes) -> str:
 
 def _assign(rules: RuleSet) -> None:
     with open_model(model_seed(_MODEL)) as model:
-        assign(Chooser(model, [{0: ["a", "b"], 3: ["a/b"]}]), rules.devices or ("npu", "cpu"), rules)
+        chooser = Chooser(model, [{0: ["a", "b"], 3: ["a/b"]}])
+        assign(chooser, Constraints(rules.devices or ("npu", "cpu"), rules))
 
 
 def rules_json(data: bytes) -> None:
@@ -75,7 +79,7 @@ def capability(data: bytes) -> None:
     for name in (_MODEL, "circle/while_loop", "tflite/cnn_int8"):
         with open_model(model_seed(name)) as model:
             for subgraph in range(len(model.subgraphs)):
-                why_not(table, model, subgraph)
+                why_not(table, OperatorFacts(model, subgraph))
 
 
 def costs(data: bytes) -> None:
@@ -96,10 +100,11 @@ def costs(data: bytes) -> None:
 def _choose(chooser: Chooser, devices: tuple[str, ...], known: Costs, goal: Goal) -> None:
     problems = make_problems(chooser, devices, known)
     rules = RuleSet((), make_default(devices[-1], "default"))
-    plan = make_plan(chooser.model, assign_by_cost(chooser, devices, rules, {}, (), problems, goal), goal.mode)
-    for each in plan_costs(chooser.model, plan, problems, parallel=goal.parallel, memory=bool(goal.caps)):
-        assert json.dumps(costs_json(each, devices, goal.caps))
-        assert all(isinstance(line, str) for line in costs_text(each, devices, goal.caps))
+    assignment = assign_by_cost(chooser, Constraints(devices, rules), problems, goal)
+    made = make_partitioning(chooser.facts, assignment, Sizing(goal.mode))
+    for each in Evaluator(chooser.facts, problems, goal.parallel, bool(goal.caps)).evaluate(made):
+        assert json.dumps(evaluation_json(each, devices, goal.caps))
+        assert all(isinstance(line, str) for line in evaluation_text(each, devices, goal.caps))
 
 
 def run_log(data: bytes) -> None:

@@ -8,17 +8,14 @@ from functools import cache
 from typing import NamedTuple
 from zlib import crc32
 
-from circletools.affinity.assign.assign import assign
 from circletools.affinity.assign.partfile import format_part
-from circletools.affinity.assign.rules import Rule, RuleSet, make_default
 from circletools.affinity.exports.dot import dot_graph
 from circletools.affinity.exports.model_explorer import model_explorer_data
 from circletools.affinity.exports.onert import onert_environment
 from circletools.affinity.exports.openvino import openvino_affinity
 from circletools.affinity.exports.part import part_file
 from circletools.affinity.exports.placement import current_affinity
-from circletools.affinity.partition.partition import Mode
-from circletools.affinity.plan import make_plan, to_affinity
+from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.store import AFFINITY_ENTRIES, Affinity, annotate, read_affinity
 from circletools.affinity.store import check_freshness as check_affinity
 from circletools.affinity.store import follow as follow_affinity
@@ -30,19 +27,25 @@ from circletools.errors import CircleToolsError, EditError
 from circletools.findings import Finding
 from circletools.html.document import page_document
 from circletools.html.html import page_html
-from circletools.inspection import inspect_model, inspection_text
+from circletools.inspection import inspect_model
 from circletools.model import Model, open_model
-from circletools.model.selectors import Chooser, parse_selector
 from circletools.model.verify import check_model
-from circletools.origin import collect_sources, embed, read_origins
-from circletools.origin import follow as follow_origins
-from circletools.origin import strip as strip_origins
-from circletools.origin.embed import ORIGIN_ENTRIES
-from circletools.origin.names import NameSource
+from circletools.origin.describe import describe
+from circletools.origin.embed import ORIGIN_ENTRIES, embed
+from circletools.origin.embed import strip as strip_origins
+from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import check_freshness as check_origins
-from circletools.outputs import choose_subgraphs, fix_outputs
-from circletools.render.affinity import affinity_csv, affinity_json, affinity_text, plan_json, plan_text
-from circletools.render.origins import Selection, origins_csv, origins_json, origins_text
+from circletools.origin.read import read_origins
+from circletools.origin.remap import follow as follow_origins
+from circletools.outputs.analysis import choose_subgraphs
+from circletools.outputs.rewrite import fix_outputs
+from circletools.planning.inspection import inspect_affinity
+from circletools.planning.planner import plan
+from circletools.planning.request import PlanRequest
+from circletools.render.affinity import affinity_csv, affinity_json, affinity_text
+from circletools.render.inspection import inspection_json, inspection_text
+from circletools.render.origins import origins_csv, origins_json, origins_text
+from circletools.render.plans import plan_json, plan_text
 from circletools.storage.files import view
 from fuzz import seeds
 from fuzz.content import Content, content
@@ -69,11 +72,11 @@ def look(data: bytes) -> None:
         assert told
         if findings is not None and not _errors(findings):
             with no_refusal("inspect refuses what verify accepts"):
-                document = inspect_model(model)
+                found = inspect_model(model)
         else:
-            document = inspect_model(model)
-        assert json.dumps(document)
-        exhaust(inspection_text(document))
+            found = inspect_model(model)
+        assert json.dumps(inspection_json(found))
+        exhaust(inspection_text(found))
 
 
 def _errors(findings: Iterable[Finding]) -> list[Finding]:
@@ -104,29 +107,21 @@ def _page_brackets() -> int:
 
 def _dump_origins(model: Model) -> None:
     try:
-        origins = read_origins(model)
-        if origins is None:
-            return
-        freshness = check_origins(model, origins)
-        assert json.dumps(origins_json(model, origins, freshness, Selection()))
-        assert origins_csv(model, origins, Selection())
-        exhaust(origins_text(model, origins, Selection()))
+        table = describe(model)
+        assert json.dumps(origins_json(table))
+        assert origins_csv(table)
+        exhaust(origins_text(table))
     except CircleToolsError:
         pass
 
 
 def _dump_affinity(model: Model) -> None:
     try:
-        affinity = read_affinity(model)
-        if affinity is None:
-            return
-        freshness = check_affinity(model, affinity)
-        if freshness.state == "stale":
-            affinity = Affinity(affinity.devices, {})
-        assert json.dumps(affinity_json(model, affinity, freshness))
+        found = inspect_affinity(model)
+        assert json.dumps(affinity_json(found))
         for by_partition in (False, True):
-            assert affinity_csv(model, affinity, by_partition=by_partition)
-            exhaust(affinity_text(model, affinity, by_partition=by_partition))
+            assert affinity_csv(found, by_partition=by_partition)
+            exhaust(affinity_text(found, by_partition=by_partition))
     except CircleToolsError:
         pass
 
@@ -161,7 +156,7 @@ def _content(data: bytes) -> Content:
     with open_model(data) as model:
         errors = _errors(check_model(model))
         assert not errors, f"the result does not verify: {errors[0]}"
-        return content(model)
+    return content(data)
 
 
 class _Rewrite(NamedTuple):
@@ -175,8 +170,9 @@ class _Rewrite(NamedTuple):
 def rewritten(data: bytes, change: Change, owned: tuple[str, ...] = ()) -> _Rewrite:
     """Apply an edit; fail where it changes metadata that it does not own, or where a second time changes anything."""
     after = _after(data, change)  # refuses what does not verify
+    old = _content(data)
     with no_refusal("what was written cannot be read"):
-        old, new = _content(data), _content(after)
+        new = _content(after)
         again = _after(after, change)
     kept, found = ([entry for entry in one.metadata if entry[0] not in owned] for one in (old, new))
     assert kept == found, "metadata changed"
@@ -222,15 +218,15 @@ def embed_origins(data: bytes) -> None:
 def plan_of(model: Model, mode: Mode = "safe", min_size: int = 1) -> Affinity:
     """Put operators 1, 3, 4 and 5 on one device and the others on another."""
     rules = tuple(
-        Rule(parse_selector(f"{number}/index:1,3-5"), "npu", "a rule")
+        f"{number}/index:1,3-5=npu"
         for number, subgraph in enumerate(model.subgraphs[:1000])
         if len(subgraph.operators) > 5
     )
-    assignment = assign(Chooser(model), ("npu", "cpu"), RuleSet(rules, make_default("cpu", "default")))
-    plan = make_plan(model, assignment, mode, min_size=min_size)
-    assert json.dumps(plan_json(model, plan, assignment, None))
-    exhaust(plan_text(model, plan, assignment, None))
-    return to_affinity(plan)
+    devices = ("npu", "cpu")
+    made = plan(model, PlanRequest(devices=devices, rules=rules, default="cpu", mode=mode, min_size=min_size))
+    assert json.dumps(plan_json(made))
+    exhaust(plan_text(made))
+    return made.to_affinity()
 
 
 @cache
@@ -294,8 +290,9 @@ def compact(data: bytes) -> None:
     """Write a minimal file, twice."""
     with open_model(data) as model:
         after = b"".join(map(view, compact_parts(model)))
+    old = _content(data)
     with no_refusal("what was written cannot be read"):
-        assert _content(after) == _content(data), "the content changed"
+        assert _content(after) == old, "the content changed"
         with open_model(after) as model:
             again = b"".join(map(view, compact_parts(model)))
     assert again == after, "the second time changes something"

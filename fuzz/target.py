@@ -17,12 +17,16 @@ Mutate = Callable[[bytes, Random, bytes], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A surface: `run` reads an input, `seeds` give inputs to start from, `mutate` knows their structure."""
+    """A surface: `run` reads an input, `seeds` give inputs to start from, `mutate` knows their structure.
+
+    `commands` are those that do with a file what `run` does; the tests hold them against the commands that there are.
+    """
 
     name: str
     run: Callable[[bytes], None]
     seeds: Callable[[], list[bytes]]
     mutate: Mutate
+    commands: str = ""
 
     def outcome(self, data: bytes) -> Outcome:
         """Run on one input; whatever is raised here is a finding."""

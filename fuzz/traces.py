@@ -55,9 +55,9 @@ def _show(analysis: Analysis) -> None:
         document = trace_json(analysis, by, per_execution=True, stream=True)
         assert trace_csv(document, by, per_execution=True)
     for table in chain(analysis.tables.values(), analysis.execution_tables.values()):
-        for bucket, own_ns in table.own.items():
-            assert 0 <= own_ns <= table.inclusive[bucket], (bucket, own_ns, table.inclusive[bucket])
-        assert all(waiting_ns >= 0 for waiting_ns in table.waiting.values())
+        for bucket, self_ns in table.self_ns.items():
+            assert 0 <= self_ns <= table.inclusive_ns[bucket], (bucket, self_ns, table.inclusive_ns[bucket])
+        assert all(waiting_ns >= 0 for waiting_ns in table.driver_busy_ns.values())
 
 
 def _export(trace: Trace, analysis: Analysis) -> None:

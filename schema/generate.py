@@ -67,7 +67,7 @@ class RecordingTable:
     Pos = 0
 
     def __init__(self) -> None:
-        self.vector = False
+        self.vector: bool = False
         self.read = ""
 
     def Offset(self, _vtable_offset: int) -> int:  # noqa: N802

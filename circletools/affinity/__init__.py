@@ -1,1 +1,58 @@
-"""Which device runs each operator, and the subgraphs that follow."""
+"""Affinity: which device runs each operator, and the partitions that follow.
+
+affinity = ct.affinity.read(model)          # what is in a model
+ct.affinity.annotate(edit, plan)            # write a plan, or an affinity
+ct.affinity.check(model)                    # findings: what is wrong with it
+ct.affinity.export(model, "openvino")       # for another tool
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from circletools.lazy import face
+
+if TYPE_CHECKING:
+    from circletools.affinity.capability.file import load_capability
+    from circletools.affinity.capability.table import Capability, why_not
+    from circletools.affinity.exports.export import Export, export
+    from circletools.affinity.findings import affinity_findings as check
+    from circletools.affinity.partition.partitions import Partition
+    from circletools.affinity.store import Affinity, annotate, check_freshness, follow, strip
+    from circletools.affinity.store import read_affinity as read
+    from circletools.affinity.tables import SubgraphAffinity
+
+__all__ = [
+    "Affinity",
+    "Capability",
+    "Export",
+    "Partition",
+    "SubgraphAffinity",
+    "annotate",
+    "check",
+    "check_freshness",
+    "export",
+    "follow",
+    "load_capability",
+    "read",
+    "strip",
+    "why_not",
+]
+
+_PLACES = {
+    "Affinity": "circletools.affinity.store",
+    "Capability": "circletools.affinity.capability.table",
+    "Export": "circletools.affinity.exports.export",
+    "Partition": "circletools.affinity.partition.partitions",
+    "SubgraphAffinity": "circletools.affinity.tables",
+    "annotate": "circletools.affinity.store",
+    "check": "circletools.affinity.findings:affinity_findings",
+    "check_freshness": "circletools.affinity.store",
+    "export": "circletools.affinity.exports.export",
+    "follow": "circletools.affinity.store",
+    "load_capability": "circletools.affinity.capability.file",
+    "read": "circletools.affinity.store:read_affinity",
+    "strip": "circletools.affinity.store",
+    "why_not": "circletools.affinity.capability.table",
+}
+__getattr__, __dir__ = face(__name__, _PLACES)

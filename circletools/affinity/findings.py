@@ -12,7 +12,7 @@ from circletools.affinity.tables import NONE, Ids, SubgraphAffinity
 from circletools.errors import ModelFormatError, TableFormatError
 from circletools.findings import Finding
 from circletools.model import Model
-from circletools.model.graph import operator_graph, operator_tensors
+from circletools.model.operator_facts import OperatorFacts
 
 
 def affinity_findings(model: Model) -> list[Finding]:
@@ -29,9 +29,10 @@ def affinity_findings(model: Model) -> list[Finding]:
         return [Finding("STALE_AFFINITY", "warning", freshness.place, message)]
     findings = []
     for index, subgraph in sorted(affinity.subgraphs.items()):
+        facts = OperatorFacts(model, index)
         findings += _unassigned(index, subgraph)
-        findings += _partitions(model, index, subgraph)
-        findings += _taps(model, index, subgraph, affinity)
+        findings += _partitions(facts, subgraph)
+        findings += _taps(facts, subgraph, affinity)
     return findings
 
 
@@ -43,7 +44,7 @@ def _unassigned(index: int, subgraph: SubgraphAffinity) -> list[Finding]:
     return [Finding("UNASSIGNED_OPERATOR", "warning", f"subgraphs[{index}].operators[{nowhere[0]}]", message)]
 
 
-def _partitions(model: Model, index: int, subgraph: SubgraphAffinity) -> list[Finding]:
+def _partitions(facts: OperatorFacts, subgraph: SubgraphAffinity) -> list[Finding]:
     """Return partitions that cannot run one after the other, or that are on several devices."""
     inside = subgraph.partitions != NONE
     numbers, partition = np.unique(subgraph.partitions[inside], return_inverse=True)
@@ -53,33 +54,33 @@ def _partitions(model: Model, index: int, subgraph: SubgraphAffinity) -> list[Fi
     mixed = numbers[np.unique(partition[first[partition] != devices])].tolist()
     if mixed:
         message = f"partition {mixed[0]} has operators of several devices"
-        return [Finding("MIXED_PARTITION", "error", f"subgraphs[{index}]", message)]
+        return [Finding("MIXED_PARTITION", "error", facts.place(), message)]
     # An operator in no partition runs by itself.
     group = np.empty(len(inside), np.int64)
     group[inside] = partition
     group[~inside] = len(numbers) + np.arange(int((~inside).sum()))
     count = len(numbers) + int((~inside).sum())
     try:
-        graph = operator_graph(model, index)
+        graph = facts.graph
     except ModelFormatError as error:
-        place = error.location or f"subgraphs[{index}]"
+        place = error.location or facts.place()
         return [Finding("UNSCHEDULABLE_OPERATORS", "error", place, error.message)]
     successors = group_successors(graph, group.tolist(), count)
     cycles = [component for component in strong_components(successors) if len(component) > 1]
     if not cycles:
-        return _order(index, numbers, successors)
+        return _order(facts.place(), numbers, successors)
     return [
         Finding(
             "CYCLIC_PARTITION",
             "error",
-            f"subgraphs[{index}]",
+            facts.place(),
             f"partitions {', '.join(_names(cycle, numbers))} wait for each other",
         )
         for cycle in cycles
     ]
 
 
-def _order(index: int, numbers: Ids, successors: Sequence[Sequence[int]]) -> list[Finding]:
+def _order(place: str, numbers: Ids, successors: Sequence[Sequence[int]]) -> list[Finding]:
     """Return whether partitions are not numbered from 0 in an order in which they can run."""
     backward = next(
         ((group, after) for group in range(len(numbers)) for after in successors[group] if after < group), None
@@ -90,30 +91,27 @@ def _order(index: int, numbers: Ids, successors: Sequence[Sequence[int]]) -> lis
         message = f"there are {len(numbers)} partitions, but one has the number {numbers[-1]}"
     else:
         return []
-    return [Finding("MISNUMBERED_PARTITION", "warning", f"subgraphs[{index}]", message)]
+    return [Finding("MISNUMBERED_PARTITION", "warning", place, message)]
 
 
 def _names(cycle: Sequence[int], numbers: Ids) -> list[str]:
     return [str(numbers[group]) for group in cycle if group < len(numbers)]
 
 
-def _taps(model: Model, index: int, subgraph: SubgraphAffinity, affinity: Affinity) -> list[Finding]:
+def _taps(facts: OperatorFacts, subgraph: SubgraphAffinity, affinity: Affinity) -> list[Finding]:
     """Return outputs that an operator on another device reads too."""
-    view = model.subgraphs[index]
+    view = facts.model.subgraphs[facts.subgraph]
     slots = {tensor: slot for slot, tensor in reversed(list(enumerate(view.outputs.tolist())))}
-    makers, made = operator_tensors(model, index, "outputs")
-    producer = {
-        tensor: maker for maker, tensor in zip(makers.tolist(), made.tolist(), strict=True) if tensor in slots
-    }
-    consumers, read = operator_tensors(model, index, "inputs")
+    makers = zip(*(each.tolist() for each in facts.outputs), strict=True)
+    producer = {tensor: maker for maker, tensor in makers if tensor in slots}
     found: dict[int, Finding] = {}
-    for reader, tensor in zip(consumers.tolist(), read.tolist(), strict=True):
+    for reader, tensor in zip(*(each.tolist() for each in facts.inputs), strict=True):
         if tensor not in producer or tensor in found:
             continue
         makes, reads = (int(subgraph.devices[operator]) for operator in (producer[tensor], reader))
         if makes != reads:
             ours, theirs = (affinity.devices.get(device, "no device") for device in (makes, reads))
             message = f"{view.tensors[tensor].name} is made on {ours}, and operator {reader} reads it on {theirs}"
-            place = f"subgraphs[{index}].outputs[{slots[tensor]}]"
+            place = f"{facts.place()}.outputs[{slots[tensor]}]"
             found[tensor] = Finding("CROSS_DEVICE_TAP", "warning", place, message)
     return [found[tensor] for tensor in sorted(found, key=slots.__getitem__)]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
-from circletools.model import Model
-from circletools.model.graph import operator_tensors
+from circletools.model.operator_facts import OperatorFacts
+from circletools.model.sizes import size_bytes
 from circletools.model.views import Tensor
 
 
@@ -39,17 +37,15 @@ class Transfers:
     launches: int
 
 
-def transfers(model: Model, subgraph: int, partitions: Sequence[int], devices: Sequence[int]) -> Transfers:
-    """Return what crosses between partitions; both sequences go by operator."""
-    makers, made = operator_tensors(model, subgraph, "outputs")
-    producer = dict(zip(made.tolist(), makers.tolist(), strict=True))
+def transfers(facts: OperatorFacts, partitions: Sequence[int], devices: Sequence[int]) -> Transfers:
+    """Return what crosses between the partitions of a subgraph; both sequences go by operator."""
+    producer = dict(zip(facts.outputs.tensors.tolist(), facts.outputs.operators.tolist(), strict=True))
     readers: dict[int, set[int]] = {}
-    consumers, read = operator_tensors(model, subgraph, "inputs")
-    for tensor, reader in zip(read.tolist(), consumers.tolist(), strict=True):
+    for reader, tensor in zip(*(each.tolist() for each in facts.inputs), strict=True):
         maker = producer.get(tensor)
         if maker is not None and partitions[maker] != partitions[reader]:
             readers.setdefault(tensor, set()).add(reader)
-    tensors = model.subgraphs[subgraph].tensors
+    tensors = facts.model.subgraphs[facts.subgraph].tensors
     cuts = [
         _cut(tensors[tensor], producer[tensor], operators, partitions, devices)
         for tensor, operators in sorted(readers.items())
@@ -68,12 +64,3 @@ def _cut(tensor: Tensor, producer: int, readers: set[int], partitions: Sequence[
     consumers = tuple(sorted({partitions[reader] for reader in readers}))
     others = {devices[reader] for reader in readers} - {devices[producer]}
     return Cut(tensor.index, tensor.name, partitions[producer], consumers, len(others), size_bytes(tensor))
-
-
-def size_bytes(tensor: Tensor) -> int | None:
-    """Return the bytes of a tensor's value, None where the shape or the size of an element is not known."""
-    width = re.fullmatch(r"(?:U?INT|B?FLOAT|COMPLEX)(\d+)", tensor.type)
-    bits = 8 if tensor.type == "BOOL" else int(width[1]) if width else None
-    if bits is None or min((*tensor.shape, *(tensor.shape_signature or ())), default=0) < 0:
-        return None
-    return -(-prod(tensor.shape) * bits // 8)

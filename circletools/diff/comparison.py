@@ -38,21 +38,25 @@ class ModelComparison:
 
     def __init__(self, before: Model, after: Model) -> None:
         """Check the structure of both, and align them."""
+        self.after: Model
+        self.before: Model
         self.before, self.after = before, after
         for model in (before, after):
             _ = model.reachable
         self._names, self._tensor_names = Interning(), Interning()
-        self.codes = self._align_codes()
-        self.buffers = self._align_buffers()
-        self.subgraphs = self._align_subgraphs()
+        self.codes: Alignment = self._align_codes()
+        self.buffers: Alignment = self._align_buffers()
+        self.subgraphs: Alignment = self._align_subgraphs()
         self._buffer_numbers = Numbering(self.buffers, zero_is_none=True)
         self._code_numbers = Numbering(self.codes)
         self._subgraph_numbers = Numbering(self.subgraphs)
-        self.tensors = self._nested(before.tensor_columns.splits, after.tensor_columns.splits, self._tensor_levels())
+        self.tensors: Nested = self._nested(
+            before.tensor_columns.splits, after.tensor_columns.splits, self._tensor_levels()
+        )
         self._tensor_numbers = TensorNumbering(
             self.subgraphs, self.tensors, (before.tensor_columns.splits, after.tensor_columns.splits)
         )
-        self.operators = self._nested(
+        self.operators: Nested = self._nested(
             before.operator_columns.splits, after.operator_columns.splits, self._operator_levels()
         )
         self._engine = Comparison(before.schema, after.schema, Rules(self._field_rules(), self._number_rules()))

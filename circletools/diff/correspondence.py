@@ -59,7 +59,7 @@ class Numbering:
     def __init__(self, alignment: Alignment, *, zero_is_none: bool = False) -> None:
         """`zero_is_none` says that 0 means nothing, whatever the lists have there."""
         self._counts, self._zero_is_none = alignment.counts, zero_is_none
-        self.partner = alignment.counts[0] + np.arange(alignment.counts[1])
+        self.partner: NDArray[np.int64] = alignment.counts[0] + np.arange(alignment.counts[1])
         self.partner[alignment.after] = alignment.before
 
     def before(self, values: NDArray[Any]) -> Indices:

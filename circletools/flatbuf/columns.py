@@ -45,11 +45,11 @@ class Wire:
 
     def __init__(self, data: Any) -> None:
         """Look at `data`, any object with the buffer protocol; nothing is copied."""
-        self.memory = memoryview(data).cast("B")
+        self.memory: memoryview = memoryview(data).cast("B")
         self.data: NDArray[np.uint8] = np.frombuffer(self.memory, np.uint8)
-        self.address = int(self.data.__array_interface__["data"][0])
-        self.size = len(self.memory)
-        self.limit = min(self.size, MAX_FLATBUFFER_BYTES)
+        self.address: int = int(self.data.__array_interface__["data"][0])
+        self.size: int = len(self.memory)
+        self.limit: int = min(self.size, MAX_FLATBUFFER_BYTES)
 
     def gather(self, positions: Positions, dtype: np.dtype[Any]) -> NDArray[Any]:
         """Read one `dtype` at each position, aligned or not; raise ModelFormatError outside the file."""
@@ -116,11 +116,11 @@ class Tables:
 
     def __init__(self, wire: Wire, table_type: TableType, at: Positions) -> None:
         """Read the vtables of the tables at `at`; raise ModelFormatError when one is outside the file."""
-        self.wire = wire
-        self.type = table_type
-        self.at = at
+        self.wire: Wire = wire
+        self.type: TableType = table_type
+        self.at: Positions = at
         self.vtable: Positions = at - wire.gather(at, _I4)
-        self.vtable_bytes = wire.gather(self.vtable, _U2).astype(np.int64)
+        self.vtable_bytes: NDArray[np.int64] = wire.gather(self.vtable, _U2).astype(np.int64)
         bad = self.vtable + self.vtable_bytes > wire.limit
         if bad.any():
             raise ModelFormatError(f"the vtable of a {table_type.name} ends outside the file", offset=int(at[bad][0]))

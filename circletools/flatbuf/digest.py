@@ -38,10 +38,15 @@ class Digests:
         left_out: Container[tuple[str, str]],
         instead: Callable[[str, Field, bytes], bytes | None],
     ) -> None:
+        self.schema: Schema
+        self.memory: memoryview
+        self.wire: Wire
         self.wire, self.memory, self.schema = wire, wire.memory, schema
+        self.instead: Callable[[str, Field, bytes], bytes | None]
+        self.left_out: Container[tuple[str, str]]
         self.left_out, self.instead = left_out, instead
         self.known: dict[tuple[str, int], bytes] = {}
-        self.defaults = {
+        self.defaults: dict[tuple[str, int], bytes] = {
             (name, item.slot): np.array(item.default, item.dtype).tobytes()
             for name in schema.order
             for item in schema.tables[name].fields

@@ -87,11 +87,15 @@ class Overlay:
     """
 
     def __init__(self, wire: Wire, schema: Schema, root: int, base: int, file_offsets: FileOffsets) -> None:
+        self.file_offsets: FileOffsets
+        self.base: int
+        self.schema: Schema
+        self.wire: Wire
         self.wire, self.schema, self.base, self.file_offsets = wire, schema, base, file_offsets
-        self.moves = False  # whether an opened table holds a position in the file
+        self.moves: bool = False  # whether an opened table holds a position in the file
         self._opened: dict[tuple[str, int], NewTable] = {}
         self._settled: dict[int, int | NewTable] = {}  # id of a table -> what became of it
-        self.root = self.open(schema.root, root)
+        self.root: NewTable = self.open(schema.root, root)
 
     def open(self, type_name: str, at: int) -> NewTable:
         """Return the existing table at `at` as a new one that refers to the same children.

@@ -22,8 +22,10 @@ from circletools.html.timing import ReadTrace, layer_times, operator_times
 from circletools.inspection import inspect_model
 from circletools.metadata.stamp import Freshness
 from circletools.model import Model
+from circletools.model.operator_facts import OperatorFacts
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.profile.attribution import own_names
+from circletools.render.inspection import inspection_json
 from circletools.wording import SCHEMA_VERSION
 
 MOST_CUTS = 1000
@@ -51,7 +53,7 @@ def page_document(model: Model, name: str, traces: Sequence[ReadTrace] = (), *, 
         "schema_version": SCHEMA_VERSION,
         "circletools": version,
         "name": name,
-        "model": shortened(inspect_model(model)),
+        "model": shortened(inspection_json(inspect_model(model))),
         "findings": [shortened(asdict(finding)) for finding in findings],
         "codes": [short(code.name) for code in model.operator_codes],
         "types": columns.types.values,
@@ -153,7 +155,8 @@ def _device_column(affinity: SubgraphAffinity | None) -> list[int | None] | None
 
 def _transfers_json(model: Model, subgraph: int, affinity: SubgraphAffinity) -> dict[str, Any] | None:
     try:
-        sums: Transfers = transfers(model, subgraph, affinity.partitions.tolist(), affinity.devices.tolist())
+        facts = OperatorFacts(model, subgraph)
+        sums: Transfers = transfers(facts, affinity.partitions.tolist(), affinity.devices.tolist())
     except IndexError:  # a tensor does not exist, which is a finding
         return None
     return {

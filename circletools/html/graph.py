@@ -12,7 +12,7 @@ from circletools.flatbuf.columns import Vectors
 from circletools.html.layout import Edges, Layout, lay_out
 from circletools.model import Model
 from circletools.model.external import external_data
-from circletools.model.graph import operator_tensors
+from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import text
 
 NAME_LENGTH = 1000
@@ -45,6 +45,8 @@ class Columns:
     def __init__(self, model: Model) -> None:
         """Look at the buffers."""
         self._model = model
+        self.shapes: Interned
+        self.types: Interned
         self.types, self.shapes = Interned(), Interned()
         self._constant = _constant_bytes(model)
 
@@ -111,9 +113,8 @@ def _constant_bytes(model: Model) -> Any:
 
 def edges_of(model: Model, subgraph: int) -> Edges:
     """Return who feeds whom; what leads nowhere is left out."""
-    tensors = int(np.diff(model.tensor_columns.splits[subgraph : subgraph + 2])[0])
-    makers, made = operator_tensors(model, subgraph, "outputs")
-    readers, read = operator_tensors(model, subgraph, "inputs")
+    facts = OperatorFacts(model, subgraph)
+    tensors, (makers, made), (readers, read) = facts.tensor_count, facts.outputs, facts.inputs
     producer = np.full(tensors + 1, -1, np.int64)
     known = made < tensors
     producer[made[known]] = makers[known]
@@ -133,7 +134,7 @@ def picture(
     numbers, groups, sizes = np.unique(partitions, return_inverse=True, return_counts=True)
     groups = groups.reshape(-1).astype(np.int64)
     edges = edges_of(model, subgraph)
-    readers, read = operator_tensors(model, subgraph, "inputs")
+    readers, read = OperatorFacts(model, subgraph).inputs
     fed = np.zeros(count, bool)
     fed[readers[np.isin(read, model.subgraphs[subgraph].inputs)]] = True
     first = np.unique(groups, return_index=True)[1]

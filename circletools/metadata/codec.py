@@ -67,9 +67,9 @@ class TableReader:
     """Reads `[n] ([id][count] ...)*` and keeps the place for errors."""
 
     def __init__(self, data: bytes | memoryview, table: str) -> None:
-        self.data = memoryview(data).cast("B")
+        self.data: memoryview = memoryview(data).cast("B")
         self.table = table
-        self.position = 0
+        self.position: int = 0
 
     def error(self, message: str, offset: int) -> TableFormatError:
         return TableFormatError(message, offset=offset, location=self.table)

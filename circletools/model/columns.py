@@ -104,6 +104,9 @@ class ModelColumns:
     """
 
     def __init__(self, wire: Wire, schema: Schema, root: Tables) -> None:
+        self.root: Tables
+        self.schema: Schema
+        self.wire: Wire
         self.wire, self.schema, self.root = wire, schema, root
         self._output_names: dict[int, list[tuple[bytes, ...]]] = {}
 

@@ -1,21 +1,17 @@
-"""Which operator feeds which: the directed graph of a subgraph's operators."""
+"""Which operator feeds which: a directed graph without cycles."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Vectors
-from circletools.model.model import Model
 
 Indices = NDArray[np.int64]
-_CONTROL_FLOW = ("IF", "WHILE", "CALL_ONCE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,59 +62,3 @@ def _execution_order(successors: Sequence[Sequence[int]], predecessors: Sequence
             if waiting[successor] == 0:
                 order.append(successor)
     return order
-
-
-def operator_graph(model: Model, subgraph: int) -> OperatorGraph:
-    """Return who feeds whom in a subgraph.
-
-    Operators with side effects (those that touch a resource or call a subgraph) also keep their order, as in LiteRT
-    (`Subgraph::OpMightHaveSideEffect`): each is fed by the one before it. Raises ModelFormatError for a tensor that
-    does not exist or has two producers, and for a cycle.
-    """
-    count = int(np.diff(model.operator_columns.splits[subgraph : subgraph + 2])[0])
-    producers, made = operator_tensors(model, subgraph, "outputs")
-    consumers, read = operator_tensors(model, subgraph, "inputs")
-    tensors = int(np.diff(model.tensor_columns.splits[subgraph : subgraph + 2])[0])
-    place = f"subgraphs[{subgraph}]"
-    for indices in (made, read):
-        if indices.size and int(indices.max()) >= tensors:
-            raise ModelFormatError(f"tensor {indices.max()} does not exist; there are {tensors}", location=place)
-    producer = np.full(tensors, -1, np.int64)
-    producer[made] = producers
-    if (producer[made] != producers).any():
-        double = int(made[producer[made] != producers][0])
-        raise ModelFormatError("two operators produce the tensor", location=f"{place}.tensors[{double}]")
-    sources = producer[read]
-    fed = sources >= 0
-    effects = _with_side_effects(model, subgraph, (producers, made), (consumers, read))
-    try:
-        return graph_from_edges(
-            count,
-            np.concatenate([sources[fed], effects[:-1]]),
-            np.concatenate([consumers[fed], effects[1:]]),
-        )
-    except ModelFormatError as error:
-        raise ModelFormatError(error.message, location=f"{place}.{error.location}") from error
-
-
-def operator_tensors(model: Model, subgraph: int, direction: Literal["inputs", "outputs"]) -> tuple[Indices, Indices]:
-    """Return operator and tensor of each input or output slot that is not left out, slots in order."""
-    columns = model.operator_columns
-    first, end = columns.splits[subgraph : subgraph + 2].tolist()
-    vectors: Vectors = getattr(columns, direction)
-    rows = Vectors(vectors.wire, vectors.dtype, vectors.start[first:end], vectors.count[first:end])
-    tensors = rows.flat().astype(np.int64)
-    operators = np.repeat(np.arange(end - first), rows.count)
-    present = tensors >= 0
-    return operators[present], tensors[present]
-
-
-def _with_side_effects(model: Model, subgraph: int, *uses: tuple[Indices, Indices]) -> Indices:
-    low, high = model.tensor_columns.splits[subgraph : subgraph + 2].tolist()
-    types = model.schema.enums["TensorType"]
-    resource = next(value for value, name in types.items() if name == "RESOURCE")
-    holds = model.tensor_columns.types[low:high] == resource
-    names = model.code_names(subgraph)
-    calling = [index for index, name in enumerate(names) if name in _CONTROL_FLOW]
-    touching = [operators[holds[tensors]] for operators, tensors in uses]
-    return np.unique(np.concatenate([np.array(calling, np.int64), *touching]))

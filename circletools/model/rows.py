@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Vectors
+from circletools.flatbuf.columns import Tables, Vectors
 from circletools.model.columns import Indices, ModelColumns
 from circletools.model.views import Buffer, Operator, Tensor, text
 
@@ -51,6 +51,8 @@ class Subgraph:
     """One subgraph. `operators` and `tensors` are made one by one when indexed; `columns` has those of the model."""
 
     def __init__(self, model: ModelColumns, index: int) -> None:
+        self.index: int
+        self.columns: ModelColumns
         self.columns, self.index = model, index
         self._table = model.subgraph_tables.take(slice(index, index + 1))
 
@@ -139,7 +141,7 @@ class Buffers(Rows[Buffer]):
 
     def __init__(self, model: ModelColumns) -> None:
         self._model = model
-        self.tables = model.root.children("buffers", model.schema)[0]
+        self.tables: Tables = model.root.children("buffers", model.schema)[0]
 
     def __len__(self) -> int:
         return len(self.tables)

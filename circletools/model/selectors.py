@@ -15,10 +15,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
+from functools import cached_property
 from typing import Literal, get_args
 
 from circletools.errors import UsageError
 from circletools.model.model import Model
+from circletools.model.operator_facts import OperatorFacts, facts_of
 from circletools.model.views import text
 from circletools.wording import suggestion
 
@@ -89,8 +91,14 @@ class Chooser:
     """
 
     def __init__(self, model: Model, origins: Sequence[Mapping[int, Iterable[str]]] = ()) -> None:
+        self.model: Model
         self.model, self._origins = model, origins
         self._names: dict[tuple[Kind, int], list[tuple[str, ...]]] = {}
+
+    @cached_property
+    def facts(self) -> tuple[OperatorFacts, ...]:
+        """The operators of each subgraph."""
+        return facts_of(self.model)
 
     def choose(self, selector: Selector) -> dict[int, list[int]]:
         """Return the operators, ascending, by subgraph; subgraphs without any are left out.

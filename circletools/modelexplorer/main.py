@@ -30,7 +30,7 @@ _FORMATS = NodeDataProviderFilter(modelFileExts=["tflite", "circle"])
 def _time(model: Model, subgraph: int, values: Mapping[str, Any]) -> list[NodeData]:
     trace = str(values.get(_TRACE) or "").strip()
     if not trace:
-        raise UsageError("no trace is named")
+        raise UsageError("no trace given")
     return time_data(model, subgraph, read_profile(trace))
 
 

@@ -14,6 +14,7 @@ from circletools.affinity.store import Affinity, read_affinity
 from circletools.affinity.store import check_freshness as check_affinity
 from circletools.affinity.tables import NONE
 from circletools.errors import EditError, UsageError
+from circletools.findings import Finding
 from circletools.model import Model
 from circletools.origin.read import Origins, check_freshness, read_origins
 
@@ -24,7 +25,7 @@ class Reprojection:
 
     devices: tuple[str, ...]
     before: tuple[dict[int, Decision], ...]
-    conflicts: tuple[str, ...]
+    conflicts: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,11 @@ def reproject(model: Model, earlier: Earlier) -> Reprojection:
             if len(votes) > 1:
                 wanted = ", ".join(names[device] for device in sorted(votes))
                 place = f"subgraphs[{index}].operators[{operator}]"
-                conflicts.append(f"{place}: its sources were on {wanted}; {row[operator].device} it is")
+                message = f"its sources were on {wanted}; {row[operator].device} it is"
+                conflicts.append(Finding("CONFLICTING_SOURCES", "warning", place, message))
         if len(subgraph.operators) and not row:
-            conflicts.append(f"subgraphs[{index}]: no origin of its own tells where its operators were")
+            message = "no origin of its own tells where its operators were"
+            conflicts.append(Finding("NO_ORIGINS", "warning", f"subgraphs[{index}]", message))
         before.append(row)
     return Reprojection(_in_order(earlier.affinity), tuple(before), tuple(conflicts))
 

@@ -113,13 +113,13 @@ def _notes(found: Attribution, model: Model, trace: OperatorTrace) -> Iterator[F
         message = "the model has no origins, so every operator is its own source (embed-origins adds them)"
         yield Finding("NO_ORIGINS", "info", of_model, message)
     if found.incomplete:
-        message = f"begins or ends without the other, left out: {found.incomplete}"
+        message = f"unmatched begin or end events, ignored: {found.incomplete}"
         yield Finding("INCOMPLETE_EVENTS", "info", of_trace, message)
     if found.unchecked:
-        message = f"operators whose names could not be compared with the model's codes: {found.unchecked}"
+        message = f"operators not checked against the model, because their names are unknown: {found.unchecked}"
         yield Finding("UNCHECKED_OPERATORS", "info", of_trace, message)
     if found.ignored:
-        message = f"marks that are no operators of the model, left out: {', '.join(found.ignored)}"
+        message = f"marks that are not operators of the model, ignored: {', '.join(found.ignored)}"
         yield Finding("IGNORED_MARKS", "info", of_trace, message)
 
 

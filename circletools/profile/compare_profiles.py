@@ -13,7 +13,7 @@ __all__ = ["ProfileComparison", "compare_profiles"]
 
 _Key = tuple[int, int, str]
 _Times = dict[_Key, list[tuple[int, int]]]
-"""The executions that an operator ran in, and its own time there."""
+"""The executions that an operator ran in, and its self time there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ComparedProfile:
 
 @dataclass(frozen=True, slots=True)
 class ComparedOperator:
-    """The own time of an operator per execution; without a subgraph and an index, of all operators together."""
+    """The self time of an operator per execution; without a subgraph and an index, of all operators together."""
 
     subgraph: int | None
     operator_index: int | None
@@ -53,7 +53,7 @@ class ProfileComparison:
 def compare_profiles(
     before: OperatorTrace, after: OperatorTrace, threshold_percent: float = 10.0
 ) -> ProfileComparison:
-    """Compare the operators of two traces by their own times per execution.
+    """Compare the operators of two traces by their self times per execution.
 
     Operators are the same where subgraph, index and the runtime's name are. Bounds and regressions are those of
     `compare_traces`; averages have no bounds.

@@ -103,7 +103,7 @@ def _described(analysis: Analysis) -> ComparedTrace:
 
 def _run_rows(before: Analysis, after: Analysis, *, executed: bool) -> Iterator[_Means]:
     first, second = (
-        {bucket: time / max(1, len(one.runs)) for bucket, time in whole_table(one.tables.values()).own.items()}
+        {bucket: time / max(1, len(one.runs)) for bucket, time in whole_table(one.tables.values()).self_ns.items()}
         for one in (before, after)
     )
     for bucket in sorted(first.keys() | second.keys()):
@@ -125,7 +125,7 @@ def _samples(analysis: Analysis) -> dict[Bucket, Samples]:
     found = {_ELAPSED: np.array([one.elapsed_ns for one in analysis.executions], np.float64)}
     for at, one in enumerate(analysis.executions):
         table = analysis.execution_tables.get(one.number)
-        for bucket, value in table.own.items() if table else ():
+        for bucket, value in table.self_ns.items() if table else ():
             if bucket[1] in _EXECUTION:
                 found.setdefault(bucket, np.zeros(len(analysis.executions)))[at] = value
     return found

@@ -36,11 +36,11 @@ class Measured:
     backends: set[str] = field(default_factory=set)
     executions: Counter[int] = field(default_factory=Counter)
 
-    def add(self, run: OperatorRun, own_ns: int) -> None:
+    def add(self, run: OperatorRun, self_ns: int) -> None:
         """Count a run, with the time that is its own."""
         self.runs += run.calls
-        self.total_ns += own_ns
-        self.executions[run.execution] += own_ns
+        self.total_ns += self_ns
+        self.executions[run.execution] += self_ns
         if run.backend:
             self.backends.add(run.backend)
 
@@ -72,17 +72,17 @@ class Join:
                 runs.append((kinds[key], run))
         first = min((run.subgraph for _, run in runs), default=0)
         own = (run.duration_ns for _, run in runs) if trace.averaged else self_times([run for _, run in runs])
-        for (kind, run), own_ns in zip(runs, own, strict=True):
+        for (kind, run), self_ns in zip(runs, own, strict=True):
             # A called subgraph's time is its caller's too, and averages do not tell how much of it.
-            self._add("inside" if trace.averaged and run.subgraph != first else kind, run, own_ns)
+            self._add("inside" if trace.averaged and run.subgraph != first else kind, run, self_ns)
         for run in trace.inside:
             self._add("inside", run, run.duration_ns)
 
-    def _add(self, kind: Kind, run: OperatorRun, own_ns: int) -> None:
+    def _add(self, kind: Kind, run: OperatorRun, self_ns: int) -> None:
         if kind == "operator":
-            self.operators.setdefault((run.subgraph, run.operator), Measured()).add(run, own_ns)
+            self.operators.setdefault((run.subgraph, run.operator), Measured()).add(run, self_ns)
         elif kind is not None:
-            self.added.setdefault((kind, run.subgraph, run.operator, run.name), Measured()).add(run, own_ns)
+            self.added.setdefault((kind, run.subgraph, run.operator, run.name), Measured()).add(run, self_ns)
 
     def _placed(self, run: OperatorRun) -> OperatorRun:
         """Return a run with the only subgraph that it can be of. Raises InvalidInputError where there are several."""
@@ -93,7 +93,7 @@ class Join:
         ]
         if len(found) > 1:
             names = " and ".join(f"subgraphs[{subgraph}]" for subgraph in found)
-            message = f"the trace does not tell operators {run.operator} ({run.name}) of {names} apart"
+            message = f"operator {run.operator} ({run.name}) may be of {names}: the trace names no subgraphs"
             raise InvalidInputError(message, hint="record atrace marks, or use benchmark_model")
         return run._replace(subgraph=found[0] if found else 0)
 
@@ -126,7 +126,7 @@ class Join:
 
 
 def _other_model(traced: str, model: str) -> InvalidInputError:
-    hint = "give the model that was run: a rewrite that adds, removes or moves operators changes their indices"
+    hint = "give the model that was run: rewrites that add, remove or move operators change their indices"
     return InvalidInputError(
         f"the trace is not of this model: {traced} in the trace; in the model {model}", hint=hint
     )

@@ -1,241 +1,122 @@
-"""Affinity and plans for people and programs: text, JSON, CSV."""
+"""The affinity in a model as text, JSON and CSV, and in the form of other tools."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+import json
+from collections.abc import Iterator
+from shlex import quote
 from typing import Any
 
-from circletools.affinity.assign.assign import Assignment
-from circletools.affinity.partition.growth import Step
-from circletools.affinity.plan import Plan
-from circletools.affinity.store import Affinity
+from circletools.affinity.exports.export import Export
 from circletools.affinity.tables import NONE
-from circletools.affinity.transfers import Transfers, transfers
-from circletools.metadata.stamp import Freshness
-from circletools.model import Model
-from circletools.model.views import text
+from circletools.errors import UsageError
+from circletools.planning.inspection import AffinityInspection
+from circletools.render.costs import estimate_json, estimate_text
 from circletools.render.table import csv_text, table_text
-from circletools.wording import SCHEMA_VERSION, counted, ranges
+from circletools.wording import SCHEMA_VERSION, ranges
 
 CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "device", "partition")
-_NOTHING: Mapping[int, Any] = MappingProxyType({})
 _CSV_BY_PARTITION = ("subgraph", "partition", "device", "operators")
 
 
-# --- what stands in a model ---------------------------------------------------------------------------------
-
-
-def affinity_json(
-    model: Model,
-    affinity: Affinity,
-    freshness: Freshness | None,
-    more: Mapping[int, Mapping[str, Any]] = _NOTHING,
-) -> dict[str, Any]:
-    """Return the JSON document of dump-affinity; `more` are further fields, by subgraph."""
+def affinity_json(found: AffinityInspection) -> dict[str, Any]:
+    """Return the JSON document of dump-affinity."""
+    devices = found.affinity.devices
     return {
         "schema_version": SCHEMA_VERSION,
-        "format": model.format,
-        "freshness": "absent" if freshness is None else freshness.state,
-        "devices": [affinity.devices[device] for device in sorted(affinity.devices)],
-        "subgraphs": [
-            {
-                "index": index,
-                "operators": [
-                    {"operator_index": operator, "code": code, "output": output, "device": device, "partition": part}
-                    for operator, code, output, device, part in _operators(model, affinity, index)
-                ],
-                "partitions": [
-                    {"partition": part, "device": device, "operators": operators}
-                    for part, device, operators in _partitions(affinity, index)
-                ],
-                **more.get(index, {}),
-            }
-            for index in sorted(affinity.subgraphs)
-        ],
+        "format": found.model_format,
+        "freshness": "absent" if found.freshness is None else found.freshness.state,
+        "devices": [devices[device] for device in sorted(devices)],
+        "subgraphs": [_subgraph_json(found, index) for index in sorted(found.affinity.subgraphs)],
     }
 
 
-def affinity_csv(model: Model, affinity: Affinity, *, by_partition: bool) -> str:
+def _subgraph_json(found: AffinityInspection, index: int) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "index": index,
+        "operators": [
+            {"operator_index": operator, "code": code, "output": output, "device": device, "partition": partition}
+            for operator, code, output, device, partition in _operators(found, index)
+        ],
+        "partitions": [
+            {"partition": partition, "device": device, "operators": operators}
+            for partition, device, operators in _partitions(found, index)
+        ],
+    }
+    if index in found.estimates:
+        entry["estimate"] = estimate_json(found.estimates[index])
+    return entry
+
+
+def affinity_csv(found: AffinityInspection, *, by_partition: bool) -> str:
     """Return one line for each operator, or for each partition."""
+    indices = sorted(found.affinity.subgraphs)
     if by_partition:
-        return csv_text(
-            _CSV_BY_PARTITION,
-            (
-                (index, part, device, ranges(rows))
-                for index in sorted(affinity.subgraphs)
-                for part, device, rows in _partitions(affinity, index)
-            ),
-        )
-    rows = ((index, *row) for index in sorted(affinity.subgraphs) for row in _operators(model, affinity, index))
-    return csv_text(CSV_COLUMNS, rows)
+        rows: list[tuple[object, ...]] = [
+            (index, partition, device, ranges(operators))
+            for index in indices
+            for partition, device, operators in _partitions(found, index)
+        ]
+        return csv_text(_CSV_BY_PARTITION, rows)
+    return csv_text(CSV_COLUMNS, [(index, *row) for index in indices for row in _operators(found, index)])
 
 
-def affinity_text(
-    model: Model, affinity: Affinity, *, by_partition: bool, more: Mapping[int, Iterable[str]] = _NOTHING
-) -> Iterator[str]:
-    """Yield the lines of a table of operators, or of partitions; `more` lines, by subgraph."""
-    for index in sorted(affinity.subgraphs):
-        if len(model.subgraphs) > 1:
+def affinity_text(found: AffinityInspection, *, by_partition: bool) -> Iterator[str]:
+    """Yield the lines of a table of operators, or of partitions; with estimated times where costs are known."""
+    for index in sorted(found.affinity.subgraphs):
+        if found.subgraph_count > 1:
             yield f"subgraph {index}"
         if by_partition:
-            for part, device, operators in _partitions(affinity, index):
-                yield f"  {'-' if part is None else part}  {device or '(none)'}  {ranges(operators)}"
+            for partition, device, operators in _partitions(found, index):
+                yield f"  {'-' if partition is None else partition}  {device or '(none)'}  {ranges(operators)}"
         else:
-            rows = [
-                (str(operator), code, output, device or "(none)", "-" if part is None else str(part))
-                for operator, code, output, device, part in _operators(model, affinity, index)
-            ]
-            yield from table_text(rows)
-        yield from (f"  {line}" for line in more.get(index, ()))
+            yield from table_text(
+                [
+                    (str(operator), code, output, device or "(none)", "-" if partition is None else str(partition))
+                    for operator, code, output, device, partition in _operators(found, index)
+                ]
+            )
+        if index in found.estimates:
+            yield f"  estimated time: {estimate_text(found.estimates[index])}"
 
 
-def _operators(
-    model: Model, affinity: Affinity, index: int
-) -> Iterator[tuple[int, str, str, str | None, int | None]]:
-    subgraph = affinity.subgraphs[index]
-    names = [text(outputs[0]) if outputs else "" for outputs in model.output_names(index)]
-    rows = zip(model.code_names(index), names, subgraph.devices.tolist(), subgraph.partitions.tolist(), strict=True)
-    for operator, (code, output, device, part) in enumerate(rows):
-        yield operator, code, output, affinity.devices.get(device), None if part == NONE else part
+def _operators(found: AffinityInspection, index: int) -> Iterator[tuple[int, str, str, str | None, int | None]]:
+    subgraph, devices = found.affinity.subgraphs[index], found.affinity.devices
+    ids = zip(subgraph.devices.tolist(), subgraph.partitions.tolist(), strict=True)
+    rows = zip(found.code_names[index], found.outputs[index], ids, strict=True)
+    for operator, (code, output, (device, partition)) in enumerate(rows):
+        yield operator, code, output, devices.get(device), None if partition == NONE else partition
 
 
-def _partitions(affinity: Affinity, index: int) -> list[tuple[int | None, str | None, list[int]]]:
+def _partitions(found: AffinityInspection, index: int) -> list[tuple[int | None, str | None, list[int]]]:
     """Return number, device and operators of each partition, in the order they run; operators in none come last."""
-    subgraph = affinity.subgraphs[index]
+    subgraph = found.affinity.subgraphs[index]
     members: dict[tuple[int, int], list[int]] = {}
     for operator, key in enumerate(zip(subgraph.partitions.tolist(), subgraph.devices.tolist(), strict=True)):
         members.setdefault(key, []).append(operator)
     return [
-        (None if part == NONE else part, affinity.devices.get(device), operators)
-        for (part, device), operators in sorted(members.items())
+        (None if partition == NONE else partition, found.affinity.devices.get(device), operators)
+        for (partition, device), operators in sorted(members.items())
     ]
 
 
-# --- a plan -------------------------------------------------------------------------------------------------
+def export_text(exported: Export, *, as_json: bool = False) -> str:
+    """Return what to write for a target; `as_json` gives the environment of onert as JSON.
 
-
-def plan_json(
-    model: Model,
-    plan: Plan,
-    assignment: Assignment,
-    steps: Sequence[tuple[int, Step]] | None,
-    more: Mapping[int, Mapping[str, Any]] = _NOTHING,
-) -> dict[str, Any]:
-    """Return the JSON document of partition; with `steps`, also why each operator is where it is.
-
-    `more` are further fields, by subgraph.
+    Raises UsageError for a target whose format is text of its own.
     """
-    subgraphs = []
-    for index, subgraph in enumerate(plan.subgraphs):
-        entry: dict[str, Any] = {
-            "index": index,
-            "affinity": [plan.devices[number] for number in subgraph.numbers],
-            "parts": [{"device": plan.devices[part.device], "ops": list(part.operators)} for part in subgraph.parts],
-            "transfers": transfers_json(transfers_of(model, plan, index)),
-            **more.get(index, {}),
-        }
-        if steps is not None:
-            entry["reasons"] = [
-                reason(plan, assignment, index, operator) for operator in range(len(subgraph.numbers))
-            ]
-            entry["steps"] = [
-                {
-                    "action": step.action,
-                    "operator": step.operator,
-                    "subgraph": step.subgraph,
-                    "rejected": step.rejected,
-                }
-                for number, step in steps
-                if number == index
-            ]
-        subgraphs.append(entry)
-    return {"schema_version": SCHEMA_VERSION, "format": model.format, "devices": plan.devices, "subgraphs": subgraphs}
-
-
-def plan_text(
-    model: Model,
-    plan: Plan,
-    assignment: Assignment,
-    steps: Sequence[tuple[int, Step]] | None,
-    more: Mapping[int, Iterable[str]] = _NOTHING,
-) -> Iterator[str]:
-    """Yield the partitions of each subgraph in the order they run, and what they cost; `more` lines, by subgraph."""
-    for index, subgraph in enumerate(plan.subgraphs):
-        if not subgraph.numbers:
-            continue
-        if len(plan.subgraphs) > 1:
-            yield f"subgraph {index}"
-        if steps is not None:
-            yield from _explained(model, plan, assignment, index, steps)
-        yield from table_text(
-            [
-                (str(number), plan.devices[part.device], ranges(part.operators))
-                for number, part in enumerate(subgraph.parts)
-            ]
-        )
-        yield f"  {transfers_text(transfers_of(model, plan, index))}"
-        yield from (f"  {line}" for line in more.get(index, ()))
-
-
-def transfers_text(sums: Transfers) -> str:
-    """Say what a partition costs in one line."""
-    unsized = f" and {sums.unsized} of unknown size" if sums.unsized else ""
-    return (
-        f"{counted(sums.launches, 'launch', 'launches')}, {counted(len(sums.cuts), 'tensor')} cut, "
-        f"{counted(sums.copies, 'copy', 'copies')} between devices ({sums.copied_bytes} bytes{unsized})"
-    )
-
-
-def reason(plan: Plan, assignment: Assignment, subgraph: int, operator: int) -> str:
-    """Say why an operator is on its device."""
-    said = assignment.why(subgraph, operator)
-    if operator in plan.subgraphs[subgraph].demoted:
-        return f"its partition was too small on {assignment.devices[assignment.numbers[subgraph][operator]]}: {said}"
-    return said
-
-
-def _explained(
-    model: Model, plan: Plan, assignment: Assignment, index: int, steps: Sequence[tuple[int, Step]]
-) -> Iterator[str]:
-    names = zip(model.code_names(index), plan.subgraphs[index].numbers, strict=True)
-    yield from table_text(
-        [
-            (str(operator), code, plan.devices[number], reason(plan, assignment, index, operator))
-            for operator, (code, number) in enumerate(names)
-        ]
-    )
-    for number, step in steps:
-        if number == index:
-            yield f"  {step.action} {step.operator}: subgraph {list(step.subgraph)} rejected {list(step.rejected)}"
-
-
-def transfers_of(model: Model, plan: Plan, index: int) -> Transfers:
-    """Return what crosses between the partitions of a subgraph of a plan."""
-    subgraph = plan.subgraphs[index]
-    partitions = [0] * len(subgraph.numbers)
-    for number, part in enumerate(subgraph.parts):
-        for operator in part.operators:
-            partitions[operator] = number
-    return transfers(model, index, partitions, subgraph.numbers)
-
-
-def transfers_json(sums: Transfers) -> dict[str, Any]:
-    """Return what a partition costs as JSON."""
-    return {
-        "launches": sums.launches,
-        "copies": sums.copies,
-        "copied_bytes": sums.copied_bytes,
-        "copies_of_unknown_size": sums.unsized,
-        "cuts": [
-            {
-                "tensor": cut.tensor,
-                "name": cut.name,
-                "producer": cut.producer,
-                "consumers": cut.consumers,
-                "copies": cut.devices,
-                "size_bytes": cut.size_bytes,
-            }
-            for cut in sums.cuts
-        ],
-    }
+    content = exported.content
+    if isinstance(content, str):
+        if as_json:
+            raise UsageError(f"--json: there is no JSON for {exported.target}")
+        return content
+    if exported.target == "onert":
+        if not as_json:
+            return "".join(f"export {name}={quote(value)}\n" for name, value in content.items())
+        content = {"environment": content}
+    if exported.target == "onert-exec-time":
+        # onert's reader wants no schema_version, and ends at the last brace.
+        return json.dumps(content) + "\n"
+    if exported.target != "model-explorer":
+        content = {"schema_version": SCHEMA_VERSION, **content}
+    return json.dumps(content, indent=2) + "\n"

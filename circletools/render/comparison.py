@@ -60,7 +60,7 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
         yield "self time in ms; low and high bound the ratio (95 %)"
         rows = [("layer", "phase", "per", *_TIME_HEAD), *map(_bucket_cells, comparison.rows)]
     else:
-        yield "own time per execution in us; low and high bound the ratio (95 %)"
+        yield "self time per execution in us; low and high bound the ratio (95 %)"
         several = any(row.subgraph for row in comparison.rows)
         rows = [("operator", "", *_TIME_HEAD), *(_operator_cells(row, several) for row in comparison.rows)]
     yield from table_text(rows, right=number_columns(rows))

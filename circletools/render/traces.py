@@ -60,7 +60,7 @@ def _function_json(function: Function) -> Document:
         "phase": function.phase,
         "name": function.name,
         "calls": function.calls,
-        "self_ns": function.own_ns,
+        "self_ns": function.self_ns,
         "inclusive_ns": function.inclusive_ns,
     }
 
@@ -91,11 +91,11 @@ def buckets_json(table: Table) -> list[Document]:
         {
             "layer": layer,
             "phase": phase,
-            "self_ns": table.own.get((layer, phase), 0),
+            "self_ns": table.self_ns.get((layer, phase), 0),
             "inclusive_ns": inclusive,
-            "driver_busy_ns": table.waiting.get((layer, phase), 0),
+            "driver_busy_ns": table.driver_busy_ns.get((layer, phase), 0),
         }
-        for (layer, phase), inclusive in sorted(table.inclusive.items())
+        for (layer, phase), inclusive in sorted(table.inclusive_ns.items())
     ]
 
 

@@ -17,8 +17,8 @@ from circletools.flatbuf.roles import keys_with_role
 from circletools.flatbuf.schema import Field
 from circletools.model import Model
 from circletools.model.external import external_data
-from circletools.model.graph import operator_graph
 from circletools.model.indices import model_indices
+from circletools.model.operator_facts import operator_graph
 
 _LEFT_OUT = {
     *keys_with_role("tensor", "buffer", "operator_code"),

@@ -12,12 +12,12 @@ from itertools import count
 
 import numpy as np
 
-from circletools.affinity.exports.placement import current_affinity, tensor_names
+from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.findings import affinity_findings
 from circletools.affinity.store import Affinity
 from circletools.errors import EditError, UsageError
 from circletools.model import Model
-from circletools.model.graph import operator_tensors
+from circletools.model.operator_facts import OperatorFacts
 from circletools.split.state import check_state
 
 _HINT = "run annotate-affinity anew"
@@ -76,7 +76,7 @@ def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
         for operators, inputs, outputs in zip(members, taken, given, strict=True)
     )  # fmt: skip
     crossing = {*ends[0], *ends[1], *(tensor for part in parts for tensor in (*part.inputs, *part.outputs))}
-    raw = tensor_names(model, subgraph)
+    raw = OperatorFacts(model, subgraph).tensor_names
     names = _unique_names({tensor: raw[tensor] for tensor in sorted(crossing)}, raw)
     renamed = {tensor: name for tensor, name in names.items() if name != raw[tensor]}
     return SplitPlan(subgraph, affinity, *ends, parts, names, renamed)
@@ -109,8 +109,8 @@ def _flow(
     outputs: Sequence[int],
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Return the tensors that each part takes and gives: those of the subgraph first, in its order."""
-    makers, made = operator_tensors(model, subgraph, "outputs")
-    readers, read = operator_tensors(model, subgraph, "inputs")
+    facts = OperatorFacts(model, subgraph)
+    (makers, made), (readers, read) = facts.outputs, facts.inputs
     maker = dict(zip(made.tolist(), number_of[makers].tolist(), strict=True))
     last = int(number_of.max())
     taken: list[set[int]] = [set() for _ in range(last + 1)]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from circletools.errors import EditError
 from circletools.model import Model
 from circletools.model.calls import Calls
-from circletools.model.graph import operator_tensors
+from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import text
 
 Numbers = NDArray[np.int64]
@@ -64,5 +64,6 @@ def _touching(model: Model, subgraph: int, held: NDArray[np.bool_]) -> Numbers:
 
 
 def _uses(model: Model, subgraph: int) -> tuple[Numbers, Numbers]:
-    inputs, outputs = (operator_tensors(model, subgraph, "inputs"), operator_tensors(model, subgraph, "outputs"))
-    return np.concatenate([inputs[0], outputs[0]]), np.concatenate([inputs[1], outputs[1]])
+    facts = OperatorFacts(model, subgraph)
+    operators, tensors = (np.concatenate(both) for both in zip(facts.inputs, facts.outputs, strict=True))
+    return operators, tensors

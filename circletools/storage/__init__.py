@@ -34,4 +34,5 @@ _PLACES = {
     "same_file": "circletools.storage.files",
     "write": "circletools.storage.files",
 }
-__getattr__, __dir__ = face(__name__, _PLACES)
+if not TYPE_CHECKING:  # else every name would be taken for one of the face
+    __getattr__, __dir__ = face(__name__, _PLACES)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from circletools.errors import UsageError
+import circletools as ct
 
+from ..console.reading import reading
+from ..console.terminal import show, show_json, show_notes, show_text
 from .affinity_options import (
-    AtOnce,
     Capabilities,
     CopyOverhead,
     CopyRate,
@@ -23,6 +24,7 @@ from .affinity_options import (
     Memory,
     MinSize,
     Mode,
+    Parallel,
     PartitionMode,
     Reproject,
     RulesFile,
@@ -32,14 +34,6 @@ from .affinity_options import (
 )
 from .parameters import Format, InPlace, Input, Json, Output
 from .rewriting import rewrite
-
-if TYPE_CHECKING:
-    from circletools.affinity.assign.rules import Rule
-    from circletools.edit.edit import ModelEdit
-    from circletools.edit.results import RewriteResult
-    from circletools.model import Model
-
-    from .affinity_planning import Planned
 
 
 class By(StrEnum):
@@ -65,37 +59,49 @@ def annotate_affinity(
     copy_rate: CopyRate = 1000.0,
     copy_overhead: CopyOverhead = 0.0,
     launch: Launch = 0.0,
-    parallel: AtOnce = False,
+    parallel: Parallel = False,
     memory: Memory = None,
     explain: Explain = False,
     in_place: InPlace = False,
     json: Json = False,
 ) -> None:
-    """Write the device of each operator as metadata.
+    """Write the device and the partition of each operator as metadata.
 
-    The partitions that follow from the devices are written too. A rule counts before a capability table, that
-    before the default; with --costs or --trace, what takes the least time is chosen among the devices that rules
-    and tables leave. Selectors are index:0-10,15, name:GLOB (an output tensor), origin:GLOB (a source), op:GLOB
-    (an operator code); 1/ in front chooses subgraph 1.
+    Rules take precedence over capability tables, and those over the default. With --costs or --trace, devices are
+    chosen for the least time among those that rules and tables allow. Selectors are index:0-10,15, name:GLOB (an
+    output tensor), origin:GLOB (a source) and op:GLOB (an operator code); 1/ in front selects in subgraph 1.
     """
-    from circletools.affinity.plan import to_affinity  # noqa: PLC0415
-    from circletools.affinity.store import annotate  # noqa: PLC0415
-
-    from .affinity_costs import CostOptions  # noqa: PLC0415
-    from .affinity_planning import Wanted  # noqa: PLC0415
-
     if (json or explain) and output == "-":
-        raise UsageError("the report and an output of - would mix on standard output", hint="name an output file")
-    charged = CostOptions(costs, traces or (), copy_rate, copy_overhead, launch, parallel, memory or ())
-    wanted = Wanted(devices, rules, settings, capabilities, default, min_size, mode, reproject, charged)
+        raise ct.UsageError("the report and an output of - would mix on standard output", hint="name an output file")
+    request = ct.PlanRequest(
+        devices=_names(devices),
+        rules=tuple(settings or ()),
+        rules_file=rules,
+        capabilities=tuple(capabilities or ()),
+        default=default,
+        mode=mode.value,
+        min_size=min_size,
+        reproject=reproject,
+        keep=False,
+        costs=costs,
+        traces=tuple(traces or ()),
+        copy_rate=copy_rate,
+        copy_overhead=copy_overhead,
+        launch=launch,
+        parallel=parallel,
+        memory=tuple(memory or ()),
+        explain=explain,
+    )
+    inputs = ct.read_request(request)
 
-    def change(edit: ModelEdit) -> RewriteResult:
-        planned = wanted.plan(edit.model, explain, keep=False)
+    def change(edit: ct.ModelEdit) -> ct.RewriteResult:
+        plan = ct.plan(edit.model, inputs)
         if json or explain:
-            _show_plan(edit.model, planned, explain, json)
-        return annotate(edit, to_affinity(planned.plan))
+            _show_plan(plan, json)
+        show_notes(plan.notes)
+        return ct.affinity.annotate(edit, plan)
 
-    rewrite(source, output, in_place, change, inputs=wanted.files)
+    rewrite(source, output, in_place, change, inputs=request.files)
 
 
 def partition(
@@ -113,43 +119,50 @@ def partition(
     copy_rate: CopyRate = 1000.0,
     copy_overhead: CopyOverhead = 0.0,
     launch: Launch = 0.0,
-    parallel: AtOnce = False,
+    parallel: Parallel = False,
     memory: Memory = None,
     what_if: WhatIf = None,
     explain: Explain = False,
     json: Json = False,
 ) -> None:
-    """Plan devices and partitions without writing a model.
+    """Plan devices and partitions, and show them in the order they run with what they cost; write no model.
 
-    Shows the partitions in the order they run and what they cost. Without any option for devices, those in the
-    model are partitioned anew.
+    Without any option for devices, those in the model are kept and partitioned again.
     """
-    from circletools.affinity.assign.rules import parse_setting  # noqa: PLC0415
-
-    from ..console.reading import reading  # noqa: PLC0415
-    from .affinity_costs import CostOptions  # noqa: PLC0415
-    from .affinity_planning import Wanted  # noqa: PLC0415
-
-    if what_if and explain:
-        raise UsageError("--what-if and --explain exclude each other")
-
-    charged = CostOptions(costs, traces or (), copy_rate, copy_overhead, launch, parallel, memory or ())
-    wanted = Wanted(devices, rules, settings, capabilities, default, min_size, mode, reproject, charged)
-    changes = [parse_setting(words, "--what-if") for words in what_if or ()]
+    request = ct.PlanRequest(
+        devices=_names(devices),
+        rules=tuple(settings or ()),
+        rules_file=rules,
+        capabilities=tuple(capabilities or ()),
+        default=default,
+        mode=mode.value,
+        min_size=min_size,
+        reproject=reproject,
+        costs=costs,
+        traces=tuple(traces or ()),
+        copy_rate=copy_rate,
+        copy_overhead=copy_overhead,
+        launch=launch,
+        parallel=parallel,
+        memory=tuple(memory or ()),
+        what_if=tuple(what_if or ()),
+        explain=explain,
+    )
+    inputs = ct.read_request(request)
     with reading(source) as model:
-        planned = wanted.plan(model, explain)
-        if changes:
-            _show_what_if(model, planned, changes, mode, json)
-        else:
-            _show_plan(model, planned, explain, json)
+        plan = ct.plan(model, inputs)
+        _show_plan(plan, json)
+    show_notes(plan.notes)
 
 
 def dump_affinity(
     source: Input,
     output_format: Annotated[
-        Format | None, typer.Option("--format", help="How to write it; `text` unless given.")
+        Format | None, typer.Option("--format", help="Output format; `text` unless given.")
     ] = None,
-    by: Annotated[By, typer.Option("--by", help="A row for each operator, or for each partition.")] = By.OPERATOR,
+    by: Annotated[
+        By, typer.Option("--by", help="Show a row for each operator, or for each partition.")
+    ] = By.OPERATOR,
     costs: CostsFile = None,
     traces: Traces = None,
     copy_rate: CopyRate = 1000.0,
@@ -157,70 +170,49 @@ def dump_affinity(
     launch: Launch = 0.0,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
-    """Show the device and the partition of each operator.
+    """Show the device and the partition of each operator; with costs, also the estimated time.
 
-    With costs, also shows the time of a run. Exit status 1 when the model has no affinity, or one that no longer
-    describes its operators.
+    Exit status 1 when the model has no affinity, or one that no longer describes its operators.
     """
-    from circletools.affinity.store import Affinity, check_freshness, read_affinity  # noqa: PLC0415
-    from circletools.render.affinity import affinity_csv, affinity_json, affinity_text  # noqa: PLC0415
-
-    from ..console.reading import reading  # noqa: PLC0415
-    from ..console.terminal import complain, show, show_json, show_text  # noqa: PLC0415
-    from .affinity_costs import CostOptions  # noqa: PLC0415
-
     if json and output_format not in (None, Format.JSON):
-        raise UsageError(f"--json and --format {output_format} exclude each other")
-    charged = CostOptions(costs, traces or (), copy_rate, copy_overhead, launch)
-    if output_format is Format.CSV and charged.given:
-        raise UsageError("CSV has no room for estimates", hint="use --format text or json")
-    by_partition, charges = by is By.PARTITION, charged.read()
+        raise ct.UsageError(f"--json and --format {output_format} exclude each other")
+    request = cost_request(costs, traces, copy_rate, copy_overhead, launch)
+    if output_format is Format.CSV and request is not None:
+        raise ct.UsageError("CSV has no room for estimates", hint="use --format text or json")
+    inputs = None if request is None else ct.read_costs(request)
     with reading(source) as model:
-        affinity = read_affinity(model)
-        freshness = None if affinity is None else check_freshness(model, affinity)
-        stale = freshness is not None and freshness.state == "stale"
-        found = affinity or Affinity({}, {})
-        if stale:
-            found = Affinity(found.devices, {})
-        as_json = json or output_format is Format.JSON
-        more = {} if charges is None else charges.told(model, found, as_json)
-        if as_json:
-            show_json(affinity_json(model, found, freshness, more))
+        found = ct.inspect_affinity(model, inputs)
+        if json or output_format is Format.JSON:
+            show_json(ct.render.affinity_json(found))
         elif output_format is Format.CSV:
-            show_text(affinity_csv(model, found, by_partition=by_partition))
+            show_text(ct.render.affinity_csv(found, by_partition=by is By.PARTITION))
         else:
-            show(affinity_text(model, found, by_partition=by_partition, more=more))
-    if freshness is None:
-        complain("warning", f"{source}: the model has no affinity (annotate-affinity adds it)")
-    elif stale:
-        complain("warning", f"{source}: the affinity is stale from {freshness.place} on: {freshness.reason}")
-    if freshness is None or stale:
+            show(ct.render.affinity_text(found, by_partition=by is By.PARTITION))
+    show_notes(found.notes)
+    if not found.is_current:
         raise typer.Exit(1)
 
 
-def _show_plan(model: Model, planned: Planned, explain: bool, json: bool) -> None:
-    from circletools.render.affinity import plan_json, plan_text  # noqa: PLC0415
+def cost_request(
+    costs: Path | None, traces: list[str] | None, copy_rate: float, copy_overhead: float, launch: float = 0.0
+) -> ct.CostRequest | None:
+    """Return what the options for costs ask for; None where they name no costs."""
+    request = ct.CostRequest(
+        costs=costs,
+        traces=tuple(traces or ()),
+        copy_rate=copy_rate,
+        copy_overhead=copy_overhead,
+        launch=launch,
+    )
+    return request if request.has_costs else None
 
-    from ..console.terminal import show, show_json  # noqa: PLC0415
 
-    plan, steps = planned.plan, planned.steps if explain else None
-    more = planned.told(json)
+def _names(devices: str | None) -> tuple[str, ...]:
+    return () if devices is None else tuple(name.strip() for name in devices.split(","))
+
+
+def _show_plan(plan: ct.Plan, json: bool) -> None:
     if json:
-        show_json(plan_json(model, plan, planned.assignment, steps, more))
+        show_json(ct.render.plan_json(plan))
     else:
-        show(plan_text(model, plan, planned.assignment, steps, more))
-
-
-def _show_what_if(model: Model, planned: Planned, changes: Sequence[Rule], mode: Mode, json: bool) -> None:
-    from circletools.planning.what_if import Side, against, moved, what_if_json, what_if_text  # noqa: PLC0415
-
-    from ..console.terminal import complain, show, show_json  # noqa: PLC0415
-
-    changed = moved(planned.chooser, planned.plan, changes, mode.value)
-    for subgraph, operator, refusal in against(planned.assignment, planned.plan, changed):
-        complain("warning", f"subgraphs[{subgraph}].operators[{operator}]: the device does not take it: {refusal}")
-    before, after = (Side(plan, planned.costs(plan)) for plan in (planned.plan, changed))
-    if json:
-        show_json(what_if_json(model, planned.assignment, before, after))
-    else:
-        show(what_if_text(model, planned.assignment, before, after))
+        show(ct.render.plan_text(plan))

@@ -10,7 +10,7 @@ import typer
 
 
 class Mode(StrEnum):
-    """How to partition; see circletools.affinity.partition.partition."""
+    """How to partition; see circletools.affinity.partition.partitions."""
 
     SEED = "seed"
     SAFE = "safe"
@@ -20,10 +20,10 @@ class Mode(StrEnum):
 
 Devices = Annotated[
     str | None,
-    typer.Option("--devices", metavar="A,B,C", help="The devices, the preferred first; as in npu,gpu,cpu."),
+    typer.Option("--devices", metavar="A,B,C", help="The devices, the preferred first, as in npu,gpu,cpu."),
 ]
 RulesFile = Annotated[
-    Path | None, typer.Option("--rules", metavar="FILE", help="Rules: JSON, or a .part of circle-partitioner.")
+    Path | None, typer.Option("--rules", metavar="FILE", help="Rules: JSON, or a .part file of circle-partitioner.")
 ]
 Settings = Annotated[
     list[str] | None,
@@ -32,47 +32,64 @@ Settings = Annotated[
 Capabilities = Annotated[
     list[str] | None,
     typer.Option(
-        "--capabilities", metavar="[DEVICE=]TABLE", help="What a device takes: FILE.json, or a table that is shipped."
+        "--capabilities",
+        metavar="[DEVICE=]TABLE",
+        help="Operators that a device supports: FILE.json or a built-in table; may be repeated.",
     ),
 ]
 DefaultDevice = Annotated[
-    str | None, typer.Option("--default", metavar="DEVICE", help="Where operators go that nothing else decides.")
+    str | None, typer.Option("--default", metavar="DEVICE", help="The device of all remaining operators.")
 ]
 MinSize = Annotated[
-    int, typer.Option("--min-size", metavar="N", min=1, help="Smaller partitions go to the default or last device.")
+    int,
+    typer.Option(
+        "--min-size", metavar="N", min=1, help="Move partitions of fewer operators to the default or last device."
+    ),
 ]
-PartitionMode = Annotated[Mode, typer.Option("--mode", help="How to partition; docs/affinity.md compares them.")]
+PartitionMode = Annotated[Mode, typer.Option("--mode", help="Partitioning algorithm; see docs/affinity.md.")]
 Reproject = Annotated[
     str | None,
     typer.Option(
-        "--reproject", metavar="MODEL", help="Operators go where their sources went in MODEL, annotated earlier."
+        "--reproject",
+        metavar="MODEL",
+        help="Give operators the devices that their sources have in MODEL, which was annotated before.",
     ),
 ]
-Explain = Annotated[bool, typer.Option("--explain", help="Say why each operator is where it is.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Show why each operator is on its device.")]
 CostsFile = Annotated[
     Path | None,
-    typer.Option("--costs", metavar="FILE", help="Times on each device (JSON): choose what takes least."),
+    typer.Option("--costs", metavar="FILE", help="Times on each device (JSON); minimise the total time."),
 ]
 Traces = Annotated[
     list[str] | None,
-    typer.Option("--trace", metavar="DEVICE=TRACE", help="Times on a device, of an operator trace; may be repeated."),
+    typer.Option(
+        "--trace", metavar="DEVICE=TRACE", help="Times on a device, from an operator trace; may be repeated."
+    ),
 ]
 CopyRate = Annotated[
     float,
-    typer.Option("--copy-rate", metavar="BYTES_PER_US", min=1e-9, help="Of copies that the costs say nothing of."),
+    typer.Option(
+        "--copy-rate", metavar="BYTES_PER_US", min=1e-9, help="Bandwidth for transfers not listed in --costs."
+    ),
 ]
 CopyOverhead = Annotated[
-    float, typer.Option("--copy-overhead", metavar="US", min=0, help="What each of these copies takes anyway.")
+    float,
+    typer.Option("--copy-overhead", metavar="US", min=0, help="Overhead of transfers not listed in --costs."),
 ]
 Launch = Annotated[
-    float, typer.Option("--launch", metavar="US", min=0, help="Of devices whose launch the costs do not tell.")
+    float,
+    typer.Option(
+        "--launch", metavar="US", min=0, help="Launch time of partitions on devices without one in --costs."
+    ),
 ]
-AtOnce = Annotated[bool, typer.Option("--parallel", help="Devices run at the same time: what ends first counts.")]
+Parallel = Annotated[bool, typer.Option("--parallel", help="Minimise the makespan with devices running in parallel.")]
 Memory = Annotated[
     list[str] | None,
-    typer.Option("--memory", metavar="DEVICE=BYTES", help="What fits on a device; may be repeated."),
+    typer.Option("--memory", metavar="DEVICE=BYTES", help="Memory limit of a device; may be repeated."),
 ]
 WhatIf = Annotated[
     list[str] | None,
-    typer.Option("--what-if", metavar="SELECTOR=DEVICE", help="Compare with operators moved; may be repeated."),
+    typer.Option(
+        "--what-if", metavar="SELECTOR=DEVICE", help="Compare with operators moved to a device; may be repeated."
+    ),
 ]

@@ -29,16 +29,16 @@ def attribute(
     ],
     model: Annotated[str, typer.Option("--model", metavar="M", help="The model that was run.", show_default=False)],
     output_format: Annotated[
-        Format | None, typer.Option("--format", help="How to write it; `text` unless given.")
+        Format | None, typer.Option("--format", help="The output format; text by default.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     by: Annotated[
         list[By] | None,
-        typer.Option("--by", metavar="|".join(By), help="The table to show, may be given again; all unless given."),
+        typer.Option("--by", metavar="|".join(By), help="The table to show, may be repeated; all by default."),
     ] = None,
-    skip: Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N executions.")] = 0,
+    skip: Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Skip the first N executions.")] = 0,
     depth: Annotated[
-        int | None, typer.Option("--depth", metavar="N", min=1, help="Cut module paths to their first N parts.")
+        int | None, typer.Option("--depth", metavar="N", min=1, help="Cut module paths to their first N components.")
     ] = None,
 ) -> None:
     """Show where the time went, by operator and source.

@@ -19,7 +19,7 @@ def report(
     output: Annotated[
         str,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="The page to write; - is standard output.", show_default=False
+            "--output", "-o", metavar="FILE", help="The HTML file to write; - is standard output.", show_default=False
         ),
     ],
     traces: Annotated[
@@ -29,7 +29,7 @@ def report(
         ),
     ] = None,
     skip: Annotated[
-        int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N executions of operators' traces.")
+        int, typer.Option("--skip", metavar="N", min=0, help="Skip the first N executions of operator-level traces.")
     ] = 0,
 ) -> None:
     """Write one HTML page about a model and its traces.

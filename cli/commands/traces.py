@@ -18,7 +18,7 @@ _MOST_SHOWN = 20
 
 
 class Format(StrEnum):
-    """How to write a result."""
+    """An output format."""
 
     TEXT = "text"
     MARKDOWN = "markdown"
@@ -40,17 +40,17 @@ class Target(StrEnum):
     PERFETTO = "perfetto"
 
 
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse a trace with diagnostics that are errors.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Fail if a diagnostic is an error.")]
 
 
 def trace_stats(
     source: Annotated[str, _TRACE],
     output_format: Annotated[
-        Format | None, typer.Option("--format", help="How to write it; `text` unless given.")
+        Format | None, typer.Option("--format", help="The output format; text by default.")
     ] = None,
     json: Json = False,
     per_execution: Annotated[bool, typer.Option("--per-execution", help="List every execution.")] = False,
-    by: Annotated[By | None, typer.Option("--by", help="Only layers and phases, or only functions.")] = None,
+    by: Annotated[By | None, typer.Option("--by", help="Show only layers and phases, or only functions.")] = None,
     strict: Strict = False,
 ) -> None:
     """Show where the time of an NNAPI trace went.
@@ -91,24 +91,27 @@ def _complain(*analyses: ct.Analysis) -> bool:
 
 
 def trace_compare(
-    before: Annotated[str, typer.Argument(metavar="A", help="The trace to compare with.", show_default=False)],
-    after: Annotated[str, typer.Argument(metavar="B", help="The trace to compare.", show_default=False)],
+    before: Annotated[str, typer.Argument(metavar="A", help="The trace before.", show_default=False)],
+    after: Annotated[str, typer.Argument(metavar="B", help="The trace after.", show_default=False)],
     threshold: Annotated[
-        float, typer.Option("--threshold", metavar="PCT", min=0, help="How much slower is too slow, in percent.")
+        float,
+        typer.Option(
+            "--threshold", metavar="PCT", min=0, help="Report what is slower by more than this, in percent."
+        ),
     ] = 10.0,
     output_format: Annotated[
-        Format | None, typer.Option("--format", help="How to write it; `text` unless given.")
+        Format | None, typer.Option("--format", help="The output format; text by default.")
     ] = None,
     json: Json = False,
     strict: Strict = False,
     operators: Annotated[
-        bool, typer.Option("--operators", help="Compare operators, in traces that `attribute` reads.")
+        bool, typer.Option("--operators", help="Compare operators in operator-level traces.")
     ] = False,
 ) -> None:
     """Show what became faster or slower between two traces.
 
-    Compares layers and phases, or operators. Exit status 1 when something is slower by more than the threshold,
-    and surely so where there are executions enough to tell.
+    Compares layers and phases, or operators. Exit status 1 when something is slower by more than the threshold;
+    with five executions or more in both, only when the interval of the ratio lies above 1.
     """
     if json and output_format not in (None, Format.JSON):
         raise ct.UsageError(f"--json and --format {output_format} exclude each other")
@@ -140,13 +143,13 @@ def trace_export(
     output: Annotated[
         str, typer.Argument(metavar="OUT", help="The file to write; - is standard output.", show_default=False)
     ],
-    to: Annotated[Target, typer.Option("--to", help="What to write.", show_default=False)],
+    to: Annotated[Target, typer.Option("--to", help="The format to write.", show_default=False)],
     strict: Strict = False,
 ) -> None:
     """Write the marks of a trace as nested slices.
 
-    For chrome://tracing or ui.perfetto.dev, with layer and phase. Executions become a row of their own. The
-    commands here read the result as they read the trace.
+    For chrome://tracing or ui.perfetto.dev, with layer and phase. Executions become a separate track. The result
+    can be read in place of the trace.
     """
     refuse_inputs(output, [source])
     exported = ct.export_trace(source, to.value, strict=strict)

@@ -33,12 +33,26 @@ def complain(kind: str, message: str) -> None:
     _message(f"{label} {_plain(message)}\n")
 
 
+def show_notes(notes: Iterable[ct.Finding]) -> None:
+    """Write notes of a result to standard error: `note: …` or `warning: …`, with the place that they are about."""
+    for note in notes:
+        place = f"{note.location}: " if note.location else ""
+        complain("note" if note.severity == "info" else note.severity, f"{place}{note.message}")
+
+
 def tell(message: str) -> None:
     """Write a message to standard error."""
     if (keep := captured.current()) is not None:
         keep.messages.append((None, message))
         return
     _message(f"{_plain(message)}\n")
+
+
+def tell_notes(notes: Iterable[ct.Finding], source: str) -> None:
+    """Write notes about a model to standard error: `warning: net.circle: subgraphs[0]: …`."""
+    for note in notes:
+        kind = "note" if note.severity == "info" else note.severity
+        complain(kind, ": ".join(filter(None, (source, note.location, note.message))))
 
 
 def fail(error: ct.CircleToolsError) -> int:

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circletools.affinity.assign.assign import assign
+from circletools.affinity.assign.assign import Constraints, assign
 from circletools.affinity.assign.rules import RuleSet, parse_rules, parse_setting
-from circletools.affinity.plan import make_plan
+from circletools.affinity.partitioning import Sizing, make_partitioning
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, UsageError
 from circletools.model import open_model
+from circletools.model.operator_facts import facts_of
 from circletools.model.selectors import KINDS, Chooser, parse_selector
 from circletools.planning.reproject import devices_of_sources, reproject, source_names
 from tests.kit.affinity_support import assigned, with_affinity
@@ -119,7 +120,7 @@ def test_one_table_for_all_subgraphs_tells_of_the_main_one_only() -> None:
         found = reproject(model, devices_of_sources(annotated_model))
     assert {decision.device for decision in found.before[0].values()} == {"npu"}
     assert not any(found.before[1:])
-    assert [words.split(":")[0] for words in found.conflicts] == [
+    assert [conflict.location for conflict in found.conflicts] == [
         f"subgraphs[{index}]" for index in range(1, len(found.before))
     ]
 
@@ -205,18 +206,18 @@ def test_the_command_line_counts_before_the_file() -> None:
 
     rules = parse_rules(RULES, "rules.json").and_then(RuleSet((parse_setting("op:MUL=cpu"),)))
     with open_model(DIAMOND) as model:
-        assert assign(Chooser(model), TWO, rules).numbers[0] == [1, 1, 1, 1, 1, 0]
+        assert assign(Chooser(model), Constraints(TWO, rules)).numbers[0] == [1, 1, 1, 1, 1, 0]
 
 
 def test_a_part_file() -> None:
     """Names are names there, not globs; it lists the devices too."""
     words = "[partition]\nbackends=npu,cpu\ndefault=cpu\ncomply=opname\n[OPNAME]\n*=npu\n[OPCODE]\nMUL=npu\n"
     with open_model(DIAMOND) as model, pytest.raises(UsageError, match=r"rules.part:6: name:\* matches no operator"):
-        assign(Chooser(model), TWO, parse_rules(words, "rules.part"))
+        assign(Chooser(model), Constraints(TWO, parse_rules(words, "rules.part")))
     rules = parse_rules(words.replace("opname", "opcode"), "rules.part")
     assert rules.devices == TWO
     with open_model(DIAMOND) as model:
-        assert assign(Chooser(model), rules.devices, rules).numbers[0] == [1, 1, 1, 0, 1, 1]
+        assert assign(Chooser(model), Constraints(rules.devices, rules)).numbers[0] == [1, 1, 1, 0, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -265,12 +266,12 @@ def test_small_partitions_go_to_the_default_device() -> None:
 
     with open_model(DIAMOND) as model:
         assignment = assigned(model, TWO, "index:0-1,3=npu", default="cpu")
-        plan = make_plan(model, assignment, min_size=2)
-        assert plan.subgraphs[0].numbers == [0, 0, 1, 1, 1, 1]
-        assert plan.subgraphs[0].demoted == {3}
+        made = make_partitioning(facts_of(model), assignment, Sizing(min_size=2))
+        assert made.subgraphs[0].numbers == [0, 0, 1, 1, 1, 1]
+        assert made.subgraphs[0].demoted == {3}
         refusals = {"cpu": [[None, None, None, "no", None, None]]}
         refused = assigned(model, TWO, "index:0-1,3=npu", default="cpu", refusals=refusals)
-        assert make_plan(model, refused, min_size=2).subgraphs[0].numbers[3] == 0
+        assert make_partitioning(facts_of(model), refused, Sizing(min_size=2)).subgraphs[0].numbers[3] == 0
 
 
 def test_affinity_comes_back_through_origins() -> None:
@@ -289,7 +290,7 @@ def test_affinity_comes_back_through_origins() -> None:
         2: "cpu",
         5: "npu",
     }
-    assert [conflict.split(":")[0] for conflict in found.conflicts] == [
+    assert [conflict.location for conflict in found.conflicts] == [
         "subgraphs[0].operators[2]",
         "subgraphs[0].operators[5]",
     ]

@@ -14,10 +14,10 @@ from circletools.affinity.costs.caps import least_time_within
 from circletools.affinity.costs.cut import best_of_two
 from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.memory import Contents, footprints
-from circletools.affinity.costs.parallel import bounds, confined, heft, quickest, subgraphs_makespan
+from circletools.affinity.costs.parallel import bounds, confined, heft, partitions_makespan, quickest
 from circletools.affinity.costs.problem import Indices
 from circletools.affinity.costs.search import launches, least_time
-from circletools.affinity.partition.partition import Part, partition
+from circletools.affinity.partition.partitions import Partition, make_partitions
 from circletools.errors import UsageError
 from circletools.model.graph import OperatorGraph
 from tests.kit.costs_support import Case, random_case
@@ -148,9 +148,9 @@ def test_schedules_are_possible_and_within_bounds(seed: int) -> None:
     makespan = heft(confined(problem, chosen), graph).makespan_us
     assert makespan >= bounds(problem, graph).least_us - SLACK
     assert makespan <= case.cost(least_time(problem, graph).tolist()) + SLACK  # one after the other
-    parts = partition(graph, chosen.tolist())
-    together = subgraphs_makespan(confined(problem, chosen), parts)
-    assert makespan <= together + SLACK or len(parts) < len(devices)
+    partitions = make_partitions(graph, chosen.tolist())
+    together = partitions_makespan(confined(problem, chosen), partitions)
+    assert makespan <= together + SLACK or len(partitions) < len(devices)
     assert together <= case.cost(chosen.tolist()) + SLACK
 
 
@@ -189,22 +189,22 @@ def random_contents(seed: int, count: int) -> tuple[Contents, OperatorGraph]:
     return what, graph_of(count, {(tensor - 1, reader) for tensor, reader in read if tensor})
 
 
-def simulated(what: Contents, parts: tuple[Part, ...], device: int) -> int:
+def simulated(what: Contents, partitions: tuple[Partition, ...], device: int) -> int:
     """Return the most bytes on a device, by running the operators and looking at who is still needed."""
     constants = {
         buffer
         for operator, buffer in zip(*(row.tolist() for row in what.constants), strict=True)
-        for part in parts
-        if part.device == device and operator in part.operators
+        for partition in partitions
+        if partition.device == device and operator in partition.operators
     }
-    order = [(operator, part) for part in parts for operator in part.operators]
-    home = {operator: part.device for operator, part in order}
+    order = [(operator, partition) for partition in partitions for operator in partition.operators]
+    home = {operator: partition.device for operator, partition in order}
     reads = [(int(t), int(r)) for t, r in zip(what.read, what.readers, strict=True)]
     most, here, done = 0.0, set[int](), set[int]()
-    for operator, part in order:
-        if part.device == device:
-            if operator == part.operators[0]:  # what comes from elsewhere is there before it starts
-                here |= {t for t, r in reads if r in part.operators and home.get(t - 1) != device}
+    for operator, partition in order:
+        if partition.device == device:
+            if operator == partition.operators[0]:  # what comes from elsewhere is there before it starts
+                here |= {t for t, r in reads if r in partition.operators and home.get(t - 1) != device}
             here.add(operator + 1)
         most = max(most, sum(float(what.sizes_bytes[tensor]) for tensor in here))
         done.add(operator)
@@ -220,9 +220,9 @@ def simulated(what: Contents, parts: tuple[Part, ...], device: int) -> int:
 def test_memory_is_what_a_run_needs(seed: int) -> None:
     what, graph = random_contents(seed, seeded(seed).randint(1, 10))
     devices = [seeded(seed + 1 + o).randrange(3) for o in range(len(graph))]
-    parts = partition(graph, devices)  # whose operators ascend, and so run in that order
-    used = footprints(what, graph, parts, 3)
-    assert [each.total_bytes for each in used] == [simulated(what, parts, device) for device in range(3)]
+    partitions = make_partitions(graph, devices)  # whose operators ascend, and so run in that order
+    used = footprints(what, graph, partitions, 3)
+    assert [each.total_bytes for each in used] == [simulated(what, partitions, device) for device in range(3)]
 
 
 def test_caps_are_kept_and_not_wasted() -> None:
@@ -236,14 +236,14 @@ def test_caps_are_kept_and_not_wasted() -> None:
         case = Case(times, tensors, [[0.0, 2.0], [2.0, 0.0]], [[0.0] * 2] * 2, [0.0, 0.0])
         problem, _ = case.problem()
 
-        def parts(devices: Indices, graph: OperatorGraph = graph) -> tuple[Part, ...]:
-            return partition(graph, devices.tolist())
+        def partitions(devices: Indices, graph: OperatorGraph = graph) -> tuple[Partition, ...]:
+            return make_partitions(graph, devices.tolist())
 
-        whole = simulated(what, parts(np.zeros(7, np.int64)), 0)
+        whole = simulated(what, partitions(np.zeros(7, np.int64)), 0)
         cap = {0: whole * generator.randint(1, 9) // 10}
-        fitting = [d for d in case.every() if simulated(what, parts(np.array(d)), 0) <= cap[0]]
-        fitted = least_time_within(problem, graph, what, cap, parts)
-        assert fitted.fits == (simulated(what, parts(fitted.devices), 0) <= cap[0])
+        fitting = [d for d in case.every() if simulated(what, partitions(np.array(d)), 0) <= cap[0]]
+        fitted = least_time_within(problem, graph, what, cap, partitions)
+        assert fitted.fits == (simulated(what, partitions(fitted.devices), 0) <= cap[0])
         if fitted.fits:
             ratios.append(case.cost(fitted.devices.tolist()) / min(map(case.cost, fitting)))
         impossible += not fitted.fits

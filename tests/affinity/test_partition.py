@@ -10,9 +10,9 @@ import pytest
 
 from circletools.affinity.partition.epochs import turns
 from circletools.affinity.partition.growth import Step
-from circletools.affinity.partition.partition import Mode, partition
+from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.affinity.partition.repair import waiting_for_each_other
-from circletools.affinity.partition.seed import seed_parts
+from circletools.affinity.partition.seed import seed_partitions
 from circletools.errors import EditError
 from circletools.model.graph import OperatorGraph
 from tests.kit.partition_reference import Reference
@@ -57,15 +57,15 @@ def example() -> tuple[OperatorGraph, list[int]]:
 
 def test_the_example_goes_as_it_is_printed() -> None:
     steps: list[Step] = []
-    parts = partition(*example(), "seed", steps.append)
+    partitions = make_partitions(*example(), "seed", steps.append)
     told = [
-        (step.action, step.operator + 1, {v + 1 for v in step.subgraph}, {v + 1 for v in step.rejected})
+        (step.action, step.operator + 1, {v + 1 for v in step.members}, {v + 1 for v in step.rejected})
         for step in steps
     ]
     assert told[: len(FROM_1) + len(FROM_5)] == FROM_1 + FROM_5
     rest = told[len(FROM_1) + len(FROM_5) :]
     assert [operator for action, operator, _, _ in rest if action == "root"] == [1, 4]  # what was left, each device
-    assert [(part.device, tuple(v + 1 for v in part.operators)) for part in parts] == [
+    assert [(partition.device, tuple(v + 1 for v in partition.operators)) for partition in partitions] == [
         (0, (1, 2)),
         (1, (4,)),
         (0, (3, 5, 6, 7)),
@@ -81,13 +81,17 @@ def test_the_document_shows_these_steps() -> None:
 
 
 def test_the_largest_is_selected_first() -> None:
-    assert [sorted(v + 1 for v in part) for part in seed_parts(*example())] == [[3, 5, 6, 7], [1, 2], [4]]
+    assert [sorted(v + 1 for v in partition) for partition in seed_partitions(*example())] == [
+        [3, 5, 6, 7],
+        [1, 2],
+        [4],
+    ]
 
 
 def test_telling_the_steps_changes_nothing() -> None:
     for seed in range(SEEDS, SEEDS + BLOCK):
         count, edges, devices = random_case(seed)
-        told = seed_parts(graph_of(count, edges), devices, lambda _: None)
+        told = seed_partitions(graph_of(count, edges), devices, lambda _: None)
         # Nothing is left out here, so that even the order within a subgraph is that of the procedure.
         assert told == Reference(count, edges).partition(devices), seed
 
@@ -100,8 +104,8 @@ def test_seed_is_the_literal_procedure(first: int) -> None:
     for seed in range(first, first + BLOCK):
         count, edges, devices = random_case(seed)
         wanted = Reference(count, edges).partition(devices)
-        got = seed_parts(graph_of(count, edges), devices)
-        assert [sorted(part) for part in got] == [sorted(part) for part in wanted], seed
+        got = seed_partitions(graph_of(count, edges), devices)
+        assert [sorted(partition) for partition in got] == [sorted(partition) for partition in wanted], seed
 
 
 # --- what each mode promises --------------------------------------------------------------------------------
@@ -114,35 +118,35 @@ def test_every_partition_can_run(first: int) -> None:
     for seed in range(first, first + BLOCK):
         count, edges, devices = random_case(seed, most=20)
         graph = graph_of(count, edges)
-        found = {mode: partition(graph, devices, mode) for mode in ("safe", "min", "epochs")}
-        for mode, parts in found.items():
-            check_partition(graph, devices, parts, connected=mode != "epochs")
+        found = {mode: make_partitions(graph, devices, mode) for mode in ("safe", "min", "epochs")}
+        for mode, partitions in found.items():
+            check_partition(graph, devices, partitions, connected=mode != "epochs")
         assert len(found["min"]) <= len(found["safe"])
         assert len(found["epochs"]) <= len(found["min"]) or len(set(devices)) > 2
         try:
-            assert found["safe"] == partition(graph, devices, "seed")
+            assert found["safe"] == make_partitions(graph, devices, "seed")
         except EditError:
             repaired += 1
-            assert waiting_for_each_other(graph, seed_parts(graph, devices))
+            assert waiting_for_each_other(graph, seed_partitions(graph, devices))
     assert repaired > BLOCK / 50
 
 
 def test_the_smallest_cycle_is_refused() -> None:
     graph = graph_of(4, CYCLIC)
-    assert [set(part) for part in Reference(4, CYCLIC).partition(CYCLIC_DEVICES)] == [{0, 3}, {1, 2}]
+    assert [set(partition) for partition in Reference(4, CYCLIC).partition(CYCLIC_DEVICES)] == [{0, 3}, {1, 2}]
     with pytest.raises(
         EditError, match=r"2 subgraphs wait for each other, those of operators 0 and 1 for two"
     ) as caught:
-        partition(graph, CYCLIC_DEVICES, "seed")
+        make_partitions(graph, CYCLIC_DEVICES, "seed")
     assert "--mode safe" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("mode", ["safe", "min"])
 def test_the_smallest_cycle_is_repaired(mode: Mode) -> None:
-    parts = partition(graph_of(4, CYCLIC), CYCLIC_DEVICES, mode)
+    partitions = make_partitions(graph_of(4, CYCLIC), CYCLIC_DEVICES, mode)
     # One stays whole, the other falls apart.
-    assert sorted(part.operators for part in parts) == [(0, 3), (1,), (2,)]
-    check_partition(graph_of(4, CYCLIC), CYCLIC_DEVICES, parts, connected=True)
+    assert sorted(partition.operators for partition in partitions) == [(0, 3), (1,), (2,)]
+    check_partition(graph_of(4, CYCLIC), CYCLIC_DEVICES, partitions, connected=True)
 
 
 def test_no_smaller_graph_has_a_cycle() -> None:
@@ -154,13 +158,13 @@ def test_no_smaller_graph_has_a_cycle() -> None:
                 continue
             graph = graph_of(count, edges)
             for devices in product((0, 1), repeat=count):
-                assert not waiting_for_each_other(graph, seed_parts(graph, devices))
+                assert not waiting_for_each_other(graph, seed_partitions(graph, devices))
 
 
 @pytest.mark.parametrize("mode", ["seed", "safe", "min", "epochs"])
 def test_nothing_at_all_has_no_subgraphs(mode: Mode) -> None:
-    assert partition(graph_of(0, []), [], mode) == ()
-    assert len(partition(graph_of(3, []), [0, 0, 0], mode)) == (1 if mode == "epochs" else 3)
+    assert make_partitions(graph_of(0, []), [], mode) == ()
+    assert len(make_partitions(graph_of(3, []), [0, 0, 0], mode)) == (1 if mode == "epochs" else 3)
 
 
 # --- taking turns -------------------------------------------------------------------------------------------
@@ -193,7 +197,7 @@ def test_turns_are_the_fewest_for_two_devices() -> None:
         count, edges, devices = random_case(seed, most=9)
         if set(devices) <= {0, 1}:
             graph = graph_of(count, edges)
-            assert len(partition(graph, devices, "epochs")) == fewest_turns(graph, devices), seed
+            assert len(make_partitions(graph, devices, "epochs")) == fewest_turns(graph, devices), seed
             tried += 1
     assert tried > 200
 

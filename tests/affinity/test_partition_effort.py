@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.graphs import ASSIGNMENTS, SHAPES
 from circletools.affinity.partition import effort
-from circletools.affinity.partition.partition import Mode, partition
-from circletools.affinity.partition.seed import seed_parts
+from circletools.affinity.partition.partitions import Mode, make_partitions
+from circletools.affinity.partition.seed import seed_partitions
 from circletools.errors import EditError
 from tests.kit.partition_reference import Reference
 from tests.kit.partition_support import Edges, check_partition, graph_of, seeded
@@ -30,7 +30,9 @@ def allow(monkeypatch: pytest.MonkeyPatch, units: int, per_operator: int) -> Non
 def test_what_is_entangled_and_within_the_bound_is_the_literal_procedure(inputs: int) -> None:
     edges, devices = entangled(50, inputs)
     wanted = Reference(50, edges).partition(devices)
-    assert [sorted(part) for part in seed_parts(graph_of(50, edges), devices)] == [sorted(part) for part in wanted]
+    assert [sorted(partition) for partition in seed_partitions(graph_of(50, edges), devices)] == [
+        sorted(partition) for partition in wanted
+    ]
 
 
 @pytest.mark.parametrize("mode", ["seed", "safe", "min"])
@@ -39,7 +41,7 @@ def test_what_takes_too_many_steps_is_refused(monkeypatch: pytest.MonkeyPatch, m
     edges, devices = entangled(200, inputs)
     allow(monkeypatch, 0, 200)
     with pytest.raises(EditError, match="graph of 200 operators takes too many steps") as caught:
-        partition(graph_of(200, edges), devices, mode)
+        make_partitions(graph_of(200, edges), devices, mode)
     assert "--mode epochs" in (caught.value.hint or "")
 
 
@@ -47,7 +49,7 @@ def test_taking_turns_is_never_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     edges, devices = entangled(200, 100)
     allow(monkeypatch, 0, 0)
     graph = graph_of(200, edges)
-    check_partition(graph, devices, partition(graph, devices, "epochs"), connected=False)
+    check_partition(graph, devices, make_partitions(graph, devices, "epochs"), connected=False)
 
 
 @pytest.mark.parametrize("assignment", ASSIGNMENTS)
@@ -55,4 +57,4 @@ def test_taking_turns_is_never_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_graphs_of_networks_need_a_tenth(monkeypatch: pytest.MonkeyPatch, shape: str, assignment: str) -> None:
     allow(monkeypatch, 0, effort._UNITS_PER_OPERATOR // 10)
     made = SHAPES[shape](2000)
-    assert seed_parts(made.graph(), ASSIGNMENTS[assignment](made))
+    assert seed_partitions(made.graph(), ASSIGNMENTS[assignment](made))

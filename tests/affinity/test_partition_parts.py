@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from ai_edge_litert import schema_py_generated as tfl
 
 from circletools.affinity.partition import chains
 from circletools.affinity.partition.chains import NOWHERE, Chains
 from circletools.affinity.partition.contraction import Contraction, merge_neighbours
 from circletools.affinity.partition.groups import strong_components
 from circletools.affinity.partition.schedule import schedule
-from circletools.errors import EditError, ModelFormatError
-from circletools.model import open_model
-from circletools.model.graph import OperatorGraph, graph_from_edges, operator_graph
-from tests.kit.build import Build, Graph
+from circletools.errors import EditError
+from circletools.model.graph import OperatorGraph
 from tests.kit.partition_reference import all_reached
 from tests.kit.partition_support import graph_of, random_case, seeded
-from tests.kit.support import unpacked
 
 
 def in_order(seed: int, most: int) -> OperatorGraph:
@@ -149,93 +142,3 @@ def test_strong_components_are_those_who_reach_each_other() -> None:
 def test_a_schedule_takes_the_lowest_that_can_run() -> None:
     assert schedule([[3], [], [1], []], [0, 1, 2, 3]) == [0, 2, 1, 3]
     assert schedule([[1], [0, 2], [], []], [0, 1, 2, 3]) == [3]  # 0 and 1 wait for each other, 2 for them
-
-
-# --- the graph of a model -----------------------------------------------------------------------------------
-
-_FLOW = {tfl.BuiltinOperator.IF, tfl.BuiltinOperator.WHILE, tfl.BuiltinOperator.CALL_ONCE}
-
-
-def edges_of(model: Any, subgraph: Any) -> set[tuple[int, int]]:
-    """Return the edges as the schema's own objects have them."""
-    operators = subgraph.operators or []
-    edges, effects = set[tuple[int, int]](), list[int]()
-    made = {tensor: index for index, operator in enumerate(operators) for tensor in slots(operator.outputs)}
-    for index, operator in enumerate(operators):
-        edges |= {(made[tensor], index) for tensor in slots(operator.inputs) if tensor in made}
-        code = model.operatorCodes[operator.opcodeIndex]
-        touched = [subgraph.tensors[tensor].type for tensor in slots(operator.inputs) + slots(operator.outputs)]
-        calls = max(code.builtinCode, code.deprecatedBuiltinCode) in _FLOW
-        if calls or tfl.TensorType.RESOURCE in touched:
-            edges |= {(effects[-1], index)} if effects else set()
-            effects.append(index)
-    return edges
-
-
-def slots(tensors: Any) -> list[int]:
-    """Return the tensors of a list that may be missing and have gaps."""
-    return [int(tensor) for tensor in ([] if tensors is None else tensors) if tensor >= 0]
-
-
-def test_a_graph_is_that_of_the_operators_in_the_file(any_model: Path) -> None:
-    data = any_model.read_bytes()
-    peer = unpacked(data)
-    with open_model(data) as model:
-        for index, subgraph in enumerate(peer.subgraphs):
-            graph = operator_graph(model, index)
-            assert len(graph) == len(subgraph.operators or [])
-            assert {(a, b) for a, row in enumerate(graph.successors) for b in row} == edges_of(peer, subgraph)
-            assert {(a, b) for b, row in enumerate(graph.predecessors) for a in row} == edges_of(peer, subgraph)
-            assert graph.order == list(range(len(graph)))
-
-
-def built(*operators: tuple[list[int], list[int]], tensors: int) -> bytes:
-    """Return a model of ADDs with these inputs and outputs."""
-    build = Build()
-    graph = Graph(build, "main")
-    for tensor in range(tensors):
-        graph.tensor(f"t{tensor}")
-    for inputs, outputs in operators:
-        graph.operator("ADD", inputs, outputs)
-    graph.ends([0], [tensors - 1])
-    return build.to_bytes()
-
-
-def graph_in(data: bytes) -> OperatorGraph:
-    with open_model(data) as model:
-        return operator_graph(model, 0)
-
-
-def test_a_tensor_read_twice_is_one_edge_and_a_gap_is_none() -> None:
-    graph = graph_in(built(([0, -1], [1]), ([1, 1], [2]), tensors=3))
-    assert (graph.successors, graph.predecessors) == ([[1], []], [[], [0]])
-
-
-def test_operators_out_of_order_get_one() -> None:
-    graph = graph_in(built(([1, 1], [2]), ([0, 0], [1]), tensors=3))
-    assert (graph.successors, graph.order) == ([[], [0]], [1, 0])
-
-
-@pytest.mark.parametrize(
-    ("operators", "message"),
-    [
-        ([([0, 2], [1]), ([1, 1], [2])], r"subgraphs\[0\]\.operators\[0\]: the operators wait for each other"),
-        ([([0, 0], [2]), ([0, 0], [2])], r"subgraphs\[0\]\.tensors\[2\]: two operators produce the tensor"),
-        ([([0, 0], [1, 1]), ([1, 1], [2])], None),
-        ([([0, 9], [2])], r"subgraphs\[0\]: tensor 9 does not exist; there are 3"),
-        ([([0, 0], [9])], r"subgraphs\[0\]: tensor 9 does not exist; there are 3"),
-        ([([0, 1], [1]), ([1, 1], [2])], r"subgraphs\[0\]\.operators\[0\]: the operators wait for each other"),
-    ],
-)
-def test_what_is_no_graph_is_refused(operators: list[tuple[list[int], list[int]]], message: str | None) -> None:
-    data = built(*operators, tensors=3)
-    if message is None:
-        assert graph_in(data).successors == [[1], []]
-        return
-    with pytest.raises(ModelFormatError, match=message):
-        graph_in(data)
-
-
-def test_edges_are_counted_once() -> None:
-    sources, targets = np.array([0, 0, 0]), np.array([2, 1, 2])
-    assert graph_from_edges(3, sources, targets) == graph_of(3, [(0, 1), (0, 2)])

@@ -13,9 +13,9 @@ from ai_edge_litert.interpreter import Interpreter
 from benchmarks.graphs import SHAPES, by_chance
 from benchmarks.networks import Network, feed, load, make, random_shape, run_parts, run_whole, start_core, submodels
 from circletools.affinity.partition.epochs import turns
-from circletools.affinity.partition.partition import Mode, partition
+from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.model import open_model
-from circletools.model.graph import operator_graph
+from circletools.model.operator_facts import operator_graph
 from tests.kit.build import Build, Graph
 from tests.kit.partition_support import seeded
 from tests.kit.support import TESTDATA, bytes_of, own_models, title
@@ -48,7 +48,7 @@ def network(core: Any, kind: str, which: str | int) -> Network:
 def test_openvino_needs_as_many_subgraphs_or_more(core: Any, kind: str, which: str | int, share: float) -> None:
     found = network(core, kind, which)
     devices = by_chance(found, share, seed=4)
-    assert len(partition(found.graph, devices, "min")) <= submodels(core, found, devices)
+    assert len(make_partitions(found.graph, devices, "min")) <= submodels(core, found, devices)
 
 
 @pytest.mark.parametrize("mode", ["safe", "min"])
@@ -58,8 +58,8 @@ def test_openvino_computes_the_same_part_by_part(
 ) -> None:
     found = network(core, kind, which)
     devices, fed = by_chance(found, share, seed=4), feed(found)
-    parts = [part.operators for part in partition(found.graph, devices, mode)]
-    whole, apart = run_whole(core, found, fed), run_parts(core, found, parts, fed)
+    partitions = [partition.operators for partition in make_partitions(found.graph, devices, mode)]
+    whole, apart = run_whole(core, found, fed), run_parts(core, found, partitions, fed)
     assert whole.keys() == apart.keys()
     for slot, value in whole.items():
         np.testing.assert_allclose(apart[slot], value, rtol=1e-5, atol=1e-5)
@@ -76,7 +76,7 @@ def test_openvino_counts_what_is_cut(core: Any) -> None:
     found = make("chain", SHAPES["unet"](12))
     for length in (1, 2, 4):
         devices = [operator // length % 2 for operator in range(len(found.graph))]
-        ours = len(partition(found.graph, devices, "min"))
+        ours = len(make_partitions(found.graph, devices, "min"))
         assert submodels(core, found, devices) == ours
 
 
@@ -115,7 +115,7 @@ def turns_of(data: bytes, groups: Sequence[tuple[int, ...]]) -> list[tuple[int, 
     devices = [0] * len(graph)
     for operator in (operator for group in groups for operator in group):
         devices[operator] = 1
-    return sorted(tuple(sorted(part)) for part in turns(graph, devices) if devices[part[0]] == 1)
+    return sorted(tuple(sorted(partition)) for partition in turns(graph, devices) if devices[partition[0]] == 1)
 
 
 def random_model(seed: int) -> bytes:

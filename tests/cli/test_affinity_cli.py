@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from circletools.affinity.store import AFFINITY_ENTRIES, check_freshness
-from circletools.affinity.transfers import size_bytes
 from circletools.model import open_model
+from circletools.model.sizes import size_bytes
 from circletools.model.views import Tensor
 from tests.kit.affinity_support import affinity, affinity_of, annotated, run
 from tests.kit.build import Build
@@ -24,11 +24,11 @@ RULES = ("--devices", "npu,cpu", "--set", "index:1-2=npu", "--default", "cpu")
 DEVICES = ["cpu", "npu", "npu", "cpu", "cpu", "cpu"]
 # FULLY_CONNECTED feeds the two on the npu and RELU; MUL takes the two, ADD takes MUL and RELU. Of the candidates
 # {0, 4} and {3, 4, 5} the larger is taken.
-PARTS = [
-    {"device": "cpu", "ops": [0]},
-    {"device": "npu", "ops": [1]},
-    {"device": "npu", "ops": [2]},
-    {"device": "cpu", "ops": [3, 4, 5]},
+PARTITIONS = [
+    {"device": "cpu", "operators": [0]},
+    {"device": "npu", "operators": [1]},
+    {"device": "npu", "operators": [2]},
+    {"device": "cpu", "operators": [3, 4, 5]},
 ]
 
 
@@ -46,7 +46,9 @@ def test_annotate_and_dump(target: Path) -> None:
     assert (document["schema_version"], document["freshness"], document["devices"]) == (1, "fresh", ["npu", "cpu"])
     (subgraph,) = document["subgraphs"]
     assert [operator["device"] for operator in subgraph["operators"]] == DEVICES
-    assert [{"device": part["device"], "ops": part["operators"]} for part in subgraph["partitions"]] == PARTS
+    assert [
+        {"device": each["device"], "operators": each["operators"]} for each in subgraph["partitions"]
+    ] == PARTITIONS
     lines = run("dump-affinity", target, "--format", "csv").stdout
     assert [row["device"] for row in csv.DictReader(io.StringIO(lines))] == DEVICES
     lines = run("dump-affinity", target, "--format", "csv", "--by", "partition").stdout
@@ -69,7 +71,7 @@ def test_partition_shows_the_plan(target: Path) -> None:
     document = json.loads(ran.stdout)
     (subgraph,) = document["subgraphs"]
     assert subgraph["affinity"] == DEVICES
-    assert subgraph["parts"] == PARTS
+    assert subgraph["partitions"] == PARTITIONS
     sums = subgraph["transfers"]
     # FULLY_CONNECTED feeds both of the npu, which feed MUL: 3 tensors of [1, 8] floats, each copied once.
     assert (sums["launches"], sums["copies"], sums["copied_bytes"]) == (4, 3, 96)
@@ -81,7 +83,7 @@ def test_partition_of_what_is_in_the_model(target: Path) -> None:
     run("annotate-affinity", DIAMOND, target, *RULES)
     (subgraph,) = json.loads(run("partition", target, "--mode", "epochs", "--json").stdout)["subgraphs"]
     assert subgraph["affinity"] == DEVICES
-    assert [part["ops"] for part in subgraph["parts"]] == [[0, 4], [1, 2], [3, 5]]
+    assert [each["operators"] for each in subgraph["partitions"]] == [[0, 4], [1, 2], [3, 5]]
     assert run("partition", DIAMOND).returncode == 2
 
 
@@ -93,7 +95,7 @@ def test_explain(target: Path) -> None:
         "subgraphs"
     ]
     assert subgraph["reasons"][0] == "default (--default)"
-    assert subgraph["steps"][0] == {"action": "root", "operator": 1, "subgraph": [1], "rejected": []}
+    assert subgraph["steps"][0] == {"action": "root", "operator_index": 1, "operators": [1], "rejected": []}
     assert {step["action"] for step in subgraph["steps"]} >= {"root", "merge", "reject"}
 
 

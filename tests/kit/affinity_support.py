@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from circletools.affinity.assign.assign import Assignment, assign
+from circletools.affinity.assign.assign import Assignment, Constraints, assign
 from circletools.affinity.assign.rules import RuleSet, make_default, parse_setting
-from circletools.affinity.partition.partition import Mode
-from circletools.affinity.plan import Plan, make_plan, to_affinity
+from circletools.affinity.partition.partitions import Mode
+from circletools.affinity.partitioning import Partitioning, Sizing, make_partitioning, to_affinity
 from circletools.affinity.store import Affinity, annotate, read_affinity
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.model import Model, open_model
+from circletools.model.operator_facts import facts_of
 from circletools.model.selectors import Chooser
 from tests.kit.support import edited
 
@@ -64,15 +65,15 @@ def assigned(
 ) -> Assignment:
     """Assign by rules as the command line has them."""
     rules = RuleSet(tuple(map(parse_setting, settings)), None if default is None else make_default(default, "here"))
-    return assign(Chooser(model), devices, rules, refusals)
+    return assign(Chooser(model), Constraints(tuple(devices), rules, refusals or {}))
 
 
 def planned(
     data: bytes, devices: Sequence[str], *settings: str, default: str | None = None, mode: Mode = "safe"
-) -> Plan:
-    """Return the plan for a model by rules."""
+) -> Partitioning:
+    """Return the partitions of a model by rules."""
     with open_model(data) as model:
-        return make_plan(model, assigned(model, devices, *settings, default=default), mode)
+        return make_partitioning(facts_of(model), assigned(model, devices, *settings, default=default), Sizing(mode))
 
 
 def with_affinity(data: bytes, devices: Sequence[str], *settings: str, default: str | None = None) -> bytes:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from math import inf
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from circletools.affinity.costs.problem import Links, Problem
-from circletools.affinity.partition.partition import partition
+from circletools.affinity.partition.partitions import make_partitions
 from circletools.model.graph import OperatorGraph
 from tests.kit.partition_support import graph_of, seeded
 
@@ -52,7 +54,7 @@ class Case(NamedTuple):
     def launches(self, devices: Sequence[int]) -> float:
         """Return what launching each partition costs."""
         _, graph = self.problem()
-        return sum(self.launch[part.device] for part in partition(graph, devices))
+        return sum(self.launch[partition.device] for partition in make_partitions(graph, devices))
 
     def every(self) -> Iterator[tuple[int, ...]]:
         """Yield every assignment to devices that can run the operators."""
@@ -81,3 +83,19 @@ def random_case(seed: int, most: int, devices: int, *, launch: bool = False) -> 
 
     launches = [float(generator.randint(0, 9)) if launch else 0.0 for _ in range(devices)]
     return Case(times, tensors, table(8), table(2), launches)
+
+
+CODES = ("FullyConnected", "Tanh", "Logistic", "Mul", "ReLU", "Add")
+"""onert's names of the operators of circle/diamond."""
+
+
+def diamond_trace(path: Path, backends: Sequence[str] = ("cpu",), leave_out: Sequence[int] = ()) -> Path:
+    """Write a trace of onert of circle/diamond: operator i took i + 1 us, backends take turns."""
+    events: list[dict[str, str]] = []
+    for index, code in enumerate(CODES):
+        if index not in leave_out:
+            track = f"$0 sess, $0 subg, {backends[index % len(backends)]}"
+            for phase, time in (("B", 100 * index), ("E", 100 * index + index + 1)):
+                events.append({"name": f"@{index} {code}", "tid": track, "ph": phase, "ts": str(time)})
+    path.write_text(json.dumps({"traceEvents": [*events, {}]}))
+    return path

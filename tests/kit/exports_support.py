@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circletools.affinity.partition.partition import partition
+from circletools.affinity.partition.partitions import make_partitions
 from circletools.affinity.store import Affinity, annotate
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.model import open_model
-from circletools.model.graph import operator_graph
+from circletools.model.operator_facts import operator_graph
 from tests.kit.build import Build
 from tests.kit.support import edited
 
@@ -24,8 +24,8 @@ def with_affinity(data: bytes, *devices: Sequence[str | None]) -> bytes:
             ids = np.array([NONE if device is None else names.index(device) for device in row], np.uint32)
             partitions = np.full(len(row), NONE, np.uint32)
             if None not in row:
-                for number, part in enumerate(partition(operator_graph(model, index), ids.tolist())):
-                    partitions[list(part.operators)] = number
+                for number, partition in enumerate(make_partitions(operator_graph(model, index), ids.tolist())):
+                    partitions[list(partition.operators)] = number
             subgraphs[index] = SubgraphAffinity(ids, partitions)
     return edited(data, lambda edit: annotate(edit, Affinity(dict(enumerate(names)), subgraphs)))
 

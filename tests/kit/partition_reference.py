@@ -58,7 +58,7 @@ class Reference:
 
     def partition(self, devices: Sequence[int]) -> list[tuple[int, ...]]:
         """Return the subgraphs in the order they are selected, members in the order they were accepted."""
-        parts = []
+        partitions = []
         for device in sorted(set(devices)):
             left = {v for v in range(self.count) if devices[v] == device}
             while left:
@@ -67,6 +67,6 @@ class Reference:
                     if not any(root in candidate for candidate in candidates):
                         candidates.append(self.grow(root, left))
                 best = max(candidates, key=len)  # the first of equal ones
-                parts.append(tuple(best))
+                partitions.append(tuple(best))
                 left -= set(best)
-        return parts
+        return partitions

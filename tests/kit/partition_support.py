@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from circletools.affinity.partition.partition import Part
+from circletools.affinity.partition.partitions import Partition
 from circletools.model.graph import OperatorGraph, graph_from_edges
 
 Edges = list[tuple[int, int]]
@@ -46,15 +46,19 @@ def random_case(seed: int, most: int = 14) -> tuple[int, Edges, list[int]]:
     return count, edges, [generator.randrange(devices) for _ in range(count)]
 
 
-def check_partition(graph: OperatorGraph, devices: Sequence[int], parts: Sequence[Part], *, connected: bool) -> None:
-    """Check that the parts cover the graph, keep to their device, and can run one after the other as they stand."""
-    home = {operator: index for index, part in enumerate(parts) for operator in part.operators}
-    assert sorted(operator for part in parts for operator in part.operators) == list(range(len(graph)))
-    for index, part in enumerate(parts):
-        assert part.operators == tuple(sorted(part.operators))
-        assert {devices[operator] for operator in part.operators} == {part.device}
-        assert all(home[before] <= index for operator in part.operators for before in graph.predecessors[operator])
-        assert not connected or is_connected(graph, part.operators)
+def check_partition(
+    graph: OperatorGraph, devices: Sequence[int], partitions: Sequence[Partition], *, connected: bool
+) -> None:
+    """Check that partitions cover the graph, keep to their device, and can run one after the other as they stand."""
+    home = {operator: index for index, partition in enumerate(partitions) for operator in partition.operators}
+    assert sorted(operator for partition in partitions for operator in partition.operators) == list(range(len(graph)))
+    for index, partition in enumerate(partitions):
+        assert partition.operators == tuple(sorted(partition.operators))
+        assert {devices[operator] for operator in partition.operators} == {partition.device}
+        assert all(
+            home[before] <= index for operator in partition.operators for before in graph.predecessors[operator]
+        )
+        assert not connected or is_connected(graph, partition.operators)
 
 
 def is_connected(graph: OperatorGraph, operators: Sequence[int]) -> bool:

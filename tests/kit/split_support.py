@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from circletools.affinity.partition.partition import Mode, partition
+from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.affinity.store import Affinity, annotate
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.check import check
 from circletools.model import Model, open_model
-from circletools.model.graph import operator_graph
+from circletools.model.operator_facts import operator_graph
 from circletools.model.views import text
-from circletools.split.verify import open_split, verify_split
+from circletools.split.verify import check_files, open_split
 from circletools.split.write import Split, split
 from tests.kit.support import edited, read
 
@@ -42,7 +42,7 @@ def with_devices(data: bytes, assign: Assign | None = None, mode: Mode = "safe")
         for index, subgraph in enumerate(model.subgraphs):
             devices = [chosen(index, operator) for operator in range(len(subgraph.operators))]
             partitions = np.zeros(len(devices), np.uint32)
-            for number, part in enumerate(partition(operator_graph(model, index), devices, mode)):
+            for number, part in enumerate(make_partitions(operator_graph(model, index), devices, mode)):
                 partitions[list(part.operators)] = number
             if devices:
                 subgraphs[index] = SubgraphAffinity(np.array(devices, np.uint32), partitions)
@@ -103,7 +103,7 @@ def assert_operators_are_the_sources(data: bytes, folder: Path, done: Split) -> 
 def assert_parts_are_the_source(data: bytes, folder: Path, done: Split) -> None:
     """Check a whole split: its operators, its files against each other, and every part by itself."""
     assert_operators_are_the_sources(data, folder, done)
-    assert verify_split(open_split(folder)) == []
+    assert check_files(open_split(folder)) == []
     for piece in done.connections.parts:
         with open_model(folder / piece.file) as part:
             found = check(part)

@@ -76,12 +76,12 @@ def total(analysis: Analysis) -> Table:
 
 def inclusive(analysis: Analysis) -> dict[str, int]:
     """Return the inclusive times in microseconds, by `LAYER_PHASE`."""
-    return {f"{layer}_{phase}": ns // US for (layer, phase), ns in total(analysis).inclusive.items()}
+    return {f"{layer}_{phase}": ns // US for (layer, phase), ns in total(analysis).inclusive_ns.items()}
 
 
 def own(analysis: Analysis) -> dict[str, int]:
     """Return the self times in microseconds, by `LAYER_PHASE`."""
-    return {f"{layer}_{phase}": ns // US for (layer, phase), ns in total(analysis).own.items()}
+    return {f"{layer}_{phase}": ns // US for (layer, phase), ns in total(analysis).self_ns.items()}
 
 
 def codes(analysis: Analysis) -> list[str]:

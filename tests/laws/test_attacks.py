@@ -16,6 +16,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 import pytest
+from circletool_cli.table import COMMANDS
 
 from circletools.errors import ModelFormatError
 from circletools.model import open_model
@@ -30,38 +31,60 @@ LONGEST_MESSAGE = 6000
 SOUND = path_of("circle/inception")
 EDITS = ("embed-origins", "fix-outputs", "annotate-affinity", "strip-metadata", "compact")
 
-# What follows the name of the program; {} is the hostile file, OUT what is to be written. Of commands that read a
-# kind of file alike there is one.
-_MODEL_COMMANDS = (
-    *("inspect {} --json", "verify {}", "report {} -o OUT", "compact {} OUT"),
-    *("embed-origins {} OUT --replace", "fix-outputs {} OUT --subgraph all --detach-taps"),
-    "annotate-affinity {} OUT --devices npu,cpu --set index:0=npu --default cpu --mode min",
-    *(f"diff {SOUND} {{}}", f"track-origins {SOUND} {{}} OUT --replace"),
-)
-_TABLE_COMMANDS = (
-    *("verify {}", "dump-affinity {}", "extract-origins {} OUT", "report {} -o OUT", "split {} OUT"),
-    *("export-affinity {} --to onert -o OUT", "embed-origins {} OUT --replace --names debug-metadata"),
-    *("strip-metadata {} OUT --origins --affinity", "fix-outputs {} OUT --subgraph all --detach-taps"),
-    *(f"diff {SOUND} {{}}", f"track-origins {{}} {SOUND} OUT"),
-)
-_TRACE_COMMANDS = ("trace-stats {}", "trace-stats {} --json --per-execution", "trace-export {} OUT --to perfetto")
-_RULE_COMMANDS = (f"annotate-affinity {SOUND} OUT --devices npu,cpu --rules {{}}",)
-_ORIGIN_COMMANDS = (f"embed-origins {SOUND} OUT --origins {{}}",)
-COMMANDS = {
-    "models": _MODEL_COMMANDS,
-    "tables": _TABLE_COMMANDS,
-    **{f"trace-{kind}": _TRACE_COMMANDS for kind in ("html", "packed", "chrome", "perfetto")},
-    "trace-text": (*_TRACE_COMMANDS, "trace-compare {} {}", "trace-export {} OUT --to chrome"),
-    "operators": (
-        f"attribute {{}} --model {path_of('circle/mlp')}",
-        "trace-compare {} {} --operators",
-        f"report {path_of('circle/mlp')} --trace {{}} -o OUT",
-    ),
-    **dict.fromkeys(("rules", "part"), _RULE_COMMANDS),
-    "capability": tuple(command.replace("--rules", "--default cpu --capabilities") for command in _RULE_COMMANDS),
-    "costs": tuple(command.replace("--rules", "--default cpu --costs") for command in _RULE_COMMANDS),
-    **dict.fromkeys(("origins-json", "origins-csv"), _ORIGIN_COMMANDS),
+_TRACES = ("trace-text", "trace-html", "trace-packed", "trace-chrome", "trace-perfetto")
+_PLAN = "{} --devices npu,cpu --set index:0=npu --default cpu --mode min"
+_READERS: dict[str, dict[str, str]] = {
+    # By command: the kinds of files that it reads, and what follows its name. {} is the hostile file, OUT what is to
+    # be written. Of commands that read a kind of file alike not each has it.
+    "inspect": {"models": "{} --json"},
+    "verify": {"models tables": "{}"},
+    "check": {"tables": "{}"},
+    "report": {"models tables": "{} -o OUT", "operators": f"{path_of('circle/mlp')} --trace {{}} -o OUT"},
+    "compact": {"models": "{} OUT"},
+    "embed-origins": {
+        "models": "{} OUT --replace",
+        "tables": "{} OUT --replace --names debug-metadata",
+        "origins-json origins-csv": f"{SOUND} OUT --origins {{}}",
+    },
+    "fix-outputs": {"models tables": "{} OUT --subgraph all --detach-taps"},
+    "annotate-affinity": {
+        "models": _PLAN.replace("{}", "{} OUT"),
+        "rules part": f"{SOUND} OUT --devices npu,cpu --rules {{}}",
+        "capability": f"{SOUND} OUT --devices npu,cpu --default cpu --capabilities {{}}",
+        "costs": f"{SOUND} OUT --devices npu,cpu --default cpu --costs {{}}",
+    },
+    "partition": {"rules part": f"{SOUND} --devices npu,cpu --rules {{}} --json"},
+    "diff": {"models tables": f"{SOUND} {{}}"},
+    "track-origins": {"models": f"{SOUND} {{}} OUT --replace", "tables": f"{{}} {SOUND} OUT"},
+    "dump-origins": {"tables": "{} --format json"},
+    "dump-affinity": {"tables": "{}"},
+    "extract-origins": {"tables": "{} OUT"},
+    "export-affinity": {"tables": "{} --to onert -o OUT"},
+    "split": {"tables": "{} OUT"},
+    "strip-metadata": {"tables": "{} OUT --origins --affinity"},
+    "trace-stats": {" ".join(_TRACES): "{} --json --per-execution"},
+    "trace-export": {" ".join(_TRACES): "{} OUT --to perfetto"},
+    "trace-compare": {"trace-text": "{} {}", "operators": "{} {} --operators"},
+    "attribute": {"operators": f"{{}} --model {path_of('circle/mlp')}"},
+    "verify-split": {"connections": "{}"},  # below
 }
+
+
+def commands_for(kind: str) -> list[str]:
+    """Return the command lines that read a kind of file."""
+    return [
+        f"{command} {words}"
+        for command, kinds in _READERS.items()
+        for names, words in kinds.items()
+        if kind in names.split()
+    ]
+
+
+def test_every_command_is_attacked() -> None:
+    assert _READERS.keys() == {row.name for row in COMMANDS}
+    assert all(commands_for(attack.kind) for attack in attacks())
+
+
 ENDINGS = {
     **dict.fromkeys(("rules", "capability", "costs", "origins-json"), ".json"),
     **{"part": ".part", "origins-csv": ".csv"},
@@ -152,13 +175,13 @@ def check_output(hostile: bytes, out: Path, command: str) -> None:
     name = command.split(maxsplit=1)[0]
     if name not in EDITS:
         return
-    with open_model(hostile) as before, open_model(out) as after:
+    with open_model(out) as after:
         assert not check_errors(after)
-        try:
-            old = content(before)
-        except ModelFormatError:  # what shares too much can be carried, though not looked at
-            return
-        new = content(after)
+    try:
+        old = content(hostile)
+    except ModelFormatError:  # what shares too much can be carried, though not looked at
+        return
+    new = content(out.read_bytes())
     if name != "fix-outputs":
         assert old.subgraphs == new.subgraphs
         assert old.signatures == new.signatures
@@ -178,7 +201,7 @@ def test_an_attack(attack: Attack, runner: Runner) -> None:
     hostile = runner.folder / f"hostile{ENDINGS.get(attack.kind, '.circle')}"
     hostile.write_bytes(data)
     before = {path.name for path in runner.folder.iterdir()} | {"stdout", "stderr"}
-    for command in COMMANDS[attack.kind]:
+    for command in commands_for(attack.kind):
         out = runner.folder / "out"
         words = [word.replace("{}", str(hostile)).replace("OUT", str(out)) for word in command.split()]
         ran = runner.run(words)

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from circletool_cli.table import COMMANDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +33,11 @@ def corpus() -> list[tuple[str, Path]]:
 def test_the_corpus_is_small_and_of_targets() -> None:
     assert {path.name for path in CORPUS.iterdir() if path.is_dir()} <= TARGETS.keys()
     assert sum(path.stat().st_size for _, path in corpus()) < 300_000
+
+
+def test_every_command_has_a_target() -> None:
+    named = {command for target in TARGETS.values() for command in target.commands.split()}
+    assert named == {row.name for row in COMMANDS}
 
 
 @pytest.mark.parametrize("name", TARGETS)

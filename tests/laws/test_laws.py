@@ -89,7 +89,8 @@ def words(source: str) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "circletools" / "flatbuf").glob("*.py")), ids=name_of)
 def test_the_wire_knows_nothing_of_models(path: Path) -> None:
-    assert [word for word in words(text_of(path)) if "operator" in word[1].lower()] == []
+    known = [word for word in words(text_of(path)) if "operator" in word[1].lower()]
+    assert [word for word in known if word[1] != "operator_code"] == []  # a role that schema/roles.json names
 
 
 def test_a_word_of_models_is_seen() -> None:

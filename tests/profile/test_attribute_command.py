@@ -116,7 +116,7 @@ def test_standard_input_and_depth_and_skip() -> None:
             2,
             "--json and --format csv exclude each other",
         ),
-        ((IF_TRACE, "--model", IF_MODEL, "--skip", "3"), 2, "3 executions cannot be left out: the trace has 3"),
+        ((IF_TRACE, "--model", IF_MODEL, "--skip", "3"), 2, "cannot skip 3 executions: the trace has 3"),
         ((IF_TRACE, "--model", path_of("circle/mlp")), 3, "the trace is not of this model: subgraph 1 runs"),
         ((IF_MODEL, "--model", IF_MODEL), 3, f"{IF_MODEL}: "),
         (("missing", "--model", IF_MODEL), 3, "missing: cannot read it: No such file or directory"),
@@ -161,6 +161,6 @@ def test_notes(tmp_path: Path) -> None:
     model.write_bytes(embedded(MLP))
     _, _, err = run(path, "--model", model)
     assert err.splitlines() == [
-        f"note: {path}: begins or ends without the other, left out: 1",
-        f"note: {path}: operators whose names could not be compared with the model's codes: 1",
+        f"note: {path}: unmatched begin or end events, ignored: 1",
+        f"note: {path}: operators not checked against the model, because their names are unknown: 1",
     ]

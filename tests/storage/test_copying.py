@@ -14,6 +14,8 @@ import pytest
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError
 from circletools.model import open_model
+from circletools.storage import copying
+from circletools.storage.copying import copy_range, start_writing
 from tests.kit.saving import names, save
 from tests.kit.support import bytes_of, value_of, within
 
@@ -117,3 +119,83 @@ def test_a_flatbuffer_cannot_pass_two_gigabytes(tmp_path: Path) -> None:
         with pytest.raises(EditError, match="2 GiB"):
             edit.save(tmp_path / "out.circle")
     assert names(tmp_path) == []
+
+
+# --- one range ----------------------------------------------------------------------------------------------
+
+
+WAYS = ["copy_file_range", "sendfile", "a loop"]
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param != "copy_file_range":
+        monkeypatch.delattr(os, "copy_file_range")
+    if request.param == "a loop":
+        monkeypatch.setattr(os, "sendfile", refuse(errno.EOPNOTSUPP))
+    monkeypatch.setattr(copying, "_CHUNK_BYTES", 1000)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(("start", "end", "at"), [(0, 2500, 0), (7, 2500, 100), (2000, 2001, 5), (3, 3, 0)])
+def test_a_range_is_copied_and_every_step_told(tmp_path: Path, start: int, end: int, at: int) -> None:
+    content = bytes(range(1, 251)) * 10
+    (tmp_path / "from").write_bytes(content)
+    with (tmp_path / "from").open("rb") as source, (tmp_path / "to").open("w+b") as target:
+        steps = list(copy_range(source.fileno(), start, end, target.fileno(), at))
+        assert steps == [min(step + 1000, end) - start + at for step in range(start, end, 1000)]
+        target.seek(at)
+        assert target.read() == content[start:end]
+
+
+@pytest.mark.usefixtures("way")
+def test_a_source_that_is_too_short_is_told(tmp_path: Path) -> None:
+    (tmp_path / "from").write_bytes(b"abc")
+    with (tmp_path / "from").open("rb") as source, (tmp_path / "to").open("w+b") as target:
+        assert list(copy_range(source.fileno(), 0, 3, target.fileno(), 0)) == [3]
+        with pytest.raises(EOFError):
+            list(copy_range(source.fileno(), 0, 4, target.fileno(), 0))
+        with pytest.raises(EOFError):
+            list(copy_range(source.fileno(), 3, 4, target.fileno(), 0))
+
+
+@pytest.mark.parametrize("call", ["copy_file_range", "sendfile"])
+def test_an_error_that_is_no_missing_feature_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    if call == "sendfile":
+        monkeypatch.delattr(os, "copy_file_range")
+    monkeypatch.setattr(os, call, refuse(errno.EIO))
+    (tmp_path / "from").write_bytes(b"abc")
+    with (
+        (tmp_path / "from").open("rb") as source,
+        (tmp_path / "to").open("w+b") as target,
+        pytest.raises(OSError, match="Input/output"),
+    ):
+        list(copy_range(source.fileno(), 0, 3, target.fileno(), 0))
+
+
+def test_where_the_file_system_cannot_tell_of_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "from").write_bytes(b"abcdef")
+    real = os.lseek
+
+    def lseek(descriptor: int, at: int, whence: int) -> int:
+        return refuse(errno.EINVAL)() if whence in (os.SEEK_DATA, os.SEEK_HOLE) else real(descriptor, at, whence)
+
+    monkeypatch.setattr(os, "lseek", lseek)
+    with (tmp_path / "from").open("rb") as source, (tmp_path / "to").open("w+b") as target:
+        assert list(copy_range(source.fileno(), 2, 6, target.fileno(), 0)) == [4]
+        assert target.read() == b"cdef"
+
+
+def test_the_disk_is_advised_of_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, ...]] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda *words: seen.append(words))
+    start_writing(5, 10, 0)
+    start_writing(5, 10, 3)
+    assert seen == [(5, 10, 3, os.POSIX_FADV_DONTNEED)]
+    monkeypatch.setattr(os, "posix_fadvise", refuse(errno.EINVAL))
+    start_writing(5, 10, 3)
+    monkeypatch.delattr(os, "posix_fadvise")
+    start_writing(5, 10, 3)

@@ -6,6 +6,7 @@ import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -188,9 +189,12 @@ def test_a_place_that_is_not_there_is_an_error(model: Path, target: str) -> None
     assert model.read_bytes() == before
 
 
-@pytest.fixture
+@contextmanager
 def locked() -> Iterator[Path]:
-    """Give a folder that we may not write to; the superuser becomes somebody else for that."""
+    """Give a folder that we may not write to; the superuser becomes somebody else for that.
+
+    No fixture: between the setup and the call of a test others write files, such as those of its coverage.
+    """
     with tempfile.TemporaryDirectory() as top:
         os.chmod(top, 0o755)  # noqa: S103 - others must get in
         folder = Path(top) / "locked"
@@ -208,22 +212,24 @@ def locked() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", ["new.circle", "out.circle"])
-def test_a_folder_that_may_not_be_written_is_an_error(locked: Path, name: str) -> None:
-    with open_model(bytes_of("circle/mlp")) as opened, pytest.raises(EditError, match="Permission denied"):
-        ModelEdit(opened).save(locked / name)
-    assert names(locked) == ["out.circle"]
-    assert (locked / "out.circle").read_bytes() == b"old"
+def test_a_folder_that_may_not_be_written_is_an_error(name: str) -> None:
+    with locked() as folder, open_model(bytes_of("circle/mlp")) as opened:
+        with pytest.raises(EditError, match="Permission denied"):
+            ModelEdit(opened).save(folder / name)
+        assert names(folder) == ["out.circle"]
+        assert (folder / "out.circle").read_bytes() == b"old"
 
 
-def test_a_file_that_may_not_be_read_is_an_error(locked: Path) -> None:
-    somebody = os.geteuid()
-    if somebody == NOBODY:
-        os.seteuid(0)
-    (locked / "out.circle").chmod(0)
-    if somebody == NOBODY:
-        os.seteuid(NOBODY)
-    with pytest.raises(InvalidInputError, match="Permission denied"):
-        open_model(locked / "out.circle")
+def test_a_file_that_may_not_be_read_is_an_error() -> None:
+    with locked() as folder:
+        somebody = os.geteuid()
+        if somebody == NOBODY:
+            os.seteuid(0)
+        (folder / "out.circle").chmod(0)
+        if somebody == NOBODY:
+            os.seteuid(NOBODY)
+        with pytest.raises(InvalidInputError, match="Permission denied"):
+            open_model(folder / "out.circle")
 
 
 # --- failures in the middle ---------------------------------------------------------------------------------

@@ -11,13 +11,14 @@ import textwrap
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
 from circletools.edit.edit import ModelEdit
 from circletools.errors import InvalidInputError, OutputError, UsageError
 from circletools.model import open_model
+from circletools.storage.replacing import replace
 from tests.kit.support import ROOT, bytes_of, noted
 
 TOOL = Path(sys.executable).with_name("circletool")
@@ -189,3 +190,73 @@ def test_files_that_are_open_already(tmp_path: Path, line: str) -> None:
 def test_a_descriptor_that_is_not_open(large: Path) -> None:
     with open_model(large) as model, pytest.raises(OutputError, match="Bad file descriptor"):
         ModelEdit(model).save("/dev/fd/987")
+
+
+# --- what waits for the disk --------------------------------------------------------------------------------
+
+
+def written(file: BinaryIO, _early: bool) -> None:
+    file.write(b"new")
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("nameless", [False, True])
+def test_only_a_file_that_is_replaced_waits_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, exists: bool, nameless: bool
+) -> None:
+    """docs/crashes.md has the reasons: the new content first, then its name."""
+    if not nameless:
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    target, calls = tmp_path / "file", list[str]()
+    if exists:
+        target.write_bytes(b"old")
+    real_sync, real_replace = os.fsync, os.replace
+
+    def fsync(descriptor: int) -> None:
+        calls.append("directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        real_sync(descriptor)
+
+    def rename(one: Path, other: Path) -> None:
+        calls.append("rename")
+        real_replace(one, other)
+
+    def fill(file: BinaryIO, early: bool) -> None:
+        calls.append(f"fill {early}")
+        file.write(b"new")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", rename)
+    replace(target, fill, lambda: calls.append("check"))
+    assert target.read_bytes() == b"new"
+    if exists:
+        assert calls == ["fill True", "file", "check", "rename", "directory"]
+    else:
+        assert calls == ["fill False", "check", "rename"]
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0, 0o666), (0o077, 0o600)])
+@pytest.mark.parametrize("nameless", [False, True])
+def test_a_new_file_has_the_mode_that_the_user_gives_new_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mask: int, mode: int, *, nameless: bool
+) -> None:
+    if not nameless:
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    before = os.umask(mask)
+    try:
+        replace(tmp_path / "file", written, lambda: None)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode
+
+
+def test_where_a_nameless_file_cannot_get_a_name_it_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOENT, "no /proc")
+
+    monkeypatch.setattr(os, "link", refuse)
+    replace(tmp_path / "file", written, lambda: None)
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["file"]

@@ -85,7 +85,7 @@ def test_runs_of_two_processes_are_told_apart() -> None:
            60 T1 E
            70 A1 E"""
     )
-    tables = {run_of(segment)[0]: part.inclusive for segment, part in found.tables.items()}
+    tables = {run_of(segment)[0]: part.inclusive_ns for segment, part in found.tables.items()}
     assert [(run.name, run.process) for run in found.runs] == [("one", 1000), ("two", 3000)]
     assert tables == {
         0: {("LA", "PO"): 50_000, ("LR", "PP"): 15_000},
@@ -105,7 +105,9 @@ def test_time_of_the_driver_belongs_to_the_run_begun_last() -> None:
            80 T1 E
            90 A1 E"""
     )
-    driver = {segment: part.own["LD", "PE"] for segment, part in found.tables.items() if ("LD", "PE") in part.own}
+    driver = {
+        segment: part.self_ns["LD", "PE"] for segment, part in found.tables.items() if ("LD", "PE") in part.self_ns
+    }
     assert driver == {found.runs[1].first_segment: 20 * US}
 
 
@@ -135,6 +137,6 @@ def test_a_switch_from_warm_up_to_benchmark() -> None:
     )
     (run,) = found.runs
     assert (codes(found), run.seen) == (["T002"], {1, 2})
-    phases = {segment - run.first_segment: part.own for segment, part in found.tables.items()}
+    phases = {segment - run.first_segment: part.self_ns for segment, part in found.tables.items()}
     assert phases[1] == {("LA", "PWU"): 10 * US}
     assert phases[2] == {("LA", "PBM"): 30 * US}

@@ -35,8 +35,8 @@ def test_times_are_those_of_a_slow_reading(trace: list[Ev]) -> None:
     found = total(read(trace))
     driver = 2000 if any(event.text == _CALL for event in trace) else 0
     own_times, whole = slow(trace, driver)
-    assert found.own == {bucket: ns for bucket, ns in own_times.items() if ns}
-    assert found.inclusive == {bucket: ns for bucket, ns in whole.items() if ns}
+    assert found.self_ns == {bucket: ns for bucket, ns in own_times.items() if ns}
+    assert found.inclusive_ns == {bucket: ns for bucket, ns in whole.items() if ns}
 
 
 @settings(max_examples=150)
@@ -44,14 +44,16 @@ def test_times_are_those_of_a_slow_reading(trace: list[Ev]) -> None:
 def test_self_times_sum_to_covered_time_and_nothing_is_negative(trace: list[Ev]) -> None:
     found = read(trace)
     for part in [*found.tables.values(), *found.execution_tables.values()]:
-        assert sum(part.own.values()) == part.covered_ns
-        assert min([*part.own.values(), *part.inclusive.values(), *part.waiting.values()], default=0) >= 0
-        assert all(part.inclusive[bucket] >= ns for bucket, ns in part.own.items())
-        assert all(part.own[bucket] >= ns for bucket, ns in part.waiting.items())
+        assert sum(part.self_ns.values()) == part.covered_ns
+        assert (
+            min([*part.self_ns.values(), *part.inclusive_ns.values(), *part.driver_busy_ns.values()], default=0) >= 0
+        )
+        assert all(part.inclusive_ns[bucket] >= ns for bucket, ns in part.self_ns.items())
+        assert all(part.self_ns[bucket] >= ns for bucket, ns in part.driver_busy_ns.items())
     assert all(one.elapsed_ns >= 0 for one in found.executions)
     span = (trace[-1].at - trace[0].at) * US
     assert total(found).covered_ns <= span * len({event.tid for event in trace})
-    assert sum(one.own_ns for one in found.functions) <= total(found).covered_ns
+    assert sum(one.self_ns for one in found.functions) <= total(found).covered_ns
 
 
 @settings(max_examples=150)
@@ -117,5 +119,5 @@ def test_times_that_cannot_be_true() -> None:
     far = [Ev(0, 100001, "[NN_LR_PP]p"), Ev(10**15, 100001, None)]
     many = [Ev(0, 100001 + at, "[NN_LR_PP]p") for at in range(90)]
     assert inclusive(read(far)) == {"LR_PP": 10**15}
-    with pytest.raises(InvalidInputError, match="<bytes>: its times span 11574 days"):
+    with pytest.raises(InvalidInputError, match="<bytes>: timestamps span 11574 days"):
         read([*many, Ev(10**15, 100001, None)])

@@ -60,7 +60,7 @@ def test_the_public_device_trace_gives_its_totals(shared: Path) -> None:
     assert len(reference) == len(found.runs) == 5
     seen = set()
     for run in found.runs:
-        table_ = found.tables[run.first_segment].inclusive
+        table_ = found.tables[run.first_segment].inclusive_ns
         old = reference[run.index]["times"]
         for layer in LAYERS:
             for phase in (one for one in PHASES if one in old and not (layer != "LA" and one == "PO")):

@@ -58,7 +58,7 @@ def test_no_self_time_is_negative() -> None:
     found = read(f"10 T1 B {call}::client\n15 D1 B {call}::server\n20 T1 E\n90 D1 E")
     assert own(found) == {"LI_PE": 10, "LD_PE": 75}
     (table_,) = found.tables.values()
-    assert dict(table_.waiting) == {("LI", "PE"): 5_000}
+    assert dict(table_.driver_busy_ns) == {("LI", "PE"): 5_000}
 
 
 def test_the_time_of_the_cpu_is_not_taken_from_the_driver() -> None:
@@ -90,7 +90,7 @@ def test_benchmark_ends_where_it_ends() -> None:
            77 T1 E
            80 T1 E"""
     )
-    tables = {run_of(segment)[1]: part.inclusive for segment, part in found.tables.items()}
+    tables = {run_of(segment)[1]: part.inclusive_ns for segment, part in found.tables.items()}
     assert tables["warm-up"]["LR", "PE"] == 5_000
     assert tables["benchmark"]["LR", "PE"] == 3_000
     assert ("LR", "PT") not in tables["benchmark"]
@@ -103,7 +103,7 @@ def test_benchmark_ends_where_it_ends() -> None:
 def test_only_one_of_warm_up_and_benchmark(phase: str, part: str) -> None:
     """It crashes."""
     found = read(f"10 T1 B [NN_LA_PO]m\n20 T1 B [NN_LA_{phase}]b\n30 T1 B [NN_LR_PE]e\n35 T1 E\n40 T1 E\n50 T1 E")
-    tables = {run_of(segment)[1]: part_.inclusive for segment, part_ in found.tables.items()}
+    tables = {run_of(segment)[1]: part_.inclusive_ns for segment, part_ in found.tables.items()}
     assert tables[part]["LR", "PE"] == 5_000
     assert codes(found) == ["T032"]
 

@@ -8,7 +8,7 @@ before one that does not, the command line before a file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.assign.rules import Decision, Rule, RuleSet
@@ -17,10 +17,27 @@ from circletools.model import Model
 from circletools.model.selectors import Chooser
 from circletools.wording import suggestion
 
-__all__ = ["Assignment", "assign"]
+__all__ = ["Assignment", "Constraints", "assign"]
 
 Refusals = Mapping[str, Sequence[Sequence[str | None]]]
 """Of each device with a capability table, by subgraph and operator: None, or why the device does not take it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """What the choice of devices has to keep to.
+
+    `before` has the devices that operators had earlier, by subgraph and operator: they go before what devices take.
+    """
+
+    devices: tuple[str, ...]
+    rules: RuleSet = field(default_factory=RuleSet)
+    refusals: Refusals = field(default_factory=dict)
+    before: Sequence[Mapping[int, Decision]] = ()
+
+    def before_in(self, subgraph: int) -> Mapping[int, Decision]:
+        """Return what the operators of a subgraph had before."""
+        return self.before[subgraph] if subgraph < len(self.before) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +85,19 @@ class Assignment:
         ]
 
 
-def assign(
-    chooser: Chooser,
-    devices: Sequence[str],
-    rules: RuleSet,
-    refusals: Refusals | None = None,
-    before: Sequence[Mapping[int, Decision]] = (),
-) -> Assignment:
+def assign(chooser: Chooser, given: Constraints) -> Assignment:
     """Give every operator of a model a device.
 
-    `before` has the devices that operators had earlier, by subgraph and operator: they go before what devices take.
-    Raises UsageError for a rule that matches nothing, a device that is not among `devices` and rules of one rank that
-    contradict each other; EditError where an operator is left without a device.
+    Raises UsageError for a rule that matches nothing, a device that is not among the devices and rules of one rank
+    that contradict each other; EditError where an operator is left without a device.
     """
-    refusals = refusals or {}
-    _check_devices(devices, rules, refusals, before)
+    devices, rules, refusals = given.devices, given.rules, given.refusals
+    _check_devices(given)
     numbers: list[list[int]] = []
     deciders: list[list[Rule | Decision | None]] = []
     for subgraph, ruled in enumerate(by_precedence(chooser, rules.rules)):
         tables = [(number, refusals[device][subgraph]) for number, device in enumerate(devices) if device in refusals]
-        had = before[subgraph] if subgraph < len(before) else {}
+        had = given.before_in(subgraph)
         row: list[int] = []
         decisions: list[Rule | Decision | None] = []
         for operator, rule in enumerate(ruled):
@@ -102,21 +112,19 @@ def assign(
             decisions.append(decision)
         numbers.append(row)
         deciders.append(decisions)
-    return Assignment(tuple(devices), tuple(numbers), tuple(deciders), refusals)
+    return Assignment(devices, tuple(numbers), tuple(deciders), refusals)
 
 
-def _check_devices(
-    devices: Sequence[str], rules: RuleSet, refusals: Refusals, before: Sequence[Mapping[int, Decision]]
-) -> None:
+def _check_devices(given: Constraints) -> None:
+    rules = given.rules
     named = [(rule.device, rule.place) for rule in rules.rules]
     named += [(rules.default.device, rules.default.place)] if rules.default else []
-    named += [(device, "--capabilities") for device in refusals]
-    named += [(decision.device, decision.words) for known in before for decision in known.values()]
+    named += [(device, "--capabilities") for device in given.refusals]
+    named += [(decision.device, decision.words) for known in given.before for decision in known.values()]
     for device, place in named:
-        if device not in devices:
-            raise UsageError(
-                f"device {device!r} is not among --devices", location=place, hint=suggestion(device, devices)
-            )
+        if device not in given.devices:
+            hint = suggestion(device, given.devices)
+            raise UsageError(f"device {device!r} is not among --devices", location=place, hint=hint)
 
 
 def _unassigned(model: Model, subgraph: int, operator: int, refused: str | None) -> EditError:

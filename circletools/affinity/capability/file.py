@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cache
+from importlib import resources
+from pathlib import Path
 from typing import Any, NoReturn
 
 from circletools.affinity.capability.form import Form, Kind, OptionValues, TensorPattern
 from circletools.affinity.capability.table import ANY, Capability
 from circletools.affinity.capability.traits import QUANTIZABLE
-from circletools.errors import InvalidInputError
+from circletools.errors import InvalidInputError, UsageError
 from circletools.flatbuf.schema import load_schema
 from circletools.storage.strict_json import read_json
 from circletools.wording import did_you_mean
@@ -49,6 +51,33 @@ _OPTION_ENUMS = {
     "idx_out_type": "TensorType",
 }
 """The options whose values have names; the schema itself keeps only their width."""
+
+
+def shipped_devices() -> tuple[str, ...]:
+    """Return the names of the devices whose tables come with the library."""
+    folder = resources.files(__package__) / "tables"
+    return tuple(sorted(item.name.removesuffix(".json") for item in folder.iterdir() if item.name.endswith(".json")))
+
+
+def load_capability(name: str) -> Capability:
+    """Return a table by the name of a shipped device, or from a file whose name ends in `.json`.
+
+    Raises UsageError for a device that is not there, InvalidInputError for a file that cannot be read or is
+    malformed.
+    """
+    shipped = shipped_devices()
+    if name in shipped:
+        resource = resources.files(__package__) / "tables" / f"{name}.json"
+        return parse_capability(resource.read_bytes(), f"{name}.json")
+    if not name.endswith(".json"):
+        hint = did_you_mean(name, shipped) or f"there are {', '.join(shipped)}; a file must end in .json"
+        raise UsageError(f"there is no capability table {name!r}", hint=hint)
+    try:
+        data = Path(name).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInputError(f"cannot read it: {reason}", location=name) from error
+    return parse_capability(data, name)
 
 
 def parse_capability(data: bytes, name: str) -> Capability:

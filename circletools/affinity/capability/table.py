@@ -1,8 +1,8 @@
 """What a device takes, and why it does not take an operator.
 
-    xnnpack = load_capability("xnnpack")            # or a file of one's own, "npu.json"
+    xnnpack = load_capability("xnnpack")                        # or a file of one's own, "npu.json"
     with open_model("model.tflite") as model:
-        reasons = why_not(xnnpack, model, 0)        # for each operator None, or the reason in words
+        reasons = why_not(xnnpack, OperatorFacts(model, 0))     # for each operator None, or the reason in words
 
 The tables that are shipped were measured; docs/capabilities.md tells how, and what a table can say.
 """
@@ -11,18 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from importlib import resources
-from pathlib import Path
 
 import numpy as np
 
 from circletools.affinity.capability.form import Form, TensorPattern
 from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits, TensorTraits
-from circletools.errors import InvalidInputError, UsageError
-from circletools.model import Model
-from circletools.wording import counted, did_you_mean
+from circletools.model.operator_facts import OperatorFacts
+from circletools.wording import counted
 
-__all__ = ["Capability", "load_capability"]
+__all__ = ["Capability", "why_not"]
 
 ANY = "*"
 
@@ -37,8 +34,11 @@ class Capability:
     def __init__(
         self, device: str, operators: Mapping[str, tuple[Form, ...]], runtime: str = "", method: str = ""
     ) -> None:
-        """Make a table; `capability_file.parse_capability` reads one from a file."""
-        self.device, self.operators, self.runtime, self.method = device, operators, runtime, method
+        """Make a table; `circletools.affinity.capability.file` reads one from a file."""
+        self.device: str = device
+        self.operators: Mapping[str, tuple[Form, ...]] = operators
+        self.runtime: str = runtime
+        self.method: str = method
 
     def forms(self, code: str) -> tuple[Form, ...]:
         """Return the forms for an operator code name, those for every operator last."""
@@ -74,41 +74,12 @@ class Capability:
         return "; ".join(best or ())
 
 
-def shipped_devices() -> tuple[str, ...]:
-    """Return the names of the devices whose tables come with the library."""
-    folder = resources.files("circletools.affinity.capability") / "tables"
-    return tuple(sorted(item.name.removesuffix(".json") for item in folder.iterdir() if item.name.endswith(".json")))
-
-
-def load_capability(name: str) -> Capability:
-    """Return a table by the name of a shipped device, or from a file whose name ends in `.json`.
-
-    Raises UsageError for a device that is not there, InvalidInputError for a file that cannot be read or is
-    malformed.
-    """
-    from circletools.affinity.capability.file import parse_capability  # noqa: PLC0415 - only for reading
-
-    shipped = shipped_devices()
-    if name in shipped:
-        resource = resources.files("circletools.affinity.capability") / "tables" / f"{name}.json"
-        return parse_capability(resource.read_bytes(), f"{name}.json")
-    if not name.endswith(".json"):
-        hint = did_you_mean(name, shipped) or f"there are {', '.join(shipped)}; a file must end in .json"
-        raise UsageError(f"there is no capability table {name!r}", hint=hint)
-    try:
-        data = Path(name).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InvalidInputError(f"cannot read it: {reason}", location=name) from error
-    return parse_capability(data, name)
-
-
-def why_not(capability: Capability, model: Model, subgraph: int) -> list[str | None]:
+def why_not(capability: Capability, facts: OperatorFacts) -> list[str | None]:
     """Return for each operator of a subgraph why the device does not take it, None where it does.
 
     Raises ModelFormatError where an operator refers to what does not exist.
     """
-    traits = SubgraphTraits(model, subgraph, capability.options)
+    traits = SubgraphTraits(facts, capability.options)
     unpacking = _unpack(capability, traits)
     reasons: list[str | None] = [None] * len(traits)
     known: dict[object, str | None] = {}

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables, Vectors
 from circletools.model import Model
+from circletools.model.operator_facts import OperatorFacts, Slots
 
 _QUANTIZATIONS = ("", "unquantized", "per_tensor", "per_channel", "blockwise", "custom")
 QUANTIZABLE = frozenset(("INT2", "INT4", "INT8", "INT16", "INT32", "INT64", "UINT4", "UINT8"))
@@ -53,33 +54,26 @@ class OperatorTraits:
 class SubgraphTraits:
     """The operators of one subgraph; `options` has the names of the options to read, by operator code name or `*`."""
 
-    def __init__(self, model: Model, subgraph: int, options: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, facts: OperatorFacts, options: Mapping[str, tuple[str, ...]]) -> None:
         """Read the columns. Raises ModelFormatError where an operator refers to what does not exist."""
-        self._model, self._place = model, f"subgraphs[{subgraph}]"
-        self._names = model.code_names(subgraph)
-        operators, tensors = model.operator_columns, model.tensor_columns
-        self._rows = slice(*operators.splits[subgraph : subgraph + 2].tolist())
-        self._tensors = slice(*tensors.splits[subgraph : subgraph + 2].tolist())
-        self._codes: list[int] = operators.code_indices[self._rows].tolist()
-        self._classes, self._kinds = _tensor_classes(model, self._tensors)
+        self._facts, self._model = facts, facts.model
+        self._codes: list[int] = facts.model.operator_columns.code_indices[facts.rows].tolist()
+        self._classes, self._kinds = _tensor_classes(facts.model, facts.tensor_rows)
         # One more for the index -1, which is the last: no tensor.
-        self._constant = np.append(_constants(model, self._tensors, self._place), False)
+        self._constant = np.append(facts.has_data, False)
         self._classes = np.append(self._classes, -1)
-        self._inputs = self._indices(operators.inputs)
-        self._outputs = self._indices(operators.outputs)
+        self._inputs, self._outputs = self._checked(facts.input_slots), self._checked(facts.output_slots)
         self._settings: list[dict[str, float]] = [{}]
         self._setting_of = self._read_options(options)
 
     def __len__(self) -> int:
         """Return the number of operators."""
-        return len(self._names)
+        return len(self._facts)
 
-    def _indices(self, vectors: Vectors) -> tuple[NDArray[np.int64], list[int]]:
-        rows = Vectors(vectors.wire, vectors.dtype, vectors.start[self._rows], vectors.count[self._rows])
-        flat = rows.flat().astype(np.int64)
-        if flat.size and (flat.min() < -1 or flat.max() >= len(self._classes) - 1):
-            raise ModelFormatError("an operator's tensor does not exist", location=self._place)
-        return flat, rows.splits().tolist()
+    def _checked(self, slots: Slots) -> Slots:
+        if slots.tensors.size and (slots.tensors.min() < -1 or slots.tensors.max() >= self._facts.tensor_count):
+            raise ModelFormatError("an operator's tensor does not exist", location=self._facts.place())
+        return slots
 
     def with_codes(self, codes: Set[str] | None) -> list[int]:
         """Return the operators that have one of these code names; all for None."""
@@ -90,16 +84,15 @@ class SubgraphTraits:
 
     def keys(self) -> Iterator[Key]:
         """Yield for each operator what is equal only for operators that no table can tell apart."""
-        words = [(self._words(flat).tobytes(), splits) for flat, splits in (self._inputs, self._outputs)]
+        both = (self._inputs, self._outputs)
+        words = [(self._words(slots.tensors).tobytes(), slots.splits.tolist()) for slots in both]
         inputs, outputs = ([data[4 * a : 4 * b] for a, b in pairwise(splits)] for data, splits in words)
         return zip(self._codes, self._setting_of, inputs, outputs, strict=True)
 
     def key(self, index: int) -> Key:
         """Return the key of one operator, as things are now."""
-        inputs, outputs = (
-            self._words(flat[splits[index] : splits[index + 1]]).tobytes()
-            for flat, splits in (self._inputs, self._outputs)
-        )
+        both = (self._inputs, self._outputs)
+        inputs, outputs = (self._words(np.array(slots.of(index), np.int64)).tobytes() for slots in both)
         return self._codes[index], self._setting_of[index], inputs, outputs
 
     def _words(self, tensors: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -109,10 +102,8 @@ class SubgraphTraits:
     def operator(self, index: int) -> OperatorTraits:
         """Return the traits of one operator."""
         code = self._model.operator_codes[self._codes[index]]
-        inputs, outputs = (
-            tuple(self._tensor(tensor) for tensor in flat[splits[index] : splits[index + 1]].tolist())
-            for flat, splits in (self._inputs, self._outputs)
-        )
+        both = (self._inputs, self._outputs)
+        inputs, outputs = (tuple(self._tensor(tensor) for tensor in slots.of(index)) for slots in both)
         return OperatorTraits(code.name, code.version, inputs, outputs, self._settings[self._setting_of[index]])
 
     def _tensor(self, tensor: int) -> TensorTraits | None:
@@ -125,8 +116,7 @@ class SubgraphTraits:
 
     def outputs_of(self, index: int) -> list[int]:
         """Return the output tensors of an operator; -1 is none."""
-        flat, splits = self._outputs
-        return list(flat[splits[index] : splits[index + 1]].tolist())
+        return self._outputs.of(index)
 
     def make_constant(self, index: int) -> None:
         """Let the outputs of an operator count as constants from now on."""
@@ -134,17 +124,16 @@ class SubgraphTraits:
 
     def last_reader_among(self, operators: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return for each tensor the last of these operators that reads it, -1 where none does."""
-        flat, splits = self._inputs
-        reader = np.repeat(np.arange(len(self)), np.diff(splits))
+        reader, read = self._facts.inputs
         chosen = operators[reader]
         last = np.full(len(self._classes), -1, np.int64)
-        np.maximum.at(last, flat[chosen], reader[chosen])
+        np.maximum.at(last, read[chosen], reader[chosen])
         return last
 
     def _read_options(self, options: Mapping[str, tuple[str, ...]]) -> list[int]:
         """Number the different values of the options that count, operator by operator; 0 is none."""
         found = np.zeros(len(self), np.int64)
-        tables = self._model.operator_columns.tables.take(self._rows)
+        tables = self._model.operator_columns.tables.take(self._facts.rows)
         codes = np.array(self._codes, np.int64)
         for code in self._model.operator_codes:
             names = options.get(code.name, options.get("*", ()))
@@ -239,17 +228,3 @@ def _quantizations(model: Model, tensors: slice) -> NDArray[np.int64]:
         kinds = np.where(details != 0, np.where(np.isin(details, blockwise), 4, 5), kinds)
         found[rows] = kinds
     return found
-
-
-def _constants(model: Model, tensors: slice, place: str) -> NDArray[np.bool_]:
-    """Say for each tensor whether it has data in the file: then LiteRT takes it for a constant."""
-    columns, buffers = model.tensor_columns, model.buffers
-    indices: NDArray[Any] = columns.buffers[tensors]
-    if not len(buffers) and not indices.any():
-        return np.zeros(indices.shape, np.bool_)  # buffer 0 is the empty one, whether it is there or not
-    if indices.size and int(indices.max()) >= len(buffers):
-        raise ModelFormatError(f"buffer {indices.max()} does not exist", location=place)
-    external = (buffers.offsets > 1) & (buffers.sizes > 0)
-    filled: NDArray[np.bool_] = (buffers.data.count > 0) | external
-    constant: NDArray[np.bool_] = filled[indices] & (columns.variable[tensors] == 0)
-    return constant

@@ -16,14 +16,14 @@ from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.memory import Contents, footprints, prices
 from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.costs.search import least_time
-from circletools.affinity.partition.partition import Part
+from circletools.affinity.partition.partitions import Partition
 from circletools.model.graph import OperatorGraph
 
 _HALVINGS = 16
 _TRIES, _LEAST_TRIES = 200_000, 10  # operators partitioned; single operators moved
 _RANGE = 1e-15  # of the highest price; 16 halvings of its logarithm leave 0.05 %
 
-Partitioner = Callable[[Indices], tuple[Part, ...]]
+Partitioner = Callable[[Indices], tuple[Partition, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +146,10 @@ class _Search:
 
     def _look(self, devices: Indices) -> Fitted:
         """Evaluate an assignment, and keep it if it is the best so far: what fits before what does not."""
-        parts = self._partitioner(devices)
-        found = footprints(self._what, self._graph, parts, self._problem.times_us.shape[1])
+        partitions = self._partitioner(devices)
+        found = footprints(self._what, self._graph, partitions, self._problem.times_us.shape[1])
         excess = {device: max(0, found[device].total_bytes - cap) for device, cap in self._caps.items()}
-        cost = evaluate(self._problem, devices, [part.device for part in parts])
+        cost = evaluate(self._problem, devices, [partition.device for partition in partitions])
         rank = (float(sum(excess.values())), cost.total_us)
         fitted = Fitted(devices, excess)
         if self._best is None or rank < self._least:

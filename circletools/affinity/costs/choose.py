@@ -6,27 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from circletools.affinity.assign.assign import Assignment, Refusals, assign
+from circletools.affinity.assign.assign import Assignment, Constraints, assign
 from circletools.affinity.assign.precedence import by_precedence
-from circletools.affinity.assign.rules import Decision, RuleSet
+from circletools.affinity.assign.rules import Decision, Rule
 from circletools.affinity.costs.caps import least_time_within
 from circletools.affinity.costs.memory import contents, footprints
 from circletools.affinity.costs.parallel import quickest
 from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.costs.search import least_time
 from circletools.affinity.costs.times import with_times
-from circletools.affinity.partition.partition import Mode, Part, partition
-from circletools.affinity.plan import Plan
+from circletools.affinity.partition.partitions import Mode, Partition, make_partitions
+from circletools.affinity.partitioning import Partitioning
 from circletools.errors import EditError
-from circletools.model import Model
-from circletools.model.graph import operator_graph
+from circletools.model.operator_facts import OperatorFacts
 from circletools.model.selectors import Chooser
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What to make small: the sum of all times, or with `parallel` the time until all is done.
+    """The objective: the sum of all times, or with `parallel` the makespan.
 
     `caps` are the bytes of memory that a device has, by number; `mode` is how partitions are made to see if they fit.
     """
@@ -36,42 +36,43 @@ class Goal:
     mode: Mode = "safe"
 
 
-def assign_by_cost(
-    chooser: Chooser,
-    devices: Sequence[str],
-    rules: RuleSet,
-    refusals: Refusals,
-    before: Sequence[Mapping[int, Decision]],
-    problems: Sequence[Problem],
-    goal: Goal,
-) -> Assignment:
+def assign_by_cost(chooser: Chooser, given: Constraints, problems: Sequence[Problem], goal: Goal) -> Assignment:
     """Give every operator a device so that all takes the least time, as far as rules leave it open.
 
     A rule, or what an operator had before, decides; a device that does not take an operator, or has no time for it,
     is left out. What no device can run goes to the default. Raises what `assign` does.
     """
-    refusals = with_times(problems, devices, refusals)
-    ruled = by_precedence(chooser, rules.rules)
-    chosen: list[dict[int, Decision]] = []
+    given = replace(given, refusals=with_times(problems, given.devices, given.refusals))
+    ruled = by_precedence(chooser, given.rules.rules)
     words = "all ends first" if goal.parallel else "least total time"
+    chosen: list[dict[int, Decision]] = []
     for subgraph, problem in enumerate(problems):
-        had = before[subgraph] if subgraph < len(before) else {}
+        had = given.before_in(subgraph)
         decided = [rule or had.get(operator) for operator, rule in enumerate(ruled[subgraph])]
-        refused = np.array([[said is not None for said in refusals[device][subgraph]] for device in devices]).T
-        times = np.where(refused.reshape(problem.times_us.shape), np.inf, problem.times_us)
-        open_to_choice = np.isfinite(times).any(axis=1) & np.array([one is None for one in decided], np.bool_)
-        for operator in np.flatnonzero(~open_to_choice).tolist():
-            decision = decided[operator] or rules.default
-            if decision is not None and decision.device in devices:
-                times[operator] = _only(problem.times_us[operator], devices.index(decision.device))
-            else:  # `assign` tells what is missing
-                times[operator] = 0
-        found = _best(chooser.model, subgraph, replace(problem, times_us=times), goal)
+        times, is_open = _open_times(problem, given, subgraph, decided)
+        found = _best(chooser.facts[subgraph], replace(problem, times_us=times), goal)
         row = dict(had)
-        for operator in np.flatnonzero(open_to_choice).tolist():
-            row[operator] = Decision(devices[int(found[operator])], words)
+        for operator in np.flatnonzero(is_open).tolist():
+            row[operator] = Decision(given.devices[int(found[operator])], words)
         chosen.append(row)
-    return assign(chooser, devices, rules, refusals, chosen)
+    return assign(chooser, replace(given, before=chosen))
+
+
+def _open_times(
+    problem: Problem, given: Constraints, subgraph: int, decided: Sequence[Rule | Decision | None]
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the times that are left to choose from, and which operators are open to choice."""
+    devices = given.devices
+    refused = np.array([[said is not None for said in given.refusals[device][subgraph]] for device in devices]).T
+    times = np.where(refused.reshape(problem.times_us.shape), np.inf, problem.times_us)
+    is_open = np.isfinite(times).any(axis=1) & np.array([one is None for one in decided], np.bool_)
+    for operator in np.flatnonzero(~is_open).tolist():
+        decision = decided[operator] or given.rules.default
+        if decision is not None and decision.device in devices:
+            times[operator] = _only(problem.times_us[operator], devices.index(decision.device))
+        else:  # `assign` tells what is missing
+            times[operator] = 0
+    return times, is_open
 
 
 def _only(times: Floats, device: int) -> Floats:
@@ -81,33 +82,33 @@ def _only(times: Floats, device: int) -> Floats:
     return only
 
 
-def _best(model: Model, subgraph: int, problem: Problem, goal: Goal) -> Indices:
-    graph = operator_graph(model, subgraph)
+def _best(facts: OperatorFacts, problem: Problem, goal: Goal) -> Indices:
+    graph = facts.graph
     if not len(graph):
         return np.empty(0, np.int64)
     if goal.parallel:
         return quickest(problem, graph)
-    tame: Mode = "safe" if goal.mode == "seed" else goal.mode  # whose parts always have an order
+    tame: Mode = "safe" if goal.mode == "seed" else goal.mode  # whose partitions always have an order
     if not goal.caps:
         return least_time(problem, graph, tame)
 
-    def parts(found: Indices) -> tuple[Part, ...]:
-        return partition(graph, found.tolist(), tame)
+    def partitions(found: Indices) -> tuple[Partition, ...]:
+        return make_partitions(graph, found.tolist(), tame)
 
-    return least_time_within(problem, graph, contents(model, subgraph), goal.caps, parts).devices
+    return least_time_within(problem, graph, contents(facts), goal.caps, partitions).devices
 
 
-def check_caps(model: Model, plan: Plan, caps: Mapping[int, int]) -> None:
-    """Raise EditError where a plan does not keep to the memory of a device."""
-    for subgraph, planned in enumerate(plan.subgraphs if caps else ()):
-        graph = operator_graph(model, subgraph)
-        used = footprints(contents(model, subgraph), graph, planned.parts, len(plan.devices))
+def check_caps(facts: Sequence[OperatorFacts], partitioning: Partitioning, caps: Mapping[int, int]) -> None:
+    """Raise EditError where partitions do not keep to the memory of a device."""
+    devices = partitioning.devices
+    for subgraph, planned in zip(facts, partitioning.subgraphs, strict=True) if caps else ():
+        used = footprints(contents(subgraph), subgraph.graph, planned.partitions, len(devices))
         for device, cap in sorted(caps.items()):
             found = used[device]
             if found.total_bytes > cap:
                 raise EditError(
-                    f"{plan.devices[device]} has {cap} bytes and would need {found.total_bytes}: "
+                    f"{devices[device]} has {cap} bytes and would need {found.total_bytes}: "
                     f"{found.constants_bytes} of constants, {found.activations_bytes} of tensors at once",
-                    location=f"subgraphs[{subgraph}]",
+                    location=subgraph.place(),
                     hint="no assignment was found that fits; rules, or operators that only it takes, keep it there",
                 )

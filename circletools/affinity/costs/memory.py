@@ -17,10 +17,10 @@ from itertools import chain
 
 import numpy as np
 
-from circletools.affinity.costs.problem import Floats, Indices, tensor_bytes
-from circletools.affinity.partition.partition import Part
-from circletools.model import Model
-from circletools.model.graph import OperatorGraph, operator_tensors
+from circletools.affinity.costs.problem import Floats, Indices
+from circletools.affinity.partition.partitions import Partition
+from circletools.model.graph import OperatorGraph
+from circletools.model.operator_facts import OperatorFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,31 +54,25 @@ class Footprint:
         return self.constants_bytes + self.activations_bytes
 
 
-def contents(model: Model, subgraph: int) -> Contents:
-    """Return what operators of a subgraph read and make."""
-    makers, made = operator_tensors(model, subgraph, "outputs")
-    consumers, read = operator_tensors(model, subgraph, "inputs")
-    view = model.subgraphs[subgraph]
-    sizes = tensor_bytes(model, subgraph)
-    producers = np.full(len(sizes), -1, np.int64)
-    producers[made] = makers
-    inputs = np.zeros(len(sizes), np.bool_)
-    inputs[[tensor for tensor in view.inputs.tolist() if 0 <= tensor < len(sizes)]] = True
-    computed = (producers >= 0) | inputs
-    pairs = np.unique(np.stack([read, consumers], axis=1), axis=0)
-    fixed = ~computed[pairs[:, 0]]
-    buffers = np.array([tensor.buffer for tensor in view.tensors], np.int64)
-    constants = np.unique(np.stack([pairs[fixed, 1], buffers[pairs[fixed, 0]]], axis=1), axis=0)
-    lengths = np.array([len(buffer.data) for buffer in model.buffers], np.float64)
-    kept = np.array([tensor for tensor in view.outputs.tolist() if 0 <= tensor < len(sizes)], np.int64)
+def contents(facts: OperatorFacts) -> Contents:
+    """Return what operators of a subgraph read and make. Raises ModelFormatError for a tensor that does not exist."""
+    model, view = facts.model, facts.model.subgraphs[facts.subgraph]
+    ends = (np.array(row.tolist(), np.int64) for row in (view.inputs, view.outputs))
+    inputs, outputs = (row[(row >= 0) & (row < facts.tensor_count)] for row in ends)
+    computed = facts.producers >= 0
+    computed[inputs] = True
+    readers, read = facts.reads
+    fixed = ~computed[read]
+    buffers = model.tensor_columns.buffers[facts.tensor_rows].astype(np.int64)
+    constants = np.unique(np.stack([readers[fixed], buffers[read[fixed]]], axis=1), axis=0)
     return Contents(
         (constants[:, 0], constants[:, 1]),
-        lengths,
-        sizes,
-        producers,
-        pairs[~fixed, 0],
-        pairs[~fixed, 1],
-        np.unique(kept[computed[kept]]),
+        np.array([len(buffer.data) for buffer in model.buffers], np.float64),
+        facts.least_bytes,
+        facts.producers,
+        read[~fixed],
+        readers[~fixed],
+        np.unique(outputs[computed[outputs]]),
     )
 
 
@@ -91,17 +85,19 @@ def prices(what: Contents, count: int) -> Floats:
     return both
 
 
-def footprints(what: Contents, graph: OperatorGraph, parts: Sequence[Part], devices: int) -> list[Footprint]:
+def footprints(
+    what: Contents, graph: OperatorGraph, partitions: Sequence[Partition], devices: int
+) -> list[Footprint]:
     """Return the bytes on each device, the partitions running in this order."""
-    count = sum(len(part.operators) for part in parts)
+    count = sum(len(partition.operators) for partition in partitions)
     home, place, begins = (np.zeros(count, np.int64) for _ in range(3))
     number = np.zeros(count, np.int64)
     number[graph.order] = np.arange(count)
-    rows = [np.array(part.operators, np.int64) for part in parts]
+    rows = [np.array(partition.operators, np.int64) for partition in partitions]
     order = np.fromiter(chain.from_iterable(row[np.argsort(number[row])] for row in rows), np.int64, count)
     place[order] = np.arange(count)
-    for part, row in zip(parts, rows, strict=True):
-        home[row] = part.device
+    for partition, row in zip(partitions, rows, strict=True):
+        home[row] = partition.device
         begins[row] = place[row].min()
     operators, buffers = what.constants
     held = np.unique(home[operators] * max(len(what.buffer_bytes), 1) + buffers)

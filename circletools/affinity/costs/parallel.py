@@ -18,7 +18,7 @@ import numpy as np
 
 from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.costs.search import least_time
-from circletools.affinity.partition.partition import Part
+from circletools.affinity.partition.partitions import Partition
 from circletools.model.graph import OperatorGraph
 
 
@@ -152,30 +152,30 @@ class _Lane:
         self._ends[at : at + 1] = [b for _, b in left]
 
 
-def subgraphs_makespan(problem: Problem, parts: Sequence[Part]) -> float:
+def partitions_makespan(problem: Problem, partitions: Sequence[Partition]) -> float:
     """Return when all is done if every subgraph runs in one go, in this order on its device, as soon as it can.
 
     A subgraph starts when its device is free and all it reads has arrived; it takes its launch and its operators'
     times, and what it makes is there when it ends.
     """
     home = np.zeros(len(problem.times_us), np.int64)
-    for number, part in enumerate(parts):
-        home[list(part.operators)] = number
+    for number, partition in enumerate(partitions):
+        home[list(partition.operators)] = number
     makers = home[problem.producers[problem.read]].tolist()
-    ahead: list[list[tuple[int, int]]] = [[] for _ in parts]
+    ahead: list[list[tuple[int, int]]] = [[] for _ in partitions]
     for tensor, maker, reader in zip(problem.read.tolist(), makers, home[problem.readers].tolist(), strict=True):
         if maker != reader:
             ahead[reader].append((maker, tensor))
     sizes = problem.sizes_bytes.tolist()
     overhead, per_byte = problem.links.overhead_us.tolist(), problem.links.us_per_byte.tolist()
-    free, ends = [0.0] * problem.times_us.shape[1], [0.0] * len(parts)
-    for number, part in enumerate(parts):
-        times = problem.times_us[list(part.operators), part.device]
-        start = free[part.device]
+    free, ends = [0.0] * problem.times_us.shape[1], [0.0] * len(partitions)
+    for number, partition in enumerate(partitions):
+        times = problem.times_us[list(partition.operators), partition.device]
+        start = free[partition.device]
         for maker, tensor in ahead[number]:
-            source = parts[maker].device
-            copy = overhead[source][part.device] + sizes[tensor] * per_byte[source][part.device]
+            source = partitions[maker].device
+            copy = overhead[source][partition.device] + sizes[tensor] * per_byte[source][partition.device]
             start = max(start, ends[maker] + copy)
         work = float(times[np.isfinite(times)].sum())
-        ends[number] = free[part.device] = start + float(problem.links.launch_us[part.device]) + work
+        ends[number] = free[partition.device] = start + float(problem.links.launch_us[partition.device]) + work
     return max(ends, default=0.0)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.model import Model
-from circletools.model.graph import operator_tensors
-from circletools.model.views import Tensor
+from circletools.model.operator_facts import OperatorFacts
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-_LARGEST = 1 << 62  # a hostile shape must not become infinite
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,28 +50,10 @@ class Problem:
         return copied
 
 
-def make_problem(model: Model, subgraph: int, times_us: Floats, links: Links) -> Problem:
-    """Return the problem of a subgraph."""
-    makers, made = operator_tensors(model, subgraph, "outputs")
-    consumers, read = operator_tensors(model, subgraph, "inputs")
-    sizes = tensor_bytes(model, subgraph)
-    number, producer = np.full(len(sizes), -1, np.int64), np.full(len(sizes), -1, np.int64)
-    producer[made] = makers
-    pairs = np.unique(np.stack([read, consumers], axis=1)[producer[read] >= 0], axis=0)
-    tensors = np.unique(pairs[:, 0])
-    number[tensors] = np.arange(len(tensors))
-    return Problem(times_us, producer[tensors], sizes[tensors], number[pairs[:, 0]], pairs[:, 1], links)
-
-
-def tensor_bytes(model: Model, subgraph: int) -> Floats:
-    """Return the bytes of every tensor of a subgraph, as `least_bytes` has them."""
-    return np.array([least_bytes(tensor) for tensor in model.subgraphs[subgraph].tensors], np.float64)
-
-
-def least_bytes(tensor: Tensor) -> int:
-    """Return the bytes of a tensor's value; an open dimension counts as 1, a type of unknown size as nothing."""
-    width = re.fullmatch(r"(?:U?INT|B?FLOAT|COMPLEX)(\d+)", tensor.type)
-    bits = 8 if tensor.type == "BOOL" else int(width[1]) if width else 0
-    known = tensor.shape_signature if len(tensor.shape_signature or ()) == len(tensor.shape) else tensor.shape
-    sizes = (1 if min(pair) < 0 else pair[0] for pair in zip(tensor.shape, known or (), strict=True))
-    return min(-(-prod(sizes) * bits // 8), _LARGEST)
+def make_problem(facts: OperatorFacts, times_us: Floats, links: Links) -> Problem:
+    """Return the problem of a subgraph. Raises ModelFormatError for a tensor that does not exist."""
+    made = facts.producers[facts.reads.tensors] >= 0
+    readers, read = facts.reads.operators[made], facts.reads.tensors[made]
+    tensors, number = np.unique(read, return_inverse=True)
+    sizes = facts.least_bytes[tensors]
+    return Problem(times_us, facts.producers[tensors], sizes, number.reshape(-1), readers, links)

@@ -21,7 +21,7 @@ from circletools.affinity.costs.cut import best_of_two
 from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.islands import settled
 from circletools.affinity.costs.problem import Indices, Links, Problem
-from circletools.affinity.partition.partition import Mode, partition
+from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.model.graph import OperatorGraph
 
 _SHARES = (0.0, 0.25, 0.5, 1.0)
@@ -49,7 +49,7 @@ def least_time(problem: Problem, graph: OperatorGraph, mode: Mode = "safe") -> I
 
 def launches(graph: OperatorGraph, devices: Indices, mode: Mode = "safe") -> list[int]:
     """Return the device of each partition."""
-    return [part.device for part in partition(graph, devices.tolist(), mode)]
+    return [partition.device for partition in make_partitions(graph, devices.tolist(), mode)]
 
 
 def _charged(problem: Problem, share: float) -> Problem:

@@ -10,10 +10,9 @@ import numpy as np
 from circletools.affinity.assign.assign import Refusals
 from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.costs.costfile import CostDocument, Defaults
-from circletools.affinity.costs.problem import Floats, Links, Problem, make_problem, tensor_bytes
+from circletools.affinity.costs.problem import Floats, Links, Problem, make_problem
 from circletools.errors import UsageError
-from circletools.model import Model
-from circletools.model.graph import operator_tensors
+from circletools.model.operator_facts import OperatorFacts
 from circletools.model.selectors import Chooser
 
 Measured = Mapping[tuple[int, int], float]
@@ -43,7 +42,7 @@ class Costs:
 
 
 def make_problems(chooser: Chooser, devices: Sequence[str], costs: Costs) -> list[Problem]:
-    """Return the problem of each subgraph.
+    """Return the problem of each subgraph of a model.
 
     Raises UsageError for an entry of the document that chooses nothing, for no device, and for more than 64.
     """
@@ -51,12 +50,11 @@ def make_problems(chooser: Chooser, devices: Sequence[str], costs: Costs) -> lis
         raise UsageError("the costs are of no device", hint="name some with --devices, or in the costs")
     if len(devices) > _DEVICES:  # every pair of devices takes room
         raise UsageError(f"costs of {len(devices)} devices; there can be {_DEVICES}")
-    model = chooser.model
     links = _links(devices, costs)
     tables = [_times(chooser, device, costs) for device in devices]
     return [
-        make_problem(model, subgraph, np.stack([table[subgraph] for table in tables], axis=1), links)
-        for subgraph in range(len(model.subgraphs))
+        make_problem(subgraph, np.stack([table[index] for table in tables], axis=1), links)
+        for index, subgraph in enumerate(chooser.facts)
     ]
 
 
@@ -93,19 +91,18 @@ def _times(chooser: Chooser, device: str, costs: Costs) -> list[Floats]:
         times = np.array([np.inf if rule is None else rule.time_us for rule in chosen])
         rates = np.array([0.0 if rule is None else rule.us_per_byte for rule in chosen])
         if rates.any():
-            times += rates * operator_bytes(chooser.model, subgraph)
+            times += rates * operator_bytes(chooser.facts[subgraph])
         rows.append(times.reshape(len(chosen)))
     for (subgraph, operator), time_us in costs.measured.get(device, {}).items():
         rows[subgraph][operator] = time_us
     return rows
 
 
-def operator_bytes(model: Model, subgraph: int) -> Floats:
+def operator_bytes(facts: OperatorFacts) -> Floats:
     """Return the bytes that each operator reads, constants included, and writes."""
-    sizes = tensor_bytes(model, subgraph)
-    total: Floats = np.zeros(len(model.subgraphs[subgraph].operators))
-    for direction in ("inputs", "outputs"):
-        operators, tensors = operator_tensors(model, subgraph, "inputs" if direction == "inputs" else "outputs")
-        pairs = np.unique(np.stack([operators, tensors], axis=1), axis=0)
-        total += np.bincount(pairs[:, 0], sizes[pairs[:, 1]], minlength=len(total))
+    facts.check_tensors()
+    total: Floats = np.zeros(len(facts))
+    for uses in (facts.inputs, facts.outputs):
+        pairs = np.unique(np.stack(uses, axis=1), axis=0)
+        total += np.bincount(pairs[:, 0], facts.least_bytes[pairs[:, 1]], minlength=len(total))
     return total

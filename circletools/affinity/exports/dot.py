@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from circletools.affinity.exports.palette import UNASSIGNED, device_colors
-from circletools.affinity.exports.placement import devices_of, flows, partitions_of, tensor_names
+from circletools.affinity.exports.placement import devices_of, flows, partitions_of
 from circletools.affinity.store import Affinity
 from circletools.model import Model
+from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import text
 
 _SHOWN = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
@@ -45,11 +46,11 @@ def _subgraph(model: Model, affinity: Affinity, subgraph: int) -> Iterator[str]:
             yield f'{inner}{_id(subgraph, operator)} [label={_quoted(label)}, fillcolor="{color}"];'
         if partition is not None:
             yield "  }"
-    names_of_tensors = tensor_names(model, subgraph)
-    for flow in flows(model, subgraph):
+    facts = OperatorFacts(model, subgraph)
+    for flow in flows(facts):
         edge = f"  {_id(subgraph, flow.producer)} -> {_id(subgraph, flow.reader)}"
         cut = partitions[flow.producer] != partitions[flow.reader] or devices[flow.producer] != devices[flow.reader]
-        name = _quoted(text(names_of_tensors[flow.tensor]))
+        name = _quoted(text(facts.tensor_names[flow.tensor]))
         yield f'{edge} [label={name}, style="bold"];' if cut else f"{edge};"
     yield "}"
 

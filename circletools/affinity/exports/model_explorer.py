@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from circletools.affinity.exports.palette import device_colors
-from circletools.affinity.exports.placement import at, devices_of, tensor_names
+from circletools.affinity.exports.placement import at, devices_of
 from circletools.affinity.store import Affinity
 from circletools.errors import EditError
 from circletools.model import Model
+from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import text
 
 
@@ -65,7 +66,7 @@ def by_key(model: Model, subgraph: int, results: Mapping[int, dict[str, Any]]) -
 
     Raises EditError where an operator has none of its own.
     """
-    tensors, outputs = Counter(tensor_names(model, subgraph)), model.output_names(subgraph)
+    tensors, outputs = Counter(OperatorFacts(model, subgraph).tensor_names), model.output_names(subgraph)
     keyed = {}
     for index, result in results.items():
         key = str(index)

@@ -5,7 +5,7 @@
     EXECUTOR=Dataflow               where the default, Linear, returns wrong numbers
 
 All that is said here of onert was measured with onert 0.1.0; docs/affinity-exports.md has the measurements, and
-tests/test_export_onert.py repeats them. What onert would ignore, reject or compute wrongly is refused.
+tests/affinity/test_export_onert.py repeats them. What onert would ignore, reject or compute wrongly is refused.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from circletools.affinity.exports.placement import ANNOTATE, Flow, at, every_dev
 from circletools.affinity.store import Affinity
 from circletools.errors import EditError
 from circletools.model import Model
+from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import Operator
 
 BACKENDS = ("cpu", "ruy")
@@ -35,7 +36,7 @@ def onert_environment(model: Model, affinity: Affinity) -> dict[str, str]:
     used, reused = set(), False
     for subgraph in range(len(model.subgraphs)):
         devices = every_device_of(model, affinity, subgraph, "onert would choose one")
-        read = flows(model, subgraph)
+        read = flows(OperatorFacts(model, subgraph))
         for operator, device in zip(model.subgraphs[subgraph].operators, devices, strict=True):
             _check_operator(model, operator, device)
             backend, place = chosen.setdefault(operator.index, (device, at(subgraph, operator.index)))

@@ -5,7 +5,7 @@
 backend -> onert's name of an operation -> 1 if an input is quantized UINT8, else 0 -> pairs of the bytes of all
 inputs and outputs, and microseconds. A backend's name in the place of an operation's stands for a copy to it, whose
 bytes count twice. 2147483647 microseconds: the backend cannot run it. The format is onert's own
-(core/src/exec/JSONExecTime.cc); tests/test_costs_onert.py has onert 0.1.0 write such a file, and read ours.
+(core/src/exec/JSONExecTime.cc); tests/affinity/test_costs_onert.py has onert 0.1.0 write such a file, and read ours.
 """
 
 from __future__ import annotations
@@ -14,37 +14,41 @@ from collections.abc import Mapping, Sequence
 from itertools import permutations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from circletools.affinity.costs.problem import Problem, tensor_bytes
-from circletools.affinity.exports.placement import at
+from circletools.affinity.costs.problem import Problem
 from circletools.errors import EditError
-from circletools.model import Model
-from circletools.model.graph import operator_tensors
+from circletools.model.operator_facts import OperatorFacts
 
 NEVER_US = 2**31 - 1
 _BUILTIN_CODES = ("IF", "WHILE")
 Names = Mapping[tuple[int, int], str]
 """onert's name of an operator, by subgraph and index."""
+Found = dict[tuple[str, str, str, int], list[float]]
+"""Times by backend, name, whether quantized, and bytes."""
 ExecTimes = dict[str, dict[str, dict[str, list[list[int]]]]]
 
 
-def exec_times(model: Model, problems: Sequence[Problem], devices: Sequence[str], names: Names) -> ExecTimes:
+def exec_times(
+    facts: Sequence[OperatorFacts], problems: Sequence[Problem], devices: Sequence[str], names: Names
+) -> ExecTimes:
     """Return the document. Operators that share name and bytes share a time: their mean.
 
     Raises EditError for an operator without a name, for one that no backend can run, and for IF and WHILE.
     """
-    found: dict[tuple[str, str, str, int], list[float]] = {}
-    for subgraph, problem in enumerate(problems):
-        _check_codes(model, subgraph)
-        sizes, quantized = _operators(model, subgraph)
+    found: Found = {}
+    for subgraph, problem in zip(facts, problems, strict=True):
+        _check_codes(subgraph)
+        sizes, quantized = _operators(subgraph)
         for operator, row in enumerate(problem.times_us.tolist()):
-            name = names.get((subgraph, operator))
+            name = names.get((subgraph.subgraph, operator))
             if name is None or min(row) == np.inf:
                 said = "no trace of onert has the operator" if name is None else "no backend has a time for it"
-                raise EditError(said, location=at(subgraph, operator), hint="--trace cpu=trace.chrome.json has both")
+                hint = "--trace cpu=trace.chrome.json has both"
+                raise EditError(said, location=subgraph.place(operator), hint=hint)
             for device, time_us in zip(devices, row, strict=True):
                 found.setdefault((device, name, quantized[operator], sizes[operator]), []).append(time_us)
-        _add_copies(model, subgraph, problem, devices, found)
+        _add_copies(subgraph, problem, devices, found)
     document: ExecTimes = {}
     for (device, name, is_quantized, size), times in sorted(found.items()):
         mean = min(sum(times) / len(times), NEVER_US)
@@ -53,40 +57,39 @@ def exec_times(model: Model, problems: Sequence[Problem], devices: Sequence[str]
     return document
 
 
-def _check_codes(model: Model, subgraph: int) -> None:
-    for operator, code in enumerate(model.code_names(subgraph)):
+def _check_codes(facts: OperatorFacts) -> None:
+    for operator, code in enumerate(facts.code_names):
         if code in _BUILTIN_CODES:
             raise EditError(
                 f"onert's scheduler puts {code} on cpu, which cannot run it (measured with onert 0.1.0)",
-                location=at(subgraph, operator),
+                location=facts.place(operator),
                 hint="use --to onert without it",
             )
 
 
-def _operators(model: Model, subgraph: int) -> tuple[list[int], list[str]]:
+def _operators(facts: OperatorFacts) -> tuple[list[int], list[str]]:
     """Return the bytes of all inputs and outputs of each operator, and whether an input is quantized UINT8."""
-    sizes = tensor_bytes(model, subgraph)
-    count = len(model.subgraphs[subgraph].operators)
-    total = np.zeros(count)
-    operators, tensors = operator_tensors(model, subgraph, "inputs")
-    total += np.bincount(operators, sizes[tensors], minlength=count)
-    unsigned = np.array([tensor.type == "UINT8" for tensor in model.subgraphs[subgraph].tensors], np.bool_)
-    quantized = np.bincount(operators, unsigned[tensors], minlength=count) > 0
-    operators, tensors = operator_tensors(model, subgraph, "outputs")
-    total += np.bincount(operators, sizes[tensors], minlength=count)
+    facts.check_tensors()
+    total = np.zeros(len(facts))
+    for operators, tensors in (facts.inputs, facts.outputs):
+        total += np.bincount(operators, facts.least_bytes[tensors], minlength=len(facts))
+    operators, tensors = facts.inputs
+    quantized = np.bincount(operators, _unsigned(facts)[tensors], minlength=len(facts)) > 0
     return total.astype(np.int64).tolist(), [str(int(flag)) for flag in quantized]
 
 
-def _add_copies(
-    model: Model,
-    subgraph: int,
-    problem: Problem,
-    devices: Sequence[str],
-    found: dict[tuple[str, str, str, int], list[float]],
-) -> None:
-    sizes, tensors = tensor_bytes(model, subgraph), model.subgraphs[subgraph].tensors
-    (_, made), (_, read) = operator_tensors(model, subgraph, "outputs"), operator_tensors(model, subgraph, "inputs")
-    kinds = {(int(sizes[tensor]), tensors[tensor].type == "UINT8") for tensor in np.intersect1d(made, read).tolist()}
+def _unsigned(facts: OperatorFacts) -> NDArray[np.bool_]:
+    """Say of each tensor whether it is UINT8."""
+    names = facts.model.schema.enums["TensorType"]
+    number = next(value for value, name in names.items() if name == "UINT8")
+    unsigned: NDArray[np.bool_] = facts.model.tensor_columns.types[facts.tensor_rows] == number
+    return unsigned
+
+
+def _add_copies(facts: OperatorFacts, problem: Problem, devices: Sequence[str], found: Found) -> None:
+    sizes, unsigned = facts.least_bytes.tolist(), _unsigned(facts).tolist()
+    handed_on = np.intersect1d(facts.outputs.tensors, facts.inputs.tensors).tolist()
+    kinds = {(int(sizes[tensor]), unsigned[tensor]) for tensor in handed_on}
     links = problem.links
     for source, target in permutations(range(len(devices)), 2):
         for size, is_quantized in kinds:

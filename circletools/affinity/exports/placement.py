@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from circletools.affinity.store import Affinity, check_freshness, read_affinity
 from circletools.affinity.tables import NONE
-from circletools.errors import EditError, ModelFormatError
+from circletools.errors import EditError
 from circletools.model import Model
+from circletools.model.operator_facts import OperatorFacts
 
 ANNOTATE = "annotate-affinity"
 
@@ -66,24 +67,8 @@ def at(subgraph: int, operator: int) -> str:
     return f"subgraphs[{subgraph}].operators[{operator}]"
 
 
-def flows(model: Model, subgraph: int) -> list[Flow]:
+def flows(facts: OperatorFacts) -> list[Flow]:
     """Return who feeds whom, by reader. Raises ModelFormatError for a tensor that does not exist."""
-    operators, count = model.subgraphs[subgraph].operators, len(model.subgraphs[subgraph].tensors)
-    producer: dict[int, int] = {}
-    found = []
-    for operator in operators:
-        for tensor in (*operator.inputs, *operator.outputs):
-            if not -1 <= tensor < count:
-                raise ModelFormatError(f"tensor {tensor} does not exist", location=at(subgraph, operator.index))
-        producer |= dict.fromkeys(operator.outputs, operator.index)
-    for operator in operators:
-        for tensor in dict.fromkeys(operator.inputs):
-            if tensor >= 0 and tensor in producer:
-                found.append(Flow(tensor, producer[tensor], operator.index))
-    return found
-
-
-def tensor_names(model: Model, subgraph: int) -> list[bytes]:
-    """Return the names of the tensors of a subgraph."""
-    low, high = model.tensor_columns.splits[subgraph : subgraph + 2].tolist()
-    return model.tensor_columns.names[low:high]
+    producers = facts.producers.tolist()
+    pairs = dict.fromkeys(zip(*(each.tolist() for each in facts.inputs), strict=True))
+    return [Flow(tensor, producers[tensor], reader) for reader, tensor in pairs if producers[tensor] >= 0]

@@ -17,12 +17,12 @@ class Contraction:
 
     def __init__(self, successors: Sequence[Iterable[int]], order: Iterable[int]) -> None:
         """Start from an acyclic graph and a valid order of all its groups."""
-        self.successors = [set(row) for row in successors]
+        self.successors: list[set[int]] = [set(row) for row in successors]
         self.predecessors: list[set[int]] = [set() for _ in successors]
         for number, row in enumerate(self.successors):
             for successor in row:
                 self.predecessors[successor].add(number)
-        self.members = {number: [number] for number in range(len(self.successors))}
+        self.members: dict[int, list[int]] = {number: [number] for number in range(len(self.successors))}
         self._rank = [0] * len(self.successors)
         for rank, number in enumerate(order):
             self._rank[number] = rank

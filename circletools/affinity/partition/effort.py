@@ -21,7 +21,7 @@ class Effort:
     def __init__(self, operators: int) -> None:
         """Allow what a graph of so many operators should need."""
         self._operators = operators
-        self.left = _UNITS + _UNITS_PER_OPERATOR * operators
+        self.left: int = _UNITS + _UNITS_PER_OPERATOR * operators
 
     def spend(self, units: int) -> None:
         """Take units away. Raises EditError when there are none left."""

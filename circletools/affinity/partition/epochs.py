@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from circletools.affinity.partition.repair import Parts
+from circletools.affinity.partition.repair import OperatorSets
 from circletools.model.graph import OperatorGraph
 
 
-def epoch_parts(graph: OperatorGraph, devices: Sequence[int]) -> Parts:
+def epoch_partitions(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
     """Return the groups in the order they run; as few as there can be where there are two devices.
 
     LiteRT's own groups, unless beginning with another device makes fewer.
@@ -23,26 +23,26 @@ def epoch_parts(graph: OperatorGraph, devices: Sequence[int]) -> Parts:
     return min((own, *others), key=len)
 
 
-def turns(graph: OperatorGraph, devices: Sequence[int], first: int | None = None) -> Parts:
+def turns(graph: OperatorGraph, devices: Sequence[int], first: int | None = None) -> OperatorSets:
     """Return the groups in the order they run. `first` is the device that begins, if it can."""
     waiting = [len(row) for row in graph.predecessors]
     ready: dict[int, list[int]] = {device: [] for device in set(devices)}
     for operator, count in enumerate(waiting):
         if count == 0:
             ready[devices[operator]].append(operator)  # ascending, so a heap
-    parts: Parts = []
+    partitions: OperatorSets = []
     while any(ready.values()):
-        turn = first if first is not None and ready[first] and not parts else _whose_turn(ready)
-        queue, part = ready[turn], []
+        turn = first if first is not None and ready[first] and not partitions else _whose_turn(ready)
+        queue, partition = ready[turn], []
         while queue:
             operator = heappop(queue)
-            part.append(operator)
+            partition.append(operator)
             for successor in graph.successors[operator]:
                 waiting[successor] -= 1
                 if waiting[successor] == 0:
                     heappush(ready[devices[successor]], successor)
-        parts.append(tuple(part))
-    return parts
+        partitions.append(tuple(partition))
+    return partitions
 
 
 def _whose_turn(ready: dict[int, list[int]]) -> int:

@@ -1,4 +1,4 @@
-"""Growing a subgraph from a root, as OpenVINO's hetero plugin design has it.
+"""Growing a partition from a root, as OpenVINO's hetero plugin design has it.
 
     candidate = [root], rejected = []
     while a member has a neighbour that was not looked at:
@@ -29,7 +29,7 @@ class Step:
 
     action: str  # root, merge, reject, rollback
     operator: int
-    subgraph: tuple[int, ...]
+    members: tuple[int, ...]
     rejected: tuple[int, ...]
 
 
@@ -57,15 +57,23 @@ class Region:
         self, graph: OperatorGraph, operators: Sequence[int], devices: Sequence[int], effort: Effort
     ) -> None:
         """Take `operators`, in execution order. Raises EditError for a graph that is too wide."""
+        self.effort: Effort
+        self.operators: Sequence[int]
         self.operators, self.effort = operators, effort
-        self.position = {operator: position for position, operator in enumerate(operators)}
-        self.devices = [devices[operator] for operator in operators]
+        self.position: dict[int, int] = {operator: position for position, operator in enumerate(operators)}
+        self.devices: list[int] = [devices[operator] for operator in operators]
         inside = self.position
-        self.successors = [[inside[o] for o in graph.successors[v] if o in inside] for v in operators]
-        self.predecessors = [[inside[o] for o in graph.predecessors[v] if o in inside] for v in operators]
-        self.neighbours = [after + before for after, before in zip(self.successors, self.predecessors, strict=True)]
-        self.chains = Chains(self.successors, self.predecessors)
-        self.is_neck = self._necks()
+        self.successors: list[list[int]] = [
+            [inside[o] for o in graph.successors[v] if o in inside] for v in operators
+        ]
+        self.predecessors: list[list[int]] = [
+            [inside[o] for o in graph.predecessors[v] if o in inside] for v in operators
+        ]
+        self.neighbours: list[list[int]] = [
+            after + before for after, before in zip(self.successors, self.predecessors, strict=True)
+        ]
+        self.chains: Chains = Chains(self.successors, self.predecessors)
+        self.is_neck: list[bool] = self._necks()
 
     def _necks(self) -> list[bool]:
         """Say of each position whether no edge jumps over it.

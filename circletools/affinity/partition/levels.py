@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from circletools.affinity.partition.contraction import Contraction, merge_neighbours
 from circletools.affinity.partition.groups import connected, group_successors, members_of
-from circletools.affinity.partition.repair import Parts, group_of
+from circletools.affinity.partition.repair import OperatorSets, group_of
 from circletools.affinity.partition.schedule import schedule
 from circletools.model.graph import OperatorGraph
 
@@ -18,7 +18,7 @@ _MANY = 20_000
 """Of so many operators not all starts are tried: each takes its time, and few of them win."""
 
 
-def fewest(graph: OperatorGraph, devices: Sequence[int], safe: Parts) -> Parts:
+def fewest(graph: OperatorGraph, devices: Sequence[int], safe: OperatorSets) -> OperatorSets:
     """Return the fewest that merging makes of `safe`, of pieces by level, and of single operators."""
     if len(safe) == max(connected(graph, devices), default=-1) + 1:
         return safe  # whatever is connected is whole: there are no fewer
@@ -30,7 +30,7 @@ def fewest(graph: OperatorGraph, devices: Sequence[int], safe: Parts) -> Parts:
     return min(candidates, key=len)
 
 
-def _pieces(graph: OperatorGraph, devices: Sequence[int]) -> list[Parts]:
+def _pieces(graph: OperatorGraph, devices: Sequence[int]) -> list[OperatorSets]:
     """Return what is connected and of one level, for levels from the start and from the end."""
     levels = (
         _levels(graph.predecessors, devices, graph.order),
@@ -51,9 +51,11 @@ def _levels(before: Sequence[Sequence[int]], devices: Sequence[int], order: Sequ
     return level
 
 
-def merged(graph: OperatorGraph, devices: Sequence[int], parts: Parts, *, backward: bool = False) -> Parts:
-    """Return the parts with neighbours of one device merged, wherever that closes no cycle."""
-    successors = group_successors(graph, group_of(len(graph), parts), len(parts))
-    contraction = Contraction(successors, schedule(successors, range(len(parts))))
-    merge_neighbours(contraction, [devices[part[0]] for part in parts], backward=backward)
-    return [tuple(o for index in members for o in parts[index]) for members in contraction.members.values()]
+def merged(
+    graph: OperatorGraph, devices: Sequence[int], partitions: OperatorSets, *, backward: bool = False
+) -> OperatorSets:
+    """Return the partitions with neighbours of one device merged, wherever that closes no cycle."""
+    successors = group_successors(graph, group_of(len(graph), partitions), len(partitions))
+    contraction = Contraction(successors, schedule(successors, range(len(partitions))))
+    merge_neighbours(contraction, [devices[partition[0]] for partition in partitions], backward=backward)
+    return [tuple(o for index in members for o in partitions[index]) for members in contraction.members.values()]

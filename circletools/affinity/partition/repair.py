@@ -12,44 +12,44 @@ from circletools.affinity.partition.contraction import Contraction, merge_neighb
 from circletools.affinity.partition.groups import group_successors, strong_components
 from circletools.model.graph import OperatorGraph
 
-Parts = list[tuple[int, ...]]
+OperatorSets = list[tuple[int, ...]]
 
 
-def waiting_for_each_other(graph: OperatorGraph, parts: Parts) -> list[list[int]]:
-    """Return the sets of parts that form cycles, as indices into `parts`."""
-    group = group_of(len(graph), parts)
-    components = strong_components(group_successors(graph, group, len(parts)))
+def waiting_for_each_other(graph: OperatorGraph, partitions: OperatorSets) -> list[list[int]]:
+    """Return the sets of partitions that form cycles, as indices into `partitions`."""
+    group = group_of(len(graph), partitions)
+    components = strong_components(group_successors(graph, group, len(partitions)))
     return [component for component in components if len(component) > 1]
 
 
-def group_of(count: int, parts: Parts) -> list[int]:
+def group_of(count: int, partitions: OperatorSets) -> list[int]:
     """Return the index of the part of each of `count` operators."""
     group = [-1] * count
-    for index, part in enumerate(parts):
-        for operator in part:
+    for index, partition in enumerate(partitions):
+        for operator in partition:
             group[operator] = index
     return group
 
 
-def repaired(graph: OperatorGraph, devices: Sequence[int], parts: Parts) -> Parts:
-    """Return the parts with those on cycles broken up: none waits for another that waits for it.
+def repaired(graph: OperatorGraph, devices: Sequence[int], partitions: OperatorSets) -> OperatorSets:
+    """Return the partitions with those on cycles broken up: none waits for another that waits for it.
 
-    Of each cycle parts stay whole, the largest first, as long as that closes no cycle; the rest falls apart, and what
-    fits together again is merged.
+    Of each cycle partitions stay whole, the largest first, as long as that closes no cycle; the rest falls apart, and
+    what fits together again is merged.
     """
-    cycles = waiting_for_each_other(graph, parts)
+    cycles = waiting_for_each_other(graph, partitions)
     if not cycles:
-        return parts
+        return partitions
     broken = {index for cycle in cycles for index in cycle}
     rank = {operator: number for number, operator in enumerate(graph.order)}
-    result = [part for index, part in enumerate(parts) if index not in broken]
+    result = [partition for index, partition in enumerate(partitions) if index not in broken]
     for cycle in cycles:
-        inside = sorted((operator for index in cycle for operator in parts[index]), key=rank.__getitem__)
+        inside = sorted((operator for index in cycle for operator in partitions[index]), key=rank.__getitem__)
         number = {operator: local for local, operator in enumerate(inside)}
         successors = [[number[o] for o in graph.successors[operator] if o in number] for operator in inside]
         contraction = Contraction(successors, range(len(inside)))
-        for index in sorted(cycle, key=lambda index: (-len(parts[index]), index)):
-            contraction.merge(number[operator] for operator in parts[index])
+        for index in sorted(cycle, key=lambda index: (-len(partitions[index]), index)):
+            contraction.merge(number[operator] for operator in partitions[index])
         merge_neighbours(contraction, [devices[operator] for operator in inside])
         result += [tuple(inside[local] for local in members) for members in contraction.members.values()]
     return result

@@ -19,7 +19,7 @@ from circletools.affinity.partition.growth import Candidate, Region, Step
 from circletools.model.graph import OperatorGraph
 
 
-def seed_parts(
+def seed_partitions(
     graph: OperatorGraph, devices: Sequence[int], on_step: Callable[[Step], None] | None = None
 ) -> list[tuple[int, ...]]:
     """Return the subgraphs, in the order they are selected.
@@ -29,11 +29,11 @@ def seed_parts(
     EditError for a graph that is too wide or takes too many steps.
     """
     grower = _Grower(graph, devices, on_step)
-    parts: list[tuple[int, ...]] = []
+    partitions: list[tuple[int, ...]] = []
     for device in sorted(set(devices)):
         operators = [operator for operator, its in enumerate(devices) if its == device]
-        parts += _rounds(operators, grower)
-    return parts
+        partitions += _rounds(operators, grower)
+    return partitions
 
 
 class _Grower:

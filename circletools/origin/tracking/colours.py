@@ -15,6 +15,7 @@ from circletools.origin.tracking.side import NONE, Indices, Side, View
 
 Colours = NDArray[np.uint64]
 
+
 def gather(count: int, keys: Indices, colours: Colours) -> Colours:
     """Return the sum of the colours of each key."""
     sums = np.zeros(count, np.uint64)
@@ -28,16 +29,16 @@ class Edges:
     def __init__(self, side: Side, view: View) -> None:
         """Look at the slots of the operators that are shown."""
         shown = ~view.hidden[side.inputs.operator]
-        self.taker = side.inputs.operator[shown]
-        self.slot = side.inputs.position[shown]
-        self.value = view.value[side.inputs.tensor[shown]]
+        self.taker: NDArray[np.int64] = side.inputs.operator[shown]
+        self.slot: NDArray[np.int64] = side.inputs.position[shown]
+        self.value: NDArray[np.int64] = view.value[side.inputs.tensor[shown]]
         made = np.zeros(len(side.producer), np.int64)
         made[side.outputs.tensor] = side.outputs.position
         producer = side.producer[self.value]
         self.fed = producer != NONE
-        self.giver = producer[self.fed]
-        self.pin = self.slot[self.fed] * 1024 + made[self.value][self.fed]
-        self.count = len(side)
+        self.giver: NDArray[np.int64] = producer[self.fed]
+        self.pin: NDArray[np.int64] = self.slot[self.fed] * 1024 + made[self.value][self.fed]
+        self.count: int = len(side)
 
     def refine(self, colours: Colours) -> Colours:
         """Return the colours after one more round."""

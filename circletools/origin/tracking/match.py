@@ -45,14 +45,20 @@ class Matcher:
 
     def __init__(self, before: Side, after: Side, classes: Classes, anchors: Anchors) -> None:
         """Start without any pair."""
+        self.anchors: Anchors
+        self.classes: Classes
+        self.after: Side
+        self.before: Side
         self.before, self.after, self.classes, self.anchors = before, after, classes, anchors
         self.views: list[View] = []
         self.names_count = False  # that equal names say something
         self.paired = 0
-        self.pairs = Pairs([NONE] * len(before), [NONE] * len(after), [1] * len(after))
+        self.pairs: Pairs = Pairs([NONE] * len(before), [NONE] * len(after), [1] * len(after))
         known: dict[str, int] = {}
-        self.codes = [np.array([known.setdefault(c, len(known)) for c in s.codes], np.int64) for s in (before, after)]
-        self.sizes = [_output_sizes(side) for side in (before, after)]
+        self.codes: list[NDArray[np.int64]] = [
+            np.array([known.setdefault(c, len(known)) for c in s.codes], np.int64) for s in (before, after)
+        ]
+        self.sizes: list[Indices] = [_output_sizes(side) for side in (before, after)]
         self.show([np.array([c in CONVERTING for c in side.codes], np.bool_) for side in (before, after)])
 
     def show(self, hidden: list[NDArray[np.bool_]]) -> None:
@@ -65,8 +71,8 @@ class Matcher:
             return
         self.views = shown
         sides = self.before, self.after
-        self.computed = [_computed(side, shown) for side, shown in zip(sides, self.views, strict=True)]
-        self.held = [
+        self.computed: list[Indices] = [_computed(side, shown) for side, shown in zip(sides, self.views, strict=True)]
+        self.held: list[dict[int, frozenset[int]]] = [
             _held(side, shown, classes, self.classes)
             for side, shown, classes in zip(
                 (self.before, self.after), self.views, (self.classes.before, self.classes.after), strict=True

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Vectors
 from circletools.model import Model
-from circletools.model.graph import operator_tensors
+from circletools.model.operator_facts import OperatorFacts
 
 Indices = NDArray[np.int64]
 NONE = -1
@@ -77,7 +77,8 @@ def read_side(model: Model) -> Side:
 def _slots(model: Model, subgraphs: int, direction: str) -> Slots:
     operators, tensors = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for subgraph in range(subgraphs):
-        rows, used = operator_tensors(model, subgraph, "inputs" if direction == "inputs" else "outputs")
+        facts = OperatorFacts(model, subgraph)
+        rows, used = facts.inputs if direction == "inputs" else facts.outputs
         first, end = model.tensor_columns.splits[subgraph : subgraph + 2].tolist()
         if used.size and int(used.max()) >= end - first:
             location = f"subgraphs[{subgraph}]"

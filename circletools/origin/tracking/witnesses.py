@@ -27,11 +27,13 @@ class Witnesses:
     def __init__(self, matcher: Matcher, pairs: Sequence[tuple[int, int]]) -> None:
         """Hear all."""
         self.matcher = matcher
-        self.to_after = dict(pairs)
-        self.inputs = {
+        self.to_after: dict[int, int] = dict(pairs)
+        self.inputs: dict[int, int] = {
             int(matcher.views[0].value[old]): int(matcher.views[1].value[new]) for old, new in matcher.anchors.inputs
         }
         self.contradicted: set[tuple[int, int]] = set()
+        self.places: list[int]
+        self.constants: list[int]
         self.constants, self.places = [0, 0], [0, 0]  # against, for
         for old, new in pairs:
             constants, places = self._constants(old, new), self._places(old, new)

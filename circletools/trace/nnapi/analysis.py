@@ -164,8 +164,8 @@ class _Pass:
         before = self.machine.feed(batch.times.tolist(), threads.tolist(), symbols.tolist(), batch.places.tolist())
         intervals = self.cutter.cut(batch.times, threads, batch.texts >= 0, before)
         self.seen.counted.update(distinct(intervals.threads))
-        for path, own_ns in sums(intervals.paths, intervals.ends - intervals.starts):
-            self.machine.paths[path].own_ns += own_ns
+        for path, self_ns in sums(intervals.paths, intervals.ends - intervals.starts):
+            self.machine.paths[path].self_ns += self_ns
         busy = Busy(self.machine.contexts, intervals)
         for timeline, some in self._by_timeline(intervals):
             for part, segments in pieces(some, timeline):
@@ -277,7 +277,7 @@ class _Pass:
         alone = len(self.in_flight) == 1
         self.windows.add(t_ns, next(iter(self.in_flight)) if alone else OUTSIDE)
 
-    def faulty(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
+    def misplaced(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
         """Take a mark that is wrong where it is."""
         around = (outer.layer, outer.phase) if outer else ("", "")
         like = (*around, mark.layer, mark.phase if mark.layer else mark.name)
@@ -286,7 +286,7 @@ class _Pass:
             message += f" inside {outer.text} ({self.trace.place(find())})"
         self.collector.add(code, where, message, *like)
 
-    def lonely(self, thread: int, where: int) -> None:
+    def unmatched(self, thread: int, where: int) -> None:
         """Take an end without a begin."""
-        first, count = self.seen.lonely.get(thread, (where, 0))
-        self.seen.lonely[thread] = (first, count + 1)
+        first, count = self.seen.unmatched.get(thread, (where, 0))
+        self.seen.unmatched[thread] = (first, count + 1)

@@ -28,10 +28,10 @@ class Watcher(Protocol):
     def ended(self, mark: Mark, t_ns: int, thread: int, where: int) -> None:
         """Take the end of such a mark."""
 
-    def faulty(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
+    def misplaced(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
         """Take a mark that is wrong where it is; `find` returns the place of the one around it."""
 
-    def lonely(self, thread: int, where: int) -> None:
+    def unmatched(self, thread: int, where: int) -> None:
         """Take an end without a begin."""
 
 
@@ -55,7 +55,7 @@ class Path:
     watched: bool = False
     ended: int = 0
     calls: int = 0
-    own_ns: int = 0
+    self_ns: int = 0
 
     def home_of(self, number: int) -> int:
         """Return the path whose function is charged for what is directly inside this one, which is `number`."""
@@ -69,10 +69,10 @@ class Machine:
     """
 
     def __init__(self, watcher: Watcher) -> None:
-        self.contexts = Contexts()
+        self.contexts: Contexts = Contexts()
         root = self.contexts.all[0]
-        self.paths = [Path(0, FOREIGN, root, root, 0, False)]
-        self.context_numbers = [0]
+        self.paths: list[Path] = [Path(0, FOREIGN, root, root, 0, False)]
+        self.context_numbers: list[int] = [0]
         self.marks: list[Mark] = [FOREIGN]
         self.states: list[int] = []
         self.places: list[list[int]] = []
@@ -137,7 +137,7 @@ class Machine:
     def _leave(self, state: int, t_ns: int, thread: int, where: int) -> None:
         number = state >> 1
         if not number:
-            self._watcher.lonely(thread, where)
+            self._watcher.unmatched(thread, where)
             return
         path = self.paths[number]
         self.states[thread] = path.up << 1 | state & 1
@@ -170,7 +170,7 @@ class Machine:
                 path, depth = self.paths[path].up, depth - 1
             return self.places[thread][depth - 1]
 
-        self._watcher.faulty(code, mark, self.paths[around].mark if around else None, where, find)
+        self._watcher.misplaced(code, mark, self.paths[around].mark if around else None, where, find)
 
     def _make(self, number: int, mark: Mark) -> int:
         """Add the path of a mark inside path `number`; return its number."""

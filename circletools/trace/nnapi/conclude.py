@@ -18,7 +18,7 @@ WHOLE_TRACE = -1
 class Seen:
     """Which marks there were. Threads are indices, places as the trace counts them.
 
-    `counted` are threads with time in the tables; `lonely` holds, for each thread with ends that lack a begin, the
+    `counted` are threads with time in the tables; `unmatched` holds, for each thread with ends that lack a begin, the
     place of the first one and their number.
     """
 
@@ -26,7 +26,7 @@ class Seen:
     calls: bool = False
     drivers: set[int] = field(default_factory=set)
     counted: set[int] = field(default_factory=set)
-    lonely: dict[int, tuple[int, int]] = field(default_factory=dict)
+    unmatched: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, mark: Mark, process: int, driver: bool) -> None:
         """Note a mark."""
@@ -84,7 +84,7 @@ def _judge_processes(collector: Collector, seen: Seen) -> None:
 def _judge_scopes(
     collector: Collector, seen: Seen, runs: Runs, machine: Machine, threads: list[tuple[int, int]]
 ) -> None:
-    for thread, (where, count) in seen.lonely.items():
+    for thread, (where, count) in seen.unmatched.items():
         if thread in seen.counted:
             message = f"an end without a begin on thread {threads[thread][0]}"
             collector.add("T010", where, message, str(thread), count=count)

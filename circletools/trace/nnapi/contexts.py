@@ -56,9 +56,9 @@ class Contexts:
     """
 
     def __init__(self) -> None:
-        self.all = [Context(0, 0, NO_BUCKET, (0,) * len(LAYERS))]
-        self.running = [0, 1 << _EXECUTION]
-        self.owners = [NO_BUCKET, _EXECUTION]
+        self.all: list[Context] = [Context(0, 0, NO_BUCKET, (0,) * len(LAYERS))]
+        self.running: list[int] = [0, 1 << _EXECUTION]
+        self.owners: list[int] = [NO_BUCKET, _EXECUTION]
         self._known: dict[tuple[int, str, str, bool, bool], tuple[Context, tuple[str, ...]]] = {}
 
     def enter(self, base: Context, mark: Mark) -> tuple[Context, tuple[str, ...]]:

@@ -121,6 +121,9 @@ class DriverExecutions:
     """
 
     def __init__(self) -> None:
+        self.callbacks: Spans
+        self.marks: Spans
+        self.calls: Spans
         self.calls, self.marks, self.callbacks = Spans(), Spans(), Spans()
         self._open: dict[int, list[tuple[int, Mark]]] = {}
         self._requests: dict[int, deque[int]] = {}

@@ -10,7 +10,7 @@ from circletools.trace.nnapi.automaton import Path
 
 @dataclass(slots=True)
 class Function:
-    """A function. Its own time is without that of the functions it calls; a recursion counts once in `inclusive_ns`.
+    """A function. Its self time leaves out that of the functions it calls; a recursion counts once in `inclusive_ns`.
 
     Pauses are not taken out of `inclusive_ns`, as they are for the layers: it is the time from begin to end.
     """
@@ -19,13 +19,13 @@ class Function:
     phase: str
     name: str
     calls: int = 0
-    own_ns: int = 0
+    self_ns: int = 0
     inclusive_ns: int = 0
 
 
 def functions(paths: list[Path]) -> list[Function]:
-    """Return all functions, the one with the most own time first."""
-    own, whole = [path.own_ns for path in paths], [0] * len(paths)
+    """Return all functions, the one with the most self time first."""
+    own, whole = [path.self_ns for path in paths], [0] * len(paths)
     callees: dict[int, list[int]] = defaultdict(list)
     for number in range(len(paths) - 1, 0, -1):  # a path comes after those it hangs on
         path = paths[number]
@@ -46,12 +46,12 @@ def functions(paths: list[Path]) -> list[Function]:
             active[id(function)] -= 1
             continue
         function.calls += paths[number].calls
-        function.own_ns += own[number]
+        function.self_ns += own[number]
         if not active[id(function)]:
             function.inclusive_ns += whole[number]
         active[id(function)] += 1
         stack.append((number, True))
         stack += [(callee, False) for callee in callees.get(number, ())]
     return sorted(
-        found.values(), key=lambda function: (-function.own_ns, function.layer, function.phase, function.name)
+        found.values(), key=lambda function: (-function.self_ns, function.layer, function.phase, function.name)
     )

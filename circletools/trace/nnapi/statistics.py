@@ -71,9 +71,9 @@ class Cutter:
         span = int(times[-1]) - self._first_ns
         if span * threads >= _LIMIT:
             raise InvalidInputError(
-                f"its times span {span // 86_400_000_000_000} days",
+                f"timestamps span {span // 86_400_000_000_000} days",
                 location=self._name,
-                hint="times are broken, or two traces are one file",
+                hint="timestamps are wrong, or two traces were concatenated",
             )
 
     def _pair(
@@ -152,7 +152,7 @@ class Busy:
         self._union = _union(driver.starts, driver.ends) if len(driver.starts) else None
 
     def add_up(self, waiting: Totals, intervals: Intervals, segments: Numbers) -> None:
-        """Add the part of the IPC layer's own time in which the driver was busy."""
+        """Add the part of the IPC layer's self time in which the driver was busy."""
         calls = self._layers[intervals.codes] == LAYERS.index("LI")
         if self._union is None or not calls.any():
             return
@@ -183,21 +183,25 @@ def _covered(times: Numbers, starts: Numbers, ends: Numbers, passed: Numbers) ->
 class Table:
     """Time by layer and phase, in nanoseconds; what is absent is 0.
 
-    Own times sum to `covered_ns`, the time in which marks were open, added up over threads.
+    Self times sum to `covered_ns`, the time in which marks were open, added up over threads.
     """
 
-    own: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
-    inclusive: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
-    waiting: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    self_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    inclusive_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    driver_busy_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
 
     @property
     def covered_ns(self) -> int:
-        """The sum of all own times."""
-        return sum(self.own.values())
+        """The sum of all self times."""
+        return sum(self.self_ns.values())
 
     def add(self, other: Table) -> None:
         """Add another table."""
-        for mine, theirs in ((self.own, other.own), (self.inclusive, other.inclusive), (self.waiting, other.waiting)):
+        for mine, theirs in (
+            (self.self_ns, other.self_ns),
+            (self.inclusive_ns, other.inclusive_ns),
+            (self.driver_busy_ns, other.driver_busy_ns),
+        ):
             for bucket, value in theirs.items():
                 mine[bucket] += value
 
@@ -209,15 +213,15 @@ def tables(contexts: Contexts, totals: Totals, waiting: Totals) -> dict[int, Tab
         key, value = totals.popitem()
         segment, code = key >> _CODE_BITS, key & _CODE_MASK
         table = found[segment]
-        table.own[BUCKETS[contexts.owners[code]]] += value
+        table.self_ns[BUCKETS[contexts.owners[code]]] += value
         mask = contexts.running[code]
         while mask:
             low = mask & -mask
-            table.inclusive[BUCKETS[low.bit_length() - 1]] += value
+            table.inclusive_ns[BUCKETS[low.bit_length() - 1]] += value
             mask ^= low
     while waiting:
         key, value = waiting.popitem()
         if value:
             segment, code = key >> _CODE_BITS, key & _CODE_MASK
-            found[segment].waiting[BUCKETS[contexts.owners[code]]] += value
+            found[segment].driver_busy_ns[BUCKETS[contexts.owners[code]]] += value
     return found

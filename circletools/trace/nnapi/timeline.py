@@ -78,7 +78,7 @@ class Runs:
 
     def __init__(self, collector: Collector) -> None:
         self.all: list[Run] = []
-        self.common = Timeline()
+        self.common: Timeline = Timeline()
         self.of_process: dict[int, Timeline] = {}
         self._collector = collector
         self._latest: dict[int, Run] = {}

@@ -153,7 +153,7 @@ def _columns(lines: list[str], at: int) -> re.Pattern[str] | int:
         return _CSV_ROW[match[1] or ""]
     if match := _TEXT_HEADER.fullmatch(header):
         return 9 if match[1] else 8
-    raise InvalidInputError("the table has columns that are not known", location=str(at + 1))
+    raise InvalidInputError("unknown table columns", location=str(at + 1))
 
 
 def _row(line: str, columns: re.Pattern[str] | int, number: int) -> _Row:
@@ -166,10 +166,10 @@ def _row(line: str, columns: re.Pattern[str] | int, number: int) -> _Row:
         kind, *cells = _CELLS.split(line.strip(), columns - 1)
         if len(cells) == columns - 1 and re.fullmatch(r"\d{1,9}", cells[-2]):
             return _Row(kind, _milliseconds(cells[-6], number), int(cells[-2]), cells[-1])
-    raise InvalidInputError("this row of the table does not fit its columns", location=str(number))
+    raise InvalidInputError("the row does not match the table's columns", location=str(number))
 
 
 def _milliseconds(text: str, number: int) -> Decimal:
     if not _MILLISECONDS.fullmatch(text):
-        raise InvalidInputError(f"{text[:40]!r} is no time in milliseconds", location=str(number))
+        raise InvalidInputError(f"{text[:40]!r} is not a time in milliseconds", location=str(number))
     return Decimal(text)

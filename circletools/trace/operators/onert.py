@@ -154,5 +154,5 @@ def _track(text: str) -> _Track | None:
 def _nanoseconds(text: str) -> int:
     match = _MICROSECONDS.fullmatch(text)
     if match is None:
-        raise InvalidInputError(f"{text[:40]!r} is no time in microseconds")
+        raise InvalidInputError(f"{text[:40]!r} is not a time in microseconds")
     return int(match[1]) * 1000 + int((match[2] or "").ljust(3, "0")[:3])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from circletools.errors import InvalidInputError, UsageError
+from circletools.wording import counted
 
 __all__ = ["OperatorRun", "OperatorTrace", "without_first"]
 
@@ -64,9 +65,9 @@ def without_first(trace: OperatorTrace, count: int) -> OperatorTrace:
     if not count:
         return trace
     if trace.averaged:
-        raise UsageError("no execution can be left out: the trace has only averages over all of them")
+        raise UsageError("cannot skip executions: the trace has only averages")
     if count >= trace.executions:
-        raise UsageError(f"{count} executions cannot be left out: the trace has {trace.executions}")
+        raise UsageError(f"cannot skip {counted(count, 'execution')}: the trace has {trace.executions}")
     runs, inside = (
         tuple(run._replace(execution=run.execution - count) for run in rows if run.execution >= count)
         for rows in (trace.runs, trace.inside)

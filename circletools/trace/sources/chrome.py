@@ -47,14 +47,14 @@ def _events(trace: Trace, pieces: Pieces) -> list[Any]:
     for piece in pieces():
         data += piece
         if len(data) > _MOST_BYTES:
-            raise InvalidInputError("it has more than 512 MiB of JSON", location=trace.name, hint=EXPECTED)
+            raise InvalidInputError("more than 512 MiB of JSON", location=trace.name, hint=EXPECTED)
     try:
         document = json.loads(bytes(data), parse_float=Decimal, parse_constant=lambda _: None)
     except (ValueError, RecursionError, ArithmeticError) as error:
-        raise InvalidInputError(f"its JSON is broken: {error}", location=trace.name, hint=EXPECTED) from error
+        raise InvalidInputError(f"invalid JSON: {error}", location=trace.name, hint=EXPECTED) from error
     found = document.get("traceEvents") if isinstance(document, dict) else document
     if not isinstance(found, list):
-        raise InvalidInputError("it is JSON, but no trace", location=trace.name, hint=EXPECTED)
+        raise InvalidInputError("JSON, but not a trace", location=trace.name, hint=EXPECTED)
     return found
 
 

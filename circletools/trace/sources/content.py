@@ -51,14 +51,14 @@ def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
                     unpacked = engine.decompress(rest, PIECE_BYTES)
                 except zlib.error as error:
                     raise InvalidInputError(
-                        f"the compressed content is broken: {error}", location=name, hint="copy the file again"
+                        f"corrupt compressed data: {error}", location=name, hint="copy the file again"
                     ) from error
                 left -= len(unpacked)
                 if left < 0:
                     raise InvalidInputError(
-                        f"it unpacks to more than {_UNPACKED_RATIO} times its size",
+                        f"it decompresses to more than {_UNPACKED_RATIO} times its size",
                         location=name,
-                        hint="unpack it yourself if it is no bomb",
+                        hint="decompress it first if you trust the file",
                     )
                 if unpacked:
                     yield unpacked

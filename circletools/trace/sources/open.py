@@ -52,7 +52,7 @@ def _encoding(start: bytes, name: str) -> tuple[str, Literal["line", "byte", "ev
     if opening[:1] in (b"{", b"["):
         return "Chrome JSON", "event", read_chrome
     if b"\0" in start:
-        raise InvalidInputError("it is no trace of a kind that is known", location=name, hint=EXPECTED)
+        raise InvalidInputError("not a known trace format", location=name, hint=EXPECTED)
     return "ftrace text", "line", read_text
 
 
@@ -73,16 +73,16 @@ def _unpacked(pieces: Pieces, name: str, most: int) -> tuple[Pieces, str]:
     if start.startswith(_GZIP):
         pieces = inflated(pieces, name, 31, most)
         if head(pieces, 2) == _GZIP:
-            raise InvalidInputError("it is in gzip twice", location=name, hint="unpack it once")
+            raise InvalidInputError("compressed with gzip twice", location=name, hint="decompress it once")
         return pieces, "gzip"
     if start.startswith(_ZSTD):
         raise InvalidInputError(
-            "it is compressed with zstd",
+            "zstd compression is not supported",
             location=name,
-            hint="install zstd and pass it on: zstd -dc FILE | circletool ... -",
+            hint="install zstd and pipe it in: zstd -dc FILE | circletool ... -",
         )
     if start.startswith(_ZIP):
-        raise InvalidInputError("it is a ZIP archive", location=name, hint="unpack the trace that is in it")
+        raise InvalidInputError("a ZIP archive, not a trace", location=name, hint="extract the trace from it")
     return pieces, ""
 
 

@@ -45,9 +45,9 @@ def packet_fields(trace: Trace, pieces: Pieces) -> Iterator[Field]:
                     yield from _fields(trace, Packet(inner, where, False))
             elif field.number == _COMPRESSED_ZSTD:
                 raise InvalidInputError(
-                    "its packets are compressed with zstd",
+                    "zstd compression of packets is not supported",
                     location=trace.place(where),
-                    hint="unpack them with `traceconv decompress_packets IN OUT`",
+                    hint="decompress them with `traceconv decompress_packets IN OUT`",
                 )
             else:
                 yield field
@@ -86,9 +86,7 @@ def _framed(trace: Trace, pieces: Pieces) -> Iterator[tuple[bytes, int]]:
                 return
             tag, size, start = 0, 0, at
         if tag != 0x0A:
-            raise InvalidInputError(
-                "there is no packet where one should begin", location=trace.place(base + at), hint="copy it again"
-            )
+            raise InvalidInputError("no packet begins here", location=trace.place(base + at), hint="copy it again")
         needed = start - at + size
         if not ended and len(held) - at < needed:
             continue

@@ -61,7 +61,7 @@ def read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterat
             yield batch
     if not known and not re.search(rb"^# tracer:|^\s*\S.*-\d+ .*\[\d+\]", first or b"", re.MULTILINE):
         raise InvalidInputError(
-            "no line of it is an ftrace line",
+            "no line is an ftrace line",
             location=trace.name,
             hint=EXPECTED,
         )

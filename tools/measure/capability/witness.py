@@ -6,6 +6,7 @@ from pathlib import Path
 
 from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits
 from circletools.model import open_model
+from circletools.model.operator_facts import facts_of
 from tools.measure.capability.runtimes import Device
 from tools.measure.isolation import ROOT
 
@@ -66,6 +67,6 @@ def witnesses(paths: Sequence[Path]) -> Iterator[Witness]:
     """Yield the operators of models."""
     for path in paths:
         with open_model(path) as model:
-            for subgraph in range(len(model.subgraphs)):
-                traits = SubgraphTraits(model, subgraph, {})
+            for facts in facts_of(model):
+                traits = SubgraphTraits(facts, {})
                 yield from (Witness(traits.operator(index)) for index in range(len(traits)))

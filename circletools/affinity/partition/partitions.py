@@ -12,60 +12,60 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from circletools.affinity.partition.epochs import epoch_parts
+from circletools.affinity.partition.epochs import epoch_partitions
 from circletools.affinity.partition.groups import group_successors
 from circletools.affinity.partition.growth import Step
 from circletools.affinity.partition.levels import fewest
-from circletools.affinity.partition.repair import Parts, group_of, repaired, waiting_for_each_other
+from circletools.affinity.partition.repair import OperatorSets, group_of, repaired, waiting_for_each_other
 from circletools.affinity.partition.schedule import schedule
-from circletools.affinity.partition.seed import seed_parts
+from circletools.affinity.partition.seed import seed_partitions
 from circletools.errors import EditError
 from circletools.model.graph import OperatorGraph
 
-__all__ = ["Mode", "Part", "partition"]
+__all__ = ["Mode", "Partition", "make_partitions"]
 
 Mode = Literal["seed", "safe", "min", "epochs"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Partition:
     """A subgraph for one device (by number); operators ascend."""
 
     device: int
     operators: tuple[int, ...]
 
 
-def partition(
+def make_partitions(
     graph: OperatorGraph,
     devices: Sequence[int],
     mode: Mode = "safe",
     on_step: Callable[[Step], None] | None = None,
-) -> tuple[Part, ...]:
+) -> tuple[Partition, ...]:
     """Return the subgraphs, in an order in which they can run.
 
     `devices` has the device number of each operator; low numbers have precedence. Raises EditError where the
     subgraphs of mode `seed` wait for each other, and for a graph that is too wide or takes too many steps.
     """
-    parts = _MODES[mode](graph, devices, on_step)
-    successors = group_successors(graph, group_of(len(graph), parts), len(parts))
-    order = schedule(successors, [min(part) for part in parts])
-    if len(order) < len(parts):
-        cycle = waiting_for_each_other(graph, parts)[0]
-        first, second = (parts[index] for index in cycle[:2])
+    partitions = _MODES[mode](graph, devices, on_step)
+    successors = group_successors(graph, group_of(len(graph), partitions), len(partitions))
+    order = schedule(successors, [min(partition) for partition in partitions])
+    if len(order) < len(partitions):
+        cycle = waiting_for_each_other(graph, partitions)[0]
+        first, second = (partitions[index] for index in cycle[:2])
         raise EditError(
             f"{len(cycle)} subgraphs wait for each other, those of operators {min(first)} and {min(second)} for two",
             hint="--mode safe breaks such subgraphs up",
         )
-    return tuple(Part(devices[parts[index][0]], tuple(sorted(parts[index]))) for index in order)
+    return tuple(Partition(devices[partitions[index][0]], tuple(sorted(partitions[index]))) for index in order)
 
 
-def _safe(graph: OperatorGraph, devices: Sequence[int], on_step: Callable[[Step], None] | None) -> Parts:
-    return repaired(graph, devices, seed_parts(graph, devices, on_step))
+def _safe(graph: OperatorGraph, devices: Sequence[int], on_step: Callable[[Step], None] | None) -> OperatorSets:
+    return repaired(graph, devices, seed_partitions(graph, devices, on_step))
 
 
-_MODES: dict[Mode, Callable[[OperatorGraph, Sequence[int], Callable[[Step], None] | None], Parts]] = {
-    "seed": seed_parts,
+_MODES: dict[Mode, Callable[[OperatorGraph, Sequence[int], Callable[[Step], None] | None], OperatorSets]] = {
+    "seed": seed_partitions,
     "safe": _safe,
     "min": lambda graph, devices, on_step: fewest(graph, devices, _safe(graph, devices, on_step)),
-    "epochs": lambda graph, devices, _: epoch_parts(graph, devices),
+    "epochs": lambda graph, devices, _: epoch_partitions(graph, devices),
 }

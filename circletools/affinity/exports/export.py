@@ -1,0 +1,52 @@
+"""Every form in which the affinity can be exported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from circletools.affinity.assign.partfile import format_part
+from circletools.affinity.exports.dot import dot_graph
+from circletools.affinity.exports.model_explorer import model_explorer_data
+from circletools.affinity.exports.onert import onert_environment
+from circletools.affinity.exports.openvino import openvino_affinity
+from circletools.affinity.exports.part import part_file
+from circletools.affinity.exports.placement import current_affinity
+from circletools.affinity.store import Affinity
+from circletools.errors import UsageError
+from circletools.findings import Finding
+from circletools.model import Model
+
+Target = Literal["onert", "onert-exec-time", "part", "openvino", "model-explorer", "dot"]
+TARGETS: tuple[Target, ...] = get_args(Target)
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What was made for a target: text, or an object that becomes JSON or shell lines."""
+
+    target: Target
+    content: str | Mapping[str, Any]
+    notes: tuple[Finding, ...] = ()
+
+
+_EXPORTERS: dict[str, Callable[[Model, Affinity], str | Mapping[str, Any]]] = {
+    "onert": onert_environment,
+    "part": lambda model, affinity: format_part(part_file(model, affinity)),
+    "openvino": openvino_affinity,
+    "model-explorer": model_explorer_data,
+    "dot": dot_graph,
+}
+
+
+def export(model: Model, target: Target) -> Export:
+    """Return the affinity in a model for `target`; `render.export_text` writes it.
+
+    Raises EditError for a model without affinity or with one that is no longer true, and for what the target would
+    ignore or get wrong; UsageError for a target that is not known, or that needs costs (`export_costs`).
+    """
+    if target not in _EXPORTERS:
+        hint = "export_costs writes it" if target in TARGETS else f"there are {', '.join(TARGETS)}"
+        raise UsageError(f"no affinity is exported to {target!r}", hint=hint)
+    return Export(target, _EXPORTERS[target](model, current_affinity(model)))

@@ -1,0 +1,126 @@
+"""From an assignment to the partitions of all subgraphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.affinity.assign.assign import Assignment
+from circletools.affinity.partition.growth import Step
+from circletools.affinity.partition.partitions import Mode, Partition, make_partitions
+from circletools.affinity.store import Affinity
+from circletools.affinity.tables import NONE, SubgraphAffinity
+from circletools.errors import EditError
+from circletools.model.graph import OperatorGraph
+from circletools.model.operator_facts import OperatorFacts
+
+__all__ = ["Partitioning", "SubgraphPartitioning", "make_partitioning", "to_affinity"]
+
+
+@dataclass(frozen=True, slots=True)
+class SubgraphPartitioning:
+    """The device number of each operator, and the partitions in an order in which they can run.
+
+    `demoted` operators were in a partition that was too small.
+    """
+
+    numbers: list[int]
+    partitions: tuple[Partition, ...]
+    demoted: frozenset[int] = frozenset()
+
+    def partition_of(self) -> list[int]:
+        """Return the number of the partition of each operator."""
+        found = [0] * len(self.numbers)
+        for number, partition in enumerate(self.partitions):
+            for operator in partition.operators:
+                found[operator] = number
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """The partitions of every subgraph; `devices` are names by number."""
+
+    devices: tuple[str, ...]
+    subgraphs: tuple[SubgraphPartitioning, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """How partitions are made, and what becomes of those of fewer than `min_size` operators.
+
+    They go to `fallback` (the last device unless given), where that takes all of them.
+    """
+
+    mode: Mode = "safe"
+    min_size: int = 1
+    fallback: str | None = None
+
+
+def make_partitioning(
+    facts: Sequence[OperatorFacts],
+    assignment: Assignment,
+    sizing: Sizing = Sizing(),
+    on_step: Callable[[int, Step], None] | None = None,
+) -> Partitioning:
+    """Partition every subgraph by its assignment.
+
+    `on_step` is told each step of growing, with its subgraph. Raises EditError where the mode cannot do it,
+    ModelFormatError for a graph with cycles.
+    """
+    found = []
+    fallback, last = sizing.fallback, len(assignment.devices) - 1
+    refuge = assignment.devices.index(fallback) if fallback else last
+    for index, (subgraph, assigned) in enumerate(zip(facts, assignment.numbers, strict=True)):
+        demoted = _demote(subgraph.graph, assignment, index, sizing, refuge)
+        numbers = [refuge if operator in demoted else number for operator, number in enumerate(assigned)]
+        tell = None if on_step is None else _with_subgraph(on_step, index)
+        try:
+            partitions = make_partitions(subgraph.graph, numbers, sizing.mode, tell)
+        except EditError as error:
+            raise EditError(error.message, location=subgraph.place(), hint=error.hint) from error
+        found.append(SubgraphPartitioning(numbers, partitions, demoted))
+    return Partitioning(assignment.devices, tuple(found))
+
+
+def _with_subgraph(on_step: Callable[[int, Step], None], subgraph: int) -> Callable[[Step], None]:
+    return lambda step: on_step(subgraph, step)
+
+
+def _demote(
+    graph: OperatorGraph, assignment: Assignment, subgraph: int, sizing: Sizing, refuge: int
+) -> frozenset[int]:
+    """Return the operators in partitions that are too small, until there are none."""
+    # Whether partitions wait for each other is asked of those that are there in the end.
+    tame: Mode = "safe" if sizing.mode == "seed" else sizing.mode
+    numbers = list(assignment.numbers[subgraph])
+    demoted: set[int] = set()
+    while sizing.min_size > 1:
+        small = {
+            operator
+            for partition in make_partitions(graph, numbers, tame)
+            if partition.device != refuge
+            and len(partition.operators) < sizing.min_size
+            and all(assignment.refusal(refuge, subgraph, operator) is None for operator in partition.operators)
+            for operator in partition.operators
+        }
+        if not small:
+            break
+        demoted |= small
+        for operator in small:
+            numbers[operator] = refuge
+    return frozenset(demoted)
+
+
+def to_affinity(partitioning: Partitioning) -> Affinity:
+    """Return what goes into the file; subgraphs without operators are left out."""
+    subgraphs = {}
+    for index, subgraph in enumerate(partitioning.subgraphs):
+        if subgraph.numbers:
+            partitions = np.full(len(subgraph.numbers), NONE, np.uint32)
+            for number, partition in enumerate(subgraph.partitions):
+                partitions[list(partition.operators)] = number
+            subgraphs[index] = SubgraphAffinity(np.array(subgraph.numbers, np.uint32), partitions)
+    return Affinity(dict(enumerate(partitioning.devices)), subgraphs)

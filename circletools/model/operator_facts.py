@@ -1,0 +1,195 @@
+"""What the operators of a subgraph read and make: read once, for whoever plans, splits, compares or draws them.
+
+    facts = OperatorFacts(model, 0)
+    facts.code_names[3]                 # "ADD"
+    operators, tensors = facts.inputs   # who reads what
+    facts.graph.successors[3]           # the operators that read what operator 3 makes
+
+Nothing is read before it is asked for, and each fact once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import ModelFormatError
+from circletools.flatbuf.columns import Vectors
+from circletools.model.graph import Indices, OperatorGraph, graph_from_edges
+from circletools.model.model import Model
+from circletools.model.sizes import least_bytes
+
+_CONTROL_FLOW = ("IF", "WHILE", "CALL_ONCE")
+
+
+class Uses(NamedTuple):
+    """Operator and tensor of each input or output slot that is not left out, slots in order."""
+
+    operators: Indices
+    tensors: Indices
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The tensor of each slot of all operators, -1 where it is left out; `splits[i]` is where operator i begins."""
+
+    tensors: Indices
+    splits: Indices
+
+    def of(self, operator: int) -> list[int]:
+        """Return the tensors of one operator."""
+        return list(self.tensors[self.splits[operator] : self.splits[operator + 1]].tolist())
+
+
+class OperatorFacts:
+    """The operators of one subgraph, 0..len-1, and its tensors, 0..tensor_count-1.
+
+    A tensor index that is out of range stays in `inputs` and `outputs`; what needs it raises ModelFormatError.
+    """
+
+    def __init__(self, model: Model, subgraph: int) -> None:
+        """Look at a subgraph, which must exist."""
+        self.model, self.subgraph = model, subgraph
+        operators, tensors = model.operator_columns.splits, model.tensor_columns.splits
+        self.rows = slice(*operators[subgraph : subgraph + 2].tolist())
+        self.tensor_rows = slice(*tensors[subgraph : subgraph + 2].tolist())
+        self.tensor_count = self.tensor_rows.stop - self.tensor_rows.start
+
+    def __len__(self) -> int:
+        """Return the number of operators."""
+        return int(self.rows.stop - self.rows.start)
+
+    def place(self, operator: int | None = None) -> str:
+        """Return the path of the subgraph, or of one of its operators."""
+        return f"subgraphs[{self.subgraph}]" + ("" if operator is None else f".operators[{operator}]")
+
+    @cached_property
+    def code_names(self) -> list[str]:
+        """The operator code name of each operator."""
+        return self.model.code_names(self.subgraph)
+
+    @cached_property
+    def tensor_names(self) -> list[bytes]:
+        """The name of each tensor."""
+        return self.model.tensor_columns.names[self.tensor_rows]
+
+    @cached_property
+    def input_slots(self) -> Slots:
+        """The tensor of each input slot."""
+        return self._slots(self.model.operator_columns.inputs)
+
+    @cached_property
+    def output_slots(self) -> Slots:
+        """The tensor of each output slot."""
+        return self._slots(self.model.operator_columns.outputs)
+
+    @cached_property
+    def inputs(self) -> Uses:
+        """Who reads which tensor; an operator may read a tensor twice."""
+        return _uses(self.input_slots)
+
+    @cached_property
+    def outputs(self) -> Uses:
+        """Who makes which tensor."""
+        return _uses(self.output_slots)
+
+    def _slots(self, vectors: Vectors) -> Slots:
+        rows = Vectors(vectors.wire, vectors.dtype, vectors.start[self.rows], vectors.count[self.rows])
+        return Slots(rows.flat().astype(np.int64), rows.splits())
+
+    def check_tensors(self) -> None:
+        """Raise ModelFormatError for an operator whose tensor does not exist."""
+        for operators, tensors in (self.outputs, self.inputs):
+            beyond = np.flatnonzero(tensors >= self.tensor_count)
+            if beyond.size:
+                message = f"tensor {tensors[beyond[0]]} does not exist; there are {self.tensor_count}"
+                raise ModelFormatError(message, location=self.place(int(operators[beyond[0]])))
+
+    @cached_property
+    def producers(self) -> Indices:
+        """The operator that makes each tensor, -1 where none does; of several the last. Raises ModelFormatError."""
+        self.check_tensors()
+        producers = np.full(self.tensor_count, -1, np.int64)
+        producers[self.outputs.tensors] = self.outputs.operators
+        return producers
+
+    @cached_property
+    def reads(self) -> Uses:
+        """Who reads which tensor, no pair twice, tensors ascending. Raises ModelFormatError."""
+        self.check_tensors()
+        pairs = np.unique(np.stack([self.inputs.tensors, self.inputs.operators], axis=1), axis=0)
+        return Uses(pairs[:, 1], pairs[:, 0])
+
+    @cached_property
+    def least_bytes(self) -> NDArray[np.float64]:
+        """The bytes of each tensor, an open dimension counting as 1 and a type of unknown size as nothing."""
+        return np.array([least_bytes(tensor) for tensor in self.model.subgraphs[self.subgraph].tensors], np.float64)
+
+    @cached_property
+    def has_data(self) -> NDArray[np.bool_]:
+        """Whether each tensor has data in the file and is no variable: then LiteRT takes it for a constant.
+
+        Raises ModelFormatError for a buffer that does not exist.
+        """
+        columns, buffers = self.model.tensor_columns, self.model.buffers
+        indices: Indices = columns.buffers[self.tensor_rows].astype(np.int64)
+        if not len(buffers) and not indices.any():
+            return np.zeros(indices.shape, np.bool_)  # buffer 0 is the empty one, whether it is there or not
+        if indices.size and int(indices.max()) >= len(buffers):
+            raise ModelFormatError(f"buffer {indices.max()} does not exist", location=self.place())
+        filled: NDArray[np.bool_] = (buffers.data.count > 0) | ((buffers.offsets > 1) & (buffers.sizes > 0))
+        constant: NDArray[np.bool_] = filled[indices] & (columns.variable[self.tensor_rows] == 0)
+        return constant
+
+    @cached_property
+    def graph(self) -> OperatorGraph:
+        """Who feeds whom.
+
+        Operators with side effects (those that touch a resource or call a subgraph) also keep their order, as in
+        LiteRT (`Subgraph::OpMightHaveSideEffect`): each is fed by the one before it. Raises ModelFormatError for a
+        tensor that does not exist or has two producers, and for a cycle.
+        """
+        makers, made = self.outputs
+        twice = np.flatnonzero(self.producers[made] != makers)
+        if twice.size:
+            place = f"{self.place()}.tensors[{made[twice[0]]}]"
+            raise ModelFormatError("two operators produce the tensor", location=place)
+        sources = self.producers[self.inputs.tensors]
+        fed = sources >= 0
+        effects = self._with_side_effects()
+        try:
+            return graph_from_edges(
+                len(self),
+                np.concatenate([sources[fed], effects[:-1]]),
+                np.concatenate([self.inputs.operators[fed], effects[1:]]),
+            )
+        except ModelFormatError as error:
+            raise ModelFormatError(error.message, location=f"{self.place()}.{error.location}") from error
+
+    def _with_side_effects(self) -> Indices:
+        types = self.model.schema.enums["TensorType"]
+        resource = next(value for value, name in types.items() if name == "RESOURCE")
+        holds = self.model.tensor_columns.types[self.tensor_rows] == resource
+        calling = [index for index, name in enumerate(self.code_names) if name in _CONTROL_FLOW]
+        touching = [operators[holds[tensors]] for operators, tensors in (self.outputs, self.inputs)]
+        return np.unique(np.concatenate([np.array(calling, np.int64), *touching]))
+
+
+def _uses(slots: Slots) -> Uses:
+    operators = np.repeat(np.arange(len(slots.splits) - 1), np.diff(slots.splits))
+    present = slots.tensors >= 0
+    return Uses(operators[present], slots.tensors[present])
+
+
+def facts_of(model: Model) -> tuple[OperatorFacts, ...]:
+    """Return the facts of every subgraph."""
+    return tuple(OperatorFacts(model, subgraph) for subgraph in range(len(model.subgraphs)))
+
+
+def operator_graph(model: Model, subgraph: int) -> OperatorGraph:
+    """Return who feeds whom in a subgraph. Raises ModelFormatError; see `OperatorFacts.graph`."""
+    return OperatorFacts(model, subgraph).graph

@@ -1,0 +1,96 @@
+"""From documents and traces to what is known of the costs of one model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from circletools.affinity.costs.times import Costs
+from circletools.errors import InvalidInputError
+from circletools.findings import Finding
+from circletools.model import Model
+from circletools.planning.inputs import CostInputs
+from circletools.profile.joining import Join, time_of
+from circletools.trace.operators.profile import OperatorTrace
+from circletools.wording import counted
+
+
+@dataclass(frozen=True, slots=True)
+class TraceTimes:
+    """Microseconds of operators in an inference, by subgraph and index: the median, the mean of an averaged trace.
+
+    `elsewhere` has the operators that the trace says ran, wholly or in part, on other devices, and on which.
+    """
+
+    times_us: Mapping[tuple[int, int], float]
+    elsewhere: Mapping[tuple[int, int], frozenset[str]]
+
+
+def measured_times(model: Model, trace: OperatorTrace, others: Collection[str] = ()) -> TraceTimes:
+    """Return the times of the operators that a trace has; none of those that ran on one of `others`.
+
+    A backend is such a device if it has its name. Raises InvalidInputError for the trace of another model.
+    """
+    times, elsewhere = {}, {}
+    for place, measured in Join(model, trace).operators.items():
+        foreign = measured.backends.intersection(others)
+        if foreign:
+            elsewhere[place] = frozenset(foreign)
+            continue
+        time = time_of(measured, trace)
+        median = time.median_ns if time.median_ns is not None else time.total_ns / max(trace.executions, 1)
+        times[place] = median / 1000
+    return TraceTimes(times, elsewhere)
+
+
+def costs_of(model: Model, inputs: CostInputs, devices: Sequence[str]) -> tuple[Costs, list[Finding]]:
+    """Return the costs of a model's operators on devices, and notes about what the traces have no time for.
+
+    Raises InvalidInputError for the trace of another model.
+    """
+    measured, notes = {}, list[Finding]()
+    for device, (name, trace) in inputs.traces.items():
+        try:
+            found = measured_times(model, trace, {*devices, *inputs.traces} - {device})
+        except InvalidInputError as error:
+            error.location = name if error.location is None else f"{name}: {error.location}"
+            raise
+        measured[device] = found.times_us
+        notes += _gaps(model, name, device, found)
+    costs = Costs(inputs.document, measured, inputs.defaults)
+    if costs.assumed(devices):
+        given = inputs.defaults
+        message = (
+            f"transfers not listed in the costs take {given.overhead_us:g} us and {given.bytes_per_us:g} bytes/us "
+            "(--copy-overhead, --copy-rate)"
+        )
+        notes.append(Finding("TRANSFERS_NOT_LISTED", "info", "", message))
+    return costs, notes
+
+
+def _gaps(model: Model, name: str, device: str, found: TraceTimes) -> Iterable[Finding]:
+    """Yield what a trace of a device has no time for."""
+    if found.elsewhere:
+        where = ", ".join(sorted(frozenset().union(*found.elsewhere.values())))
+        message = f"{counted(len(found.elsewhere), 'operator')} ran on {where}, which gives no time for {device}"
+        yield Finding("RAN_ON_ANOTHER_DEVICE", "info", name, message)
+    known = len(found.times_us) + len(found.elsewhere)
+    absent = sum(len(subgraph.operators) for subgraph in model.subgraphs) - known
+    if absent:
+        be = "is" if absent == 1 else "are"
+        message = f"{counted(absent, 'operator')} {be} not in the trace of {device}"
+        yield Finding("NOT_IN_TRACE", "info", name, message)
+
+
+def onert_names(model: Model, traces: Iterable[OperatorTrace]) -> dict[tuple[int, int], str]:
+    """Return what onert calls the operators that its traces have. Raises InvalidInputError for another model's."""
+    names: dict[tuple[int, int], str] = {}
+    for trace in traces:
+        if trace.runtime == "onert":
+            operators = Join(model, trace).operators
+            names |= {
+                (run.subgraph, run.operator): run.name
+                for run in trace.runs
+                if (run.subgraph, run.operator) in operators
+            }
+    return names

@@ -1,0 +1,28 @@
+"""What a model costs, in the form that onert's scheduler reads; the affinity itself goes by `affinity.exports`."""
+
+from __future__ import annotations
+
+from circletools.affinity.costs.times import make_problems
+from circletools.affinity.exports.export import Export
+from circletools.affinity.exports.onert_exec_time import exec_times
+from circletools.model import Model
+from circletools.model.selectors import Chooser
+from circletools.planning.costs import costs_of, onert_names
+from circletools.planning.inputs import CostInputs, read_costs
+from circletools.planning.reproject import source_names
+from circletools.planning.request import CostRequest
+
+
+def export_costs(model: Model, costs: CostRequest | CostInputs) -> Export:
+    """Return the costs of a model as `exec_time.json` of onert.
+
+    Raises EditError for an operator that no trace of onert has, or that no backend can run, and what reading costs
+    raises.
+    """
+    inputs = read_costs(costs) if isinstance(costs, CostRequest) else costs
+    devices = inputs.devices
+    known, notes = costs_of(model, inputs, devices)
+    chooser = Chooser(model, source_names(model) if inputs.by_origin else ())
+    problems = make_problems(chooser, devices, known)
+    names = onert_names(model, (trace for _, trace in inputs.traces.values()))
+    return Export("onert-exec-time", exec_times(chooser.facts, problems, devices, names), tuple(notes))

@@ -1,0 +1,195 @@
+"""A request with the files that it names, read: rules, capability tables, an earlier model, costs and traces.
+
+Whoever plans many models reads them once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from circletools.affinity.assign.rules import Rule, RuleSet, make_default, parse_rules, parse_setting
+from circletools.affinity.capability.file import load_capability
+from circletools.affinity.capability.table import Capability
+from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
+from circletools.errors import CircleToolsError, InvalidInputError, UsageError
+from circletools.model import open_model
+from circletools.planning.reproject import Earlier, devices_of_sources
+from circletools.planning.request import CostRequest, PlanRequest
+from circletools.trace.operators.profile import OperatorTrace
+from circletools.trace.operators.read import read_profile
+from circletools.wording import suggestion
+
+
+@dataclass(frozen=True, slots=True)
+class CostInputs:
+    """What is known of costs: `traces` are the name and the content of a trace, by device."""
+
+    document: CostDocument
+    traces: Mapping[str, tuple[str, OperatorTrace]]
+    defaults: Defaults
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that times are known for, those of the document first."""
+        return tuple(dict.fromkeys((*self.document.devices, *self.traces)))
+
+    @property
+    def by_origin(self) -> bool:
+        """Whether the document chooses operators by their sources."""
+        return any(rule.selector.kind == "origin" for rules in self.document.times.values() for rule in rules)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInputs:
+    """A request, and what its files hold. `costs` is None where none were given."""
+
+    request: PlanRequest
+    rules: RuleSet
+    tables: Mapping[str, Capability]
+    earlier: Earlier | None
+    costs: CostInputs | None
+    what_if: tuple[Rule, ...]
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that are named, none where they are to be taken from the model."""
+        return self.request.devices or self.rules.devices
+
+    @property
+    def by_origin(self) -> bool:
+        """Whether operators are chosen by their sources."""
+        named = any(rule.selector.kind == "origin" for rule in (*self.rules.rules, *self.what_if))
+        return named or (self.costs is not None and self.costs.by_origin)
+
+    def caps(self, devices: Sequence[str]) -> dict[int, int]:
+        """Return the bytes that devices have, by number. Raises UsageError."""
+        caps: dict[int, int] = {}
+        for words in self.request.memory:
+            device, equals, count = words.partition("=")
+            if not equals or not count.isascii() or not count.isdigit() or len(count) > 18:
+                raise UsageError(f"--memory {words!r} names no number of bytes", hint="write --memory npu=1048576")
+            if device not in devices:
+                hint = suggestion(device, devices)
+                raise UsageError(f"--memory {words}: device {device!r} is not among the devices", hint=hint)
+            if devices.index(device) in caps:
+                raise UsageError(f"--memory {words}: a second one for {device!r}")
+            caps[devices.index(device)] = int(count)
+        return caps
+
+
+def read_request(request: PlanRequest) -> PlanInputs:
+    """Read the files that a request names.
+
+    Raises UsageError for a request that makes no sense, InvalidInputError for a file that cannot be read, EditError
+    for an earlier model without origins or affinity.
+    """
+    _check(request)
+    with _naming_files():
+        given = tuple(map(parse_setting, request.rules))
+        rules = RuleSet(given, None if request.default is None else make_default(request.default, "--default"))
+        if request.rules_file is not None:
+            rules = parse_rules(_text(request.rules_file), os.fspath(request.rules_file)).and_then(rules)
+        tables = _tables(request.capabilities)
+        earlier = None if request.reproject is None else _earlier(os.fspath(request.reproject))
+    costs = read_costs(request) if request.has_costs else None
+    what_if = tuple(parse_setting(words, "--what-if") for words in request.what_if)
+    return PlanInputs(request, rules, tables, earlier, costs, what_if)
+
+
+def _check(request: PlanRequest) -> None:
+    """Raise UsageError for fields that exclude or need each other."""
+    devices = request.devices
+    if not all(devices) or len(set(devices)) < len(devices):
+        named = ",".join(devices)
+        raise UsageError(f"--devices {named!r}: each device is named once", hint="write --devices npu,gpu,cpu")
+    for option, given in (("--parallel", request.parallel), ("--memory", bool(request.memory))):
+        if given and not request.has_costs:
+            raise UsageError(f"{option} needs costs", hint="give --costs FILE or --trace DEVICE=TRACE")
+    if request.parallel and request.memory:
+        raise UsageError(
+            "--parallel and --memory exclude each other: what lives at the same time depends on when it runs"
+        )
+    if request.what_if and request.explain:
+        raise UsageError("--what-if and --explain exclude each other")
+    if request.min_size < 1:
+        raise UsageError(f"--min-size {request.min_size}: a partition has at least one operator")
+    for option, number, least in (
+        ("--copy-rate", request.copy_rate, 1e-9),
+        ("--copy-overhead", request.copy_overhead, 0),
+        ("--launch", request.launch, 0),
+    ):
+        if not number >= least:
+            raise UsageError(f"{option} {number:g}: a number from {least:g} is needed")
+
+
+def read_costs(request: CostRequest) -> CostInputs:
+    """Read the document and the traces that a request names. Raises UsageError and InvalidInputError."""
+    if "-" in (str(request.costs), *(words.partition("=")[2] for words in request.traces)):
+        raise UsageError("costs and traces cannot be standard input", hint="name a file")
+    with _naming_files():
+        path = request.costs
+        document = CostDocument() if path is None else parse_costs(_text(path), os.fspath(path))
+        traces = dict(_traces(request.traces))
+    defaults = Defaults(request.copy_rate, request.copy_overhead, request.launch)
+    return CostInputs(document, traces, defaults)
+
+
+@contextmanager
+def _naming_files() -> Iterator[None]:
+    """Mark errors as being about a file that they name, not about the model."""
+    try:
+        yield
+    except CircleToolsError as error:
+        error.names_file = True
+        raise
+
+
+def _text(path: str | os.PathLike[str]) -> str:
+    """Return the text of a file; names in it may be bytes that are no UTF-8. Raises InvalidInputError."""
+    try:
+        return Path(path).read_bytes().decode("utf-8-sig", "surrogateescape")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInputError(f"cannot read it: {reason}", location=os.fspath(path)) from error
+
+
+def _traces(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, OperatorTrace]]]:
+    known: set[str] = set()
+    for word in words:
+        device, equals, name = word.partition("=")
+        if not device or not equals or not name:
+            raise UsageError(f"--trace {word!r} names no device or no trace", hint="write --trace npu=trace.json")
+        if device in known:
+            raise UsageError(f"--trace {word}: a second one for {device!r}")
+        known.add(device)
+        yield device, (name, read_profile(name))
+
+
+def _tables(wanted: Sequence[str]) -> dict[str, Capability]:
+    tables: dict[str, Capability] = {}
+    for words in wanted:
+        device, equals, name = words.partition("=")
+        table = load_capability(name if equals else words)
+        named = device if equals else table.device
+        if named in tables:
+            raise UsageError(f"a second capability table for {named!r}", location=f"--capabilities {words}")
+        tables[named] = table
+    return tables
+
+
+def _earlier(name: str) -> Earlier:
+    """Return the devices of the sources of an annotated model; an error names the file."""
+    try:
+        with open_model(name) as annotated:
+            found = devices_of_sources(annotated)
+            annotated.source.check_unchanged()
+            return found
+    except CircleToolsError as error:
+        shown = "<standard input>" if name == "-" else name
+        if not isinstance(error, UsageError) and error.location != shown:
+            error.location = shown if error.location is None else f"{shown}: {error.location}"
+        raise

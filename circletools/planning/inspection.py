@@ -1,0 +1,81 @@
+"""The affinity in a model: device and partition of each operator, whether that is still true, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from circletools.affinity.costs.evaluate import Estimate
+from circletools.affinity.store import Affinity, check_freshness, read_affinity
+from circletools.findings import Finding
+from circletools.metadata.stamp import Freshness
+from circletools.model import Model
+from circletools.model.selectors import Chooser
+from circletools.model.views import text
+from circletools.planning.costs import costs_of
+from circletools.planning.evaluate import affinity_estimates
+from circletools.planning.inputs import CostInputs, read_costs
+from circletools.planning.reproject import source_names
+from circletools.planning.request import CostRequest
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityInspection:
+    """What a model says of devices; all go by subgraph.
+
+    `freshness` is None where the model has no affinity; of one that is stale no subgraph is shown. `outputs` are the
+    names of the first outputs of operators. `estimates` are there where costs were given.
+    """
+
+    model_format: Literal["circle", "tflite"]
+    subgraph_count: int
+    affinity: Affinity
+    freshness: Freshness | None
+    code_names: Mapping[int, Sequence[str]]
+    outputs: Mapping[int, Sequence[str]]
+    estimates: Mapping[int, Estimate]
+    notes: tuple[Finding, ...] = ()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the model has an affinity that describes its operators."""
+        return self.freshness is not None and self.freshness.state != "stale"
+
+
+def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None) -> AffinityInspection:
+    """Return the affinity in a model; with costs, also the estimated times.
+
+    Raises TableFormatError for a malformed table, EditError for times of operators without a device, and what reading
+    costs raises.
+    """
+    inputs = read_costs(costs) if isinstance(costs, CostRequest) else costs
+    affinity = read_affinity(model)
+    freshness = None if affinity is None else check_freshness(model, affinity)
+    found, notes = affinity or Affinity({}, {}), list[Finding]()
+    name = model.source.name
+    if freshness is None:
+        notes.append(Finding("NO_AFFINITY", "warning", name, "the model has no affinity (annotate-affinity adds it)"))
+    elif freshness.state == "stale":
+        found = Affinity(found.devices, {})
+        message = f"the affinity is stale from {freshness.place} on: {freshness.reason}"
+        notes.append(Finding("STALE_AFFINITY", "warning", name, message))
+    estimates: Mapping[int, Estimate] = {}
+    if inputs is not None:
+        chooser = Chooser(model, source_names(model) if inputs.by_origin else ())
+        known, gaps = costs_of(model, inputs, list(found.devices.values()))
+        estimates = affinity_estimates(chooser, found, known)
+        notes = [*gaps, *notes]
+    return AffinityInspection(
+        model.format,
+        len(model.subgraphs),
+        found,
+        freshness,
+        {index: model.code_names(index) for index in found.subgraphs},
+        {
+            index: [text(names[0]) if names else "" for names in model.output_names(index)]
+            for index in found.subgraphs
+        },
+        estimates,
+        tuple(notes),
+    )

@@ -1,0 +1,61 @@
+"""The plan for a model: devices, partitions, what they cost, and how it came about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from circletools.affinity.assign.assign import Assignment
+from circletools.affinity.partition.growth import Step
+from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning, to_affinity
+from circletools.affinity.store import Affinity
+from circletools.findings import Finding
+from circletools.planning.evaluate import Evaluation
+from circletools.planning.what_if import WhatIf
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The device of every operator, the partitions that follow, and their evaluation; all go by subgraph.
+
+    `code_names` are the operator codes. `caps` are bytes by device number. `steps` tell how partitions grew, with the
+    subgraph; None where that was not asked for. `what_if` is there where it was asked for. `notes` is what should be
+    known of it: operators on devices that do not take them, gaps in traces, defaults that count.
+    """
+
+    model_format: Literal["circle", "tflite"]
+    code_names: Sequence[Sequence[str]]
+    assignment: Assignment
+    partitioning: Partitioning
+    evaluation: tuple[Evaluation, ...]
+    caps: Mapping[int, int] = field(default_factory=dict)
+    steps: tuple[tuple[int, Step], ...] | None = None
+    what_if: WhatIf | None = None
+    notes: tuple[Finding, ...] = ()
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The names of the devices, by number."""
+        return self.partitioning.devices
+
+    @property
+    def subgraphs(self) -> tuple[SubgraphPartitioning, ...]:
+        """The device number of each operator and the partitions, by subgraph."""
+        return self.partitioning.subgraphs
+
+    def device_of(self, subgraph: int, operator: int) -> str:
+        """Return the device of an operator."""
+        return self.devices[self.subgraphs[subgraph].numbers[operator]]
+
+    def reason(self, subgraph: int, operator: int) -> str:
+        """Say why an operator is on its device."""
+        said = self.assignment.why(subgraph, operator)
+        if operator in self.subgraphs[subgraph].demoted:
+            number = self.assignment.numbers[subgraph][operator]
+            return f"its partition was too small on {self.assignment.devices[number]}: {said}"
+        return said
+
+    def to_affinity(self) -> Affinity:
+        """Return what `annotate` writes into the model."""
+        return to_affinity(self.partitioning)

@@ -1,0 +1,131 @@
+"""From a request to a plan: request -> problem -> assignment -> partitions -> evaluation.
+
+with ct.open("model.tflite") as model:
+plan = ct.plan(model, ct.PlanRequest(devices=("npu", "cpu"), rules=("op:CONV_2D=npu",), default="cpu"))
+for partition in plan.subgraphs[0].partitions:
+print(plan.devices[partition.device], partition.operators)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from circletools.affinity.assign.assign import Assignment, Constraints, assign
+from circletools.affinity.capability.table import why_not
+from circletools.affinity.costs.choose import Goal, assign_by_cost, check_caps
+from circletools.affinity.costs.problem import Problem
+from circletools.affinity.costs.times import make_problems
+from circletools.affinity.partition.growth import Step
+from circletools.affinity.partitioning import Sizing, make_partitioning
+from circletools.affinity.tables import AFFINITY_TABLE
+from circletools.findings import Finding
+from circletools.model import Model
+from circletools.model.selectors import Chooser
+from circletools.planning.costs import costs_of
+from circletools.planning.evaluate import Evaluator
+from circletools.planning.inputs import PlanInputs, read_request
+from circletools.planning.plan import Plan
+from circletools.planning.reproject import Reprojection, kept, reproject, source_names
+from circletools.planning.request import PlanRequest
+from circletools.planning.what_if import compare, moved
+from circletools.wording import counted
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProblem:
+    """What is to be decided for one model; `costs` are the problems of its subgraphs, where costs are known."""
+
+    chooser: Chooser
+    given: Constraints
+    costs: Sequence[Problem] | None
+    caps: Mapping[int, int]
+    notes: tuple[Finding, ...]
+
+
+def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
+    """Return the device of every operator of a model, the partitions that follow, and what they cost.
+
+    Raises UsageError for a request that makes no sense for this model (a rule that matches nothing, a device that is
+    not among the devices, costs of no device), EditError where an operator is left without a device, a mode cannot
+    partition the model or a memory limit cannot be kept, InvalidInputError for files that cannot be read.
+    """
+    inputs = read_request(request) if isinstance(request, PlanRequest) else request
+    problem = make_plan_problem(model, inputs)
+    return _evaluated(inputs, problem, _assignment(inputs, problem))
+
+
+def make_plan_problem(model: Model, inputs: PlanInputs) -> PlanProblem:
+    """Return what is to be decided: operators, devices, rules, refusals and costs."""
+    before = _before(model, inputs)
+    notes = [] if before is None else list(before.conflicts)
+    devices = inputs.devices or (before.devices if before else ())
+    if not devices and inputs.costs is not None:
+        devices = inputs.costs.devices
+    chooser = Chooser(model, source_names(model) if inputs.by_origin else ())
+    refusals = {device: [why_not(table, facts) for facts in chooser.facts] for device, table in inputs.tables.items()}
+    given = Constraints(devices, inputs.rules, refusals, before.before if before else ())
+    if inputs.costs is None:
+        return PlanProblem(chooser, given, None, {}, tuple(notes))
+    costs, gaps = costs_of(model, inputs.costs, devices)
+    problems = make_problems(chooser, devices, costs)
+    return PlanProblem(chooser, given, problems, inputs.caps(devices), (*notes, *gaps))
+
+
+def _before(model: Model, inputs: PlanInputs) -> Reprojection | None:
+    """Return the devices that operators had, if they are to count."""
+    if inputs.earlier is not None:
+        return reproject(model, inputs.earlier)
+    keep = inputs.request.keep and model.metadata_value(AFFINITY_TABLE) is not None
+    chosen_by_cost = inputs.costs is not None and not keep
+    return None if inputs.devices or chosen_by_cost else kept(model)
+
+
+def _assignment(inputs: PlanInputs, problem: PlanProblem) -> Assignment:
+    if problem.costs is None:
+        return assign(problem.chooser, problem.given)
+    goal = Goal(inputs.request.parallel, problem.caps, inputs.request.mode)
+    return assign_by_cost(problem.chooser, problem.given, problem.costs, goal)
+
+
+def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment) -> Plan:
+    request, facts = inputs.request, problem.chooser.facts
+    notes = (*problem.notes, *_refused(assignment))
+    steps: list[tuple[int, Step]] = []
+    default = inputs.rules.default
+    sizing = Sizing(request.mode, request.min_size, default.device if default else None)
+    grown = request.explain and request.mode == "seed"
+    partitioning = make_partitioning(
+        facts, assignment, sizing, (lambda number, step: steps.append((number, step))) if grown else None
+    )
+    check_caps(facts, partitioning, problem.caps)
+    evaluator = Evaluator(facts, problem.costs, request.parallel, bool(problem.caps))
+    evaluation = evaluator.evaluate(partitioning)
+    what_if = None
+    if inputs.what_if:
+        changed = moved(problem.chooser, partitioning, inputs.what_if, request.mode)
+        what_if = compare(assignment, (partitioning, evaluation), (changed, evaluator.evaluate(changed)))
+        notes += what_if.refused
+    return Plan(
+        problem.chooser.model.format,
+        [subgraph.code_names for subgraph in facts],
+        assignment,
+        partitioning,
+        evaluation,
+        problem.caps,
+        tuple(steps) if request.explain else None,
+        what_if,
+        notes,
+    )
+
+
+def _refused(assignment: Assignment) -> tuple[Finding, ...]:
+    """Return a note about operators on a device that does not take them."""
+    against = assignment.against_capability()
+    if not against:
+        return ()
+    subgraph, operator = against[0]
+    place = f"subgraphs[{subgraph}].operators[{operator}]"
+    number = counted(len(against), "operator")
+    message = f"{number} on a device that does not take it, the first {place}: {assignment.why(subgraph, operator)}"
+    return (Finding("REFUSED_OPERATOR", "warning", "", message),)

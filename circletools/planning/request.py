@@ -1,0 +1,84 @@
+"""What can be asked of the planner: plain values, as a program or a command line gives them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from circletools.affinity.partition.partitions import Mode
+
+Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostRequest:
+    """Where the times of operators and copies come from.
+
+    `costs` is a document (docs/costs.md), `traces` are `DEVICE=FILE`, operator traces of runs on a device. A copy
+    that the document has no transfer for takes `copy_overhead` (us) and its bytes / `copy_rate` (bytes/us); a device
+    without a launch time in the document takes `launch` (us) for each partition.
+    """
+
+    costs: Path | None = None
+    traces: tuple[str, ...] = ()
+    copy_rate: float = 1000.0
+    copy_overhead: float = 0.0
+    launch: float = 0.0
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether there are any times."""
+        return self.costs is not None or bool(self.traces)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that are read."""
+        return _cost_files(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest(CostRequest):
+    """Which operator is to go to which device, and what is to be told of it.
+
+        PlanRequest(devices=("npu", "cpu"), rules=("op:CONV_2D=npu",), default="cpu")
+
+    `devices`: their names, the preferred first; none means those of the rules, of the model, or of the costs.
+    `rules`: `SELECTOR=DEVICE`, which go before those of `rules_file` (JSON, or a `.part` of circle-partitioner).
+    `capabilities`: `[DEVICE=]TABLE`, what a device takes: a file, or the name of a table that is shipped.
+    `default`: the device of operators that nothing else decides.
+    `mode`, `min_size`: how partitions are made, and the fewest operators that one may have.
+    `reproject`: an annotated model; an operator goes where its sources went there.
+    `keep`: without `devices`, take those that the model has already, also where there are costs.
+    `parallel`: minimise the makespan with devices running in parallel, instead of the sum of all times.
+    `memory`: `DEVICE=BYTES`, what fits on a device.
+    `what_if`: `SELECTOR=DEVICE`, operators to move, to compare the result with the plan.
+    `explain`: also tell how each partition grew, in mode `seed`.
+
+    docs/affinity.md and docs/costs.md tell what each does.
+    """
+
+    devices: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    rules_file: Path | None = None
+    capabilities: tuple[str, ...] = ()
+    default: str | None = None
+    mode: Mode = "safe"
+    min_size: int = 1
+    reproject: Path | None = None
+    keep: bool = True
+    parallel: bool = False
+    memory: tuple[str, ...] = ()
+    what_if: tuple[str, ...] = ()
+    explain: bool = False
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that are read."""
+        named = [os.fspath(name) for name in (self.rules_file, self.reproject) if name is not None]
+        tables = [name for table in self.capabilities for name in (table, table.partition("=")[2]) if name]
+        return (*named, *tables, *_cost_files(self))
+
+
+def _cost_files(request: CostRequest) -> tuple[str, ...]:
+    named = [] if request.costs is None else [os.fspath(request.costs)]
+    return (*named, *(trace.partition("=")[2] for trace in request.traces))

@@ -1,0 +1,156 @@
+"""Plans as text and JSON, with what moving operators would change where that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from circletools.planning.evaluate import Evaluation
+from circletools.planning.plan import Plan
+from circletools.planning.what_if import SubgraphWhatIf
+from circletools.render.costs import (
+    estimate_json,
+    estimate_text,
+    evaluation_json,
+    evaluation_text,
+    transfers_json,
+    transfers_text,
+)
+from circletools.render.table import table_text
+from circletools.wording import SCHEMA_VERSION, ranges
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """Return the JSON document of a plan: partitions and costs, or the comparison where operators were moved.
+
+    Where steps were asked for, also why each operator is on its device.
+    """
+    row = _subgraph_json if plan.what_if is None else _what_if_json
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "format": plan.model_format,
+        "devices": plan.devices,
+        "subgraphs": [row(plan, index) for index in range(len(plan.subgraphs))],
+    }
+
+
+def plan_text(plan: Plan) -> Iterator[str]:
+    """Yield the partitions of each subgraph in the order they run, and what they cost.
+
+    Where operators were moved, yield the subgraphs in which that changes something, before and after.
+    """
+    rows = _subgraph_text if plan.what_if is None else _what_if_text
+    for index in range(len(plan.subgraphs)):
+        lines = iter(rows(plan, index))
+        first = next(lines, None)
+        if first is not None:
+            if len(plan.subgraphs) > 1:
+                yield f"subgraph {index}"
+            yield first
+            yield from lines
+    if plan.what_if is not None and not any(subgraph.moves for subgraph in plan.what_if.subgraphs):
+        yield "  no operator moves: all are on these devices already"
+
+
+def _subgraph_json(plan: Plan, index: int) -> dict[str, Any]:
+    subgraph = plan.subgraphs[index]
+    entry: dict[str, Any] = {
+        "index": index,
+        "affinity": [plan.devices[number] for number in subgraph.numbers],
+        "partitions": [
+            {"device": plan.devices[partition.device], "operators": list(partition.operators)}
+            for partition in subgraph.partitions
+        ],
+        "transfers": transfers_json(plan.evaluation[index].transfers),
+        **evaluation_json(plan.evaluation[index], plan.devices, plan.caps),
+    }
+    if plan.steps is not None:
+        entry["reasons"] = [plan.reason(index, operator) for operator in range(len(subgraph.numbers))]
+        entry["steps"] = [
+            {
+                "action": step.action,
+                "operator_index": step.operator,
+                "operators": step.members,
+                "rejected": step.rejected,
+            }
+            for number, step in plan.steps
+            if number == index
+        ]
+    return entry
+
+
+def _subgraph_text(plan: Plan, index: int) -> Iterator[str]:
+    subgraph = plan.subgraphs[index]
+    if not subgraph.numbers:
+        return
+    if plan.steps is not None:
+        yield from _explained(plan, index)
+    yield from table_text(
+        [
+            (str(number), plan.devices[partition.device], ranges(partition.operators))
+            for number, partition in enumerate(subgraph.partitions)
+        ]
+    )
+    yield f"  {transfers_text(plan.evaluation[index].transfers)}"
+    yield from (f"  {line}" for line in evaluation_text(plan.evaluation[index], plan.devices, plan.caps))
+
+
+def _explained(plan: Plan, index: int) -> Iterator[str]:
+    yield from table_text(
+        [
+            (str(operator), code, plan.device_of(index, operator), plan.reason(index, operator))
+            for operator, code in enumerate(plan.code_names[index])
+        ]
+    )
+    for number, step in plan.steps or ():
+        if number == index:
+            yield f"  {step.action} {step.operator}: partition {list(step.members)} rejected {list(step.rejected)}"
+
+
+def _what_if_json(plan: Plan, index: int) -> dict[str, Any]:
+    found = _what_if(plan, index)
+    return {
+        "index": index,
+        "moved": [{"operator_index": move.operator, "from": move.source, "to": move.target} for move in found.moves],
+        "before": _side_json(found.before),
+        "after": _side_json(found.after),
+        "difference_us": found.difference_us,
+    }
+
+
+def _side_json(side: Evaluation) -> dict[str, Any]:
+    entry: dict[str, Any] = {"transfers": transfers_json(side.transfers)}
+    if side.estimate is not None:
+        entry["estimate"] = estimate_json(side.estimate)
+    if side.parallel is not None:
+        entry["makespan_us"] = side.parallel.makespan_us
+    return entry
+
+
+def _what_if_text(plan: Plan, index: int) -> Iterator[str]:
+    found = _what_if(plan, index)
+    if not found.moves:
+        return
+    for pair in sorted({(move.source, move.target) for move in found.moves}):
+        these = ranges(move.operator for move in found.moves if (move.source, move.target) == pair)
+        yield f"  {these}: {pair[0]} -> {pair[1]}"
+    for name, side in (("before", found.before), ("after", found.after)):
+        yield f"  {name}: {transfers_text(side.transfers)}"
+        if side.estimate is not None:
+            yield f"  {name}: {estimate_text(side.estimate)}"
+    if found.before.estimate is None:
+        return
+    difference = found.difference_us
+    if difference is None:
+        cannot = (f"{device} cannot run {ranges(operators)}" for device, operators in found.impossible.items())
+        yield f"  difference: none, since {'; '.join(cannot)}"
+        return
+    yield f"  difference: {difference:+.3f} us"
+    if found.before.parallel is not None and found.after.parallel is not None:
+        old, new = found.before.parallel.makespan_us, found.after.parallel.makespan_us
+        yield f"  devices in parallel: {old:.3f} -> {new:.3f} us"
+
+
+def _what_if(plan: Plan, index: int) -> SubgraphWhatIf:
+    assert plan.what_if is not None
+    return plan.what_if.subgraphs[index]
