@@ -27,7 +27,7 @@ from benchmarks.models import many_operators
 from benchmarks.tracking_pairs import Pair, Score, judge, load, shuffled, without_names
 from circletools.errors import CircleToolsError
 from circletools.model import open_model
-from circletools.origin.tracking import track
+from circletools.origin.tracking.tracker import track
 
 ROOT = Path(__file__).parents[1]
 NAMED_TARGETS, NAMELESS_TARGETS = (0.99, 0.95), (0.9, 0.8)

@@ -29,21 +29,25 @@ from circletools.version import __version__
 if TYPE_CHECKING:
     from circletools import affinity as affinity
     from circletools import origin as origins
+    from circletools import outputs as outputs
     from circletools import render as render
     from circletools import storage as files
     from circletools.check import check
+    from circletools.diff.difference import compare_models as diff
     from circletools.edit.compact import compact
-    from circletools.edit.edit import ModelEdit, edit
+    from circletools.edit.edit import ModelEdit
     from circletools.edit.results import RewriteResult
-    from circletools.edit.strip import strip_metadata
+    from circletools.editing import edit, strip_metadata
     from circletools.html.report import Report as Report
     from circletools.html.report import report_html as report_html
+    from circletools.inspection import inspect_model as inspect
     from circletools.model.model import Model
     from circletools.model.model import open_model as open  # noqa: A004  (`ct.open`, as in gzip and zipfile)
     from circletools.model.model import open_model as open_model
     from circletools.model.rows import Subgraph
     from circletools.model.verify import check_model as verify
     from circletools.model.views import Buffer, Metadata, Operator, OperatorCode, Signature, Tensor
+    from circletools.origin.tracking.tracker import track as track_origins
     from circletools.planning.export import export_costs
     from circletools.planning.inputs import read_costs, read_request
     from circletools.planning.inspection import AffinityInspection, inspect_affinity
@@ -56,6 +60,8 @@ if TYPE_CHECKING:
     from circletools.profile.compare_profiles import compare_profiles as compare_profiles
     from circletools.profile.compare_traces import TraceComparison as TraceComparison
     from circletools.profile.compare_traces import compare_traces as compare_traces
+    from circletools.split.verification import verify_split as verify_split
+    from circletools.split.write import split as split
     from circletools.trace.nnapi.analysis import Analysis as Analysis
     from circletools.trace.nnapi.analysis import read_trace as read_trace
     from circletools.trace.nnapi.export import ExportedTrace as ExportedTrace
@@ -101,14 +107,17 @@ __all__ = [
     "compact",
     "compare_profiles",
     "compare_traces",
+    "diff",
     "edit",
     "export_costs",
     "export_trace",
     "files",
+    "inspect",
     "inspect_affinity",
     "open",
     "open_model",
     "origins",
+    "outputs",
     "plan",
     "read_costs",
     "read_profile",
@@ -116,8 +125,11 @@ __all__ = [
     "read_trace",
     "render",
     "report_html",
+    "split",
     "strip_metadata",
+    "track_origins",
     "verify",
+    "verify_split",
 ]
 
 _PLACES = {
@@ -148,14 +160,17 @@ _PLACES = {
     "compact": "circletools.edit.compact",
     "compare_profiles": "circletools.profile.compare_profiles",
     "compare_traces": "circletools.profile.compare_traces",
-    "edit": "circletools.edit.edit",
+    "diff": "circletools.diff.difference:compare_models",
+    "edit": "circletools.editing",
     "export_costs": "circletools.planning.export",
     "export_trace": "circletools.trace.nnapi.export",
     "files": "circletools.storage:",
+    "inspect": "circletools.inspection:inspect_model",
     "inspect_affinity": "circletools.planning.inspection",
     "open": "circletools.model.model:open_model",
     "open_model": "circletools.model.model",
     "origins": "circletools.origin:",
+    "outputs": "circletools.outputs:",
     "plan": "circletools.planning.planner",
     "read_costs": "circletools.planning.inputs",
     "read_profile": "circletools.trace.operators.read",
@@ -163,8 +178,11 @@ _PLACES = {
     "read_trace": "circletools.trace.nnapi.analysis",
     "render": "circletools.render:",
     "report_html": "circletools.html.report",
-    "strip_metadata": "circletools.edit.strip",
+    "split": "circletools.split.write",
+    "strip_metadata": "circletools.editing",
+    "track_origins": "circletools.origin.tracking.tracker:track",
     "verify": "circletools.model.verify:check_model",
+    "verify_split": "circletools.split.verification",
 }
 if not TYPE_CHECKING:  # else every name would be taken for one of the face
     __getattr__, __dir__ = face(__name__, _PLACES)

@@ -42,6 +42,13 @@ class CircleToolsError(Exception):
         self.hint = hint
         self.names_file = False
 
+    def name_file(self, name: str) -> None:
+        """Put the name of a file in front of the location, unless that of another is there; `-` is standard input."""
+        name = "<standard input>" if name == "-" else name
+        if not self.names_file and self.location != name:
+            self.location = name if self.location is None else f"{name}: {self.location}"
+        self.names_file = True
+
     def __str__(self) -> str:
         """Return `location: message (hint)`."""
         message, location, hint = map(_shortened, (self.message, self.location or "", self.hint or ""))

@@ -25,8 +25,9 @@ from circletools.errors import CircleToolsError, EditError
 from circletools.model import open_model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.selectors import Chooser, parse_selector
-from circletools.origin import embed, read_origins
+from circletools.origin.embed import embed
 from circletools.origin.exchange import parse_csv, parse_json
+from circletools.origin.read import read_origins
 from circletools.planning.evaluate import Evaluator
 from circletools.render.costs import evaluation_json, evaluation_text
 from fuzz.seeds import model_seed

@@ -27,21 +27,24 @@ from circletools.errors import CircleToolsError, EditError
 from circletools.findings import Finding
 from circletools.html.document import page_document
 from circletools.html.html import page_html
-from circletools.inspection import inspect_model, inspection_text
+from circletools.inspection import inspect_model
 from circletools.model import Model, open_model
 from circletools.model.verify import check_model
-from circletools.origin import collect_sources, embed, read_origins
-from circletools.origin import follow as follow_origins
-from circletools.origin import strip as strip_origins
-from circletools.origin.embed import ORIGIN_ENTRIES
-from circletools.origin.names import NameSource
+from circletools.origin.describe import describe
+from circletools.origin.embed import ORIGIN_ENTRIES, embed
+from circletools.origin.embed import strip as strip_origins
+from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import check_freshness as check_origins
-from circletools.outputs import choose_subgraphs, fix_outputs
+from circletools.origin.read import read_origins
+from circletools.origin.remap import follow as follow_origins
+from circletools.outputs.analysis import choose_subgraphs
+from circletools.outputs.rewrite import fix_outputs
 from circletools.planning.inspection import inspect_affinity
 from circletools.planning.planner import plan
 from circletools.planning.request import PlanRequest
 from circletools.render.affinity import affinity_csv, affinity_json, affinity_text
-from circletools.render.origins import Selection, origins_csv, origins_json, origins_text
+from circletools.render.inspection import inspection_json, inspection_text
+from circletools.render.origins import origins_csv, origins_json, origins_text
 from circletools.render.plans import plan_json, plan_text
 from circletools.storage.files import view
 from fuzz import seeds
@@ -69,11 +72,11 @@ def look(data: bytes) -> None:
         assert told
         if findings is not None and not _errors(findings):
             with no_refusal("inspect refuses what verify accepts"):
-                document = inspect_model(model)
+                found = inspect_model(model)
         else:
-            document = inspect_model(model)
-        assert json.dumps(document)
-        exhaust(inspection_text(document))
+            found = inspect_model(model)
+        assert json.dumps(inspection_json(found))
+        exhaust(inspection_text(found))
 
 
 def _errors(findings: Iterable[Finding]) -> list[Finding]:
@@ -104,13 +107,10 @@ def _page_brackets() -> int:
 
 def _dump_origins(model: Model) -> None:
     try:
-        origins = read_origins(model)
-        if origins is None:
-            return
-        freshness = check_origins(model, origins)
-        assert json.dumps(origins_json(model, origins, freshness, Selection()))
-        assert origins_csv(model, origins, Selection())
-        exhaust(origins_text(model, origins, Selection()))
+        table = describe(model)
+        assert json.dumps(origins_json(table))
+        assert origins_csv(table)
+        exhaust(origins_text(table))
     except CircleToolsError:
         pass
 

@@ -11,9 +11,8 @@ from zlib import crc32
 from circletools.diff.difference import ModelDifference, compare_models
 from circletools.errors import CircleToolsError
 from circletools.model import Model, open_model
-from circletools.origin import embed
-from circletools.origin.embed import ORIGIN_ENTRIES
-from circletools.origin.tracking import track
+from circletools.origin.embed import ORIGIN_ENTRIES, embed
+from circletools.origin.tracking.tracker import track
 from circletools.render.difference import difference_json, difference_text
 from circletools.render.tracking import tracking_json, tracking_text
 from fuzz.models import exhaust, rewritten
@@ -60,8 +59,8 @@ def _embed_tracked(before: Model, data: bytes) -> None:
         for subgraph in found.grounds:
             for sources in subgraph.values():
                 assert all(0 <= grounds.confidence <= 1 for grounds in sources.values())
-        assert json.dumps(tracking_json(after, found))
-        exhaust(tracking_text(after, found))
+        assert json.dumps(tracking_json(found))
+        exhaust(tracking_text(found))
         again = track(after, before)
         assert len(again.grounds) == len(before.subgraphs)
     done = rewritten(data, lambda edit: embed(edit, found.origins, replace=True), ORIGIN_ENTRIES)

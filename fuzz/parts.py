@@ -15,7 +15,7 @@ from zlib import crc32
 from circletools.affinity.store import annotate
 from circletools.edit.edit import ModelEdit
 from circletools.model import open_model
-from circletools.split.verify import open_split, verify_split
+from circletools.split.verify import check_files, open_split
 from circletools.split.write import MANIFEST, split
 from fuzz.models import plan_of
 from fuzz.seeds import model_seed
@@ -46,7 +46,7 @@ def split_model(data: bytes) -> None:
         done = split(model, folder)
         source.write_bytes(data)
         with no_refusal("what was split cannot be read"):
-            findings = verify_split(open_split(folder, source))
+            findings = check_files(open_split(folder, source))
         assert not findings, findings
         assert {path.name for path in Path(name).iterdir()} == {"parts", "model.circle"}
         written = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
@@ -90,11 +90,11 @@ def connections(data: bytes) -> None:
     """Verify a split whose connections, or whose manifest, are hostile."""
     documents = sorted(name for name in split_files() if not name.endswith(".circle"))
     with _with(documents[crc32(data) % 4 > 0], data) as (folder, source):
-        verify_split(open_split(folder, source))
+        check_files(open_split(folder, source))
 
 
 def replaced_part(data: bytes) -> None:
     """Verify a split of which one part is another model."""
     parts = sorted(name for name in split_files() if name.endswith(".circle"))
     with _with(parts[crc32(data) % len(parts)], data) as (folder, source):
-        verify_split(open_split(folder, source))
+        check_files(open_split(folder, source))

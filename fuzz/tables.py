@@ -15,20 +15,20 @@ from circletools.errors import CircleToolsError
 from circletools.metadata.codec import decode_names, encode_names
 from circletools.metadata.stamp import STAMP, decode_stamp, encode_stamp
 from circletools.model import open_model
-from circletools.origin import (
+from circletools.origin.embed import embed
+from circletools.origin.locations import DEBUG_METADATA, operator_locations
+from circletools.origin.names import collect_sources
+from circletools.origin.read import EXACT_TABLE, decode_exact, encode_exact
+from circletools.origin.tables import (
     EXECUTION_PLAN_TABLE,
     OP_TABLE,
     SOURCE_TABLE,
-    collect_sources,
     decode_execution_plan,
     decode_op_table,
     decode_source_table,
-    embed,
     encode_op_table,
     encode_source_table,
 )
-from circletools.origin.locations import DEBUG_METADATA, operator_locations
-from circletools.origin.read import EXACT_TABLE, decode_exact, encode_exact
 from circletools.planning.reproject import kept
 from fuzz.models import dump, look, plan_of
 from fuzz.seeds import model_seed

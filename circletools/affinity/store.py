@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,7 +22,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.edit.results import IndexMap, RewriteResult
 from circletools.errors import TableFormatError
 from circletools.metadata.codec import decode_names, encode_names
-from circletools.metadata.stamp import Freshness, check_stamp, encode_stamp, stamp_after, stamp_model
+from circletools.metadata.stamp import Freshness, compare_stamp, encode_stamp, stamp_after, stamp_model
 from circletools.model import Model
 
 __all__ = ["Affinity", "annotate", "check_freshness", "follow", "read_affinity", "strip"]
@@ -44,7 +44,12 @@ def read_affinity(model: Model) -> Affinity | None:
 
     Raises TableFormatError for tables that cannot be decoded or that name a device that does not exist.
     """
-    devices, table = model.metadata_value(DEVICE_TABLE), model.metadata_value(AFFINITY_TABLE)
+    return decode_affinity_tables(model.metadata_value)
+
+
+def decode_affinity_tables(value_of: Callable[[str], bytes | memoryview | None]) -> Affinity | None:
+    """Return the affinity that metadata entries hold, by their name. Raises TableFormatError."""
+    devices, table = value_of(DEVICE_TABLE), value_of(AFFINITY_TABLE)
     if table is None:
         return None
     names = {} if devices is None else decode_names(devices, DEVICE_TABLE)
@@ -62,7 +67,11 @@ def read_affinity(model: Model) -> Affinity | None:
 
 def check_freshness(model: Model, affinity: Affinity) -> Freshness:
     """Say whether the tables still describe the model's operators. Raises TableFormatError."""
-    freshness = check_stamp(model, AFFINITY_STAMP)
+    return _freshness(model, affinity, model.metadata_value(AFFINITY_STAMP))
+
+
+def _freshness(model: Model, affinity: Affinity, stamp: bytes | memoryview | None) -> Freshness:
+    freshness = compare_stamp(model, stamp, AFFINITY_STAMP)
     if freshness.state == "stale":
         return freshness
     for index, subgraph in affinity.subgraphs.items():
@@ -100,12 +109,12 @@ def annotate(edit: ModelEdit, what: Affinity | Planned) -> RewriteResult:
 
 
 def follow(edit: ModelEdit) -> None:
-    """Have the model's affinity, if it has any, brought up to date when `edit` is saved.
+    """Have the affinity, that of the model or a new one, brought up to date when `edit` is saved.
 
     An added operator goes where the first operator goes whose work it continues, one that continues nobody's where
     most operators are. A stamp that was fresh stays fresh.
     """
-    edit.before_save(_update)
+    edit.before_save(_Follower())
 
 
 def remap(affinity: Affinity, index_map: IndexMap) -> Affinity:
@@ -142,14 +151,28 @@ def _longer(ids: Ids, count: int) -> Ids:
     return longer
 
 
-def _update(edit: ModelEdit) -> None:
-    model, index_map = edit.model, edit.index_map
-    affinity = read_affinity(model) if index_map.added else None
-    if affinity is None or check_freshness(model, affinity).state == "stale":
-        return  # no better than before
-    edit.set_metadata(AFFINITY_TABLE, encode_affinity(remap(affinity, index_map).subgraphs))
-    if model.metadata_value(AFFINITY_STAMP) is not None:
-        edit.set_metadata(AFFINITY_STAMP, stamp_after(edit))
+class _Follower:
+    """Brings the tables up to date. It knows the table that it wrote again, as an edit may be saved twice."""
+
+    def __init__(self) -> None:
+        self._affinity: Affinity | None = None  # without the operators that were added
+        self._written: bytes | None = None
+
+    def __call__(self, edit: ModelEdit) -> None:
+        if not edit.index_map.added:
+            return
+        table, stamp = edit.metadata_value(AFFINITY_TABLE), edit.metadata_value(AFFINITY_STAMP)
+        if table is None:
+            return
+        if self._affinity is None or bytes(table) != self._written:
+            affinity = decode_affinity_tables(edit.metadata_value)
+            if affinity is None or _freshness(edit.model, affinity, stamp).state == "stale":
+                return  # no better than before
+            self._affinity = affinity
+        self._written = encode_affinity(remap(self._affinity, edit.index_map).subgraphs)
+        edit.set_metadata(AFFINITY_TABLE, self._written)
+        if stamp is not None:
+            edit.set_metadata(AFFINITY_STAMP, stamp_after(edit))
 
 
 def strip(edit: ModelEdit) -> RewriteResult:

@@ -12,11 +12,12 @@ from circletools.affinity.tables import NONE
 from circletools.diff.alignment import Indices
 from circletools.diff.comparison import ModelComparison
 from circletools.diff.tolerance import freshness_of, read_or_note
+from circletools.findings import Finding
 from circletools.flatbuf.comparison import Difference
 from circletools.wording import ranges
 
 
-def affinity_differences(comparison: ModelComparison, notes: list[str]) -> Iterator[Difference]:
+def affinity_differences(comparison: ModelComparison, notes: list[Finding]) -> Iterator[Difference]:
     """Yield the differences of affinity: devices, freshness, the device of each operator, partitions.
 
     Where only one model has an affinity, that is the one difference.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -11,9 +12,12 @@ from circletools.diff.comparison import ModelComparison
 from circletools.diff.files import file_differences
 from circletools.diff.metadata import metadata_differences
 from circletools.diff.origins import origin_differences
+from circletools.errors import CircleToolsError, UsageError
+from circletools.findings import Finding
 from circletools.flatbuf.comparison import Difference
 from circletools.flatbuf.leaves import first_differing_byte, same_bytes
 from circletools.model import Model
+from circletools.wording import counted, suggestion
 
 __all__ = ["Change", "ModelDifference", "compare_models"]
 
@@ -32,42 +36,94 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelDifference:
-    """What differs. `identical` says that the files are equal byte for byte; `notes` are for people."""
+    """What differs. `identical` says that the files are equal byte for byte; `notes` tell what was not compared."""
 
     changes: tuple[Change, ...]
     identical: bool
-    notes: tuple[str, ...]
+    notes: tuple[Finding, ...]
 
 
-def compare_models(before: Model, after: Model, sections: Sequence[Section] = SECTIONS) -> ModelDifference:
-    """Compare two models. Raises ModelFormatError where one of them is broken.
+def compare_models(
+    before: Model, after: Model, sections: Iterable[str] | None = None, *, ignore: Sequence[str] = ()
+) -> ModelDifference:
+    """Return what differs between two models.
 
-    Comparing them the other way round gives the mirror image. For that, what belongs together is always worked out
-    in the same direction, whichever model comes first here.
+    `sections` are some of structure, metadata, origins, affinity and file; all of them unless given. Changes at a
+    path that a glob of `ignore` matches, or below it, are left out: `*` stands for any characters, `?` for one, and
+    brackets are brackets.
+
+    Raises UsageError for a section that does not exist, ModelFormatError where one of the models is broken, with the
+    name of the file in front of the location.
+
+    >>> with ct.open("a.tflite") as before, ct.open("b.tflite") as after:
+    ...     found = ct.diff(before, after, ["structure"], ignore=["buffers[*]"])
     """
+    # Comparing them the other way round gives the mirror image. For that, what belongs together is always worked out
+    # in the same direction, whichever model comes first here.
+    chosen = _chosen(sections)
     files = before.wire.memory, after.wire.memory
+    for model in (before, after):
+        _check(model)
     if same_bytes(*files):
-        _ = before.reachable
         return ModelDifference((), True, ())
     at = first_differing_byte(*files)
     mirrored = bytes(files[1][at : at + 1]) < bytes(files[0][at : at + 1])
-    comparison = ModelComparison(after, before) if mirrored else ModelComparison(before, after)
-    notes: list[str] = []
+    try:
+        changes, notes = _compared(*((after, before) if mirrored else (before, after)), chosen)
+    except CircleToolsError as error:
+        error.name_file(f"{before.source.name}, {after.source.name}")
+        raise
+    if mirrored:
+        changes = [Change(section, _mirror(one)) for section, one in changes]
+    return ModelDifference(_without(changes, ignore), False, tuple(notes))
+
+
+def _chosen(sections: Iterable[str] | None) -> list[Section]:
+    wanted = list(SECTIONS if sections is None else sections)
+    for name in wanted:
+        if name not in SECTIONS:
+            raise UsageError(f"there is no section {name[:40]!r}", hint=suggestion(name, SECTIONS))
+    return [section for section in SECTIONS if section in wanted]
+
+
+def _check(model: Model) -> None:
+    """Check the structure of a model, so that an error names the one of the two that is broken."""
+    try:
+        _ = model.reachable
+    except CircleToolsError as error:
+        error.name_file(model.source.name)
+        raise
+
+
+def _compared(before: Model, after: Model, sections: Iterable[Section]) -> tuple[list[Change], list[Finding]]:
+    comparison = ModelComparison(before, after)
+    notes: list[Finding] = []
     changes = [Change(section, one) for section in sections for one in _DIFFERENCES[section](comparison, notes)]
     if comparison.unknown:
         places, more = comparison.unknown, len(comparison.unknown) - 1
-        others = f" and {more} other places" if more else ""
-        notes.append(f"not compared, since the schema does not know what is there: {places[0]}{others}")
-    if mirrored:
-        changes = [Change(section, _mirror(one)) for section, one in changes]
-    return ModelDifference(tuple(changes), False, tuple(notes))
+        others = f" and {counted(more, 'other place')}" if more else ""
+        message = f"not compared, since the schema does not know the field: {places[0]}{others}"
+        notes.append(Finding("UNKNOWN_FIELD", "info", "", message))
+    return changes, notes
 
 
-def _structure(comparison: ModelComparison, _: list[str]) -> Iterator[Difference]:
+def _without(changes: Iterable[Change], globs: Sequence[str]) -> tuple[Change, ...]:
+    """Return the changes but those at a path that a glob matches, or below it."""
+    words = (re.escape(glob).replace(r"\*", ".*").replace(r"\?", ".") for glob in globs)
+    pattern = re.compile("|".join(f"(?:{word})" for word in words) or "(?!)", re.DOTALL)
+    below = re.compile(rf"(?:{pattern.pattern})(?:[.\[].*)?", re.DOTALL)
+    return tuple(
+        change
+        for change in changes
+        if not (below.fullmatch(change.difference.path) or below.fullmatch(change.difference.path_after))
+    )
+
+
+def _structure(comparison: ModelComparison, _: list[Finding]) -> Iterator[Difference]:
     return comparison.differences()
 
 
-_DIFFERENCES: dict[Section, Callable[[ModelComparison, list[str]], Iterator[Difference]]] = {
+_DIFFERENCES: dict[Section, Callable[[ModelComparison, list[Finding]], Iterator[Difference]]] = {
     "structure": _structure,
     "metadata": metadata_differences,
     "origins": origin_differences,

@@ -10,6 +10,7 @@ from typing import Any
 from circletools.diff.comparison import ModelComparison
 from circletools.edit.archive import directory_start
 from circletools.edit.editable import original_start
+from circletools.findings import Finding
 from circletools.flatbuf.columns import Wire
 from circletools.flatbuf.comparison import Difference
 from circletools.flatbuf.leaves import same_bytes
@@ -21,7 +22,7 @@ _UNREADABLE = (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOF
 _Members = dict[str, dict[str, Any]]
 
 
-def file_differences(comparison: ModelComparison, _: list[str]) -> Iterator[Difference]:
+def file_differences(comparison: ModelComparison, _: list[Finding]) -> Iterator[Difference]:
     """Yield the differences of format, of the files in an archive (by length and CRC), or of other bytes behind."""
     models = comparison.before, comparison.after
     if models[0].format != models[1].format:

@@ -10,6 +10,7 @@ from typing import Any
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, DEVICE_TABLE, decode_affinity
 from circletools.diff.comparison import ModelComparison
 from circletools.errors import TableFormatError
+from circletools.findings import Finding
 from circletools.flatbuf.comparison import Difference
 from circletools.flatbuf.leaves import same_bytes
 from circletools.metadata.codec import decode_names
@@ -35,7 +36,7 @@ _DECODED: Mapping[str, Callable[[memoryview], dict[str, Any]]] = {
 }
 
 
-def metadata_differences(comparison: ModelComparison, _: list[str]) -> Iterator[Difference]:
+def metadata_differences(comparison: ModelComparison, _: list[Finding]) -> Iterator[Difference]:
     """Yield the entries that only one model has, and those whose values differ.
 
     Of several entries of one name the first belongs to the first; further ones are called `metadata[name#2]`.

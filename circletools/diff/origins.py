@@ -11,11 +11,12 @@ import numpy as np
 from circletools.diff.alignment import Indices
 from circletools.diff.comparison import ModelComparison
 from circletools.diff.tolerance import freshness_of, read_or_note
+from circletools.findings import Finding
 from circletools.flatbuf.comparison import Difference
 from circletools.origin.read import Origins, check_freshness, read_origins
 
 
-def origin_differences(comparison: ModelComparison, notes: list[str]) -> Iterator[Difference]:
+def origin_differences(comparison: ModelComparison, notes: list[Finding]) -> Iterator[Difference]:
     """Yield the differences of origins: sources by id, then the names of each operator's sources.
 
     Where only one model has origins, that is the one difference. A table that cannot be decoded counts as none; its

@@ -6,23 +6,25 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from circletools.errors import InvalidInputError, TableFormatError
+from circletools.findings import Finding
 from circletools.metadata.stamp import Freshness
 from circletools.model import Model
 
 T = TypeVar("T")
 
 
-def read_or_note(read: Callable[[Model], T | None], model: Model, what: str, notes: list[str]) -> T | None:
+def read_or_note(read: Callable[[Model], T | None], model: Model, what: str, notes: list[Finding]) -> T | None:
     """Return what `read` returns, None with a note where it cannot."""
     try:
         return read(model)
     except TableFormatError as error:
-        notes.append(f"{model.source.name}: the {what} cannot be read: {error}")
+        message = f"{model.source.name}: the {what} cannot be decoded and are ignored: {error}"
+        notes.append(Finding("MALFORMED_TABLE", "info", "", message))
         return None
 
 
 def freshness_of(check: Callable[[Model, T], Freshness], model: Model, tables: T) -> str:
-    """Return the state that `check` finds; `unknown` for a stamp that cannot be decoded, or operators without names."""
+    """Return the state that `check` finds; `unknown` where a stamp or the names of operators cannot be decoded."""
     try:
         return check(model, tables).state
     except InvalidInputError:

@@ -34,7 +34,7 @@ from circletools.model.verify import OPTIONAL
 from circletools.model.views import OperatorCode
 from circletools.storage.files import Part, Progress, check_target, same_file, view, write
 
-__all__ = ["ModelEdit", "edit"]
+__all__ = ["ModelEdit"]
 
 _PLACEHOLDER_CODE = 127  # stands in deprecated_builtin_code (a byte) for every code from 127 on
 
@@ -69,6 +69,7 @@ class ModelEdit:
         self._new_tensors: Counter[int] = Counter()  # subgraph -> how many were added
         self._added: list[AddedOperator] = []
         self._followers: list[Callable[[ModelEdit], None]] = []
+        self._values: dict[str, bytes | None] = {}  # of the metadata entries that were set or removed
 
     def __enter__(self) -> Self:
         """Return the edit; leaving the block writes nothing, `save` does."""
@@ -98,6 +99,10 @@ class ModelEdit:
 
     # ------------------------------------------------------------------ metadata and buffers
 
+    def metadata_value(self, name: str) -> bytes | memoryview | None:
+        """Return the value of a metadata entry as it stands in the edit, None where there is none."""
+        return self._values[name] if name in self._values else self.model.metadata_value(name)
+
     def set_metadata(self, name: str, value: bytes) -> None:
         """Give the metadata entry `name` this value; it is appended where there is none.
 
@@ -105,6 +110,7 @@ class ModelEdit:
         """
         if not isinstance(value, bytes):
             raise UsageError(f"the value of a metadata entry is bytes, not {type(value).__name__}")
+        self._values[name] = value
         same = [entry for entry in self._entries if entry.name == name]
         if not same:
             table = NewTable(self.model.schema.tables["Metadata"])
@@ -127,6 +133,7 @@ class ModelEdit:
     def remove_metadata(self, name: str) -> int:
         """Remove all entries of this name, and the data that only they name; return how many there were."""
         same = [entry for entry in self._entries if entry.name == name]
+        self._values[name] = None
         self._drop(same)
         return len(same)
 
@@ -365,14 +372,6 @@ class ModelEdit:
                     subgraph = overlay.element(overlay.references(root, "subgraphs"), "SubGraph", index)
                     operators = overlay.references(subgraph, "operators")
                     overlay.element(operators, "Operator", row - int(splits[index]))
-
-
-def edit(model: Model) -> ModelEdit:
-    """Begin to edit a model; nothing is written before `save`.
-
-    Raises ModelFormatError when the file's structure is broken, and EditError when an index in it is out of range.
-    """
-    return ModelEdit(model)
 
 
 def _member(members: Mapping[int, str], name: str, what: str) -> int:

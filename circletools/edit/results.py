@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from circletools.findings import Finding
+
 __all__ = ["AddedOperator", "IndexMap", "RewriteResult"]
 
 
@@ -27,6 +29,7 @@ class IndexMap:
 
 @dataclass(frozen=True, slots=True)
 class RewriteResult:
-    """What a rewrite changed, a line each; empty when the output equals the input."""
+    """What a rewrite changed, a line each (none when the output equals the input), and what a user should know."""
 
     changes: tuple[str, ...]
+    notes: tuple[Finding, ...] = ()

@@ -25,6 +25,7 @@ from circletools.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.profile.attribution import own_names
+from circletools.render.inspection import inspection_json
 from circletools.wording import SCHEMA_VERSION
 
 MOST_CUTS = 1000
@@ -52,7 +53,7 @@ def page_document(model: Model, name: str, traces: Sequence[ReadTrace] = (), *, 
         "schema_version": SCHEMA_VERSION,
         "circletools": version,
         "name": name,
-        "model": shortened(inspect_model(model)),
+        "model": shortened(inspection_json(inspect_model(model))),
         "findings": [shortened(asdict(finding)) for finding in findings],
         "codes": [short(code.name) for code in model.operator_codes],
         "types": columns.types.values,

@@ -150,8 +150,12 @@ def compare(then: Stamp, now: Stamp) -> Freshness:
 
 def check_stamp(model: Model, entry: str = STAMP) -> Freshness:
     """Compare a stamp in a model with its operators; `unstamped` where there is none. Raises TableFormatError."""
-    data = model.metadata_value(entry)
-    return Freshness("unstamped") if data is None else compare(decode_stamp(data, entry), stamp_model(model))
+    return compare_stamp(model, model.metadata_value(entry), entry)
+
+
+def compare_stamp(model: Model, value: bytes | memoryview | None, entry: str = STAMP) -> Freshness:
+    """Compare the value of a stamp with a model's operators; None is no stamp. Raises TableFormatError."""
+    return Freshness("unstamped") if value is None else compare(decode_stamp(value, entry), stamp_model(model))
 
 
 def stamp_after(edit: ModelEdit) -> bytes:

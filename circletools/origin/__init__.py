@@ -1,43 +1,59 @@
-"""Origins: which source nodes an operator came from, kept in metadata tables that the ONE compiler knows."""
+"""Origins: which source nodes an operator came from, kept in metadata tables that the ONE compiler knows.
 
-from circletools.metadata.stamp import Freshness, Stamp, check_stamp
-from circletools.origin.algebra import Origin, inherit, single, union
-from circletools.origin.embed import embed, strip
-from circletools.origin.names import NameSource, collect_sources
-from circletools.origin.read import Origins, read_origins
-from circletools.origin.remap import follow
-from circletools.origin.tables import (
-    EXECUTION_PLAN_TABLE,
-    OP_TABLE,
-    SOURCE_TABLE,
-    decode_execution_plan,
-    decode_op_table,
-    decode_source_table,
-    encode_op_table,
-    encode_source_table,
-)
+with ct.open("in.circle") as model, ct.edit(model) as edit:
+    ct.origins.embed(edit)
+    edit.save("out.circle")
+
+with ct.open("out.circle") as model:
+    origins = ct.origins.read(model)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from circletools.lazy import face
+
+if TYPE_CHECKING:
+    from circletools.metadata.stamp import Freshness
+    from circletools.origin.describe import OriginTable, Selection, describe
+    from circletools.origin.embed import embed, strip
+    from circletools.origin.exchange import parse_origins as parse
+    from circletools.origin.extract import extract
+    from circletools.origin.names import NameSource
+    from circletools.origin.names import collect_sources as collect
+    from circletools.origin.read import Origins, check_freshness
+    from circletools.origin.read import read_origins as read
 
 __all__ = [
-    "EXECUTION_PLAN_TABLE",
-    "OP_TABLE",
-    "SOURCE_TABLE",
     "Freshness",
     "NameSource",
-    "Origin",
+    "OriginTable",
     "Origins",
-    "Stamp",
-    "check_stamp",
-    "collect_sources",
-    "decode_execution_plan",
-    "decode_op_table",
-    "decode_source_table",
+    "Selection",
+    "check_freshness",
+    "collect",
+    "describe",
     "embed",
-    "encode_op_table",
-    "encode_source_table",
-    "follow",
-    "inherit",
-    "read_origins",
-    "single",
+    "extract",
+    "parse",
+    "read",
     "strip",
-    "union",
 ]
+
+_PLACES = {
+    "Freshness": "circletools.metadata.stamp",
+    "NameSource": "circletools.origin.names",
+    "OriginTable": "circletools.origin.describe",
+    "Origins": "circletools.origin.read",
+    "Selection": "circletools.origin.describe",
+    "check_freshness": "circletools.origin.read",
+    "collect": "circletools.origin.names:collect_sources",
+    "describe": "circletools.origin.describe",
+    "embed": "circletools.origin.embed",
+    "extract": "circletools.origin.extract",
+    "parse": "circletools.origin.exchange:parse_origins",
+    "read": "circletools.origin.read:read_origins",
+    "strip": "circletools.origin.embed",
+}
+__getattr__, __dir__ = face(__name__, _PLACES)

@@ -7,6 +7,7 @@ from circletools.edit.results import RewriteResult
 from circletools.errors import EditError, UsageError
 from circletools.metadata.stamp import STAMP, encode_stamp, stamp_model
 from circletools.model import Model
+from circletools.origin.names import collect_sources
 from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, encode_op_table, encode_source_table
 
@@ -14,11 +15,18 @@ ORIGIN_ENTRIES = (SOURCE_TABLE, OP_TABLE, EXACT_TABLE, STAMP)
 """The metadata entries that `embed` writes and `strip` removes, in the order they are written."""
 
 
-def embed(edit: ModelEdit, origins: Origins, *, replace: bool = False, stamp: bool = True) -> RewriteResult:
-    """Write origins as metadata entries.
+def embed(
+    edit: ModelEdit, origins: Origins | None = None, *, replace: bool = False, stamp: bool = True
+) -> RewriteResult:
+    """Write origins as metadata entries; without `origins`, each operator of subgraph 0 is its own source.
 
-    Raises EditError when the model has tables and `replace` is not set, UsageError when `origins` names an operator,
-    subgraph or source that does not exist.
+    Such a source is named after the operator's first output (see `collect_sources`). The `stamp` tells later whether
+    the tables still describe the operators. Raises EditError when the model has tables and `replace` is not set,
+    UsageError when `origins` names an operator, subgraph or source that does not exist.
+
+    >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
+    ...     ct.origins.embed(edit)
+    ...     edit.save("out.circle")
     """
     model = edit.model
     present = [name for name in (SOURCE_TABLE, OP_TABLE) if model.metadata_value(name) is not None]
@@ -27,6 +35,7 @@ def embed(edit: ModelEdit, origins: Origins, *, replace: bool = False, stamp: bo
             f"the model has origins already ({', '.join(present)})",
             hint="--replace writes new ones; they may be all that is left of an earlier compilation",
         )
+    origins = collect_sources(model) if origins is None else origins
     _check(model, origins)
     known = [{index: origin for index, origin in operators.items() if origin} for operators in origins.operators]
     entries = {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from circletools.errors import TableFormatError
 from circletools.findings import Finding
+from circletools.metadata.stamp import Freshness
 from circletools.model import Model
-from circletools.origin.read import check_freshness, read_origins
+from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, decode_op_table, decode_source_table
 
 
@@ -21,14 +22,22 @@ def origin_findings(model: Model) -> list[Finding]:
         freshness = check_freshness(model, origins)
     except TableFormatError as error:
         return [_from_error("MALFORMED_ORIGIN_TABLE", error)]
+    return table_findings(model, origins, freshness)
+
+
+def table_findings(model: Model, origins: Origins, freshness: Freshness) -> list[Finding]:
+    """Return what tables that can be decoded say wrong of the model's operators, or leave out."""
     if freshness.state == "stale":
-        message = f"the tables no longer fit: {freshness.reason}"
+        message = f"the origins are stale: {freshness.reason}; embed them again, or track them from the model before"
         return [Finding("STALE_ORIGIN", "warning", freshness.place, message)]
+    if origins.scope == "shared":
+        return []
     findings = []
     for subgraph, operators in zip(model.subgraphs, origins.operators, strict=True):
-        missing = [index for index in range(len(subgraph.operators)) if index not in operators]
-        if operators and missing and origins.scope != "shared":
-            message = f"{len(missing)} of {len(subgraph.operators)} operators have no origin"
+        count = len(subgraph.operators)
+        missing = [index for index in range(count) if index not in operators] if operators else []
+        if missing:
+            message = f"{len(missing)} of {count} operators have no origin; harmless outside of the ONE compiler"
             place = f"subgraphs[{subgraph.index}].operators[{missing[0]}]"
             findings.append(Finding("PARTIAL_OP_TABLE", "info", place, message))
     return findings
@@ -51,4 +60,5 @@ def _malformed(model: Model) -> list[Finding]:
 
 
 def _from_error(code: str, error: TableFormatError) -> Finding:
-    return Finding(code, "error", f"metadata {error.location}", error.message)
+    message = f"{error.message}; run `circletool strip-metadata --origins`"
+    return Finding(code, "error", f"metadata {error.location}", message)

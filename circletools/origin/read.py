@@ -9,7 +9,7 @@ subgraphs have origins:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from struct import Struct
 from typing import Literal
@@ -121,19 +121,24 @@ def decode_exact(data: bytes | memoryview, sources: Iterable[int]) -> dict[int, 
 
 def read_origins(model: Model) -> Origins | None:
     """Return the origins in a model, None where it has no tables. Raises TableFormatError."""
-    source_table, op_table = model.metadata_value(SOURCE_TABLE), model.metadata_value(OP_TABLE)
+    return decode_origins(model, model.metadata_value)
+
+
+def decode_origins(model: Model, value_of: Callable[[str], bytes | memoryview | None]) -> Origins | None:
+    """Return the origins that metadata entries, by their name, give to operators. Raises TableFormatError."""
+    source_table, op_table = value_of(SOURCE_TABLE), value_of(OP_TABLE)
     if source_table is None and op_table is None:
         return None
     sources = {} if source_table is None else decode_source_table(source_table)
     shared = {} if op_table is None else decode_op_table(op_table, sources)
     count = len(model.subgraphs)
-    exact_table = model.metadata_value(EXACT_TABLE)
+    exact_table = value_of(EXACT_TABLE)
     if exact_table is not None:
         exact = decode_exact(exact_table, sources)
         # It only counts where another tool has not changed the ONE tables since.
         if merge(exact.values()) == shared and all(index < count for index in exact):
             return Origins(sources, tuple(exact.get(index, {}) for index in range(count)), "exact")
-    elif model.metadata_value(STAMP) is not None:
+    elif value_of(STAMP) is not None:
         # Written here, and not for several subgraphs.
         return Origins(sources, (shared, *({} for _ in range(count - 1))) if count else (), "main")
     return Origins(sources, _of_each(model, shared), "shared" if count > 1 else "main")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import IndexMap
-from circletools.metadata.stamp import STAMP, check_stamp, stamp_after
+from circletools.metadata.stamp import STAMP, compare_stamp, stamp_after
 from circletools.origin.algebra import Origin, inherit
-from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge, read_origins
+from circletools.origin.read import EXACT_TABLE, Origins, decode_origins, encode_exact, merge
 from circletools.origin.tables import OP_TABLE, encode_op_table
 
 
 def follow(edit: ModelEdit) -> None:
-    """Have the model's origin tables, if it has any, brought up to date when `edit` is saved.
+    """Have the origin tables, those of the model or new ones, brought up to date when `edit` is saved.
 
     An added operator inherits the origins of the operators whose work it continues. A stamp that was fresh stays
     fresh; one that was stale is left as it is, since the tables are no better than before.
     """
-    edit.before_save(_update)
+    edit.before_save(_Follower())
 
 
 def remap(origins: Origins, index_map: IndexMap) -> Origins:
@@ -30,16 +30,24 @@ def remap(origins: Origins, index_map: IndexMap) -> Origins:
     return Origins(origins.sources, tuple(operators), origins.scope)
 
 
-def _update(edit: ModelEdit) -> None:
-    model, index_map = edit.model, edit.index_map
-    if not index_map.added:
-        return
-    origins = read_origins(model)
-    if origins is None:
-        return
-    changed = remap(origins, index_map)
-    edit.set_metadata(OP_TABLE, encode_op_table(merge(changed.operators)))
-    if model.metadata_value(EXACT_TABLE) is not None and origins.scope == "exact":
-        edit.set_metadata(EXACT_TABLE, encode_exact(changed.operators))
-    if check_stamp(model).state == "fresh":
-        edit.set_metadata(STAMP, stamp_after(edit))
+class _Follower:
+    """Brings the tables up to date; the stamp that it wrote is known again, as an edit may be saved twice."""
+
+    def __init__(self) -> None:
+        self._stamp: bytes | None = None
+
+    def __call__(self, edit: ModelEdit) -> None:
+        if not edit.index_map.added:
+            return
+        origins = decode_origins(edit.model, edit.metadata_value)
+        if origins is None:
+            return
+        changed = remap(origins, edit.index_map)
+        edit.set_metadata(OP_TABLE, encode_op_table(merge(changed.operators)))
+        if edit.metadata_value(EXACT_TABLE) is not None and origins.scope == "exact":
+            edit.set_metadata(EXACT_TABLE, encode_exact(changed.operators))
+        stamp = edit.metadata_value(STAMP)
+        known = stamp is not None and bytes(stamp) == self._stamp
+        if known or compare_stamp(edit.model, stamp).state == "fresh":
+            self._stamp = stamp_after(edit)
+            edit.set_metadata(STAMP, self._stamp)

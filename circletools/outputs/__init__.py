@@ -1,17 +1,29 @@
-"""One distinct, computed tensor for every output."""
+"""Outputs with a tensor of their own: `ct.outputs`.
 
-from circletools.outputs.analysis import OddKind, OddOutput, choose_subgraphs, odd_outputs, output_findings
-from circletools.outputs.copyops import CopyChoice, CopyOperator, choose_copy_operator
-from circletools.outputs.rewrite import fix_outputs
+with ct.open("in.circle") as model, ct.edit(model) as edit:
+ct.outputs.fix(edit)
+edit.save("out.circle")
+"""
 
-__all__ = [
-    "CopyChoice",
-    "CopyOperator",
-    "OddKind",
-    "OddOutput",
-    "choose_copy_operator",
-    "choose_subgraphs",
-    "fix_outputs",
-    "odd_outputs",
-    "output_findings",
-]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from circletools.lazy import face
+
+if TYPE_CHECKING:
+    from circletools.outputs.analysis import AliasedOutput, AliasKind
+    from circletools.outputs.analysis import aliased_outputs as find
+    from circletools.outputs.copyops import CopyChoice
+    from circletools.outputs.rewrite import fix_outputs as fix
+
+__all__ = ["AliasKind", "AliasedOutput", "CopyChoice", "find", "fix"]
+
+_PLACES = {
+    "AliasKind": "circletools.outputs.analysis",
+    "AliasedOutput": "circletools.outputs.analysis",
+    "CopyChoice": "circletools.outputs.copyops",
+    "find": "circletools.outputs.analysis:aliased_outputs",
+    "fix": "circletools.outputs.rewrite:fix_outputs",
+}
+__getattr__, __dir__ = face(__name__, _PLACES)

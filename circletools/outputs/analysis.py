@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import UsageError
-from circletools.findings import Finding
+from circletools.findings import Finding, Severity
 from circletools.flatbuf.columns import Vectors
 from circletools.model import Model, Subgraph
 
 
-class OddKind(StrEnum):
+class AliasKind(StrEnum):
     """What an output shares its tensor with; the value is the finding's code."""
 
     CONSTANT = "CONSTANT_OUTPUT"
@@ -39,24 +39,34 @@ class OddKind(StrEnum):
 
 
 _MESSAGES = {
-    OddKind.CONSTANT: "is a constant",
-    OddKind.INPUT: "is also an input",
-    OddKind.DUPLICATE: "is an earlier output too",
-    OddKind.TAP: "is read by an operator too",
-    OddKind.UNPRODUCED: "is produced by no operator, input or constant",
+    AliasKind.CONSTANT: "is a constant",
+    AliasKind.INPUT: "is also input {other}",
+    AliasKind.DUPLICATE: "is already output {other}",
+    AliasKind.TAP: "is also read by operator {other}",
+    AliasKind.UNPRODUCED: "is produced by no operator, input or constant",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class OddOutput:
-    """An output slot whose tensor is not its own. `producer` is the operator that computes it, -1 for none."""
+class AliasedOutput:
+    """An output slot whose tensor is not its own.
 
-    kind: OddKind
+    `producer` is the operator that computes the tensor. `other` is what it is shared with: the index of the input
+    (INPUT), of the earlier output (DUPLICATE) or of the last operator that reads it (TAP). Both are -1 for none.
+    """
+
+    kind: AliasKind
     subgraph: int
     slot: int
     tensor: int
     name: str
     producer: int
+    other: int = -1
+
+    def finding(self, severity: Severity, remedy: str) -> Finding:
+        """Return what to tell of it, and what to do."""
+        message = f"{self.name!r} {_MESSAGES[self.kind].format(other=self.other)}; {remedy}"
+        return Finding(self.kind.value, severity, f"subgraphs[{self.subgraph}].outputs[{self.slot}]", message)
 
 
 def entry_subgraphs(model: Model) -> list[int]:
@@ -65,8 +75,10 @@ def entry_subgraphs(model: Model) -> list[int]:
     return [index for index in range(len(model.subgraphs)) if index == 0 or index in named]
 
 
-def choose_subgraphs(model: Model, choice: str) -> list[int]:
-    """Read `entry`, `all` or a subgraph's index. Raises UsageError."""
+def choose_subgraphs(model: Model, choice: str | Iterable[int]) -> list[int]:
+    """Return the subgraphs that `entry`, `all`, the text of an index, or indices name. Raises UsageError."""
+    if not isinstance(choice, str):
+        return list(choice)
     if choice == "entry":
         return entry_subgraphs(model)
     if choice == "all":
@@ -79,49 +91,52 @@ def choose_subgraphs(model: Model, choice: str) -> list[int]:
     )
 
 
-def odd_outputs(
-    model: Model, subgraphs: Iterable[int], *, constants: bool = True, copies: bool = False
-) -> list[OddOutput]:
-    """Return the odd outputs of these subgraphs, by subgraph and slot.
+def aliased_outputs(
+    model: Model, subgraphs: str | Iterable[int] = "entry", *, constants: bool = True, copies: bool = False
+) -> list[AliasedOutput]:
+    """Return the outputs of these subgraphs whose tensor is not their own, by subgraph and slot.
 
-    Without `constants`, a constant is as good as a computed tensor, and reading it is no tap. With `copies`, the
-    first of equal outputs counts as a tap: the copies for the others will read it.
+    `subgraphs` are indices, or a choice as in `choose_subgraphs`. Without `constants`, a constant is as good as a
+    computed tensor, and reading it is no tap. With `copies`, the first of equal outputs counts as a tap: the copies
+    for the others will read it.
     """
-    return [odd for subgraph in subgraphs for odd in _of_subgraph(model, subgraph, constants, copies)]
+    chosen = choose_subgraphs(model, subgraphs)
+    return [output for subgraph in chosen for output in _of_subgraph(model, subgraph, constants, copies)]
 
 
-def _of_subgraph(model: Model, index: int, constants: bool, copies: bool) -> list[OddOutput]:
+def _of_subgraph(model: Model, index: int, constants: bool, copies: bool) -> list[AliasedOutput]:
     subgraph = model.subgraphs[index]
     outputs = subgraph.outputs.tolist()
     if not outputs:
         return []
     first = int(model.tensor_columns.splits[index])
     count = len(subgraph.tensors)
-    inputs = set(subgraph.inputs.tolist())
+    inputs = {tensor: slot for slot, tensor in reversed(list(enumerate(subgraph.inputs.tolist())))}
     producers = _last_operator(model, index, "outputs", count)
     readers = _last_operator(model, index, "inputs", count)
     variable = model.tensor_columns.variable[first : first + count]
     times = Counter(outputs)
-    odd, seen = [], set[int]()
+    found, seen = [], dict[int, int]()
     for slot, tensor in enumerate(outputs):
-        producer = int(producers[tensor])
-        kind = None
+        producer, reader = int(producers[tensor]), int(readers[tensor])
+        kind, other = None, -1
         unproduced = producer < 0 and tensor not in inputs and not variable[tensor]
         constant = unproduced and _is_constant(model, subgraph, tensor)
         if unproduced and not constant:
-            kind = OddKind.UNPRODUCED
+            kind = AliasKind.UNPRODUCED
         elif constant and constants:
-            kind = OddKind.CONSTANT
+            kind = AliasKind.CONSTANT
         elif tensor in inputs:
-            kind = OddKind.INPUT
+            kind, other = AliasKind.INPUT, inputs[tensor]
         elif tensor in seen:
-            kind = OddKind.DUPLICATE
-        elif not constant and (readers[tensor] >= 0 or (copies and times[tensor] > 1)):
-            kind = OddKind.TAP
-        seen.add(tensor)
+            kind, other = AliasKind.DUPLICATE, seen[tensor]
+        elif not constant and (reader >= 0 or (copies and times[tensor] > 1)):
+            kind, other = AliasKind.TAP, reader
+        seen.setdefault(tensor, slot)
         if kind is not None:
-            odd.append(OddOutput(kind, index, slot, tensor, subgraph.tensors[tensor].name, producer))
-    return odd
+            name = subgraph.tensors[tensor].name
+            found.append(AliasedOutput(kind, index, slot, tensor, name, producer, other))
+    return found
 
 
 def _is_constant(model: Model, subgraph: Subgraph, index: int) -> bool:
@@ -145,18 +160,23 @@ def _last_operator(model: Model, subgraph: int, field: str, tensors: int) -> NDA
 
 
 def output_findings(model: Model, subgraphs: Iterable[int] | None = None) -> list[Finding]:
-    """Return the odd outputs as findings.
+    """Return the aliased outputs as findings.
 
     In the bodies of While and If they are a matter of course, and a tap is harmless in most runtimes: both are
     of severity info.
     """
     entries = set(entry_subgraphs(model))
     return [
-        Finding(
-            odd.kind.value,
-            "info" if odd.kind is OddKind.TAP or odd.subgraph not in entries else "warning",
-            f"subgraphs[{odd.subgraph}].outputs[{odd.slot}]",
-            f"{odd.name!r} {_MESSAGES[odd.kind]}",
+        output.finding(
+            "info" if output.kind is AliasKind.TAP or output.subgraph not in entries else "warning",
+            _remedy(output, output.subgraph in entries),
         )
-        for odd in odd_outputs(model, range(len(model.subgraphs)) if subgraphs is None else subgraphs)
+        for output in aliased_outputs(model, "all" if subgraphs is None else subgraphs)
     ]
+
+
+def _remedy(output: AliasedOutput, entry: bool) -> str:
+    if output.kind is AliasKind.UNPRODUCED:
+        return "correct the program that wrote the model"
+    which = "" if entry else f" --subgraph {output.subgraph}"
+    return f"run `circletool fix-outputs{which}{' --detach-taps' if output.kind is AliasKind.TAP else ''}`"

@@ -20,7 +20,7 @@ import numpy as np
 from circletools.errors import EditError
 from circletools.model import Model
 from circletools.model.indices import model_indices
-from circletools.outputs.analysis import OddKind, OddOutput, entry_subgraphs
+from circletools.outputs.analysis import AliasedOutput, AliasKind, entry_subgraphs
 
 CopyChoice = Literal["auto", "transpose", "reshape", "concatenation"]
 
@@ -63,30 +63,30 @@ class _Traits:
     """Then `rank` is 1, in place of any."""
 
 
-def choose_copy_operator(model: Model, odd: OddOutput, choice: CopyChoice = "auto") -> CopyOperator:
+def choose_copy_operator(model: Model, output: AliasedOutput, choice: CopyChoice = "auto") -> CopyOperator:
     """Return the operator to copy an output with.
 
     It is exact in the runtime of the model's format; in the other one, where the first has no such tensors. Raises
     EditError when there is none, or the one asked for is not, naming the output and what would do.
     """
-    traits = _traits(model, odd)
+    traits = _traits(model, output)
     runtime = _judge(model.format, traits)
-    candidates, _ = _candidates(model, odd, traits)
+    candidates, _ = _candidates(model, output, traits)
     legal = [code for code in candidates if _outcome(code, runtime, traits) == "exact"]
     wanted = [code for code in legal if choice in ("auto", code.lower())]
     if not wanted:
-        raise _refusal(model, odd, choice, traits, legal)
-    return _operator(wanted[0], traits, model, odd)
+        raise _refusal(model, output, choice, traits, legal)
+    return _operator(wanted[0], traits, model, output)
 
 
-def _candidates(model: Model, odd: OddOutput, traits: _Traits) -> tuple[tuple[str, ...], str]:
+def _candidates(model: Model, output: AliasedOutput, traits: _Traits) -> tuple[tuple[str, ...], str]:
     """Return the operators that come into question, the preferred one first; and what keeps others out, as words."""
     if traits.rank_unknown:
-        if model.format == "circle" and odd.subgraph not in entry_subgraphs(model) and _branches(model):
+        if model.format == "circle" and output.subgraph not in entry_subgraphs(model) and _branches(model):
             # onert dies of a shape found at run time in a branch of IF, when it allocates the model's outputs itself.
             return (), " in a model with IF"
         return ("RESHAPE",), ""
-    if model.format == "tflite" and _is_stored(odd) and odd.subgraph in _branches(model):
+    if model.format == "tflite" and _is_stored(output) and output.subgraph in _branches(model):
         # LiteRT corrupts its heap when the output of a branch is a constant that another operator copied.
         return ("TRANSPOSE",), " in a branch of IF"
     return _ORDER if traits.rank else ("RESHAPE", "TRANSPOSE"), ""
@@ -100,32 +100,32 @@ def _judge(form: str, traits: _Traits) -> str:
     return own
 
 
-def _refusal(model: Model, odd: OddOutput, choice: CopyChoice, traits: _Traits, legal: list[str]) -> EditError:
+def _refusal(model: Model, output: AliasedOutput, choice: CopyChoice, traits: _Traits, legal: list[str]) -> EditError:
     does_not = "no operator copies" if choice == "auto" else f"{choice.upper()} does not copy"
     what = f"{traits.quantization.replace('_', ' ')} quantized " if traits.quantization != "none" else ""
     rank = "unknown rank" if traits.rank_unknown else f"rank {traits.rank}"
     own = _RUNTIME_OF[model.format]
     where = f" in {_TITLES[own]}" if _judge(model.format, traits) == own else ""
-    _, place = _candidates(model, odd, traits)
+    _, place = _candidates(model, output, traits)
     if legal:
         hint = f"--copy-op {legal[0].lower()} does"
-    elif odd.kind is OddKind.CONSTANT:
+    elif output.kind is AliasKind.CONSTANT:
         hint = "--keep-constants leaves constants as they are"
-    elif odd.subgraph not in entry_subgraphs(model):
+    elif output.subgraph not in entry_subgraphs(model):
         hint = "--subgraph entry, or the number of another subgraph, leaves this one alone"
     else:
         hint = "docs/copy-operators.md tells which tensors can be copied"
     return EditError(
-        f"{does_not} the output {odd.name!r} exactly{where}: "
+        f"{does_not} the output {output.name!r} exactly{where}: "
         f"{what}{traits.type} of {rank}{_KINDS.get(traits.kind, '')}{place}",
-        location=f"subgraphs[{odd.subgraph}].outputs[{odd.slot}]",
+        location=f"subgraphs[{output.subgraph}].outputs[{output.slot}]",
         hint=hint,
     )
 
 
-def _is_stored(odd: OddOutput) -> bool:
+def _is_stored(output: AliasedOutput) -> bool:
     """Say whether the tensor is a constant, or a variable."""
-    return odd.producer < 0 and odd.kind is not OddKind.INPUT
+    return output.producer < 0 and output.kind is not AliasKind.INPUT
 
 
 def _branches(model: Model) -> set[int]:
@@ -134,7 +134,7 @@ def _branches(model: Model) -> set[int]:
     return {subgraph for indices in called for subgraph in indices.values.tolist()}
 
 
-def _rank_is_unknown(model: Model, odd: OddOutput, row: int) -> bool:
+def _rank_is_unknown(model: Model, output: AliasedOutput, row: int) -> bool:
     """Say whether an empty shape can mean that the rank is unknown.
 
     `has_rank` tells a scalar from it, but older converters never wrote that. In the bodies of their loops such
@@ -142,13 +142,15 @@ def _rank_is_unknown(model: Model, odd: OddOutput, row: int) -> bool:
     that the user sees.
     """
     ranked = bool(model.tensor_columns.tables.take(np.array([row])).scalars("has_rank")[0])
-    if ranked or _is_stored(odd):
+    if ranked or _is_stored(output):
         return False
-    return model.format == "tflite" or odd.kind is not OddKind.INPUT or odd.subgraph not in entry_subgraphs(model)
+    if model.format == "tflite" or output.kind is not AliasKind.INPUT:
+        return True
+    return output.subgraph not in entry_subgraphs(model)
 
 
-def _operator(code: str, traits: _Traits, model: Model, odd: OddOutput) -> CopyOperator:
-    tensor = model.subgraphs[odd.subgraph].tensors[odd.tensor]
+def _operator(code: str, traits: _Traits, model: Model, output: AliasedOutput) -> CopyOperator:
+    tensor = model.subgraphs[output.subgraph].tensors[output.tensor]
     version = next(rule["version"] for rule in _table()["operators"][code]["versions"] if _fits(rule, traits))
     if code == "TRANSPOSE":
         return CopyOperator(code, version, tuple(range(traits.rank)), "TransposeOptions")
@@ -184,27 +186,27 @@ def _holds(ranks: str, rank: int) -> bool:
     return any(int(first) <= rank <= int(last or first) for first, _, last in parts)
 
 
-def _traits(model: Model, odd: OddOutput) -> _Traits:
-    tensor = model.subgraphs[odd.subgraph].tensors[odd.tensor]
+def _traits(model: Model, output: AliasedOutput) -> _Traits:
+    tensor = model.subgraphs[output.subgraph].tensors[output.tensor]
     unknown = sum(1 for size in tensor.shape_signature or () if size < 0)
-    row = int(model.tensor_columns.splits[odd.subgraph]) + odd.tensor
+    row = int(model.tensor_columns.splits[output.subgraph]) + output.tensor
     if model.tensor_columns.tables.take(np.array([row])).has("sparsity")[0]:
         kind = "sparse"
     elif unknown:
         kind = "dynamic" if unknown == 1 else "dynamic_all"
     elif 0 in tensor.shape:
         kind = "zero"
-    elif _is_stored(odd):
+    elif _is_stored(output):
         kind = "constant"
     else:
-        kind = "fan_out" if odd.kind is OddKind.DUPLICATE else "static"
-    if not tensor.shape and _rank_is_unknown(model, odd, row):
-        return _Traits(tensor.type, 1, kind, _quantization(model, odd), rank_unknown=True)
-    return _Traits(tensor.type, len(tensor.shape), kind, _quantization(model, odd))
+        kind = "fan_out" if output.kind is AliasKind.DUPLICATE else "static"
+    if not tensor.shape and _rank_is_unknown(model, output, row):
+        return _Traits(tensor.type, 1, kind, _quantization(model, output), rank_unknown=True)
+    return _Traits(tensor.type, len(tensor.shape), kind, _quantization(model, output))
 
 
-def _quantization(model: Model, odd: OddOutput) -> str:
-    row = int(model.tensor_columns.splits[odd.subgraph]) + odd.tensor
+def _quantization(model: Model, output: AliasedOutput) -> str:
+    row = int(model.tensor_columns.splits[output.subgraph]) + output.tensor
     tables, rows = model.tensor_columns.tables.take(np.array([row])).child("quantization", model.schema)
     if not len(rows):
         return "none"

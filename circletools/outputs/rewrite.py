@@ -28,20 +28,20 @@ import numpy as np
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.model import Model, Subgraph
-from circletools.outputs.analysis import OddKind, OddOutput, entry_subgraphs, odd_outputs
+from circletools.outputs.analysis import AliasedOutput, AliasKind, aliased_outputs, entry_subgraphs
 from circletools.outputs.copyops import CopyChoice, CopyOperator, choose_copy_operator
 
 _DONE = {
-    OddKind.CONSTANT: "a copy of the constant",
-    OddKind.INPUT: "a copy of the input",
-    OddKind.DUPLICATE: "a copy of the earlier output",
-    OddKind.TAP: "a copy of the tensor that operators read",
+    AliasKind.CONSTANT: "a copy of the constant",
+    AliasKind.INPUT: "a copy of the input",
+    AliasKind.DUPLICATE: "a copy of the earlier output",
+    AliasKind.TAP: "a copy of the tensor that operators read",
 }
 
 
 def fix_outputs(
     edit: ModelEdit,
-    subgraphs: Iterable[int],
+    subgraphs: str | Iterable[int] = "entry",
     *,
     copy_operator: CopyChoice = "auto",
     keep_constants: bool = False,
@@ -49,32 +49,44 @@ def fix_outputs(
 ) -> RewriteResult:
     """Give the outputs of these subgraphs tensors of their own.
 
-    Raises EditError, before anything is changed, for an output that no operator copies exactly.
+    `subgraphs` are indices, `entry` (the main one and those that a signature names) or `all`. With `keep_constants` a
+    constant is copied only for its further slots, with `detach_taps` outputs that an operator reads are copied too.
+
+    Raises EditError, before anything is changed, for an output that no operator copies exactly, and UsageError for
+    a subgraph that does not exist. The notes name the outputs that nothing produces; they stay as they are.
+
+    >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
+    ...     result = ct.outputs.fix(edit)
+    ...     edit.save("out.circle")
     """
     model = edit.model
-    chosen: defaultdict[int, list[tuple[OddOutput, CopyOperator]]] = defaultdict(list)
-    for odd in _to_copy(model, odd_outputs(model, subgraphs, constants=not keep_constants, copies=True), detach_taps):
-        chosen[odd.subgraph].append((odd, choose_copy_operator(model, odd, copy_operator)))
+    found = aliased_outputs(model, subgraphs, constants=not keep_constants, copies=True)
+    chosen: defaultdict[int, list[tuple[AliasedOutput, CopyOperator]]] = defaultdict(list)
+    for output in _to_copy(model, found, detach_taps):
+        chosen[output.subgraph].append((output, choose_copy_operator(model, output, copy_operator)))
     changes = []
     for subgraph, copies in chosen.items():
         changes += _SubgraphFix(edit, model.subgraphs[subgraph]).apply(copies)
-    return RewriteResult(tuple(changes))
+    left = (output for output in found if output.kind is AliasKind.UNPRODUCED)
+    return RewriteResult(tuple(changes), tuple(output.finding("info", "it is not copied") for output in left))
 
 
-def _to_copy(model: Model, odds: list[OddOutput], detach_taps: bool) -> Iterator[OddOutput]:
-    """Yield the outputs that get a copy, of those that `odd_outputs` finds with `copies`."""
+def _to_copy(model: Model, outputs: list[AliasedOutput], detach_taps: bool) -> Iterator[AliasedOutput]:
+    """Yield the outputs that get a copy, of those that `aliased_outputs` finds with `copies`."""
     entries = set(entry_subgraphs(model))
-    shared = {(odd.subgraph, odd.tensor) for odd in odds if odd.kind is OddKind.DUPLICATE}
-    for odd in odds:
-        if odd.kind is OddKind.TAP and not detach_taps:
-            if odd.subgraph in entries and (odd.subgraph, odd.tensor) in shared and _by_control_flow(model, odd):
-                yield odd
-        elif odd.kind is not OddKind.UNPRODUCED:
-            yield odd
+    shared = {(output.subgraph, output.tensor) for output in outputs if output.kind is AliasKind.DUPLICATE}
+    for output in outputs:
+        if output.kind is AliasKind.TAP and not detach_taps:
+            again = (output.subgraph, output.tensor) in shared
+            if output.subgraph in entries and again and _by_control_flow(model, output):
+                yield output
+        elif output.kind is not AliasKind.UNPRODUCED:
+            yield output
 
 
-def _by_control_flow(model: Model, odd: OddOutput) -> bool:
-    return odd.producer >= 0 and model.subgraphs[odd.subgraph].operators[odd.producer].code.name in ("IF", "WHILE")
+def _by_control_flow(model: Model, output: AliasedOutput) -> bool:
+    operators = model.subgraphs[output.subgraph].operators
+    return output.producer >= 0 and operators[output.producer].code.name in ("IF", "WHILE")
 
 
 class _SubgraphFix:
@@ -88,27 +100,27 @@ class _SubgraphFix:
         self.numbers: dict[str, int] = {}  # a name -> the last number that was put behind it
         self.operands: dict[tuple[int, ...], int] = {}  # the value of a second input -> its tensor
 
-    def apply(self, copies: list[tuple[OddOutput, CopyOperator]]) -> list[str]:
+    def apply(self, copies: list[tuple[AliasedOutput, CopyOperator]]) -> list[str]:
         before = self.subgraph.outputs.tolist()
         outputs, changes = list(before), []
-        for odd, operator in copies:
-            outputs[odd.slot] = self.copy(odd, operator)
-            changes.append(f"subgraphs[{odd.subgraph}].outputs[{odd.slot}] {odd.name}: {_DONE[odd.kind]}")
+        for output, operator in copies:
+            outputs[output.slot] = self.copy(output, operator)
+            changes.append(f"subgraphs[{output.subgraph}].outputs[{output.slot}] {output.name}: {_DONE[output.kind]}")
         self.edit.set_outputs(self.subgraph.index, outputs)
         self.follow_signatures(before, outputs)
         return changes
 
-    def copy(self, odd: OddOutput, operator: CopyOperator) -> int:
+    def copy(self, output: AliasedOutput, operator: CopyOperator) -> int:
         """Append a copy of the tensor; return the copy's index."""
-        edit, subgraph = self.edit, odd.subgraph
-        target = edit.add_tensor_like(subgraph, odd.tensor, self.unique(f"{odd.name}_permute"))
+        edit, subgraph = self.edit, output.subgraph
+        target = edit.add_tensor_like(subgraph, output.tensor, self.unique(f"{output.name}_permute"))
         code = edit.add_operator_code(operator.code, operator.version)
-        inputs = [odd.tensor]
-        inherits = [odd.producer] if odd.producer >= 0 else []
+        inputs = [output.tensor]
+        inherits = [output.producer] if output.producer >= 0 else []
         if operator.operand is not None:
             inputs.append(self.operand(operator.operand))
         if operator.reads_shape:
-            inputs.append(self.shape_of(odd, inherits))
+            inputs.append(self.shape_of(output, inherits))
         edit.add_operator(
             subgraph,
             code,
@@ -119,15 +131,15 @@ class _SubgraphFix:
         )
         return target
 
-    def shape_of(self, odd: OddOutput, inherits: list[int]) -> int:
+    def shape_of(self, output: AliasedOutput, inherits: list[int]) -> int:
         """Append a SHAPE operator; return the tensor with the shape."""
-        edit, subgraph = self.edit, odd.subgraph
-        name = self.unique(f"{odd.name}_shape")
+        edit, subgraph = self.edit, output.subgraph
+        name = self.unique(f"{output.name}_shape")
         shape = edit.add_tensor(subgraph, name, type="INT32", shape=[1], shape_signature=[-1])
         code = edit.add_operator_code("SHAPE", 1)
         int32 = edit.model.schema.enum_value("TensorType", "INT32")
         options = ("ShapeOptions", {"out_type": int32})
-        edit.add_operator(subgraph, code, [odd.tensor], [shape], options=options, inherits=inherits)
+        edit.add_operator(subgraph, code, [output.tensor], [shape], options=options, inherits=inherits)
         return shape
 
     def operand(self, value: tuple[int, ...]) -> int:

@@ -53,12 +53,13 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
     affinity = read_affinity(model)
     freshness = None if affinity is None else check_freshness(model, affinity)
     found, notes = affinity or Affinity({}, {}), list[Finding]()
+    name = model.source.name
     if freshness is None:
-        notes.append(Finding("NO_AFFINITY", "warning", "", "the model has no affinity (annotate-affinity adds it)"))
+        notes.append(Finding("NO_AFFINITY", "warning", name, "the model has no affinity (annotate-affinity adds it)"))
     elif freshness.state == "stale":
         found = Affinity(found.devices, {})
         message = f"the affinity is stale from {freshness.place} on: {freshness.reason}"
-        notes.append(Finding("STALE_AFFINITY", "warning", "", message))
+        notes.append(Finding("STALE_AFFINITY", "warning", name, message))
     estimates: Mapping[int, Estimate] = {}
     if inputs is not None:
         chooser = Chooser(model, source_names(model) if inputs.by_origin else ())

@@ -11,8 +11,12 @@ if TYPE_CHECKING:
     from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
     from circletools.render.comparison import comparison_csv, comparison_json, comparison_text
     from circletools.render.difference import difference_json, difference_text
+    from circletools.render.findings import check_json, findings_text, verdict
+    from circletools.render.inspection import inspection_json, inspection_text
     from circletools.render.origins import origins_csv, origins_json, origins_text
     from circletools.render.plans import plan_json, plan_text
+    from circletools.render.rewrite import rewrite_json
+    from circletools.render.split import split_json, split_verification_json
     from circletools.render.table import csv_text, table_text
     from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
     from circletools.render.traces import trace_json
@@ -27,6 +31,7 @@ __all__ = [
     "attribution_csv",
     "attribution_json",
     "attribution_text",
+    "check_json",
     "comparison_csv",
     "comparison_json",
     "comparison_text",
@@ -34,11 +39,17 @@ __all__ = [
     "difference_json",
     "difference_text",
     "export_text",
+    "findings_text",
+    "inspection_json",
+    "inspection_text",
     "origins_csv",
     "origins_json",
     "origins_text",
     "plan_json",
     "plan_text",
+    "rewrite_json",
+    "split_json",
+    "split_verification_json",
     "table_text",
     "trace_csv",
     "trace_json",
@@ -46,6 +57,7 @@ __all__ = [
     "trace_text",
     "tracking_json",
     "tracking_text",
+    "verdict",
 ]
 
 _PLACES = {
@@ -56,6 +68,7 @@ _PLACES = {
     "attribution_csv": "circletools.render.attribution",
     "attribution_json": "circletools.render.attribution",
     "attribution_text": "circletools.render.attribution",
+    "check_json": "circletools.render.findings",
     "comparison_csv": "circletools.render.comparison",
     "comparison_json": "circletools.render.comparison",
     "comparison_text": "circletools.render.comparison",
@@ -63,11 +76,17 @@ _PLACES = {
     "difference_json": "circletools.render.difference",
     "difference_text": "circletools.render.difference",
     "export_text": "circletools.render.affinity",
+    "findings_text": "circletools.render.findings",
+    "inspection_json": "circletools.render.inspection",
+    "inspection_text": "circletools.render.inspection",
     "origins_csv": "circletools.render.origins",
     "origins_json": "circletools.render.origins",
     "origins_text": "circletools.render.origins",
     "plan_json": "circletools.render.plans",
     "plan_text": "circletools.render.plans",
+    "rewrite_json": "circletools.render.rewrite",
+    "split_json": "circletools.render.split",
+    "split_verification_json": "circletools.render.split",
     "table_text": "circletools.render.table",
     "trace_csv": "circletools.render.trace_tables",
     "trace_json": "circletools.render.traces",
@@ -75,6 +94,7 @@ _PLACES = {
     "trace_text": "circletools.render.trace_tables",
     "tracking_json": "circletools.render.tracking",
     "tracking_text": "circletools.render.tracking",
+    "verdict": "circletools.render.findings",
 }
 if not TYPE_CHECKING:  # else every name would be taken for one of the face
     __getattr__, __dir__ = face(__name__, _PLACES)

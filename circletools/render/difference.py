@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from circletools.diff.difference import Change, ModelDifference
+from circletools.diff.difference import ModelDifference
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.comparison import Difference
 from circletools.model import Model
@@ -29,21 +29,6 @@ _TENSOR_INDEX = re.compile(r"subgraphs\[(\d+)\]\.(?:operators\[\d+\]\.)?(?:input
 _SIGNATURE_INDEX = re.compile(r"signature_defs\[(\d+)\]\.(?:inputs|outputs)\[\d+\]\.tensor_index")
 
 
-def ignoring(changes: Iterable[Change], globs: Sequence[str]) -> tuple[Change, ...]:
-    """Return the changes but those at a path that a glob matches, or below it.
-
-    `*` stands for any characters, `?` for one; brackets are brackets.
-    """
-    words = (re.escape(glob).replace(r"\*", ".*").replace(r"\?", ".") for glob in globs)
-    pattern = re.compile("|".join(f"(?:{word})" for word in words) or "(?!)", re.DOTALL)
-    below = re.compile(rf"(?:{pattern.pattern})(?:[.\[].*)?", re.DOTALL)
-    return tuple(
-        change
-        for change in changes
-        if not (below.fullmatch(change.difference.path) or below.fullmatch(change.difference.path_after))
-    )
-
-
 def difference_json(found: ModelDifference, before: Model, after: Model) -> dict[str, Any]:
     """Return the JSON document."""
     return {
@@ -52,7 +37,7 @@ def difference_json(found: ModelDifference, before: Model, after: Model) -> dict
         "after": {"file": after.source.name, "format": after.format, "file_bytes": after.wire.size},
         "identical_bytes": found.identical,
         "changes": [_change_json(section, one) for section, one in found.changes],
-        "notes": list(found.notes),
+        "notes": [note.message for note in found.notes],
     }
 
 

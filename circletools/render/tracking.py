@@ -1,33 +1,22 @@
-"""What tracking found, for people and programs."""
+"""Tracked origins as text and JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from circletools.model import Model
-from circletools.origin.tracking import Tracking
-from circletools.render.origins import OperatorRow, Selection, operator_json, operator_rows
+from circletools.origin.describe import OperatorRow
+from circletools.origin.tracking.tracker import Tracking
+from circletools.render.origins import operator_json, operator_label
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION
 
 
-def without_origin(after: Model, tracking: Tracking) -> list[tuple[int, int]]:
-    """Return subgraph and index of the operators of which nothing is known."""
-    counts = (len(subgraph.operators) for subgraph in after.subgraphs)
-    return [
-        (subgraph, operator)
-        for subgraph, count in enumerate(counts)
-        for operator in range(count)
-        if operator not in tracking.grounds[subgraph]
-    ]
-
-
-def tracking_json(after: Model, tracking: Tracking) -> dict[str, Any]:
+def tracking_json(tracking: Tracking) -> dict[str, Any]:
     """Return the JSON document; `embed-origins --origins` accepts it."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "format": after.format,
+        "format": tracking.format,
         "sources": [{"id": source, "name": name} for source, name in sorted(tracking.origins.sources.items())],
         "operators": [
             {
@@ -37,27 +26,24 @@ def tracking_json(after: Model, tracking: Tracking) -> dict[str, Any]:
                     for source, grounds in tracking.grounds[row.subgraph].get(row.index, {}).items()
                 ],
             }
-            for row in operator_rows(after, tracking.origins, Selection())
+            for row in tracking.rows
         ],
         "without_origin": [
-            {"subgraph": subgraph, "operator_index": operator}
-            for subgraph, operator in without_origin(after, tracking)
+            {"subgraph": subgraph, "operator_index": operator} for subgraph, operator in tracking.without_origin
         ],
     }
 
 
-def tracking_text(after: Model, tracking: Tracking) -> Iterator[str]:
+def tracking_text(tracking: Tracking) -> Iterator[str]:
     """Yield a table: a line for each operator and source."""
-    several = len(after.subgraphs) > 1
-    table = [
-        line for row in operator_rows(after, tracking.origins, Selection()) for line in _lines(row, tracking, several)
-    ]
+    several = len(tracking.grounds) > 1
+    table = [line for row in tracking.rows for line in _lines(row, tracking, several)]
     header = ("operator", "", "output", "source", "evidence", "confidence")
     yield from table_text([header, *table], indent="")
 
 
 def _lines(row: OperatorRow, tracking: Tracking, several: bool) -> Iterator[tuple[str, ...]]:
-    first = (f"{row.subgraph}/{row.index}" if several else str(row.index), row.code, row.output)
+    first = (operator_label(row.subgraph, row.index, several), row.code, row.output)
     grounds = tracking.grounds[row.subgraph].get(row.index, {})
     if not grounds:
         yield (*first, "(none)", "", "")

@@ -8,11 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, SubgraphAffinity, encode_affinity
+from circletools.findings import Finding
 from circletools.metadata.stamp import STAMP, encode_stamp, make_stamp, operator_record, operator_records
 from circletools.model import Model
-from circletools.origin import EXECUTION_PLAN_TABLE, OP_TABLE, SOURCE_TABLE, Origins, encode_op_table
-from circletools.origin.read import EXACT_TABLE, check_freshness, encode_exact, merge, read_origins
-from circletools.origin.tables import encode_source_table
+from circletools.origin.read import EXACT_TABLE, Origins, check_freshness, encode_exact, merge, read_origins
+from circletools.origin.tables import (
+    EXECUTION_PLAN_TABLE,
+    OP_TABLE,
+    SOURCE_TABLE,
+    encode_op_table,
+    encode_source_table,
+)
 from circletools.split.plan import PlannedPart, SplitPlan
 
 _WHOLE_MODEL = {
@@ -29,7 +35,7 @@ class Annotations:
     entries: Mapping[int, str]
     origins: Origins | None
     records: Sequence[Sequence[bytes]]
-    dropped: tuple[str, ...]
+    dropped: tuple[Finding, ...]
 
 
 def read_annotations(model: Model, plan: SplitPlan) -> Annotations:
@@ -38,16 +44,21 @@ def read_annotations(model: Model, plan: SplitPlan) -> Annotations:
     return Annotations(entries, origins, _records(model, plan), dropped)
 
 
-def inherited(model: Model) -> tuple[dict[int, str], Origins | None, tuple[str, ...]]:
+def inherited(model: Model) -> tuple[dict[int, str], Origins | None, tuple[Finding, ...]]:
     """Return the metadata entries that every part gets, origins if they are true, and why others stay out.
 
     Raises TableFormatError for origins that cannot be decoded.
     """
     last = {entry.name: entry.index for entry in model.metadata}  # of equal names the last counts
-    dropped = [f"metadata {name} is left out: {why}" for name, why in _WHOLE_MODEL.items() if name in last]
+    dropped = [
+        Finding("METADATA_LEFT_OUT", "info", "", f"metadata {name} is left out: {why}")
+        for name, why in _WHOLE_MODEL.items()
+        if name in last
+    ]
     origins = read_origins(model)
     if origins is not None and check_freshness(model, origins).state == "stale":
-        dropped.append("the origins are left out: they are stale (embed-origins makes new ones)")
+        message = "the origins are left out of the parts: they are stale; run `circletool embed-origins --replace`"
+        dropped.append(Finding("STALE_ORIGIN", "info", "", message))
         origins = None
     gone = {*_WHOLE_MODEL, *(() if origins is not None else _ORIGINS)}
     entries = {index: name for name, index in sorted(last.items(), key=lambda item: item[1]) if name not in gone}

@@ -62,8 +62,8 @@ def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
     return SplitFiles(directory, found.name, connections, chosen)
 
 
-def verify_split(files: SplitFiles, subgraph: int = 0) -> list[Finding]:
-    """Compare the files of a split with each other and with the source; an empty list is good.
+def check_files(files: SplitFiles, subgraph: int = 0) -> list[Finding]:
+    """Compare the files of a split with each other and with the source; an empty list means no difference.
 
     Raises InvalidInputError where a model cannot be read or is broken.
     """

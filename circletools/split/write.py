@@ -12,6 +12,7 @@ from pathlib import Path
 from circletools.edit.archive import directory_start
 from circletools.edit.extract import Excerpt, Excerpts
 from circletools.errors import CircleToolsError, UsageError
+from circletools.findings import Finding
 from circletools.model import Model
 from circletools.model.views import Tensor, text
 from circletools.split.annotations import Annotations, part_metadata, read_annotations
@@ -34,26 +35,35 @@ Ends = tuple[frozenset[int], frozenset[int]]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What a split writes: the plan, the connections, and what a reader should know (`notes`)."""
+    """What a split wrote: the plan, the connections, and `notes` of what the parts leave out."""
 
     plan: SplitPlan
     connections: Connections
-    notes: tuple[str, ...]
+    notes: tuple[Finding, ...]
 
 
-def split(model: Model, target: Path, *, subgraph: int = 0, force: bool = False) -> Split:
+def split(model: Model, target: str | os.PathLike[str], *, subgraph: int = 0, force: bool = False) -> Split:
     """Write a model for each partition of a subgraph to the directory `target`, whole or not at all.
 
-    Raises EditError where the model cannot be split (see `plan_split`), UsageError where the directory is not empty
-    (with `force`, where it holds anything that no split wrote), OutputError when it cannot be written.
+    With `force`, a directory that an earlier split wrote is replaced. Raises EditError where the model cannot be
+    split (see `plan_split`), UsageError where the directory is not empty (with `force`, where it holds anything that
+    no split wrote), OutputError when it cannot be written.
+
+    >>> with ct.open("annotated.circle") as model:
+    ...     done = ct.split(model, "parts")
+    >>> [part.device for part in done.plan.parts]
+    ['npu', 'cpu']
     """
+    directory = Path(target)
 
-    def may_replace(directory: Path) -> bool:
-        return force and _is_split(directory)
+    def may_replace(found: Path) -> bool:
+        return force and _is_split(found)
 
-    check_directory(target, may_replace)
-    if model.source.path and os.path.realpath(target) in map(str, Path(os.path.realpath(model.source.path)).parents):
-        raise UsageError("the model that is split is in the directory that is replaced", location=str(target))
+    check_directory(directory, may_replace)
+    if model.source.path and os.path.realpath(directory) in map(
+        str, Path(os.path.realpath(model.source.path)).parents
+    ):
+        raise UsageError("the model that is split is in the directory that is replaced", location=str(directory))
     excerpts = Excerpts(model)
     plan = plan_split(model, subgraph)
     annotations = read_annotations(model, plan)
@@ -61,7 +71,9 @@ def split(model: Model, target: Path, *, subgraph: int = 0, force: bool = False)
     signatures = _signatures(model, plan)
     connections = _connect(model, plan, stem)
     obstacle = package_obstacle(connections) or _open_shape(model, plan)
-    notes = [*_notes(model, plan, annotations), *([] if obstacle is None else [obstacle])]
+    notes = list(_notes(model, plan, annotations))
+    if obstacle is not None:
+        notes.append(Finding("NO_MANIFEST", "info", "", obstacle))
 
     def files() -> Iterator[tuple[str, list[Part]]]:
         for part, piece in zip(plan.parts, connections.parts, strict=True):
@@ -70,7 +82,7 @@ def split(model: Model, target: Path, *, subgraph: int = 0, force: bool = False)
         if obstacle is None:
             yield MANIFEST, [encode_manifest(connections, model.format)]
 
-    write_directory(target, files(), may_replace, model.source.check_unchanged)
+    write_directory(directory, files(), may_replace, model.source.check_unchanged)
     return Split(plan, connections, tuple(notes))
 
 
@@ -169,7 +181,7 @@ def package_obstacle(connections: Connections) -> str | None:
         return None
     what = f"output {twice!r} is listed twice" if twice is not None else f"output {tapped!r} is read by a later part"
     options = "" if tapped is None else " --detach-taps"
-    return f"no {MANIFEST}: {what}, which onert does not take of a package (fix-outputs{options} first mends that)"
+    return f"no {MANIFEST}: {what}, which onert does not support; run `circletool fix-outputs{options}` before split"
 
 
 def _open_shape(model: Model, plan: SplitPlan) -> str | None:
@@ -178,7 +190,7 @@ def _open_shape(model: Model, plan: SplitPlan) -> str | None:
     for tensor in sorted({tensor for part in plan.parts for tensor in part.inputs}) if len(plan.parts) > 1 else ():
         found = tensors[tensor]
         if is_open(found):
-            return f"no {MANIFEST}: the shape of {found.name!r} is open, which onert does not take between parts"
+            return f"no {MANIFEST}: the shape of {found.name!r} is open, which onert does not support between parts"
     return None
 
 
@@ -187,24 +199,29 @@ def is_open(tensor: Tensor) -> bool:
     return -1 in (*tensor.shape, *(tensor.shape_signature or ()))
 
 
-def _notes(model: Model, plan: SplitPlan, annotations: Annotations) -> Iterator[str]:
+def _notes(model: Model, plan: SplitPlan, annotations: Annotations) -> Iterator[Finding]:
     yield from annotations.dropped
     by_ends = _signatures(model, plan)
     kept = {index for part in plan.parts for index in by_ends.get(_ends(part), ())}
     for signature in model.signatures:
+        place = f"signatures[{signature.index}]"
         if signature.subgraph != plan.subgraph:
-            yield (
-                f"signature {signature.key!r} is about subgraph {signature.subgraph}, which is not split "
-                f"(--subgraph {signature.subgraph} does that)"
+            message = (
+                f"signature {signature.key!r} is left out: it calls subgraph {signature.subgraph}, "
+                f"which `split --subgraph {signature.subgraph}` splits"
             )
+            yield Finding("SIGNATURE_LEFT_OUT", "info", place, message)
         elif signature.index not in kept:
-            yield f"signature {signature.key!r} is left out: no part has all its inputs and outputs"
+            message = f"signature {signature.key!r} is left out: no part has all its inputs and outputs"
+            yield Finding("SIGNATURE_LEFT_OUT", "info", place, message)
     if directory_start(model.wire.memory) is not None:
-        yield "the archive of associated files behind the model is left out"
+        yield Finding("ARCHIVE_LEFT_OUT", "info", "", "the archive of associated files behind the model is left out")
     if plan.renamed:
         first = ", ".join(repr(text(name)) for name in list(plan.renamed.values())[:5])
         more = f" and {len(plan.renamed) - 5} more" if len(plan.renamed) > 5 else ""
-        yield f"tensors without a name of their own are called {first}{more} in the parts"
+        message = f"tensors without a unique name are called {first}{more} in the parts"
+        yield Finding("TENSOR_RENAMED", "info", "", message)
     readers = Counter(tensor for part in plan.parts for tensor in part.inputs)
     if any(readers[tensor] > 1 for tensor in plan.inputs):
-        yield "in the package, an input that several parts read is given once for each of them"
+        message = "an input that several parts read is an input of the package once for each of them"
+        yield Finding("INPUT_REPEATED", "info", "", message)

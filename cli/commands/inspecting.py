@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import typer
 
-from circletools.errors import InvalidInputError
+import circletools as ct
 
+from ..console.captured import record
+from ..console.reading import reading
+from ..console.terminal import complain, show, show_json
 from .parameters import Input, Json
-
-if TYPE_CHECKING:
-    from circletools.findings import Finding
-    from circletools.model import Model
 
 
 def inspect(source: Input, json: Json = False) -> None:
     """Show format, sizes, operators, signatures and metadata."""
-    from circletools.inspection import inspect_model, inspection_text  # noqa: PLC0415
-
-    from ..console.reading import reading  # noqa: PLC0415
-    from ..console.terminal import show, show_json  # noqa: PLC0415
-
     with reading(source) as model:
-        document = inspect_model(model)
+        found = ct.inspect(model)
     if json:
-        show_json(document)
+        show_json(ct.render.inspection_json(found))
     else:
-        show(inspection_text(document))
+        show(ct.render.inspection_text(found))
 
 
 def verify(source: Input, json: Json = False) -> None:
@@ -38,9 +30,7 @@ def verify(source: Input, json: Json = False) -> None:
     Exit status 3 when the structure of a model is broken, 1 when an index or external data is out of range, or
     anything else is found.
     """
-    from circletools.model.verify import check_model  # noqa: PLC0415
-
-    raise typer.Exit(_judge(source, json, check_model))
+    raise typer.Exit(_judge(source, json, ct.verify))
 
 
 def check(source: Input, json: Json = False) -> None:
@@ -49,40 +39,23 @@ def check(source: Input, json: Json = False) -> None:
     docs/findings.md has all codes. Exit status 3 when the structure of a model is broken, 1 when there is an error
     or a warning.
     """
-    from circletools.check import check as check_all  # noqa: PLC0415
-
-    raise typer.Exit(_judge(source, json, check_all))
+    raise typer.Exit(_judge(source, json, ct.check))
 
 
-def _judge(source: str, json: bool, find: Callable[[Model], list[Finding]]) -> int:
+def _judge(source: str, json: bool, find: Callable[[ct.Model], list[ct.Finding]]) -> int:
     """Show the findings of a model; return the exit status."""
-    from circletools.wording import SCHEMA_VERSION  # noqa: PLC0415
-
-    from ..console.captured import record  # noqa: PLC0415
-    from ..console.reading import reading  # noqa: PLC0415
-    from ..console.terminal import complain, show, show_json  # noqa: PLC0415
-
-    findings: list[Finding] = []
+    findings: list[ct.Finding] = []
     broken = None
     try:
         with reading(source) as model:
             findings = find(model)
-    except InvalidInputError as error:
+    except ct.InvalidInputError as error:
         broken = str(error)
     record(len(findings), broken)
-    telling = any(finding.severity != "info" for finding in findings)
-    verdict = "invalid" if broken else "findings" if telling else "ok"
     if json:
-        result = {
-            "file": source,
-            "verdict": verdict,
-            "error": broken,
-            "findings": [asdict(item) for item in findings],
-        }
-        show_json({"schema_version": SCHEMA_VERSION, "models": [result]})
+        show_json(ct.render.check_json(source, findings, broken))
     else:
-        show([f"{source}: {verdict}"])
-        show(f"  {item.severity} {item.code} {item.location}: {item.message}" for item in findings)
+        show(ct.render.findings_text(source, findings, broken))
         if broken:
             complain("error", broken)
-    return {"ok": 0, "findings": 1, "invalid": 3}[verdict]
+    return {"ok": 0, "findings": 1, "invalid": 3}[ct.render.verdict(findings, broken)]

@@ -5,63 +5,55 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 import circletools as ct
-from circletools.errors import UsageError
 
+from ..console.reading import reading
+from ..console.terminal import Bar, tell, tell_notes
 from .parameters import InPlace, Input, Output
-
-if TYPE_CHECKING:
-    from circletools.edit.edit import ModelEdit
-    from circletools.edit.results import RewriteResult
 
 
 def target(source: str, output: str | None, in_place: bool) -> str:
-    """Say where to write; raises UsageError where that is unclear or a terminal would get binary."""
-    from circletools.storage.files import same_file  # noqa: PLC0415
-
+    """Return where to write. Raises UsageError where that is unclear, or a terminal would get binary."""
     if output is None:
         if not in_place:
-            raise UsageError("no output file", hint="name one, or use --in-place")
+            raise ct.UsageError("no output file", hint="name one, or use --in-place")
         output = source
         if source == "-":
-            raise UsageError("standard input cannot be written over", hint="name an output file")
-    elif in_place and not same_file(source, output):
-        raise UsageError("--in-place writes over IN, but OUT is another file", hint="give one of the two")
+            raise ct.UsageError("standard input cannot be written over", hint="name an output file")
+    elif in_place and not ct.files.same_file(source, output):
+        raise ct.UsageError("--in-place writes over IN, but OUT is another file", hint="give one of the two")
     if output == "-" and sys.stdout is not None and sys.stdout.isatty():
-        raise UsageError("the output is binary and standard output is a terminal", hint="name a file, or use a pipe")
+        raise ct.UsageError(
+            "the output is binary and standard output is a terminal", hint="name a file, or use a pipe"
+        )
     return output
 
 
 def refuse_inputs(output: str, inputs: Iterable[str | Path | None]) -> None:
     """Raise UsageError when the output is one of the files that are read."""
-    from circletools.storage.files import same_file  # noqa: PLC0415
-
     for name in inputs:
-        if name is not None and str(name) != "-" and same_file(name, output):
-            raise UsageError("the output is a file that is read", location=output, hint="name another file")
+        if name is not None and str(name) != "-" and ct.files.same_file(name, output):
+            raise ct.UsageError("the output is a file that is read", location=output, hint="name another file")
 
 
 def rewrite(
     source: str,
     output: str | None,
     in_place: bool,
-    change: Callable[[ModelEdit], RewriteResult],
+    change: Callable[[ct.ModelEdit], ct.RewriteResult],
     *,
     inputs: Iterable[str | Path | None] = (),
     dry: bool = False,
-) -> RewriteResult:
-    """Apply `change` to a model and write it; say on standard error what was changed.
+) -> ct.RewriteResult:
+    """Apply `change` to a model and write it; list the changes on standard error.
 
-    `inputs` are the other files that are read; none of them may be the output. When it is `dry` nothing is written,
-    and no output need be named; what would fail does.
+    `inputs` are the other files that are read; none of them may be the output. A `dry` run writes nothing and needs
+    no output, but fails where writing would.
     """
-    from ..console.reading import reading  # noqa: PLC0415
-    from ..console.terminal import Bar, tell  # noqa: PLC0415
-
     to = None if dry and output is None and not in_place else target(source, output, in_place)
     if to is not None:
         refuse_inputs(to, inputs)
@@ -73,9 +65,10 @@ def rewrite(
         else:
             if to is not None:
                 edit.check_target(to, in_place=in_place)
-            edit.parts()  # so that what could not be written is told now
+            edit.parts()  # to fail where writing would
     for line in result.changes or ("nothing to change",):
         tell(line)
+    tell_notes(result.notes, source)
     return result
 
 
@@ -94,17 +87,11 @@ def strip_metadata(
     The data goes with the entry, unless another entry or a tensor shares it. A name that the model does not have
     is an error, so that a typing mistake is not taken for success.
     """
-    from circletools import origin  # noqa: PLC0415
-    from circletools.affinity import store  # noqa: PLC0415
-
     if not name and not origins and not affinity:
-        raise UsageError("nothing to remove", hint="use --name NAME, --origins or --affinity")
+        raise ct.UsageError("nothing to remove", hint="use --name NAME, --origins or --affinity")
 
-    def change(edit: ModelEdit) -> RewriteResult:
-        changes = [*ct.strip_metadata(edit, name or ()).changes]
-        changes += origin.strip(edit).changes if origins else ()
-        changes += store.strip(edit).changes if affinity else ()
-        return ct.RewriteResult(tuple(changes))
+    def change(edit: ct.ModelEdit) -> ct.RewriteResult:
+        return ct.strip_metadata(edit, name or (), origins=origins, affinity=affinity)
 
     rewrite(source, output, in_place, change)
 
@@ -112,15 +99,10 @@ def strip_metadata(
 def compact(source: Input, output: Output = None, in_place: InPlace = False) -> None:
     """Write a minimal file of only what the model uses.
 
-    Equal values are written once. External data and bytes behind the flatbuffer (an archive of associated files)
-    are kept.
+    Each value is written once. External data and bytes behind the flatbuffer (an archive of associated files) are
+    kept.
     """
-    from circletools.edit.compact import compact as compact_model  # noqa: PLC0415
-
-    from ..console.reading import reading  # noqa: PLC0415
-    from ..console.terminal import Bar, tell  # noqa: PLC0415
-
     to = target(source, output, in_place)
     with reading(source) as model:
-        before, after = model.wire.size, compact_model(model, to, in_place=in_place, progress=Bar())
+        before, after = model.wire.size, ct.compact(model, to, in_place=in_place, progress=Bar())
     tell(f"{before} -> {after} bytes")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from .parameters import Directory, Input, Json
+import circletools as ct
 
-if TYPE_CHECKING:
-    from circletools.findings import Finding
-    from circletools.split.verify import SplitFiles
+from ..console.reading import reading
+from ..console.terminal import show, show_json, tell, tell_notes
+from .parameters import Directory, Input, Json
 
 
 class Runtime(StrEnum):
@@ -23,7 +23,7 @@ class Runtime(StrEnum):
     NONE = "none"
 
 
-Subgraph = Annotated[int, typer.Option("--subgraph", metavar="N", min=0, help="The subgraph that is split.")]
+Subgraph = Annotated[int, typer.Option("--subgraph", metavar="N", min=0, help="The subgraph to split.")]
 
 
 def split(
@@ -37,31 +37,15 @@ def split(
 
     DIR gets STEM.part.00001_DEVICE.circle (or .tflite) and so on, in the order they run, STEM.part.conn.json as
     circle-partitioner writes it, and metadata/MANIFEST, which makes it a package for onert. docs/split.md tells what
-    parts carry.
+    parts contain.
     """
-    from circletools.split.write import split as split_model  # noqa: PLC0415
-    from circletools.wording import SCHEMA_VERSION, counted  # noqa: PLC0415
-
-    from ..console.reading import reading  # noqa: PLC0415
-    from ..console.terminal import complain, show_json, tell  # noqa: PLC0415
-
     with reading(source) as model:
-        done = split_model(model, directory, subgraph=subgraph, force=force)
+        done = ct.split(model, directory, subgraph=subgraph, force=force)
     if json:
-        parts = [
-            {
-                "file": piece.file,
-                "device": part.device,
-                "operators": list(part.operators),
-                "inputs": list(piece.inputs),
-                "outputs": list(piece.outputs),
-            }
-            for part, piece in zip(done.plan.parts, done.connections.parts, strict=True)
-        ]
-        show_json({"schema_version": SCHEMA_VERSION, "subgraph": subgraph, "parts": parts, "notes": list(done.notes)})
-    tell(f"{directory}: {counted(len(done.plan.parts), 'part')}")
-    for note in done.notes:
-        complain("note", f"{source}: {note}")
+        show_json(ct.render.split_json(done))
+    count = len(done.plan.parts)
+    tell(f"{directory}: {count:,} part{'s' * (count != 1)}")
+    tell_notes(done.notes, source)
 
 
 def verify_split(
@@ -70,60 +54,37 @@ def verify_split(
     ],
     source: Annotated[
         Path | None,
-        typer.Option("--source", metavar="MODEL", help="The model that was split; looked for beside DIR."),
+        typer.Option(
+            "--source", metavar="MODEL", help="The model that was split; by default, its name in or beside DIR."
+        ),
     ] = None,
     runtime: Annotated[
         Runtime | None,
-        typer.Option("--runtime", help="What to run it in; litert for .tflite and onert for .circle if not given."),
+        typer.Option("--runtime", help="The runtime; by default litert for .tflite, onert for .circle."),
     ] = None,
     subgraph: Subgraph = 0,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Makes the inputs.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the random inputs.")] = 0,
     seconds: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long one model may run.")
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Time limit for running one model.")
     ] = 600.0,
     json: Json = False,
 ) -> None:
     """Check that the parts together equal the original.
 
     First the files: every input is made before it is read, in the same type, shape and quantization, and the
-    operators of the parts are those of the source, each once, wired alike. Then the values, from random inputs.
-    Exit status 1 when there is a finding; docs/split.md has all codes.
+    operators of the parts are those of the source, each once, wired alike. Then the values: both are run with random
+    inputs, and every bit is compared. Exit status 1 when there is a finding; docs/split.md has all codes.
     """
-    from dataclasses import asdict  # noqa: PLC0415
-
-    from circletools.split.verify import open_split  # noqa: PLC0415
-    from circletools.wording import SCHEMA_VERSION  # noqa: PLC0415
-
-    from ..console.terminal import show, show_json  # noqa: PLC0415
-
-    files = open_split(directory, source)
-    chosen = runtime or (Runtime.ONERT if files.source.suffix == ".circle" else Runtime.LITERT)
-    findings = _findings(files, chosen, subgraph, seed, seconds)
-    verdict = "findings" if findings else "ok"
+    found = ct.verify_split(
+        directory,
+        source=source,
+        runtime=None if runtime is None else runtime.value,
+        subgraph=subgraph,
+        seed=seed,
+        timeout_s=seconds,
+    )
     if json:
-        show_json(
-            {
-                "schema_version": SCHEMA_VERSION,
-                "verdict": verdict,
-                "runtime": chosen.value,
-                "findings": [asdict(finding) for finding in findings],
-            }
-        )
+        show_json(ct.render.split_verification_json(found))
     else:
-        show([f"{directory}: {verdict}"])
-        show(f"  {item.severity} {item.code} {item.location}: {item.message}" for item in findings)
-    raise typer.Exit(1 if findings else 0)
-
-
-def _findings(files: SplitFiles, runtime: Runtime, subgraph: int, seed: int, seconds: float) -> list[Finding]:
-    from circletools.runtimes.worker import Worker  # noqa: PLC0415
-    from circletools.split.execute import compare_runs  # noqa: PLC0415
-    from circletools.split.verify import verify_split  # noqa: PLC0415
-
-    findings = verify_split(files, subgraph)
-    # What a runtime takes for the whole model is subgraph 0.
-    broken = any(finding.severity == "error" for finding in findings)
-    if not broken and runtime is not Runtime.NONE and subgraph == 0:
-        with Worker("onert" if runtime is Runtime.ONERT else "litert", seconds) as worker:
-            findings += compare_runs(files, worker, seed=seed)
-    return findings
+        show(ct.render.findings_text(str(directory), found.findings))
+    raise typer.Exit(1 if found.findings else 0)

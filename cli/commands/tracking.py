@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from circletools.errors import CircleToolsError, UsageError
+import circletools as ct
 
+from ..console.reading import reading
+from ..console.terminal import show, show_json, tell_notes
 from .parameters import Json
 from .rewriting import rewrite
-
-if TYPE_CHECKING:
-    from circletools.edit.edit import ModelEdit
-    from circletools.edit.results import RewriteResult
-    from circletools.model import Model
-    from circletools.origin.tracking import Tracking
 
 
 def track_origins(
@@ -35,85 +31,49 @@ def track_origins(
     ] = None,
     min_confidence: Annotated[
         float,
-        typer.Option("--min-confidence", metavar="X", min=0.0, max=1.0, help="Leave out what is less sure."),
+        typer.Option(
+            "--min-confidence", metavar="X", min=0.0, max=1.0, help="Leave out origins of lower confidence."
+        ),
     ] = 0.25,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Replace origins that AFTER has, if they are not those of BEFORE.")
+        bool, typer.Option("--replace", help="Replace origins of AFTER that are not those of BEFORE.")
     ] = False,
-    stamp: Annotated[bool, typer.Option("--stamp/--no-stamp", help="Add the stamp that tells stale tables.")] = True,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit status 1 when an operator is left without an origin.")
-    ] = False,
+    stamp: Annotated[
+        bool, typer.Option("--stamp/--no-stamp", help="Write a stamp to recognise stale tables.")
+    ] = True,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit status 1 when an operator has no origin.")] = False,
     in_place: Annotated[bool, typer.Option("--in-place", help="Write over AFTER.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what was found; write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the result; write nothing.")] = False,
     json: Json = False,
 ) -> None:
     """Carry origins across a tool that does not keep them.
 
-    Gives the operators of AFTER the origins of BEFORE, and writes AFTER with them. AFTER is what an optimiser,
-    quantizer or converter that knows nothing of origins made of BEFORE. Each origin is shown with what it rests
-    on and how sure it is; docs/tracking.md tells what the numbers mean. Where BEFORE has no origins, its
-    operators are the sources.
+    AFTER is what an optimiser, quantizer or converter made of BEFORE. Its operators get the origins of BEFORE, and
+    OUT is AFTER with these. Each origin is shown with its evidence and confidence; docs/tracking.md explains both.
+    Where BEFORE has no origins, its operators are the sources.
     """
     if before == after == "-":
-        raise UsageError("BEFORE and AFTER cannot both be standard input")
+        raise ct.UsageError("BEFORE and AFTER cannot both be standard input")
     to_stdout = output == "-" and not dry_run
     if json and to_stdout:
-        raise UsageError(
+        raise ct.UsageError(
             "--json and an output of - would mix on standard output", hint="name a file, or leave out --json"
         )
-    found: list[tuple[int, int]] = []
-
-    from circletools.origin import embed  # noqa: PLC0415
-    from circletools.origin.tracking import carried_along  # noqa: PLC0415
-
-    from ..console.reading import reading  # noqa: PLC0415
-
+    notes: list[ct.Finding] = []
     with reading(before) as old:
 
-        def change(edit: ModelEdit) -> RewriteResult:
-            tracking = _tracked(before, old, edit.model, min_confidence)
-            result = embed(edit, tracking.origins, replace=replace or carried_along(old, edit.model), stamp=stamp)
+        def change(edit: ct.ModelEdit) -> ct.RewriteResult:
+            found = ct.track_origins(old, edit.model, min_confidence=min_confidence)
+            result = ct.origins.embed(edit, found.origins, replace=replace or found.carried, stamp=stamp)
             old.source.check_unchanged()
-            found.append(_shown(edit.model, tracking, json=json, quiet=to_stdout))
+            if json:
+                show_json(ct.render.tracking_json(found))
+            elif not to_stdout:
+                show(ct.render.tracking_text(found))
+            notes.extend(found.notes)
             return result
 
         rewrite(after, output, in_place, change, inputs=[before], dry=dry_run)
-    _conclude(after, *found[0], strict=strict)
-
-
-def _tracked(name: str, before: Model, after: Model, least: float) -> Tracking:
-    """Track; an error that comparing BEFORE with itself gives too is one of BEFORE and gets its name."""
-    from circletools.origin.tracking import track  # noqa: PLC0415
-
-    from ..console.reading import naming  # noqa: PLC0415
-
-    try:
-        return track(before, after, min_confidence=least)
-    except CircleToolsError:
-        with naming(name):
-            track(before, before)
-        raise
-
-
-def _shown(after: Model, tracking: Tracking, *, json: bool, quiet: bool) -> tuple[int, int]:
-    """Show what was found; return how many operators are left without an origin, and how many there are."""
-    from circletools.render.tracking import tracking_json, tracking_text, without_origin  # noqa: PLC0415
-
-    from ..console.terminal import show, show_json  # noqa: PLC0415
-
-    if json:
-        show_json(tracking_json(after, tracking))
-    elif not quiet:
-        show(tracking_text(after, tracking))
-    left = len(without_origin(after, tracking))
-    return left, left + sum(len(subgraph) for subgraph in tracking.grounds)
-
-
-def _conclude(after: str, left: int, total: int, *, strict: bool) -> None:
-    from ..console.terminal import complain  # noqa: PLC0415
-
-    if left:
-        complain("note", f"{after}: operators without an origin: {left} of {total}")
-        if strict or left == total:
-            raise typer.Exit(1)
+    tell_notes(notes, after)
+    if any(strict or note.severity == "warning" for note in notes):
+        raise typer.Exit(1)

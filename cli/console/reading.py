@@ -31,9 +31,8 @@ def naming(source: str) -> Iterator[None]:
     except ct.UsageError:
         raise
     except ct.CircleToolsError as error:
-        name = "<standard input>" if source == "-" else source
-        if not error.names_file and error.location != name and not isinstance(error, ct.OutputError):
-            error.location = name if error.location is None else f"{name}: {error.location}"
+        if not isinstance(error, ct.OutputError):
+            error.name_file(source)
         error.names_file = True
         raise
 

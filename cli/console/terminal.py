@@ -48,6 +48,13 @@ def tell(message: str) -> None:
     _message(f"{_plain(message)}\n")
 
 
+def tell_notes(notes: Iterable[ct.Finding], source: str) -> None:
+    """Write notes about a model to standard error: `warning: net.circle: subgraphs[0]: …`."""
+    for note in notes:
+        kind = "note" if note.severity == "info" else note.severity
+        complain(kind, ": ".join(filter(None, (source, note.location, note.message))))
+
+
 def fail(error: ct.CircleToolsError) -> int:
     """Write an error to standard error; return the exit status it stands for."""
     complain("error", str(error))

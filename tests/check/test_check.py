@@ -19,7 +19,7 @@ from circletools.check import check
 from circletools.findings import Finding
 from circletools.model import open_model
 from circletools.model.verify import check_model
-from circletools.origin import encode_source_table
+from circletools.origin.tables import encode_source_table
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build, Graph, floats
 from tests.kit.origin_support import EXACT, OP, SOURCE, STAMP, embedded, origins, rebuilt, u32s
@@ -327,8 +327,8 @@ def test_the_document_has_every_code_of_the_program() -> None:
     assert set(documented) == {*EXAMPLES, TOO_MANY}
     for name in (
         "findings.py",
-        "report/check.py",
-        "model/check.py",
+        "check.py",
+        "model/verify.py",
         "origin/findings.py",
         "outputs/analysis.py",
         "affinity/findings.py",
@@ -387,7 +387,7 @@ def test_json(tmp_path: Path) -> None:
             "code": "DUPLICATE_OUTPUT",
             "severity": "warning",
             "location": "subgraphs[0].outputs[1]",
-            "message": "'negative' is an earlier output too",
+            "message": "'negative' is already output 0; run `circletool fix-outputs`",
         }
     ]
     assert (invalid["verdict"], invalid["findings"]) == ("invalid", [])

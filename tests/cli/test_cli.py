@@ -18,7 +18,9 @@ import pytest
 from circletools.edit.compact import compact_parts
 from circletools.inspection import inspect_model
 from circletools.model import open_model
-from circletools.origin import NameSource, Origins
+from circletools.origin.names import NameSource
+from circletools.origin.read import Origins
+from circletools.render.inspection import inspection_json
 from circletools.storage.files import view
 from tests.kit.affinity_support import with_affinity
 from tests.kit.oracles import run_litert, run_onert, same_behaviour
@@ -626,7 +628,7 @@ def length(value: Any) -> int:
 def test_inspect_agrees_with_the_object_api(own_model: Path) -> None:
     data = own_model.read_bytes()
     with open_model(own_model) as model:
-        document = inspect_model(model)
+        document = inspection_json(inspect_model(model))
     known = unpacked(data)
     outside = [buffer for buffer in known.buffers if buffer.offset > 1]
     operators = [operator for graph in known.subgraphs for operator in graph.operators or ()]

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from circletools.affinity.assign.assign import Assignment, Constraints
-from circletools.affinity.costs.choose import Goal, assign_by_cost
-from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
-from circletools.affinity.costs.times import Costs, make_problems, operator_bytes
-from circletools.errors import CircleToolsError
-from circletools.model import open_model
-from circletools.model.selectors import Chooser
-from circletools.model.sizes import least_bytes
-from circletools.model.views import Tensor
 from circletools.trace.operators.read import read_profile
 from tests.kit.affinity_support import affinity, affinity_of, annotated
 from tests.kit.command_support import run
+from tests.kit.costs_support import diamond_trace
 from tests.kit.operator_support import TRACES
-from tests.kit.support import ROOT, own_models, path_of, title
+from tests.kit.support import ROOT, path_of
 
 DIAMOND = path_of("circle/diamond")  # FULLY_CONNECTED feeds TANH, LOGISTIC, RELU; MUL of the first two; ADD
 DOCUMENT = (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
@@ -178,14 +167,7 @@ def test_times_of_a_trace() -> None:
 
 def test_times_of_another_device_are_not_taken(tmp_path: Path) -> None:
     """Every other operator is said to have run on ruy."""
-    events: list[dict[str, str]] = []
-    codes = ("FullyConnected", "Tanh", "Logistic", "Mul", "ReLU", "Add")
-    for index, code in enumerate(codes):
-        track = f"$0 sess, $0 subg, {'ruy' if index % 2 else 'cpu'}"
-        for phase, time in (("B", 100 * index), ("E", 100 * index + index + 1)):
-            events.append({"name": f"@{index} {code}", "tid": track, "ph": phase, "ts": str(time)})
-    trace = tmp_path / "trace.chrome.json"
-    trace.write_text(json.dumps({"traceEvents": [*events, {}]}))
+    trace = diamond_trace(tmp_path / "trace.chrome.json", ("cpu", "ruy"))
 
     def times(*arguments: str) -> tuple[float, int, str]:
         ran = run("partition", DIAMOND, *arguments, "--default", "cpu", "--json")
@@ -259,151 +241,6 @@ def test_costs_of_no_device_are_refused(command: str, words: str, tmp_path: Path
     assert ran.returncode in (2, 3)
     assert ran.stdout == ""
     assert len(ran.stderr.splitlines()) == 1
-
-
-def test_devices_without_end_are_refused() -> None:
-    many = [{"name": str(number)} for number in range(100_000)]
-    parsed = parse_costs(json.dumps({"devices": many}), "costs.json")
-    with open_model(DIAMOND) as model, pytest.raises(CircleToolsError, match="there can be 64"):
-        make_problems(Chooser(model), parsed.devices, Costs(parsed, {}, Defaults()))
-
-
-# --- the document -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("[]", "must be an object"),
-        ('{"devices": {}}', "`devices` must be a list"),
-        ('{"devices": [\n{"nam": 1}]}', "costs.json:2: `nam` is not known"),
-        ('{"devices": [\n{"name": "a"},\n{"name": "a"}]}', "costs.json:3: a second entry"),
-        ('{"devices": [{"name": "*"}]}', "cannot be named"),
-        ('{"devices": [{"name": "a", "launch_us": -1}]}', "number from 0"),
-        ('{"devices": [{"name": "a", "launch_us": true}]}', "number from 0"),
-        ('{"devices": [{"name": "a", "launch_us": NaN}]}', "NaN is no number"),
-        ('{"devices": [{"name": "a", "launch_us": 1e999}]}', "1e999 is too large"),
-        ('{"devices": [{"name": "a", "operators": [{"select": "op:*"}]}]}', "neither `time_us` nor"),
-        ('{"devices": [{"name": "a", "operators": [{"select": "op:*", "bytes_per_us": 0}]}]}', "1e-09"),
-        ('{"devices": [{"name": "a", "operators": [{"select": "ADD", "time_us": 1}]}]}', "chooses no operators"),
-        ('{"devices": [{"name": "a"}], "transfers": [{"from": "a", "to": "b"}]}', "'b' is not among"),
-        ('{"devices": [{"name": "a", "name": "b"}]}', "the key 'name' is there twice"),
-        ('{"schema_version": 2, "devices": []}', "schema_version 2 is not known"),
-    ],
-)
-def test_a_document_that_is_none(words: str, said: str) -> None:
-    with pytest.raises(CircleToolsError) as caught:
-        parse_costs(words, "costs.json")
-    assert said in str(caught.value)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers() | st.sampled_from(["a", "*", "op:*", "index:0", ""]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "devices",
-                    "transfers",
-                    "name",
-                    "operators",
-                    "select",
-                    "time_us",
-                    "bytes_per_us",
-                    "from",
-                    "to",
-                    "launch_us",
-                ]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@given(JSON)
-@settings(max_examples=100, deadline=None)
-def test_any_document_is_read_or_refused(document: Any) -> None:
-    with suppress(CircleToolsError):
-        parse_costs(json.dumps(document), "costs.json")
-
-
-def times_of(document: dict[str, Any], path: Path = DIAMOND) -> list[float]:
-    with open_model(path) as model:
-        parsed = parse_costs(json.dumps(document), "costs.json")
-        (first, *_) = make_problems(Chooser(model), ["npu"], Costs(parsed, {}, Defaults()))
-        times: list[float] = first.times_us[:, 0].tolist()
-        return times
-
-
-def test_the_more_particular_time_counts() -> None:
-    rows = [
-        {"select": "op:*", "time_us": 1},
-        {"select": "op:TANH", "time_us": 2},
-        {"select": "index:3", "time_us": 3},
-        {"select": "op:MUL", "time_us": 9},
-        {"select": "op:CONV_2D", "time_us": 9},  # of the format, not of this model
-    ]
-    assert times_of({"devices": [{"name": "npu", "operators": rows}]}) == [1, 2, 1, 3, 1, 1]
-
-
-@pytest.mark.parametrize("select", ["op:CONV2D", "index:99", "name:nothing"])
-def test_a_time_that_chooses_nothing(select: str) -> None:
-    with pytest.raises(CircleToolsError, match=re.escape(select)):
-        times_of({"devices": [{"name": "npu", "operators": [{"select": select, "time_us": 1}]}]})
-
-
-def test_a_rate_counts_what_is_read_and_written() -> None:
-    rate = [{"select": "op:*", "bytes_per_us": 4, "time_us": 1}]
-    # x and y of 1 x 8, constants of 8 x 8 and 8; then tensors of 1 x 8 in FLOAT32.
-    assert times_of({"devices": [{"name": "npu", "operators": rate}]}) == [1 + 88, 17, 17, 25, 17, 25]
-
-
-def test_sizes_of_open_shapes_count_1() -> None:
-    assert least_bytes(Tensor(0, 0, "t", "FLOAT32", (1, 8), (-1, 8), 0, False)) == 32
-    assert least_bytes(Tensor(0, 0, "t", "FLOAT32", (5, 8), (-1, 8), 0, False)) == 32
-    assert least_bytes(Tensor(0, 0, "t", "INT4", (3,), None, 0, False)) == 2
-    assert least_bytes(Tensor(0, 0, "t", "STRING", (3,), None, 0, False)) == 0
-    assert least_bytes(Tensor(0, 0, "t", "FLOAT32", (2**31 - 1,) * 40, None, 0, False)) == 1 << 62
-
-
-def test_what_names_more_of_a_pair_goes_first() -> None:
-    words = {
-        "devices": [{"name": "a"}, {"name": "b"}],
-        "transfers": [
-            {"from": "*", "to": "*", "overhead_us": 1},
-            {"from": "*", "to": "b", "overhead_us": 2},
-            {"from": "a", "to": "*", "overhead_us": 3},
-        ],
-    }
-    parsed = parse_costs(json.dumps(words), "costs.json")
-    assert [parsed.link(a, b, Defaults()).overhead_us for a, b in (("a", "b"), ("b", "a"))] == [3, 1]
-    assert parsed.link("c", "b", Defaults()).overhead_us == 2
-    assert CostDocument().link("a", "b", Defaults(500.0, 7.0)).us_per_byte == 1 / 500
-
-
-@pytest.mark.parametrize("path", own_models(), ids=title)
-def test_every_model_can_be_assigned(path: Path) -> None:
-    words = {
-        "devices": [
-            {"name": "npu", "launch_us": 3, "operators": [{"select": "op:*", "bytes_per_us": 100}]},
-            {"name": "cpu", "operators": [{"select": "op:*", "time_us": 1, "bytes_per_us": 50}]},
-        ]
-    }
-    with open_model(path) as model:
-        parsed = parse_costs(json.dumps(words), "costs.json")
-        costs = Costs(parsed, {}, Defaults())
-        chooser = Chooser(model)
-        problems = make_problems(chooser, parsed.devices, costs)
-        for goal in (Goal(), Goal(parallel=True), Goal(caps={0: 4096})):
-            made: Assignment = assign_by_cost(chooser, Constraints(parsed.devices), problems, goal)
-            assert [len(row) for row in made.numbers] == [len(subgraph.operators) for subgraph in model.subgraphs]
-        assert all(
-            len(operator_bytes(facts)) == len(row) for facts, row in zip(chooser.facts, made.numbers, strict=True)
-        )
 
 
 def test_the_documentation_has_every_field(costs: Path) -> None:

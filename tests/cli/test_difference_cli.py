@@ -79,7 +79,7 @@ def test_only_some_sections(other: Path) -> None:
     assert found(MLP, other, "--only", "file") == (0, set())
     ran = run("diff", MLP, other, "--only", "strucure")
     assert (ran.status, ran.err) == (
-        2, "error: --only strucure: there is no section 'strucure' (did you mean 'structure'?)\n",
+        2, "error: there is no section 'strucure' (did you mean 'structure'?)\n",
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, ModelFormatError
 from circletools.flatbuf.comparison import Difference, Kind
 from circletools.model import open_model
-from circletools.outputs import fix_outputs
+from circletools.outputs.rewrite import fix_outputs
 from circletools.render.difference import difference_json, difference_text
 from circletools.storage.files import view
 from tests.kit.affinity_support import affinity
@@ -342,7 +342,7 @@ def test_tables_that_cannot_be_decoded_are_compared_as_bytes() -> None:
         ("changed", "metadata[ONE_op_table]"), ("removed", "origins"),
     ]  # fmt: skip
     assert found.changes[0].difference.after["malformed"].startswith("an entry is cut off")
-    assert "the origins cannot be read: ONE_op_table" in found.notes[0]
+    assert "the origins cannot be decoded and are ignored: ONE_op_table" in found.notes[0].message
 
 
 def test_stamps_that_cannot_be_decoded() -> None:
@@ -377,7 +377,9 @@ def test_fields_that_the_schema_does_not_know() -> None:
     assert paths(plain, unknown) == [("changed", "operator_codes[0].slot_9")]
     found = compared(unknown, other)
     assert (found.changes, found.identical) == ((), False)
-    assert found.notes == ("not compared, since the schema does not know what is there: operator_codes[0].slot_9",)
+    assert [(note.code, note.severity, note.message) for note in found.notes] == [
+        ("UNKNOWN_FIELD", "info", "not compared, since the schema does not know the field: operator_codes[0].slot_9")
+    ]
 
 
 # --- properties ---------------------------------------------------------------------------------------------

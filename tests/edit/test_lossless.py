@@ -27,8 +27,10 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError
 from circletools.flatbuf.schema import load_schema
 from circletools.model import open_model
-from circletools.origin import collect_sources, embed
-from circletools.outputs import choose_subgraphs, fix_outputs
+from circletools.origin.embed import embed
+from circletools.origin.names import collect_sources
+from circletools.outputs.analysis import choose_subgraphs
+from circletools.outputs.rewrite import fix_outputs
 from circletools.storage.files import view
 from tests.kit.every_field import UNKNOWN_TEXT, difference, every_field, reader
 from tests.kit.support import edited, plain, unpacked

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from math import inf
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -81,3 +83,19 @@ def random_case(seed: int, most: int, devices: int, *, launch: bool = False) -> 
 
     launches = [float(generator.randint(0, 9)) if launch else 0.0 for _ in range(devices)]
     return Case(times, tensors, table(8), table(2), launches)
+
+
+CODES = ("FullyConnected", "Tanh", "Logistic", "Mul", "ReLU", "Add")
+"""onert's names of the operators of circle/diamond."""
+
+
+def diamond_trace(path: Path, backends: Sequence[str] = ("cpu",), leave_out: Sequence[int] = ()) -> Path:
+    """Write a trace of onert of circle/diamond: operator i took i + 1 us, backends take turns."""
+    events: list[dict[str, str]] = []
+    for index, code in enumerate(CODES):
+        if index not in leave_out:
+            track = f"$0 sess, $0 subg, {backends[index % len(backends)]}"
+            for phase, time in (("B", 100 * index), ("E", 100 * index + index + 1)):
+                events.append({"name": f"@{index} {code}", "tid": track, "ph": phase, "ts": str(time)})
+    path.write_text(json.dumps({"traceEvents": [*events, {}]}))
+    return path

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from circletools.metadata.stamp import Freshness
 from circletools.model import open_model
-from circletools.origin import Freshness, NameSource, Origin, Origins, collect_sources, embed, read_origins
-from circletools.origin.read import check_freshness
+from circletools.origin.algebra import Origin
+from circletools.origin.embed import embed
+from circletools.origin.names import NameSource, collect_sources
+from circletools.origin.read import Origins, check_freshness, read_origins
 from tests.kit.support import edited, packed, unpacked
 
 SOURCE, OP, EXACT, STAMP = "ONE_source_table", "ONE_op_table", "CIRCLETOOLS_origins", "CIRCLETOOLS_stamp"

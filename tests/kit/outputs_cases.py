@@ -1,4 +1,4 @@
-"""Models with odd outputs, one for each shape that a runtime's own passes are tested with."""
+"""Models with aliased outputs, one for each shape that a runtime's own passes are tested with."""
 
 from __future__ import annotations
 

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from circletools import origin
 from circletools.check import check
 from circletools.edit.edit import ModelEdit
 from circletools.findings import Finding
 from circletools.model import open_model
-from circletools.outputs import CopyChoice, choose_subgraphs, fix_outputs
+from circletools.origin.remap import follow
+from circletools.outputs.analysis import choose_subgraphs
+from circletools.outputs.copyops import CopyChoice
+from circletools.outputs.rewrite import fix_outputs
 from tests.kit.oracles import Outcome, is_deterministic, run_litert, run_onert, same_behaviour
 from tests.kit.presence import have, need
 from tests.kit.support import ROOT, published_names, read
@@ -54,7 +56,7 @@ def fixed_with_changes(
     """Return the model as `fix-outputs` writes it, and what that says it changed."""
     with open_model(data) as model:
         edit: ModelEdit = ModelEdit(model)
-        origin.follow(edit)
+        follow(edit)
         result = fix_outputs(
             edit,
             choose_subgraphs(model, subgraph),
@@ -85,7 +87,7 @@ def entries_of(model: Table) -> list[int]:
     return [index for index in range(len(model["subgraphs"])) if index == 0 or index in named]
 
 
-def odd_slots(
+def aliased_slots(
     model: Table, subgraph: int, *, keep_constants: bool = False, detach_taps: bool = False, copies: bool = True
 ) -> list[tuple[str, int]]:
     """Return kind and slot of each output to copy: by the rules, from what an independent reader sees.
@@ -157,7 +159,9 @@ def assert_fixed(
     assert len(new["subgraphs"]) == len(old["subgraphs"])
     for index in range(len(old["subgraphs"])):
         slots = (
-            odd_slots(old, index, keep_constants=keep_constants, detach_taps=detach_taps) if index in chosen else []
+            aliased_slots(old, index, keep_constants=keep_constants, detach_taps=detach_taps)
+            if index in chosen
+            else []
         )
         _assert_subgraph(old, new, index, [slot for _, slot in slots])
     _assert_signatures(old, new)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from circletools.model import open_model
-from circletools.origin import Origins
+from circletools.origin.read import Origins
 from circletools.profile.attribution import Attribution, attribute_to
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from tests.kit.operator_support import (

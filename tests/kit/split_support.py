@@ -15,7 +15,7 @@ from circletools.check import check
 from circletools.model import Model, open_model
 from circletools.model.operator_facts import operator_graph
 from circletools.model.views import text
-from circletools.split.verify import open_split, verify_split
+from circletools.split.verify import check_files, open_split
 from circletools.split.write import Split, split
 from tests.kit.support import edited, read
 
@@ -103,7 +103,7 @@ def assert_operators_are_the_sources(data: bytes, folder: Path, done: Split) -> 
 def assert_parts_are_the_source(data: bytes, folder: Path, done: Split) -> None:
     """Check a whole split: its operators, its files against each other, and every part by itself."""
     assert_operators_are_the_sources(data, folder, done)
-    assert verify_split(open_split(folder)) == []
+    assert check_files(open_split(folder)) == []
     for piece in done.connections.parts:
         with open_model(folder / piece.file) as part:
             found = check(part)

@@ -19,8 +19,11 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
 from circletools.inspection import inspect_model
 from circletools.model import open_model
-from circletools.origin import collect_sources, embed, follow
-from circletools.outputs import choose_subgraphs, fix_outputs
+from circletools.origin.embed import embed
+from circletools.origin.names import collect_sources
+from circletools.origin.remap import follow
+from circletools.outputs.analysis import choose_subgraphs
+from circletools.outputs.rewrite import fix_outputs
 from circletools.render.traces import trace_json
 from circletools.trace.nnapi.analysis import analyse
 from circletools.trace.nnapi.export import chrome_parts

@@ -17,7 +17,7 @@ FLOORS = [
     {"html", "modelexplorer"},
     {"render"},
     {"planning"},
-    {"split", "diff", "profile", "check", "inspection"},
+    {"split", "diff", "profile", "check", "inspection", "editing"},
     {"origin", "affinity"},
     {"metadata", "outputs"},
     {"edit"},

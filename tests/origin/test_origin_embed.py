@@ -14,28 +14,14 @@ from hypothesis import strategies as st
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import EditError, ModelFormatError, TableFormatError, UsageError
+from circletools.metadata.stamp import Freshness
 from circletools.model import open_model
-from circletools.origin import (
-    Freshness,
-    NameSource,
-    Origin,
-    Origins,
-    collect_sources,
-    decode_op_table,
-    embed,
-    encode_op_table,
-    encode_source_table,
-    follow,
-    inherit,
-    read_origins,
-    single,
-    strip,
-    union,
-)
-from circletools.origin.algebra import UNKNOWN
-from circletools.origin.names import scopes
-from circletools.origin.read import merge
-from circletools.origin.remap import remap
+from circletools.origin.algebra import UNKNOWN, Origin, inherit, single, union
+from circletools.origin.embed import embed, strip
+from circletools.origin.names import NameSource, collect_sources, scopes
+from circletools.origin.read import Origins, merge, read_origins
+from circletools.origin.remap import follow, remap
+from circletools.origin.tables import decode_op_table, encode_op_table, encode_source_table
 from tests.kit.origin_support import (
     EXACT,
     OP,

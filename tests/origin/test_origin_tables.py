@@ -11,16 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.errors import TableFormatError, UsageError
-from circletools.metadata.stamp import SubgraphStamp, decode_stamp, encode_stamp
-from circletools.origin import (
-    Stamp,
+from circletools.metadata.stamp import Stamp, SubgraphStamp, decode_stamp, encode_stamp
+from circletools.origin.read import decode_exact, encode_exact
+from circletools.origin.tables import (
     decode_execution_plan,
     decode_op_table,
     decode_source_table,
     encode_op_table,
     encode_source_table,
 )
-from circletools.origin.read import decode_exact, encode_exact
 from tests.kit.origin_support import u32s
 
 MAX = 2**32 - 1

@@ -16,7 +16,8 @@ import pytest
 from circletools.errors import EditError, UsageError
 from circletools.model import open_model
 from circletools.model.verify import check_model
-from circletools.outputs import CopyChoice, choose_subgraphs
+from circletools.outputs.analysis import choose_subgraphs
+from circletools.outputs.copyops import CopyChoice
 from tests.kit.build import Build, Code, Graph, floats, quantization, strings, unranked
 from tests.kit.oracles import is_deterministic
 from tests.kit.origin_support import embedded, entries, freshness_of, origins, origins_of, rebuilt
@@ -30,6 +31,7 @@ from tests.kit.outputs_cases import (
 )
 from tests.kit.outputs_support import (
     RUNTIME_OF,
+    aliased_slots,
     assert_every_output_is_its_own,
     assert_fixed,
     assert_same_in_runtimes,
@@ -37,7 +39,6 @@ from tests.kit.outputs_support import (
     findings_of,
     fixed,
     fixed_with_changes,
-    odd_slots,
     outcomes,
     telling,
     vector,
@@ -49,12 +50,12 @@ KINDS = ("tflite", "circle")
 both_formats = pytest.mark.parametrize("kind", KINDS)
 
 
-# --- odd outputs of every kind --------------------------------------------------------------------------------
+# --- aliased outputs of every kind --------------------------------------------------------------------------------
 
 
 @both_formats
 @pytest.mark.parametrize("case", CASES)
-def test_odd_outputs_of_every_kind(case: str, kind: str, tmp_path: Path) -> None:
+def test_aliased_outputs_of_every_kind(case: str, kind: str, tmp_path: Path) -> None:
     build, copies = CASES[case]
     data = build().to_bytes(kind)
     subgraph = "all" if case.startswith("while") else "entry"
@@ -95,13 +96,13 @@ def test_what_changed_is_told() -> None:
 
 
 @pytest.mark.parametrize("subgraph", ["entry", "all"])
-def test_models_with_odd_outputs(any_model: Path, subgraph: str, tmp_path: Path) -> None:
+def test_models_with_aliased_outputs(any_model: Path, subgraph: str, tmp_path: Path) -> None:
     data = any_model.read_bytes()
     old = read(data)
     chosen = entries_of(old) if subgraph == "entry" else list(range(len(old["subgraphs"])))
-    odd = {index: odd_slots(old, index) for index in chosen}
+    slots = {index: aliased_slots(old, index) for index in chosen}
     after, changes = fixed_with_changes(data, subgraph)
-    assert len(changes) == sum(map(len, odd.values()))
+    assert len(changes) == sum(map(len, slots.values()))
     if not changes:
         assert after == data
         return
@@ -115,7 +116,7 @@ def test_models_with_odd_outputs(any_model: Path, subgraph: str, tmp_path: Path)
     assert_same_in_runtimes(data, after, tmp_path, any_model.parent.name)
 
 
-def test_testdata_has_odd_outputs() -> None:
+def test_testdata_has_aliased_outputs() -> None:
     """The test above has something to do."""
     found = {}
     for path in own_models():

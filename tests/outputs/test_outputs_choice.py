@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from circletools.errors import EditError
-from circletools.outputs import CopyChoice
+from circletools.outputs.copyops import CopyChoice
 from tests.kit.build import Build, unranked
 from tests.kit.outputs_support import assert_same_in_runtimes, code_name, fixed
 from tests.kit.support import read

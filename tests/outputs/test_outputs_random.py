@@ -14,12 +14,12 @@ from tests.kit.build import Build, floats
 from tests.kit.oracles import run_litert, same_behaviour
 from tests.kit.origin_support import embedded, freshness_of, origins, origins_of
 from tests.kit.outputs_support import (
+    aliased_slots,
     assert_every_output_is_its_own,
     assert_fixed,
     findings_of,
     fixed,
     fixed_with_changes,
-    odd_slots,
     telling,
     vector,
 )
@@ -67,7 +67,7 @@ def cases(draw: st.DrawFn, kinds: Sequence[str] = ("tflite", "circle")) -> Case:
 @given(case=cases())
 def test_the_rules_hold(case: Case) -> None:
     after, changes = fixed_with_changes(case.data, keep_constants=case.keep_constants, detach_taps=case.detach_taps)
-    expected = odd_slots(read(case.data), 0, keep_constants=case.keep_constants, detach_taps=case.detach_taps)
+    expected = aliased_slots(read(case.data), 0, keep_constants=case.keep_constants, detach_taps=case.detach_taps)
     assert len(changes) == len(expected)
     assert (after == case.data) == (not expected)
     assert_fixed(case.data, after, keep_constants=case.keep_constants, detach_taps=case.detach_taps)
@@ -88,7 +88,7 @@ def test_findings_are_what_is_mended(case: Case) -> None:
     }
     expected = [
         (codes[kind], f"subgraphs[0].outputs[{slot}]", "info" if kind == "tap" else "warning")
-        for kind, slot in odd_slots(read(case.data), 0, detach_taps=True, copies=False)
+        for kind, slot in aliased_slots(read(case.data), 0, detach_taps=True, copies=False)
     ]
     assert [(found.code, found.location, found.severity) for found in findings_of(case.data)] == expected
 
@@ -124,7 +124,7 @@ def test_origins_stay_true(case: Case, data: st.DataObject) -> None:
     for index, operator in enumerate(graph["operators"] or ()):
         producers |= dict.fromkeys(vector(operator["outputs"]), index)
     expected = {index: frozenset(origin) for index, origin in described.items()}
-    odd = odd_slots(read(stamped), 0, keep_constants=case.keep_constants, detach_taps=case.detach_taps)
+    odd = aliased_slots(read(stamped), 0, keep_constants=case.keep_constants, detach_taps=case.detach_taps)
     for number, (_, slot) in enumerate(odd):
         origin = expected.get(producers.get(outputs[slot], -1))
         if origin:

@@ -1,4 +1,4 @@
-"""What runtimes do about odd outputs when they load a model, and need not do once it is fixed."""
+"""What runtimes do about aliased outputs when they load a model, and need not do once it is fixed."""
 
 from __future__ import annotations
 

@@ -69,3 +69,55 @@ def test_a_phase_that_few_executions_have_is_within_bounds() -> None:
     every = compared(read(_preparing(1, 0, 0, 0, 0, 0, 0, 0)), read(_preparing(*[1] * 8)), 10)
     (row,) = [row for row in every["rows"] if row["phase"] == "PIO"]
     assert (row["low"] > 1, row["high"], row["regressed"]) == (True, None, True)
+
+
+_RUNS = """1000 T1 B [NN_LA_PO]a
+1100 T1 B [NN_LR_PC]compile
+1300 T1 E
+1400 T1 E
+2000 T1 B [NN_LA_PO]b
+2100 T1 B [NN_LR_PC]compile
+2500 T1 E
+2600 T1 E"""
+_EXECUTED = """3000 T1 B [NN_LR_PE]ANeuralNetworksExecution_compute
+3600 T1 E
+4000 T1 B [NN_LR_PP]prepare
+4100 T1 E"""
+
+_TWICE = f"""{_EXECUTED}
+6000 T1 B [NN_LR_PE]ANeuralNetworksExecution_compute
+6800 T1 E"""
+
+
+def _rows(before: str, after: str, threshold: float = 10.0) -> list[tuple[object, ...]]:
+    return [
+        (row.layer, row.phase, row.unit, row.time.before_ns, row.time.after_ns, row.time.regressed)
+        for row in compare_traces(read(before), read(after), threshold).rows
+    ]
+
+
+def test_times_per_run_and_per_execution() -> None:
+    assert _rows(_RUNS, _RUNS) == [
+        ("LA", "PO", "run", 200_000, 200_000, False),
+        ("LR", "PC", "run", 300_000, 300_000, False),
+    ]
+    assert _rows(_RUNS, _EXECUTED) == [
+        ("LA", "PO", "run", 200_000, 0, False),
+        ("LR", "PC", "run", 300_000, 0, False),
+        ("LR", "PE", "run", 0, 600_000, True),
+        ("LR", "PP", "run", 0, 100_000, True),
+    ]
+    assert _rows(_EXECUTED, _TWICE) == [
+        ("", "elapsed", "execution", 600_000, 700_000, True),
+        ("LR", "PE", "execution", 600_000, 700_000, True),
+        ("LR", "PP", "run", 100_000, 100_000, False),
+    ]
+
+
+def test_what_is_new_is_measured_against_all_time_of_its_unit() -> None:
+    new = _EXECUTED.replace("[NN_LR_PP]prepare", "[NN_LR_PC]compile")
+    assert _rows(_EXECUTED, new, 99)[2:] == [
+        ("LR", "PC", "run", 0, 100_000, True),
+        ("LR", "PP", "run", 100_000, 0, False),
+    ]
+    assert not any(row[-1] for row in _rows(_EXECUTED, new, 100))

@@ -77,9 +77,7 @@ def test_summaries_that_tell_no_subgraphs() -> None:
     assert [(row.subgraph, row.code) for row in found.operators if row.time is not None] == [(0, "WHILE")]
     assert [(row.kind, row.subgraph, row.name) for row in found.added] == [("inside", 1, "LESS")]
     same = OperatorRun(-1, 0, "FULLY_CONNECTED", "", 0, 1, 0)
-    with pytest.raises(
-        InvalidInputError, match=r"operator 0 \(FULLY_CONNECTED\) may be of subgraphs\[1\] and"
-    ):
+    with pytest.raises(InvalidInputError, match=r"operator 0 \(FULLY_CONNECTED\) may be of subgraphs\[1\] and"):
         joined(bytes_of("circle/if_cond"), OperatorTrace("benchmark_model", (same,), 1, averaged=True))
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.errors import CircleToolsError
-from circletools.origin import Origins
+from circletools.origin.read import Origins
 from circletools.profile.sharing import modules_of, split
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
 from circletools.trace.operators.profile import OperatorRun, without_first

@@ -16,7 +16,7 @@ from circletools.model import open_model
 from circletools.runtimes.comparison import same
 from circletools.runtimes.worker import Worker
 from circletools.split.execute import compare_runs
-from circletools.split.verify import open_split, verify_split
+from circletools.split.verify import check_files, open_split
 from circletools.split.write import MANIFEST
 from tests.kit.build import Build, Graph
 from tests.kit.outputs_support import fixed
@@ -60,7 +60,7 @@ def verify(data: bytes, folder: Path, worker: Worker, mode: Mode, assign: Assign
     """Split, verify and run; return the codes of findings."""
     split_to(with_devices(data, assign, mode), folder, kind_of(data))
     files = open_split(folder)
-    assert verify_split(files) == []
+    assert check_files(files) == []
     return [finding.code for finding in compare_runs(files, worker)]
 
 
@@ -87,7 +87,7 @@ def test_parts_compute_what_the_whole_does(
             continue
         seen[files] = mode
         found = open_split(folder)
-        assert verify_split(found) == []
+        assert check_files(found) == []
         codes = [finding.code for finding in compare_runs(found, workers[kind_of(data)])]
         assert codes == (["SOURCE_NOT_RUN"] if name in NOT_WHOLE else []), mode
     assert seen
@@ -108,7 +108,7 @@ def test_onert_runs_the_package_of_many_parts(tmp_path: Path, workers: dict[str,
     manifest = json.loads((files.directory / MANIFEST).read_bytes())
     manifest["pkg-outputs"] = [end for edge in manifest["model-connect"] for end in edge["to"]][-1:]
     (files.directory / MANIFEST).write_text(json.dumps(manifest))
-    assert [finding.code for finding in verify_split(files)] == ["MANIFEST_DIFFERS"]
+    assert [finding.code for finding in check_files(files)] == ["MANIFEST_DIFFERS"]
     (finding,) = compare_runs(files, workers["circle"])
     assert (finding.location, finding.code) in {(MANIFEST, "PACKAGE_NOT_RUN"), (MANIFEST, "VALUES_DIFFER")}
 
@@ -118,7 +118,7 @@ def test_outputs_are_mended_first_for_a_package(name: str, tmp_path: Path, worke
     data = with_devices(bytes_of(name), in_threes)
     done = split_to(data, tmp_path / "odd", "circle")
     assert not (tmp_path / "odd" / MANIFEST).exists()
-    assert any("fix-outputs" in note for note in done.notes)
+    assert any("fix-outputs" in note.message for note in done.notes)
     split_to(with_devices(fixed(bytes_of(name), detach_taps=True), in_threes), tmp_path / "mended", "circle")
     assert (tmp_path / "mended" / MANIFEST).exists()
     assert compare_runs(open_split(tmp_path / "mended"), workers["circle"]) == []
@@ -138,7 +138,7 @@ def test_a_wrong_part_is_seen(kind: str, tmp_path: Path, workers: dict[str, Work
     path, constant = max(constants.items(), key=lambda item: len(item[1]))
     data = path.read_bytes()
     path.write_bytes(put(data, data.index(constant), bytes(len(constant))))
-    codes = [finding.code for finding in verify_split(files)]
+    codes = [finding.code for finding in check_files(files)]
     assert codes == ["OPERATORS_DIFFER", "OPERATORS_DIFFER", "OUTPUT_DIFFERS"]  # that of the part, that of the source
     assert "VALUES_DIFFER" in [finding.code for finding in compare_runs(files, workers[kind])]
     path.write_bytes(b"")

@@ -8,10 +8,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from circletools.errors import CircleToolsError
+from circletools.findings import Finding
 from circletools.model import Model
 from circletools.model.calls import Calls
 from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin
+from circletools.origin.describe import OperatorRow, Selection, operator_rows
 from circletools.origin.read import NO_NAME, Origins, read_origins
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
 from circletools.origin.tracking.anchors import Anchors, subgraph_pairs
@@ -38,19 +41,63 @@ class Grounds:
 
 @dataclass(frozen=True, slots=True)
 class Tracking:
-    """What was found: origins to embed in AFTER, and for each subgraph operator index -> source id -> grounds."""
+    """What was found: origins to embed in AFTER, and for each subgraph operator index -> source id -> grounds.
 
+    `rows` are all operators of AFTER with what was found. `carried` says that the tables in AFTER are those of
+    BEFORE: the tool kept the metadata without looking at it.
+    """
+
+    format: str
     origins: Origins
     grounds: tuple[Mapping[int, Mapping[int, Grounds]], ...]
+    rows: tuple[OperatorRow, ...]
+    carried: bool
+
+    @property
+    def without_origin(self) -> list[tuple[int, int]]:
+        """Subgraph and index of the operators of which nothing is known."""
+        return [(row.subgraph, row.index) for row in self.rows if row.index not in self.grounds[row.subgraph]]
+
+    @property
+    def notes(self) -> tuple[Finding, ...]:
+        """How many operators are left without an origin; a warning where all are."""
+        left, total = len(self.without_origin), len(self.rows)
+        if not left:
+            return ()
+        message = f"{left} of {total} operators have no origin; complete the JSON and give it to `embed-origins`"
+        return (Finding("OPERATORS_WITHOUT_ORIGIN", "warning" if left == total else "info", "", message),)
 
 
 def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracking:
     """Give every operator of `after` the sources of `before` that it computes.
 
     Sources are those of the tables in `before`; where it has none, its operators, numbered over all subgraphs.
-    Those with a confidence below `min_confidence` are left out. Raises ModelFormatError for a broken model and
-    TableFormatError for broken tables.
+    Those with a confidence (from 0 to 1) below `min_confidence` are left out. Raises ModelFormatError for a broken
+    model and TableFormatError for broken tables, with the name of the file in front of the location.
+
+    >>> with ct.open("before.tflite") as before, ct.open("after.tflite") as after, ct.edit(after) as edit:
+    ...     found = ct.track_origins(before, after, min_confidence=0.25)
+    ...     ct.origins.embed(edit, found.origins, replace=found.carried)
+    ...     edit.save("out.tflite")
     """
+    try:
+        return _track(before, after, min_confidence)
+    except CircleToolsError as error:
+        broken = _broken_alone(before)
+        (broken or error).name_file((before if broken else after).source.name)
+        raise (broken or error) from None
+
+
+def _broken_alone(before: Model) -> CircleToolsError | None:
+    """Return the error of comparing BEFORE with itself, if there is one: then it is about BEFORE."""
+    try:
+        _track(before, before, 0.0)
+    except CircleToolsError as error:
+        return error
+    return None
+
+
+def _track(before: Model, after: Model, min_confidence: float) -> Tracking:
     known = _sources(before)
     old, new = read_side(before), read_side(after)
     found = _operators(old, new)
@@ -67,10 +114,12 @@ def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracki
     operators: tuple[dict[int, Origin], ...] = tuple(
         {index: frozenset(sources) for index, sources in subgraph.items()} for subgraph in by_subgraph
     )
-    return Tracking(Origins(known.sources, operators), by_subgraph)
+    origins = Origins(known.sources, operators)
+    rows = operator_rows(after, origins, Selection())
+    return Tracking(after.format, origins, by_subgraph, tuple(rows), _carried_along(before, after))
 
 
-def carried_along(before: Model, after: Model) -> bool:
+def _carried_along(before: Model, after: Model) -> bool:
     """Say whether the tables in `after` are those of `before`: the tool kept the metadata and knew nothing of it."""
     return all(
         (old := before.metadata_value(name)) is not None and old == after.metadata_value(name)

@@ -1,0 +1,153 @@
+"""The origins in a model as a table: the sources of each operator, the operators of each source, and notes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from circletools.errors import UsageError
+from circletools.findings import Finding
+from circletools.metadata.stamp import Freshness
+from circletools.model import Model
+from circletools.model.selectors import Ranges, parse_ranges
+from circletools.model.views import text
+from circletools.origin.algebra import UNKNOWN, Origin
+from circletools.origin.findings import table_findings
+from circletools.origin.read import Origins, check_freshness, read_origins
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which operators and sources to show; None takes all.
+
+    `operators` are ranges of indices, both ends included; `source` is a regular expression, searched in names.
+    """
+
+    operators: Ranges | None = None
+    source: re.Pattern[str] | None = None
+    subgraph: int | None = None
+
+    @classmethod
+    def parse(cls, operators: str | None = None, source: str | None = None, subgraph: int | None = None) -> Self:
+        """Read a selection such as `0-10,15` and `attention.*`. Raises UsageError."""
+        return cls(
+            None if operators is None else parse_ranges(operators),
+            None if source is None else _pattern(source),
+            subgraph,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRow:
+    """An operator, the name of its first output, and its sources."""
+
+    subgraph: int
+    index: int
+    code: str
+    output: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class OriginTable:
+    """The origins in a model, as far as they were selected.
+
+    `freshness` is None where the model has none. `by_source` has all operators of each source that is shown, as
+    (subgraph, operator index), those that are not selected too. `notes` tell what the tables leave open; one of
+    severity warning says that they do not describe the model's operators.
+    """
+
+    format: str
+    subgraph_count: int
+    origins: Origins
+    freshness: Freshness | None
+    rows: tuple[OperatorRow, ...]
+    by_source: Mapping[int, list[tuple[int, int]]]
+    notes: tuple[Finding, ...]
+
+    @property
+    def describes_the_model(self) -> bool:
+        """Whether there are origins, and they are not stale."""
+        return self.freshness is not None and self.freshness.state != "stale"
+
+
+def describe(model: Model, selection: Selection | None = None) -> OriginTable:
+    """Return the origins in a model as a table.
+
+    Raises UsageError for a subgraph that does not exist, and TableFormatError for tables that cannot be decoded.
+
+    >>> with ct.open("out.circle") as model:
+    ...     table = ct.origins.describe(model, ct.origins.Selection.parse(operators="0-10"))
+    >>> [row.origin for row in table.rows]
+    """
+    selection = selection or Selection()
+    origins = read_origins(model)
+    freshness = None if origins is None else check_freshness(model, origins)
+    origins = origins or Origins({}, ())
+    rows = operator_rows(model, origins, selection)
+    by_source = _by_source(origins, rows, selection)
+    notes = _notes(model, origins, freshness)
+    return OriginTable(model.format, len(model.subgraphs), origins, freshness, tuple(rows), by_source, notes)
+
+
+def operator_rows(model: Model, origins: Origins, selection: Selection) -> list[OperatorRow]:
+    """Return the selected operators. Raises UsageError for a subgraph that does not exist."""
+    count = len(model.subgraphs)
+    if selection.subgraph is not None and selection.subgraph >= count:
+        raise UsageError(f"subgraph {selection.subgraph} does not exist; there are {count}")
+    shown = range(count) if selection.subgraph is None else [selection.subgraph]
+    wanted = _selected_sources(origins, selection)
+    rows = []
+    for subgraph in shown:
+        codes = model.code_names(subgraph)
+        for index, (code, outputs) in enumerate(zip(codes, model.output_names(subgraph), strict=True)):
+            ranges = selection.operators
+            if ranges is not None and not any(first <= index <= last for first, last in ranges):
+                continue
+            origin = origins.of(subgraph, index) if origins.operators else UNKNOWN
+            if selection.source is None or origin & wanted:
+                output = text(outputs[0]) if outputs else ""
+                rows.append(OperatorRow(subgraph, index, code, output, origin))
+    return rows
+
+
+def _selected_sources(origins: Origins, selection: Selection) -> frozenset[int]:
+    """Return the ids of the sources whose names match."""
+    pattern = selection.source
+    return frozenset(source for source, name in origins.sources.items() if pattern is None or pattern.search(name))
+
+
+def _by_source(origins: Origins, rows: list[OperatorRow], selection: Selection) -> dict[int, list[tuple[int, int]]]:
+    """Return all operators of each source that is shown.
+
+    A source is shown when its name matches; where operators or a subgraph are selected, when they have it.
+    """
+    shown = _selected_sources(origins, selection)
+    if selection.operators is not None or selection.subgraph is not None:
+        shown &= UNKNOWN.union(*(row.origin for row in rows))
+    return {source: operators for source, operators in origins.by_source().items() if source in shown}
+
+
+def _notes(model: Model, origins: Origins, freshness: Freshness | None) -> tuple[Finding, ...]:
+    if freshness is None:
+        message = "the model has no origins; run `circletool embed-origins`"
+        return (Finding("NO_ORIGINS", "warning", "", message),)
+    notes = table_findings(model, origins, freshness)
+    if freshness.state == "unstamped":
+        message = (
+            "the origins have no stamp, so that stale ones are not recognised; `embed-origins --replace` adds it"
+        )
+        notes.insert(0, Finding("UNSTAMPED_ORIGIN", "info", "", message))
+    if origins.scope == "shared" and freshness.state != "stale":
+        message = "one op table stands for all subgraphs, as the ONE compiler reads it"
+        notes.append(Finding("SHARED_OP_TABLE", "info", "", message))
+    return tuple(notes)
+
+
+def _pattern(words: str) -> re.Pattern[str]:
+    try:
+        return re.compile(words)
+    except re.error as error:
+        raise UsageError(f"{words!r} is not a regular expression: {error}") from error

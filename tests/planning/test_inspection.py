@@ -1,0 +1,109 @@
+"""The affinity in a model, with its estimated times; and the costs as onert's scheduler reads them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import circletools as ct
+from circletools.planning.costs import measured_times, onert_names
+from circletools.trace.operators.read import read_profile
+from tests.kit.affinity_support import affinity, annotated
+from tests.kit.costs_support import CODES, diamond_trace
+from tests.kit.operator_support import TRACES
+from tests.kit.support import path_of
+
+DIAMOND = path_of("circle/diamond")
+COSTS = {
+    "devices": [
+        {"name": "npu", "launch_us": 100, "operators": [{"select": "op:*", "time_us": 1}]},
+        {"name": "cpu", "launch_us": 7, "operators": [{"select": "op:*", "time_us": 10}]},
+    ],
+    "transfers": [{"from": "*", "to": "*", "overhead_us": 2}],
+}
+
+
+@pytest.fixture
+def costs(tmp_path: Path) -> ct.CostRequest:
+    path = tmp_path / "costs.json"
+    path.write_text(json.dumps(COSTS))
+    return ct.CostRequest(costs=path)
+
+
+def inspected(data: bytes, costs: ct.CostRequest | None = None) -> ct.AffinityInspection:
+    with ct.open(data) as model:
+        return ct.inspect_affinity(model, costs)
+
+
+def test_a_model_without_affinity(costs: ct.CostRequest) -> None:
+    found = inspected(DIAMOND.read_bytes(), costs)
+    assert (found.freshness, found.is_current, found.estimates) == (None, False, {})
+    assert [note.code for note in found.notes] == ["NO_AFFINITY"]
+    assert ct.render.affinity_json(found)["freshness"] == "absent"
+
+
+def test_a_stale_affinity_is_not_shown(costs: ct.CostRequest) -> None:
+    found = inspected(annotated(DIAMOND.read_bytes(), affinity(["npu"], ([0] * 5, [0] * 5))), costs)
+    assert (found.is_current, found.affinity.subgraphs, found.estimates) == (False, {}, {})
+    assert [note.message for note in found.notes] == [
+        "the affinity is stale from subgraphs[0].operators[5] on: the table has 5 operators, the model 6"
+    ]
+
+
+def test_times_of_partitions_and_of_operators_in_none(costs: ct.CostRequest) -> None:
+    devices, partitions = [0, 0, 0, 0, 1, 1], [0, 0, 0, 0, None, None]
+    found = inspected(annotated(DIAMOND.read_bytes(), affinity(["npu", "cpu"], (devices, partitions))), costs)
+    assert found.is_current
+    estimate = found.estimates[0]
+    assert (estimate.operators_us, estimate.copies_us) == (4 * 1 + 2 * 10, 2 * 2)
+    assert (estimate.launches, estimate.launches_us) == (3, 100 + 2 * 7)
+    assert (found.outputs[0][5], found.code_names[0][5]) == ("__main__.Branchy::add", "ADD")
+    rows = ct.render.affinity_json(found)["subgraphs"][0]["partitions"]
+    assert [(row["partition"], row["device"], row["operators"]) for row in rows] == [
+        (0, "npu", [0, 1, 2, 3]),
+        (None, "cpu", [4, 5]),
+    ]
+
+
+def test_an_operator_without_a_device_takes_no_time(costs: ct.CostRequest) -> None:
+    data = annotated(DIAMOND.read_bytes(), affinity(["npu"], ([0, 0, None, 0, 0, 0], [0] * 6)))
+    assert inspected(data).is_current
+    with pytest.raises(ct.EditError, match=r"subgraphs\[0\].operators\[2\]: an operator without a device"):
+        inspected(data, costs)
+
+
+def test_times_are_medians_and_means_of_averages(tmp_path: Path) -> None:
+    with ct.open(DIAMOND) as model:
+        trace = read_profile(str(diamond_trace(tmp_path / "a.json", ("cpu", "ruy"))))
+        found = measured_times(model, trace, {"ruy"})
+        assert found.times_us == {(0, 0): 1, (0, 2): 3, (0, 4): 5}
+        assert found.elsewhere == {(0, index): frozenset({"ruy"}) for index in (1, 3, 5)}
+        assert measured_times(model, trace).times_us == {(0, index): index + 1 for index in range(6)}
+        assert onert_names(model, [trace]) == {(0, index): code for index, code in enumerate(CODES)}
+    averages = read_profile(str(TRACES / "benchmark_custom_op.csv"))
+    with ct.open(path_of("tflite/custom_op")) as model:
+        assert averages.averaged
+        times = measured_times(model, averages).times_us
+        total = sum(run.duration_ns for run in averages.runs if not run.of_delegate)
+        assert sum(times.values()) * 1000 * averages.executions == pytest.approx(total)
+        assert onert_names(model, [averages]) == {}
+
+
+def test_costs_for_the_scheduler_of_onert(tmp_path: Path) -> None:
+    trace = diamond_trace(tmp_path / "a.json")
+    with ct.open(DIAMOND) as model:
+        exported = ct.export_costs(model, ct.CostRequest(traces=(f"cpu={trace}",)))
+    document = json.loads(ct.render.export_text(exported))
+    assert set(document) == {"cpu"}
+    assert document["cpu"]["Tanh"] == {"0": [[2 * 8 * 4, 2]]}
+    assert exported.notes == ()
+    with ct.open(DIAMOND) as model, pytest.raises(ct.EditError, match="no trace of onert has the operator"):
+        ct.export_costs(model, ct.CostRequest(traces=(f"cpu={diamond_trace(tmp_path / 'b.json', leave_out=(3,))}",)))
+
+
+@pytest.mark.parametrize("target", ["onert-exec-time", "vela"])
+def test_a_target_that_needs_more_or_is_not_known(target: str) -> None:
+    with ct.open(DIAMOND) as model, pytest.raises(ct.UsageError, match=f"no affinity is exported to '{target}'"):
+        ct.affinity.export(model, target)  # type: ignore[arg-type]

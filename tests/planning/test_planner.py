@@ -1,0 +1,359 @@
+"""From a request to a plan: what decides, what is noted, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import circletools as ct
+from circletools.planning.planner import make_plan_problem
+from tests.kit.affinity_support import affinity, annotated
+from tests.kit.command_support import run
+from tests.kit.costs_support import diamond_trace
+from tests.kit.origin_support import embedded
+from tests.kit.support import bytes_of, own_models, path_of, title
+
+DIAMOND = path_of("circle/diamond")  # FULLY_CONNECTED feeds TANH, LOGISTIC, RELU; MUL of the first two; ADD
+TWO = ("npu", "cpu")
+COSTS: dict[str, Any] = {
+    "devices": [
+        {"name": "npu", "operators": [{"select": "op:*", "time_us": 1}, {"select": "op:RELU", "time_us": None}]},
+        {"name": "cpu", "operators": [{"select": "op:*", "time_us": 10}]},
+    ],
+    "transfers": [{"from": "*", "to": "*", "overhead_us": 2}],
+}
+
+
+def planned(source: Path | bytes = DIAMOND, **request: Any) -> ct.Plan:
+    with ct.open(source) as model:
+        return ct.plan(model, ct.PlanRequest(**request))
+
+
+def devices_of(plan: ct.Plan, subgraph: int = 0) -> list[str]:
+    return [plan.device_of(subgraph, operator) for operator in range(len(plan.subgraphs[subgraph].numbers))]
+
+
+def written(folder: Path, name: str, document: Any) -> Path:
+    path = folder / name
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.fixture
+def costs(tmp_path: Path) -> Path:
+    return written(tmp_path, "costs.json", COSTS)
+
+
+# --- what the command prints is what the library returns ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "request_"),
+    [
+        ("circle/inception", ["--set", "op:CONV_2D=npu"], {"rules": ("op:CONV_2D=npu",)}),
+        ("circle/while_loop", ["--mode", "min", "--explain"], {"mode": "min", "explain": True}),
+        ("circle/diamond", ["--mode", "seed", "--explain"], {"mode": "seed", "explain": True}),
+        ("tflite/cnn_int8", ["--capabilities", "npu=xnnpack"], {"capabilities": ("npu=xnnpack",)}),
+        ("tflite/if_cond", ["--what-if", "1/op:*=npu"], {"what_if": ("1/op:*=npu",)}),
+    ],
+)
+def test_the_command_prints_the_plan(name: str, words: list[str], request_: dict[str, Any]) -> None:
+    plan = planned(path_of(name), devices=TWO, default="cpu", **request_)
+    arguments: tuple[str | Path, ...] = (path_of(name), "--devices", "npu,cpu", "--default", "cpu", *words)
+    assert json.loads(run("partition", *arguments, "--json").stdout) == json.loads(
+        json.dumps(ct.render.plan_json(plan))
+    )
+    assert run("partition", *arguments).stdout.splitlines() == list(ct.render.plan_text(plan))
+
+
+@pytest.mark.parametrize("path", own_models(), ids=title)
+def test_every_operator_is_in_one_partition_of_its_device(path: Path) -> None:
+    with ct.open(path) as model:
+        plan = ct.plan(model, ct.PlanRequest(devices=TWO, capabilities=("npu=xnnpack",), default="cpu"))
+        assert len(plan.subgraphs) == len(model.subgraphs)
+        for subgraph, codes, view in zip(plan.subgraphs, plan.code_names, model.subgraphs, strict=True):
+            members = sorted(operator for each in subgraph.partitions for operator in each.operators)
+            assert members == list(range(len(view.operators))) == list(range(len(codes)))
+            assert all(
+                {subgraph.numbers[operator] for operator in each.operators} == {each.device}
+                for each in subgraph.partitions
+            )
+        written_affinity = plan.to_affinity()
+        edit = ct.edit(model)
+        ct.affinity.annotate(edit, plan)
+        with ct.open(edit.to_bytes()) as result:
+            assert ct.affinity.read(result) == written_affinity
+            assert not [finding for finding in ct.affinity.check(result) if finding.severity == "error"]
+
+
+# --- what decides -------------------------------------------------------------------------------------------
+
+
+def test_rules_of_the_request_go_before_those_of_the_file(tmp_path: Path) -> None:
+    rules = [{"select": "op:TANH", "device": "npu"}, {"select": "op:MUL", "device": "npu"}]
+    path = written(tmp_path, "rules.json", {"default": "npu", "rules": rules})
+    plan = planned(devices=TWO, rules_file=path, rules=("op:MUL=cpu",))
+    assert devices_of(plan) == ["npu", "npu", "npu", "cpu", "npu", "npu"]
+    assert devices_of(planned(devices=TWO, rules_file=path, default="cpu")) == [
+        "cpu", "npu", "cpu", "npu", "cpu", "cpu",
+    ]  # fmt: skip
+    part = tmp_path / "a.part"
+    part.write_text("[partition]\nbackends=a,b\ndefault=b\ncomply=opcode\n[OPCODE]\nADD=a\n")
+    assert planned(rules_file=part).devices == ("a", "b")
+    assert planned(rules_file=part, devices=("b", "a")).devices == ("b", "a")
+
+
+def test_devices_in_the_model_are_kept_unless_some_are_named(costs: Path) -> None:
+    source = annotated(DIAMOND.read_bytes(), affinity(["cpu", "npu"], ([0, 1, 0, 1, 0, 1], [0, 1, 2, 3, 4, 5])))
+    assert devices_of(planned(source)) == ["cpu", "npu"] * 3
+    assert devices_of(planned(source, costs=costs)) == ["cpu", "npu"] * 3
+    least = ["npu", "npu", "npu", "npu", "cpu", "npu"]
+    assert devices_of(planned(source, costs=costs, keep=False)) == least
+    assert devices_of(planned(source, costs=costs, devices=TWO)) == least
+    assert devices_of(planned(source, devices=TWO, default="cpu")) == ["cpu"] * 6
+    assert planned(source).reason(0, 1) == "as it is in the model"
+
+
+def test_the_devices_of_costs_are_taken_where_none_are_named(costs: Path) -> None:
+    assert planned(costs=costs).devices == TWO
+    assert planned(costs=costs, devices=("cpu", "npu")).devices == ("cpu", "npu")
+
+
+def test_an_earlier_model_decides_by_its_sources(tmp_path: Path) -> None:
+    earlier = annotated(embedded(DIAMOND.read_bytes()), affinity(["npu", "cpu"], ([0, 1, 0, 1, 0, 1], [0] * 6)))
+    path = tmp_path / "earlier.circle"
+    path.write_bytes(earlier)
+    plan = planned(embedded(DIAMOND.read_bytes()), reproject=path)
+    assert devices_of(plan) == ["npu", "cpu"] * 3
+    assert plan.notes == ()
+    assert plan.reason(0, 0).startswith("as before: ")
+
+
+def test_selectors_by_origin_read_the_sources(tmp_path: Path) -> None:
+    source = embedded(DIAMOND.read_bytes())
+    by_origin = {"devices": [{"name": "npu", "operators": [{"select": "origin:*", "time_us": 1}]}]}
+    path = written(tmp_path, "costs.json", by_origin)
+    assert planned(source, costs=path).evaluation[0].estimate is not None
+    assert devices_of(planned(source, devices=TWO, rules=("origin:*tanh=npu",), default="cpu"))[:2] == ["cpu", "npu"]
+    moved = planned(source, devices=TWO, default="cpu", what_if=("origin:*tanh=npu",)).what_if
+    assert moved is not None
+    assert [move.operator for move in moved.subgraphs[0].moves] == [1]
+    with pytest.raises(ct.EditError, match="the model has no origins"):
+        planned(devices=TWO, rules=("origin:*=npu",), default="cpu")
+
+
+def test_small_partitions_go_to_the_default_device() -> None:
+    plan = planned(devices=TWO, rules=("index:0-1,3=npu",), default="cpu", min_size=2)
+    assert devices_of(plan) == ["npu", "npu", "cpu", "cpu", "cpu", "cpu"]
+    assert plan.reason(0, 3) == "its partition was too small on npu: rule --set index:0-1,3=npu"
+    assert plan.reason(0, 0) == "rule --set index:0-1,3=npu"
+
+
+@pytest.mark.parametrize("mode", ["seed", "safe", "min", "epochs"])
+def test_steps_are_told_where_they_are_asked_for(mode: Any) -> None:
+    assert planned(devices=TWO, default="cpu", mode=mode).steps is None
+    steps = planned(devices=TWO, default="cpu", mode=mode, explain=True).steps
+    assert steps is not None
+    assert bool(steps) == (mode == "seed")
+
+
+# --- what it costs ------------------------------------------------------------------------------------------
+
+
+def test_times_and_copies_are_added_up(costs: Path) -> None:
+    (found,) = planned(costs=costs).evaluation
+    assert found.estimate is not None
+    assert (found.estimate.operators_us, found.estimate.copies_us, found.estimate.total_us) == (15, 4, 19)
+    assert (found.parallel, found.memory) == (None, None)
+    assert [(cut.tensor, cut.producer, cut.consumers) for cut in found.transfers.cuts] != []
+    assert planned(devices=TWO, default="cpu").evaluation[0].estimate is None
+
+
+def test_makespan_and_its_bounds(costs: Path) -> None:
+    (found,) = planned(costs=costs, parallel=True).evaluation
+    assert found.parallel is not None
+    # FULLY_CONNECTED, RELU (cpu only) and ADD follow each other: 1 + 10 + 1; 15 us of work for two devices.
+    assert (found.parallel.bounds.critical_path_us, found.parallel.bounds.shared_work_us) == (12, 7.5)
+    assert found.parallel.bounds.least_us == 12
+    assert found.parallel.makespan_us == 16  # 1, a copy, 10, a copy, 1
+    assert found.parallel.partitions_makespan_us == 19  # four on npu, a copy, 10, a copy, 1
+    assert found.memory is None
+
+
+def test_memory_is_told_by_device(costs: Path) -> None:
+    plan = planned(costs=costs, memory=("npu=999999",))
+    used = plan.evaluation[0].memory
+    assert used is not None
+    assert plan.caps == {0: 999999}
+    assert [each.constants_bytes for each in used] == [(8 * 8 + 8) * 4, 0]
+    assert devices_of(planned(costs=costs, memory=("npu=0",))) == ["cpu"] * 6
+    with pytest.raises(ct.EditError, match="npu has 100 bytes and would need"):
+        planned(costs=costs, memory=("npu=100",), rules=("index:0=npu",))
+
+
+def test_what_moving_operators_makes_of_it(costs: Path) -> None:
+    plan = planned(costs=costs, what_if=("index:0=cpu", "op:ADD=cpu"))
+    assert plan.what_if is not None
+    (found,) = plan.what_if.subgraphs
+    assert [(move.operator, move.source, move.target) for move in found.moves] == [
+        (0, "npu", "cpu"),
+        (5, "npu", "cpu"),
+    ]
+    assert found.before == plan.evaluation[0]
+    assert found.after.estimate is not None
+    assert (found.after.estimate.total_us, found.difference_us, found.impossible) == (3 * 1 + 3 * 10 + 2 * 2, 18, {})
+    assert plan.notes == ()
+    bare = planned(devices=TWO, default="cpu", what_if=("index:0=npu",)).what_if
+    assert bare is not None
+    assert bare.subgraphs[0].difference_us is None
+
+
+def test_a_move_that_a_device_does_not_take_is_noted_and_no_gain(costs: Path) -> None:
+    plan = planned(costs=costs, what_if=("op:RELU=npu",))
+    assert plan.what_if is not None
+    assert plan.what_if.subgraphs[0].impossible == {"npu": (4,)}
+    assert plan.what_if.subgraphs[0].difference_us is None
+    (note,) = plan.notes
+    assert (note.code, note.severity, note.location) == ("REFUSED_OPERATOR", "warning", "subgraphs[0].operators[4]")
+    assert "no time is known for it" in note.message
+    back = planned(costs=costs, rules=("op:RELU=npu",), what_if=("op:RELU=cpu",)).what_if
+    assert back is not None
+    assert (back.subgraphs[0].impossible, back.refused) == ({"npu": (4,)}, ())
+
+
+# --- what is noted ------------------------------------------------------------------------------------------
+
+
+def test_gaps_of_traces_are_notes(tmp_path: Path) -> None:
+    trace = diamond_trace(tmp_path / "a.json", ("cpu", "ruy"), leave_out=(5,))
+    plan = planned(devices=("cpu", "ruy"), default="cpu", traces=(f"cpu={trace}",))
+    assert [(note.code, note.severity, note.location, note.message) for note in plan.notes[:2]] == [
+        ("RAN_ON_ANOTHER_DEVICE", "info", str(trace), "2 operators ran on ruy, which gives no time for cpu"),
+        ("NOT_IN_TRACE", "info", str(trace), "1 operator is not in the trace of cpu"),
+    ]
+    assert plan.notes[2].code == "TRANSFERS_NOT_LISTED"
+    assert "0 us and 1000 bytes/us" in plan.notes[2].message
+    estimate = plan.evaluation[0].estimate
+    assert estimate is not None
+    assert (estimate.operators_us, estimate.untimed) == (1 + 3 + 5, 3)
+    whole = diamond_trace(tmp_path / "b.json")
+    assert planned(traces=(f"cpu={whole}",)).notes == ()
+    less = planned(traces=(f"cpu={diamond_trace(tmp_path / 'c.json', leave_out=(4, 5))}",), default="cpu")
+    assert [note.message for note in less.notes] == [
+        "2 operators are not in the trace of cpu",
+        f"2 operators on a device that does not take it, the first subgraphs[0].operators[4]: {less.reason(0, 4)}",
+    ]
+
+
+def test_an_operator_on_a_device_that_does_not_take_it_is_noted() -> None:
+    plan = planned(path_of("tflite/cnn"), devices=TWO, capabilities=("npu=onert-ruy",), rules=("op:*=npu",))
+    (note,) = plan.notes
+    assert (note.code, note.severity) == ("REFUSED_OPERATOR", "warning")
+    assert "operators on a device that does not take it, the first subgraphs[0].operators[" in note.message
+    assert planned(path_of("tflite/cnn"), devices=TWO, capabilities=("npu=onert-ruy",), default="cpu").notes == ()
+
+
+def test_sources_that_disagree_are_noted(tmp_path: Path) -> None:
+    loop = embedded(bytes_of("circle/while_loop"))
+    with ct.open(loop) as model:
+        edit = ct.edit(model)
+        ct.affinity.annotate(edit, ct.plan(model, ct.PlanRequest(devices=TWO, rules=("0/op:*=npu",), default="cpu")))
+        path = tmp_path / "earlier.circle"
+        path.write_bytes(edit.to_bytes())
+    plan = planned(embedded(bytes_of("circle/while_loop"), stamp=False), reproject=path, default="cpu")
+    assert {note.code for note in plan.notes} == {"NO_ORIGINS"}
+    assert [note.location for note in plan.notes] == [
+        f"subgraphs[{index}]" for index in range(1, len(plan.subgraphs))
+    ]
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ({}, "no devices are named"),
+        ({"devices": ("npu", "")}, "each device is named once"),
+        ({"devices": ("npu", "npu")}, "each device is named once"),
+        ({"devices": TWO, "rules": ("op:ADD",)}, "names no device"),
+        ({"devices": TWO, "rules": ("op:AD=npu",), "default": "cpu"}, "matches no operator"),
+        ({"devices": TWO, "rules": ("op:ADD=nqu",)}, "did you mean 'npu'"),
+        ({"devices": TWO, "rules": ("ADD=npu",)}, "chooses no operators"),
+        ({"devices": TWO, "default": "gpu"}, "is not among --devices"),
+        ({"devices": TWO, "capabilities": ("xnnpakc",)}, "did you mean 'xnnpack'"),
+        ({"devices": TWO, "capabilities": ("npu=xnnpack", "npu=onert-cpu")}, "a second capability table"),
+        ({"devices": TWO, "default": "cpu", "min_size": 0}, "at least one operator"),
+        ({"devices": TWO, "default": "cpu", "parallel": True}, "--parallel needs costs"),
+        ({"devices": TWO, "default": "cpu", "memory": ("npu=1",)}, "--memory needs costs"),
+        ({"costs": "COSTS", "parallel": True, "memory": ("npu=1",)}, "exclude each other"),
+        ({"costs": "COSTS", "memory": ("npu=1k",)}, "names no number of bytes"),
+        ({"costs": "COSTS", "memory": ("npu=²",)}, "names no number of bytes"),
+        ({"costs": "COSTS", "memory": ("npu",)}, "names no number of bytes"),
+        ({"costs": "COSTS", "memory": ("npu=" + "9" * 19,)}, "names no number of bytes"),
+        ({"costs": "COSTS", "memory": ("nqu=1",)}, "did you mean 'npu'"),
+        ({"costs": "COSTS", "memory": ("npu=1", "npu=2")}, "a second one"),
+        ({"costs": "COSTS", "copy_rate": 0.0}, "--copy-rate 0: a number from 1e-09"),
+        ({"costs": "COSTS", "copy_overhead": -1.0}, "--copy-overhead -1: a number from 0"),
+        ({"costs": "COSTS", "launch": float("nan")}, "--launch nan"),
+        ({"costs": "-"}, "standard input"),
+        ({"traces": ("cpu=-",)}, "standard input"),
+        ({"traces": ("trace.json",)}, "names no device or no trace"),
+        ({"traces": ("=trace.json",)}, "names no device or no trace"),
+        ({"traces": ("cpu=",)}, "names no device or no trace"),
+        ({"traces": ("cpu=TRACE", "cpu=TRACE")}, "a second one for 'cpu'"),
+        ({"costs": "COSTS", "what_if": ("index:0=npu",), "explain": True}, "exclude each other"),
+        ({"costs": "COSTS", "what_if": ("index:0=nqu",)}, "did you mean 'npu'"),
+        ({"costs": "COSTS", "what_if": ("index:9=npu",)}, "does not exist"),
+        ({"costs": "COSTS", "what_if": ("index:9",)}, "--what-if 'index:9' names no device"),
+    ],
+)
+def test_a_request_that_makes_no_sense(request_: dict[str, Any], words: str, costs: Path, tmp_path: Path) -> None:
+    trace = str(diamond_trace(tmp_path / "trace.json"))
+    if request_.get("costs") == "COSTS":
+        request_ = request_ | {"costs": costs}
+    if "traces" in request_:
+        request_ = request_ | {"traces": tuple(one.replace("TRACE", trace) for one in request_["traces"])}
+    with pytest.raises(ct.UsageError) as caught:
+        planned(**request_)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("field", ["rules_file", "costs", "reproject"])
+def test_a_file_that_is_not_there_is_named(field: str, tmp_path: Path) -> None:
+    missing = tmp_path / "missing.json"
+    with pytest.raises(ct.InvalidInputError, match=r"missing\.json: cannot read it") as caught:
+        planned(devices=TWO, **{field: missing})
+    assert caught.value.names_file
+    assert str(caught.value).count("missing.json") == 1
+
+
+def test_what_no_device_takes_is_refused(costs: Path) -> None:
+    with pytest.raises(ct.EditError, match="no time is known for it"):
+        planned(costs=costs, devices=("npu",))
+    with pytest.raises(ct.EditError, match="is left without a device"):
+        planned(devices=TWO, rules=("op:ADD=npu",))
+
+
+def test_the_trace_of_another_model_is_named(tmp_path: Path) -> None:
+    trace = diamond_trace(tmp_path / "trace.json")
+    with pytest.raises(ct.InvalidInputError, match=f"{trace}.*not of this model"):
+        planned(path_of("circle/if_cond"), traces=(f"cpu={trace}",), default="cpu")
+
+
+def test_a_request_is_read_once_for_many_models(costs: Path) -> None:
+    request = ct.PlanRequest(
+        costs=costs, rules_file=None, traces=("npu=b.json",), capabilities=("npu=c.json", "d.json")
+    )
+    assert request.files == ("npu=c.json", "c.json", "d.json", str(costs), "b.json")
+    assert ct.CostRequest(costs=costs).files == (str(costs),)
+    assert not ct.CostRequest(copy_rate=5.0).has_costs
+    inputs = ct.read_request(ct.PlanRequest(costs=costs))
+    costs.unlink()
+    for name in ("circle/diamond", "circle/mlp"):
+        with ct.open(path_of(name)) as model:
+            assert ct.plan(model, inputs).evaluation[0].estimate is not None
+            assert make_plan_problem(model, inputs).given.devices == TWO

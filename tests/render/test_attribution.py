@@ -1,0 +1,176 @@
+"""Times by operator, source and module as text, JSON and CSV."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from circletools.profile.attribution import AddedTime, Attribution, GroupTime, OperatorTime
+from circletools.profile.joining import Time
+from circletools.profile.sharing import Shared
+from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
+
+FOUND = Attribution(
+    runtime="onert",
+    executions=2,
+    averaged=False,
+    incomplete=1,
+    total_ns=2000,
+    operators=(
+        OperatorTime(0, 0, "CONV_2D", "x", ("cpu", "npu"), (3, 4), Time(2, 1500, 700)),
+        OperatorTime(0, 1, "ADD", "y", (), (), Time(2, 301, None)),
+        OperatorTime(1, 0, "RELU", "z", (), (4,), None),
+    ),
+    added=(
+        AddedTime("inserted", 0, 7, "Permute", ("builtin",), Time(2, 199, 99)),
+        AddedTime("inside", 0, 1, "part", (), Time(1, 50, None)),
+    ),
+    sources=(
+        GroupTime(3, "net::a", Shared(((0, 0),), True, Time(2, 750, 350))),
+        GroupTime(4, "net::b", Shared(((0, 0), (1, 0)), True, Time(2, 750, 350))),
+        GroupTime(5, "gone", Shared(((1, 0),), False, Time(0, 0, 0))),
+        GroupTime(None, None, Shared(((0, 1),), False, Time(2, 301, None))),
+    ),
+    modules=(
+        GroupTime(None, "net", Shared(((0, 0), (1, 0)), False, Time(2, 1500, 700))),
+        GroupTime(None, None, Shared(((0, 1),), False, Time(2, 301, None))),
+    ),
+    source_names={3: "net::a", 4: "net::b", 5: "gone"},
+    named=False,
+    unchecked=2,
+    ignored=("mark",),
+)
+
+
+def test_text() -> None:
+    assert (
+        "\n".join(attribution_text(FOUND)) + "\n"
+        == """\
+onert: 2 executions, 2.000 us in all
+
+operators
+  total_us  mean_us  median_us  share  index  code     backend
+     1.500    0.750      0.700  75.0%  0/0    CONV_2D  cpu npu  <- 3 net::a, 4 net::b
+     0.301    0.150          -  15.1%  0/1    ADD               <- (no origin)
+
+sources
+  total_us  mean_us  median_us  share  operators  shared
+     0.750    0.375      0.350  37.5%  1          yes     3 net::a
+     0.750    0.375      0.350  37.5%  2          yes     4 net::b
+     0.301    0.150          -  15.1%  1                  (no origin)
+
+modules
+  total_us  mean_us  median_us  share  operators  shared
+     1.500    0.750      0.700  75.0%  2                  net
+     0.301    0.150          -  15.1%  1                  (no origin)
+
+inserted by the runtime
+  total_us  mean_us  median_us  share  index  backend
+     0.199    0.099      0.099   9.9%  7      builtin  Permute
+
+parts of the above, not added to the sum
+  total_us  mean_us  median_us  share  index  backend
+     0.050    0.025          -   2.5%  1               part
+
+operators without a time: 1/0 RELU
+"""
+    )
+
+
+def test_text_of_some_tables() -> None:
+    lines = list(attribution_text(replace(FOUND, averaged=True, executions=1, added=()), ["module"]))
+    assert (lines[0], lines[2], len(lines)) == ("onert: 1 execution, averages only, 2.000 us in all", "modules", 8)
+
+
+def test_csv() -> None:
+    assert (
+        attribution_csv(FOUND)
+        == """\
+kind,subgraph,operator_index,name,output,backends,runs,total_ns,mean_ns,median_ns,share_percent,sources
+operator,0,0,CONV_2D,x,cpu npu,2,1500,750.0,700,75.0,3 4
+operator,0,1,ADD,y,,2,301,150.5,,15.05,
+operator,1,0,RELU,z,,,,,,,4
+source,,,net::a,,,2,750,375.0,350,37.5,3
+source,,,net::b,,,2,750,375.0,350,37.5,4
+source,,,gone,,,0,0,0.0,0,0.0,5
+source,,,,,,2,301,150.5,,15.05,
+module,,,net,,,2,1500,750.0,700,75.0,
+module,,,,,,2,301,150.5,,15.05,
+inserted,0,7,Permute,,builtin,2,199,99.5,99,9.95,
+inside,0,1,part,,,1,50,25.0,,2.5,
+"""
+    )
+    assert [line.split(",")[0] for line in attribution_csv(FOUND, ["source"]).splitlines()] == [
+        "kind", *["source"] * 4, "inserted", "inside"
+    ]  # fmt: skip
+
+
+def test_json() -> None:
+    document = attribution_json(FOUND)
+    tables = {name: document.pop(name) for name in ("operators", "sources", "modules", "added")}
+    assert document == {
+        "schema_version": 1,
+        "runtime": "onert",
+        "executions": 2,
+        "averaged": False,
+        "incomplete_events": 1,
+        "unchecked_operators": 2,
+        "ignored_marks": ["mark"],
+        "sources_from": "tables",
+        "total_ns": 2000,
+    }
+    assert tables["operators"][0] == {
+        "subgraph": 0,
+        "operator_index": 0,
+        "code": "CONV_2D",
+        "output": "x",
+        "backends": ["cpu", "npu"],
+        "sources": [3, 4],
+        "runs": 2,
+        "total_ns": 1500,
+        "mean_ns": 750.0,
+        "median_ns": 700,
+        "share_percent": 75.0,
+    }
+    assert tables["operators"][2]["mean_ns"] is None
+    assert tables["sources"][1] == {
+        "id": 4,
+        "name": "net::b",
+        "operators": [{"subgraph": 0, "operator_index": 0}, {"subgraph": 1, "operator_index": 0}],
+        "shared": True,
+        "runs": 2,
+        "total_ns": 750,
+        "mean_ns": 375.0,
+        "median_ns": 350,
+        "share_percent": 37.5,
+    }
+    assert tables["modules"][1] == {
+        "name": None,
+        "operators": [{"subgraph": 0, "operator_index": 1}],
+        "shared": False,
+        "runs": 2,
+        "total_ns": 301,
+        "mean_ns": 150.5,
+        "median_ns": None,
+        "share_percent": 15.05,
+    }
+    assert tables["added"][0] == {
+        "kind": "inserted",
+        "subgraph": 0,
+        "index": 7,
+        "name": "Permute",
+        "backends": ["builtin"],
+        "runs": 2,
+        "total_ns": 199,
+        "mean_ns": 99.5,
+        "median_ns": 99,
+        "share_percent": 9.95,
+    }
+    assert attribution_json(replace(FOUND, named=True), ())["sources_from"] == "output_names"
+    assert attribution_json(replace(FOUND, total_ns=0))["operators"][0]["share_percent"] == 0.0
+
+
+def test_the_tables_that_are_asked_for() -> None:
+    found = [
+        set(attribution_json(FOUND, [name])) & {"operators", "sources", "modules"} for name in ("operator", "module")
+    ]
+    assert found == [{"operators"}, {"modules"}]

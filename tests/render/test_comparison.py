@@ -1,0 +1,133 @@
+"""Comparisons of times as text, JSON and CSV."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from circletools.profile.compare import ComparedTime
+from circletools.profile.compare_profiles import ComparedOperator, ComparedProfile, ProfileComparison
+from circletools.profile.compare_traces import ComparedBucket, ComparedTrace, TraceComparison
+from circletools.render.comparison import comparison_csv, comparison_json, comparison_text
+
+TRACES = TraceComparison(
+    ComparedTrace("a.html", 1, 2000),
+    ComparedTrace("b.html", 2, 1),
+    5.0,
+    (
+        ComparedBucket("", "elapsed", "execution", ComparedTime(2_000_000, 3_000_000, 1.5, 1.25, None, True)),
+        ComparedBucket("LR", "PE", "execution", ComparedTime(0, 1_500, None, None, None, False)),
+        ComparedBucket("LD", "PC", "run", ComparedTime(4_000_000, 1_000_000, 0.25, 0.2, 0.3, False)),
+    ),
+)
+PROFILES = ProfileComparison(
+    ComparedProfile("onert", 6, False),
+    ComparedProfile("benchmark_model", 1, True),
+    10.0,
+    (
+        ComparedOperator(None, None, "all operators", ComparedTime(1500, 1501, 1501 / 1500, None, None, False)),
+        ComparedOperator(0, 12, "Conv2D", ComparedTime(1000, 1500, 1.5, 1.4, 1.6, True)),
+        ComparedOperator(1, 0, "Add", ComparedTime(500, 0, 0.0, None, None, False)),
+    ),
+)
+
+
+def test_the_text_of_traces() -> None:
+    assert (
+        "\n".join(comparison_text(TRACES)) + "\n"
+        == """\
+before: a.html, 1 run, 2,000 executions
+after: b.html, 2 runs, 1 execution
+
+self time in ms; low and high bound the ratio (95 %)
+  layer    phase        per        before  after   delta  ratio    low   high
+  -        elapsed      execution   2.000  3.000   1.000  1.500  1.250      -  slower
+  Runtime  Execution    execution   0.000  0.002   0.002      -      -      -
+  Driver   Compilation  run         4.000  1.000  -3.000  0.250  0.200  0.300
+"""
+    )
+
+
+def test_the_text_of_operators() -> None:
+    assert (
+        "\n".join(comparison_text(PROFILES)) + "\n"
+        == """\
+before: onert, 6 executions
+after: benchmark_model, 1 execution, averages only
+
+self time per execution in us; low and high bound the ratio (95 %)
+  operator                 before  after   delta  ratio    low   high
+            all operators   1.500  1.501   0.001  1.001      -      -
+  0/12      Conv2D          1.000  1.500   0.500  1.500  1.400  1.600  slower
+  1/0       Add             0.500  0.000  -0.500  0.000      -      -
+"""
+    )
+    one_subgraph = replace(PROFILES, rows=PROFILES.rows[:2])
+    assert (
+        list(comparison_text(one_subgraph))[-1]
+        == "        12  Conv2D          1.000  1.500  0.500  1.500  1.400  1.600  slower"
+    )
+
+
+def test_csv() -> None:
+    assert (
+        comparison_csv(TRACES)
+        == """\
+layer,phase,unit,before_ns,after_ns,delta_ns,ratio,low,high,regressed
+,elapsed,execution,2000000,3000000,1000000,1.5,1.25,,True
+LR,PE,execution,0,1500,1500,,,,False
+LD,PC,run,4000000,1000000,-3000000,0.25,0.2,0.3,False
+"""
+    )
+    assert (
+        comparison_csv(PROFILES)
+        == """\
+subgraph,operator_index,name,before_ns,after_ns,delta_ns,ratio,low,high,regressed
+,,all operators,1500,1501,1,1.0006666666666666,,,False
+0,12,Conv2D,1000,1500,500,1.5,1.4,1.6,True
+1,0,Add,500,0,-500,0.0,,,False
+"""
+    )
+    assert comparison_csv(replace(TRACES, rows=())).count("\n") == 1
+
+
+def test_json() -> None:
+    document = comparison_json(TRACES)
+    assert document.pop("rows")[0] == {
+        "layer": "",
+        "phase": "elapsed",
+        "unit": "execution",
+        "before_ns": 2000000,
+        "after_ns": 3000000,
+        "delta_ns": 1000000,
+        "ratio": 1.5,
+        "low": 1.25,
+        "high": None,
+        "regressed": True,
+    }
+    assert document == {
+        "schema_version": 1,
+        "before": {"name": "a.html", "runs": 1, "executions": 2000},
+        "after": {"name": "b.html", "runs": 2, "executions": 1},
+        "threshold_percent": 5.0,
+        "regressed": True,
+    }
+    document = comparison_json(replace(PROFILES, rows=PROFILES.rows[::2]))
+    assert document.pop("rows")[1] == {
+        "subgraph": 1,
+        "operator_index": 0,
+        "name": "Add",
+        "before_ns": 500,
+        "after_ns": 0,
+        "delta_ns": -500,
+        "ratio": 0.0,
+        "low": None,
+        "high": None,
+        "regressed": False,
+    }
+    assert document == {
+        "schema_version": 1,
+        "before": {"runtime": "onert", "executions": 6, "averaged": False},
+        "after": {"runtime": "benchmark_model", "executions": 1, "averaged": True},
+        "threshold_percent": 10.0,
+        "regressed": False,
+    }
