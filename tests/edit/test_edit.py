@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import circletools as ct
-from circletools.edit.edit import ModelEdit, edit
+from circletools.edit.edit import ModelEdit
 from circletools.edit.results import AddedOperator, IndexMap
-from circletools.edit.strip import strip_metadata
 from circletools.errors import CircleToolsError, EditError, UsageError
 from circletools.model.model import Model, open_model
 from tests.kit.build import Build
@@ -83,7 +81,7 @@ def test_what_does_not_exist_is_refused_and_changes_nothing(
 
 
 def test_what_is_added_has_the_next_indices_and_is_read_back(model: Model) -> None:
-    with edit(model) as change:
+    with ModelEdit(model) as change:
         buffer = change.add_buffer(b"1234")
         tensor = change.add_tensor(1, "t", type="INT8", shape=[4], shape_signature=[-1], buffer=buffer)
         like = change.add_tensor_like(1, 0, "like")
@@ -224,23 +222,3 @@ def test_data_that_two_share_stays_for_the_other() -> None:
 def test_the_last_name_takes_the_data_along() -> None:
     data = edited(built().to_bytes(), lambda edit: edit.remove_metadata("held"))
     assert (contents(data), names_and_values(data)) == ([b"", b""], [])
-
-
-# --- removing by name ---------------------------------------------------------------------------------------
-
-
-def test_entries_are_removed_by_name(model: Model) -> None:
-    change = ModelEdit(model)
-    change.set_metadata("b", b"")
-    assert strip_metadata(change, []).changes == ()
-    assert strip_metadata(change, ["b", "held", "b"]).changes == ("metadata b: removed", "metadata held: removed")
-    with open_model(change.to_bytes()) as after:
-        assert after.metadata == ()
-
-
-def test_a_name_that_is_not_there_is_told_with_those_that_are(model: Model) -> None:
-    with pytest.raises(UsageError, match=r"^the model has no metadata entry 'hold' \(it has: held\)$"):
-        ct.strip_metadata(ct.edit(model), ["hold"])
-    data = edited(bytes(model.source.memory), lambda edit: edit.remove_metadata("held"))
-    with open_model(data) as bare, pytest.raises(UsageError, match=r"\(it has: none\)$"):
-        strip_metadata(ModelEdit(bare), ["held"])
