@@ -7,6 +7,7 @@ import hashlib
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from tests.kit.build import Build, Raw
 from tests.kit.difference_support import Site, compared, differences, mutated, paths, repacked, schema_of, sites
 from tests.kit.origin_support import STAMP, embedded, origins
 from tests.kit.partition_support import seeded
+from tests.kit.renumbered import orders_of
+from tests.kit.renumbered import renumbered as in_orders
 from tests.kit.support import ENDINGS, bytes_of, edited, generated, noted, own_models, packed, read, title, unpacked
 
 FORMATS = [pytest.param(identifier, id=name) for identifier, name in ENDINGS.items()]
@@ -183,35 +186,9 @@ def fix_all(edit: ModelEdit) -> object:
 
 
 def renumbered(data: bytes, chosen: random.Random) -> bytes:
-    """Return the model with tensors, buffers and operator codes in another order, by the object API."""
-    model = unpacked(data)
-    buffers = [0, *shuffled(range(1, len(model.buffers)), chosen)]
-    codes = shuffled(range(len(model.operatorCodes)), chosen)
-    model.buffers = [model.buffers[index] for index in buffers]
-    model.operatorCodes = [model.operatorCodes[index] for index in codes]
-    for entry in model.metadata or ():
-        entry.buffer = buffers.index(entry.buffer)
-    for number, graph in enumerate(model.subgraphs):
-        tensors = shuffled(range(len(graph.tensors)), chosen)
-        graph.tensors = [graph.tensors[index] for index in tensors]
-        for tensor in graph.tensors:
-            tensor.buffer = buffers.index(tensor.buffer)
-        for operator in graph.operators or ():
-            operator.opcodeIndex = codes.index(operator.opcodeIndex)
-        for owner in (graph, *(graph.operators or ())):
-            for field in ("inputs", "outputs"):
-                indices = getattr(owner, field)
-                if indices is not None:
-                    setattr(owner, field, np.array([tensors.index(i) if i >= 0 else i for i in indices], np.int32))
-        for signature in model.signatureDefs or ():
-            if signature.subgraphIndex == number:
-                for entry in (*(signature.inputs or ()), *(signature.outputs or ())):
-                    entry.tensorIndex = tensors.index(entry.tensorIndex)
-    return packed(model, data[4:8])
-
-
-def shuffled(values: range, chosen: random.Random) -> list[int]:
-    return chosen.sample(list(values), len(values))
+    """Return the model with its tensors, buffers and operator codes in another order."""
+    orders = orders_of(data, lambda indices: chosen.sample(indices, len(indices)))
+    return in_orders(data, replace(orders, subgraphs=range(len(orders.subgraphs))))
 
 
 @pytest.mark.parametrize("path", [path for path in own_models() if "external" not in path.stem], ids=title)

@@ -27,9 +27,9 @@ from circletools.origin.tracking.side import read_side
 from circletools.origin.tracking.tracker import Tracking, track
 from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.rewrite import fix_outputs
-from tests.cli.test_cli import put, run
 from tests.kit.build import Build, Graph, floats, quantization
 from tests.kit.origin_support import embedded, entries, origins, origins_of
+from tests.kit.program import put, run
 from tests.kit.support import TESTDATA, bytes_of, edited, own_models, title
 
 PAIRS = list(load(TESTDATA / "tracking"))
