@@ -55,13 +55,13 @@ def keys_with_role(*kinds: Kind) -> frozenset[Key]:
 
 
 @cache
-def types_that_lead_to(schema: Schema, kinds: frozenset[Kind]) -> frozenset[str]:
-    """Return the table types that have a field with such a role, or that refer to a table that does, and so on."""
-    leading: set[str] = set()
+def types_below(schema: Schema, kinds: frozenset[Kind]) -> Mapping[str, frozenset[str]]:
+    """Return for each table type which types have fields with such a role: of itself and what it leads to."""
+    below: dict[str, frozenset[str]] = {}
     for name in reversed(schema.order):  # users come before what they use
         table_type = schema.tables[name]
-        if fields_with_role(table_type, *kinds) or any(
-            not leading.isdisjoint(schema.targets(item)) for item in table_type.fields
-        ):
-            leading.add(name)
-    return frozenset(leading)
+        own = {name} if fields_with_role(table_type, *kinds) else set[str]()
+        below[name] = frozenset(
+            own.union(*(below[one] for item in table_type.fields for one in schema.targets(item)))
+        )
+    return below

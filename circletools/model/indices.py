@@ -7,41 +7,51 @@ a tensor index means another tensor in another subgraph.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.flatbuf.columns import Tables
-from circletools.flatbuf.roles import Kind, Role, load_roles, types_that_lead_to
-from circletools.flatbuf.schema import Field, Schema
+from circletools.flatbuf.roles import Kind, Role, load_roles, types_below
+from circletools.flatbuf.schema import Field
 from circletools.model.model import Model
 
 Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Level:
-    """Tables at the end of one way from the root.
+    """Tables at the end of one way from the root: those that a field of the tables of `parent` refers to.
 
-    Row i is referred to by row `rows[i]` of `parent`, in `field`, there at `elements[i]` where that is a vector.
-    `subgraphs` has the subgraph that each belongs to, None outside of them.
+    Where the field is a vector, `counts` has the length of each; where it is not, `chosen` the rows of `parent` that
+    have it, with a member of this type. `subgraphs` is the subgraph that each table belongs to, None outside of them.
     """
 
     tables: Tables
-    parent: Level | None
-    field: str
-    rows: Rows
-    elements: Rows | None
-    subgraphs: Rows | None
+    parent: Level | None = None
+    field: str = ""
+    counts: Rows | None = None
+    chosen: Rows | None = None
+    subgraphs: Rows | None = None
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The row of `parent` that refers to each table."""
+        if self.chosen is not None:
+            return self.chosen
+        counts = np.ones(1, np.int64) if self.counts is None else self.counts
+        return np.repeat(np.arange(len(counts)), counts)
 
     def place(self, row: int) -> str:
         """Return the path of a table: `subgraphs[0].operators[1].builtin_options`."""
         if self.parent is None:
             return ""
-        above = self.parent.place(int(self.rows[row]))
-        here = self.field if self.elements is None else f"{self.field}[{self.elements[row]}]"
+        above, here = self.parent.place(int(self.rows[row])), self.field
+        if self.counts is not None:
+            here += f"[{row - int(np.searchsorted(self.rows, self.rows[row]))}]"
         return f"{above}.{here}" if above else here
 
     def way(self, row: int) -> list[tuple[str, Level, int]]:
@@ -57,73 +67,76 @@ class Level:
         return None if above is None else above[self.rows]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Indices:
-    """One field of all tables of a level: the values one after the other, and the row in `level` of each."""
+    """One field of all tables of a level: its values one after the other, and how many each table has of a vector."""
 
     role: Role
     level: Level
     field: Field
-    values: NDArray[np.int64]
-    rows: Rows
+    values: Rows
+    counts: Rows | None
 
     @property
     def key(self) -> tuple[str, str]:
         """The table type and the field."""
         return self.level.tables.type.name, self.field.name
 
+    @cached_property
+    def rows(self) -> Rows:
+        """The row in `level` of each value."""
+        count = np.arange(len(self.level.tables))
+        return count if self.counts is None else np.repeat(count, self.counts)
+
     @property
     def subgraphs(self) -> Rows | None:
         """The subgraph that each value belongs to, None outside of subgraphs."""
-        return None if self.level.subgraphs is None else self.level.subgraphs[self.rows]
+        owners = self.level.subgraphs
+        return owners if owners is None or self.counts is None else np.repeat(owners, self.counts)
 
     def place(self, index: int) -> str:
         """Return the path of a value: `subgraphs[0].operators[1].inputs[2]`."""
         row = int(self.rows[index])
         path = f"{self.level.place(row)}.{self.field.name}".lstrip(".")
-        if self.field.kind == "scalar":
-            return path
-        return f"{path}[{index - int(np.searchsorted(self.rows, row))}]"
+        return path if self.counts is None else f"{path}[{index - int(np.searchsorted(self.rows, row))}]"
 
 
 def model_indices(model: Model, *kinds: Kind) -> Iterator[Indices]:
-    """Yield the indices of these kinds, fields from the root down, by ascending slot.
+    """Yield the indices of these kinds, fields from the root down, by ascending slot; checks the structure first.
 
     Raises ModelFormatError for a broken structure.
     """
-    root = Level(model.root, None, "", np.zeros(1, np.int64), None, None)
-    yield from _below(root, model.schema, frozenset(kinds))
+    present = model.reachable.tables.keys()
+    below = types_below(model.schema, frozenset(kinds))
+    leading = frozenset(name for name, types in below.items() if not present.isdisjoint(types))
+    yield from _below(model, Level(model.root), kinds, leading)
 
 
-def _below(level: Level, schema: Schema, kinds: frozenset[Kind]) -> Iterator[Indices]:
-    roles, leading = load_roles(), types_that_lead_to(schema, kinds)
+def _below(model: Model, level: Level, kinds: Sequence[Kind], leading: frozenset[str]) -> Iterator[Indices]:
+    roles = load_roles()
     for item in level.tables.type.fields:
         role = roles.get((level.tables.type.name, item.name))
         if role is not None and role.kind in kinds:
             yield _indices(level, item, role)
-        elif not leading.isdisjoint(schema.targets(item)):
-            for below in _children(level, item, schema, leading):
+        elif not leading.isdisjoint(model.schema.targets(item)):
+            for below in _children(model, level, item, leading):
                 if len(below.tables):
-                    yield from _below(below, schema, kinds)
+                    yield from _below(model, below, kinds, leading)
 
 
 def _indices(level: Level, item: Field, role: Role) -> Indices:
     if item.kind == "scalar":
-        values = level.tables.scalars(item.name).astype(np.int64)
-        return Indices(role, level, item, values, np.arange(len(values)))
+        return Indices(role, level, item, level.tables.scalars(item.name).astype(np.int64), None)
     vectors = level.tables.vectors(item.name)
-    values = vectors.flat().astype(np.int64)
-    return Indices(role, level, item, values, np.repeat(np.arange(len(vectors.count)), vectors.count))
+    return Indices(role, level, item, vectors.flat().astype(np.int64), vectors.count)
 
 
-def _children(level: Level, item: Field, schema: Schema, leading: frozenset[str]) -> Iterator[Level]:
+def _children(model: Model, level: Level, item: Field, leading: frozenset[str]) -> Iterator[Level]:
     """Yield the tables that a field refers to; those of a union by their type."""
-    tables = level.tables
+    tables, schema = level.tables, model.schema
     if item.kind == "vector":
-        children, vectors = tables.children(item.name, schema)
-        rows = np.repeat(np.arange(len(tables)), vectors.count)
-        elements = np.arange(len(rows)) - np.repeat(vectors.splits()[:-1], vectors.count)
-        yield Level(children, level, item.name, rows, elements, _subgraphs(level, children, rows, elements))
+        children, counts = _elements(model, level, item)
+        yield Level(children, level, item.name, counts, None, _subgraphs(level, children, counts))
         return
     targets = tables.targets(item.name)
     present = np.flatnonzero(targets)
@@ -137,13 +150,24 @@ def _children(level: Level, item: Field, schema: Schema, leading: frozenset[str]
         if name in leading:
             children = Tables(tables.wire, schema.tables[name], targets[rows])
             owners = None if level.subgraphs is None else level.subgraphs[rows]
-            yield Level(children, level, item.name, rows, None, owners)
+            yield Level(children, level, item.name, None, rows, owners)
 
 
-def _subgraphs(level: Level, children: Tables, rows: Rows, elements: Rows) -> Rows | None:
+def _elements(model: Model, level: Level, item: Field) -> tuple[Tables, Rows]:
+    """Return the tables of a vector, and how many each row has; the model has read the most numerous."""
+    if level.tables is model.subgraph_tables and item.name in ("tensors", "operators"):
+        columns = model.tensor_columns if item.name == "tensors" else model.operator_columns
+        return columns.tables, np.diff(columns.splits)
+    if level.tables is model.root and item.name == "subgraphs":
+        return model.subgraph_tables, np.array([len(model.subgraph_tables)])
+    children, vectors = level.tables.children(item.name, model.schema)
+    return children, vectors.count
+
+
+def _subgraphs(level: Level, children: Tables, counts: Rows) -> Rows | None:
     """Return the subgraph that each table belongs to: a SubGraph itself, and what a signature is about."""
     if children.type.name == "SubGraph":
-        return elements
+        return np.arange(len(children))
     if children.type.name == "SignatureDef":
         return children.scalars("subgraph_index").astype(np.int64)
-    return None if level.subgraphs is None else level.subgraphs[rows]
+    return None if level.subgraphs is None else np.repeat(level.subgraphs, counts)

@@ -27,7 +27,9 @@ __all__ = ["check_model"]
 _SHOWN = 20  # findings of one kind that are told one by one
 OPTIONAL = -1  # an optional input, or one that is left out
 _DEBUG_METADATA = "debug_metadata"
-_COUNTED: tuple[Kind, ...] = ("buffer", "operator_code", "tensor", "subgraph", "external_buffer_group")
+_INDICES: tuple[Kind, ...] = (
+    "buffer", "operator_code", "tensor", "subgraph", "external_buffer", "external_buffer_group", "debug_metadata"
+)  # fmt: skip
 _ANY = np.iinfo(np.int64).max
 
 
@@ -42,18 +44,59 @@ def check_indices(model: Model) -> list[Finding]:
     One that leads to debug information is a warning: nothing that runs depends on it.
     """
     _ = model.reachable  # the structure
-    tensors = np.diff(model.tensor_columns.splits)
-    counts = {
-        "buffer": len(model.buffers),
-        "operator_code": len(model.operator_codes),
-        "subgraph": len(model.subgraphs),
-        "external_buffer_group": _count(model, "external_buffer_groups"),
-    }
-    findings: list[Finding] = []
-    for indices in model_indices(model, *_COUNTED):
+    bounds = _Bounds(model)
+    return [finding for indices in model_indices(model, *_INDICES) for finding in bounds.check(indices)]
+
+
+class _Bounds:
+    """How many there are of what an index can point at."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.tensors = np.diff(model.tensor_columns.splits)
+        self.counts: dict[Kind, int] = {
+            "buffer": len(model.buffers),
+            "operator_code": len(model.operator_codes),
+            "subgraph": len(model.subgraphs),
+            "external_buffer_group": _count(model, "external_buffer_groups"),
+        }
+        self.described = _described(model)
+
+    def check(self, indices: Indices) -> Iterator[Finding]:
+        """Yield what is wrong with the indices of one field."""
         kind = indices.role.kind
-        findings += _check(indices, _bounds(indices, tensors) if kind == "tensor" else counts[kind])
-    return [*findings, *_check_identifiers(model), *_check_debug_metadata(model)]
+        if kind == "external_buffer":
+            yield from self._check_identifiers(indices)
+        elif kind == "debug_metadata":
+            yield from self._check_debug_metadata(indices)
+        else:
+            yield from _check(indices, _bounds(indices, self.tensors) if kind == "tensor" else self.counts[kind])
+
+    def _check_identifiers(self, indices: Indices) -> Iterator[Finding]:
+        """Check that the external buffers that tensors name by an id are there."""
+        values = indices.values
+        if not values.any():
+            return
+        known = self.model.root.children("external_buffers", self.model.schema)[0].scalars("id")
+        bad = np.flatnonzero(~np.isin(values, known) & ~np.isin(values, indices.role.none))
+
+        def message(at: int) -> str:
+            return f"external buffer {values[at]} does not exist"
+
+        yield from _findings("INDEX_OUT_OF_RANGE", bad, indices.place, message)
+
+    def _check_debug_metadata(self, indices: Indices) -> Iterator[Finding]:
+        """Check the indices into debug metadata, where there is any that can be read."""
+        described = self.described
+        if described is None:
+            return
+        if indices.key[0] == "SubGraph":
+            yield from _check(indices, len(described), "warning")
+            return
+        of_subgraph = self.model.subgraph_tables.scalars("debug_metadata_index").astype(np.int64)
+        known = (of_subgraph >= 0) & (of_subgraph < len(described))
+        counts = np.append(described, _ANY)[np.where(known, of_subgraph, -1)]
+        yield from _check(indices, _bounds(indices, counts), "warning")
 
 
 def _count(model: Model, name: str) -> int:
@@ -66,37 +109,7 @@ def _bounds(indices: Indices, counts: NDArray[np.int64]) -> NDArray[np.int64]:
     owners = indices.subgraphs
     assert owners is not None
     known = (owners >= 0) & (owners < len(counts))
-    bounds = np.full(len(owners), _ANY)
-    bounds[known] = counts[owners[known]]
-    return bounds
-
-
-def _check_identifiers(model: Model) -> Iterator[Finding]:
-    """Check that the external buffers that tensors name by an id are there."""
-    if "external_buffers" not in model.root.type.by_name:
-        return
-    known = model.root.children("external_buffers", model.schema)[0].scalars("id")
-    for indices in model_indices(model, "external_buffer"):
-        bad = ~np.isin(indices.values, known) & ~np.isin(indices.values, indices.role.none)
-
-        def message(at: int, values: NDArray[np.int64] = indices.values) -> str:
-            return f"external buffer {values[at]} does not exist"
-
-        yield from _findings("INDEX_OUT_OF_RANGE", np.flatnonzero(bad), indices.place, message)
-
-
-def _check_debug_metadata(model: Model) -> Iterator[Finding]:
-    """Check the indices into debug metadata, where there is any that can be read."""
-    described = _described(model)
-    if described is None:
-        return
-    of_subgraph = model.subgraph_tables.scalars("debug_metadata_index").astype(np.int64)
-    known = (of_subgraph >= 0) & (of_subgraph < len(described))
-    operators = np.full(len(of_subgraph), _ANY)
-    operators[known] = described[of_subgraph[known]]
-    for indices in model_indices(model, "debug_metadata"):
-        in_subgraph = indices.key[0] == "SubGraph"
-        yield from _check(indices, len(described) if in_subgraph else _bounds(indices, operators), "warning")
+    return np.append(counts, _ANY)[np.where(known, owners, -1)]
 
 
 def _described(model: Model) -> NDArray[np.int64] | None:
@@ -156,7 +169,9 @@ def _check(
     indices: Indices, limit: int | NDArray[np.int64], severity: Literal["error", "warning"] = "error"
 ) -> Iterator[Finding]:
     values, limits = indices.values, np.broadcast_to(limit, indices.values.shape)
-    bad = ((values < 0) | (values >= limits)) & ~np.isin(values, indices.role.none)
+    bad = (values < 0) | (values >= limits)
+    for none in indices.role.none:
+        bad &= values != none
     what = indices.role.kind.replace("_", " ")
 
     def message(at: int) -> str:

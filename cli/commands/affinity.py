@@ -65,11 +65,12 @@ def annotate_affinity(
     in_place: InPlace = False,
     json: Json = False,
 ) -> None:
-    """Write the device and the partition of each operator as metadata.
+    """Write the device of each operator as metadata.
 
-    Rules take precedence over capability tables, and those over the default. With --costs or --trace, devices are
-    chosen for the least time among those that rules and tables allow. Selectors are index:0-10,15, name:GLOB (an
-    output tensor), origin:GLOB (a source) and op:GLOB (an operator code); 1/ in front selects in subgraph 1.
+    The partition of each operator is written too. Rules take precedence over capability tables, and those over
+    the default. With --costs or --trace, devices are chosen for the least time among those that rules and tables
+    allow. Selectors are index:0-10,15, name:GLOB (an output tensor), origin:GLOB (a source) and op:GLOB (an
+    operator code); 1/ in front selects in subgraph 1.
     """
     if (json or explain) and output == "-":
         raise ct.UsageError("the report and an output of - would mix on standard output", hint="name an output file")
@@ -125,9 +126,10 @@ def partition(
     explain: Explain = False,
     json: Json = False,
 ) -> None:
-    """Plan devices and partitions, and show them in the order they run with what they cost; write no model.
+    """Plan devices and partitions without writing a model.
 
-    Without any option for devices, those in the model are kept and partitioned again.
+    Shows the partitions in the order they run, and what they cost. Without any option for devices, those in the
+    model are kept and partitioned again.
     """
     request = ct.PlanRequest(
         devices=_names(devices),
@@ -170,9 +172,10 @@ def dump_affinity(
     launch: Launch = 0.0,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
-    """Show the device and the partition of each operator; with costs, also the estimated time.
+    """Show the device and the partition of each operator.
 
-    Exit status 1 when the model has no affinity, or one that no longer describes its operators.
+    With costs, also shows the estimated time. Exit status 1 when the model has no affinity, or one that no longer
+    describes its operators.
     """
     if json and output_format not in (None, Format.JSON):
         raise ct.UsageError(f"--json and --format {output_format} exclude each other")

@@ -41,12 +41,12 @@ def export_affinity(
     copy_rate: CopyRate = 1000.0,
     copy_overhead: CopyOverhead = 0.0,
 ) -> None:
-    """Write the affinity of a model for a runtime, a compiler or a viewer.
+    """Write the affinity in the format of another tool.
 
-    onert: shell lines that set its environment (--json: as JSON). onert-exec-time: the costs (--costs, --trace), for
-    its scheduler. part: rules for circle-partitioner. openvino: JSON for HETERO. model-explorer: node data. dot: a
-    graph for Graphviz. What the target would ignore or get wrong is refused; docs/affinity-exports.md lists what each
-    supports.
+    The target is a runtime, a compiler or a viewer. onert: shell lines that set its environment (--json: as
+    JSON). onert-exec-time: the costs (--costs, --trace), for its scheduler. part: rules for circle-partitioner.
+    openvino: JSON for HETERO. model-explorer: node data. dot: a graph for Graphviz. What the target would ignore
+    or get wrong is refused; docs/affinity-exports.md lists what each supports.
     """
     request = cost_request(costs, traces, copy_rate, copy_overhead)
     if (request is None) is (to is Target.ONERT_EXEC_TIME):

@@ -16,8 +16,8 @@ from circletool_cli.batch.cluster import Cluster
 from circletool_cli.batch.run import in_order
 from distributed import LocalCluster
 
-from tests.cli.test_cli import MLP, put, run
 from tests.kit.many_support import tasks
+from tests.kit.program import MLP, put, run
 from tests.kit.support import path_of
 
 DIAMOND = path_of("circle/diamond")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from circletools.diff.difference import SECTIONS
-from tests.cli.test_cli import put, run
 from tests.kit.affinity_support import with_affinity
 from tests.kit.origin_support import OP, SOURCE, STAMP, embedded, rebuilt
+from tests.kit.program import put, run
 from tests.kit.support import ROOT, bytes_of, noted, path_of
 
 MLP = path_of("circle/mlp")

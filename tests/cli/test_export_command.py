@@ -11,9 +11,9 @@ import pytest
 from circletools.affinity.store import AFFINITY_ENTRIES
 from circletools.affinity.tables import AFFINITY_STAMP
 from circletools.model import open_model
-from tests.cli.test_cli import files_in, put, run
 from tests.kit.exports_support import alternating, named, with_affinity
 from tests.kit.outputs_support import fixed
+from tests.kit.program import files_in, put, run
 from tests.kit.support import bytes_of, edited, path_of
 
 TARGETS = ("onert", "part", "openvino", "model-explorer", "dot")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import run
+from tests.kit.program import run
 from tests.kit.support import path_of
 
 MODEL = path_of("circle/diamond")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from circletools.schema import generate  # type: ignore[import-not-found]  # the folder is elsewhere
 
-from circletools.flatbuf.roles import Role, fields_with_role, keys_with_role, load_roles, types_that_lead_to
+from circletools.flatbuf.roles import Role, fields_with_role, keys_with_role, load_roles, types_below
 from circletools.flatbuf.schema import load_schema
 from circletools.model.external import FILE_OFFSETS
 from tests.kit.support import ROOT
@@ -116,11 +116,14 @@ def test_fields_and_tables_are_found_by_role(name: Any) -> None:
     assert [item.name for item in fields_with_role(schema.tables["Operator"], "tensor", "operator_code")] == [
         "opcode_index", "inputs", "outputs", "intermediates"
     ]  # fmt: skip
-    leading = types_that_lead_to(schema, frozenset(["tensor"]))
-    way = {"Model", "SubGraph", "Tensor", "QuantizationParameters", "BlockwiseQuantization", "Operator", "TensorMap"}
-    assert way <= leading
-    assert leading.isdisjoint({"Buffer", "OperatorCode", "AddOptions", "IfOptions", "CustomQuantization"})
-    assert types_that_lead_to(schema, frozenset(["operator_code"])) == {"Model", "SubGraph", "Operator"}
+    below = types_below(schema, frozenset(["tensor"]))
+    blocks = {"BlockwiseQuantization", *(["MultiAxisQuantization"] if name == "tflite" else [])}
+    assert below["Tensor"] == below["QuantizationParameters"] == blocks
+    assert below["SubGraph"] == {"SubGraph", "Operator", *blocks}
+    assert below["Model"] == {"SubGraph", "Operator", "TensorMap", *blocks}
+    assert below["Buffer"] == below["OperatorCode"] == below["IfOptions"] == frozenset()
+    assert types_below(schema, frozenset(["operator_code"]))["Model"] == {"Operator"}
+    assert below.keys() == set(schema.order)
 
 
 def test_positions_in_the_file_are_those_that_an_edit_moves() -> None:

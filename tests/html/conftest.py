@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import put
 from tests.kit.browser import Browser
 from tests.kit.build import Build
 from tests.kit.exports_support import codes_of
 from tests.kit.page_support import BENCHMARK, ODD_NAMES, full, odd, onert_trace, page_of
 from tests.kit.page_views import PROGRAM
+from tests.kit.program import put
 from tests.kit.support import bytes_of
 
 

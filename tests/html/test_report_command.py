@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_cli import Ran, files_in, put, run
 from tests.kit.origin_support import embedded
 from tests.kit.page_support import (
     BENCHMARK,
@@ -19,6 +18,7 @@ from tests.kit.page_support import (
     page_of,
     said,
 )
+from tests.kit.program import Ran, files_in, put, run
 from tests.kit.support import TESTDATA, bytes_of, path_of
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from circletools.edit.edit import ModelEdit
 from circletools.flatbuf.comparison import Difference, Kind
 from circletools.outputs.rewrite import fix_outputs
 from tests.kit.build import Build
-from tests.kit.support import packed, unpacked
+from tests.kit.renumbered import orders_of
+from tests.kit.renumbered import renumbered as in_orders
 
 
 def twice_listed(kind: str = "circle") -> bytes:
@@ -32,35 +34,9 @@ def fix_all(edit: ModelEdit) -> object:
 
 
 def renumbered(data: bytes, chosen: random.Random) -> bytes:
-    """Return the model with tensors, buffers and operator codes in another order, by the object API."""
-    model = unpacked(data)
-    buffers = [0, *shuffled(range(1, len(model.buffers)), chosen)]
-    codes = shuffled(range(len(model.operatorCodes)), chosen)
-    model.buffers = [model.buffers[index] for index in buffers]
-    model.operatorCodes = [model.operatorCodes[index] for index in codes]
-    for entry in model.metadata or ():
-        entry.buffer = buffers.index(entry.buffer)
-    for number, graph in enumerate(model.subgraphs):
-        tensors = shuffled(range(len(graph.tensors)), chosen)
-        graph.tensors = [graph.tensors[index] for index in tensors]
-        for tensor in graph.tensors:
-            tensor.buffer = buffers.index(tensor.buffer)
-        for operator in graph.operators or ():
-            operator.opcodeIndex = codes.index(operator.opcodeIndex)
-        for owner in (graph, *(graph.operators or ())):
-            for field in ("inputs", "outputs"):
-                indices = getattr(owner, field)
-                if indices is not None:
-                    setattr(owner, field, np.array([tensors.index(i) if i >= 0 else i for i in indices], np.int32))
-        for signature in model.signatureDefs or ():
-            if signature.subgraphIndex == number:
-                for entry in (*(signature.inputs or ()), *(signature.outputs or ())):
-                    entry.tensorIndex = tensors.index(entry.tensorIndex)
-    return packed(model, data[4:8])
-
-
-def shuffled(values: range, chosen: random.Random) -> list[int]:
-    return chosen.sample(list(values), len(values))
+    """Return the model with its tensors, buffers and operator codes in another order."""
+    orders = orders_of(data, lambda indices: chosen.sample(indices, len(indices)))
+    return in_orders(data, replace(orders, subgraphs=range(len(orders.subgraphs))))
 
 
 def at(kind: Kind, path: str, before: Any, after: Any) -> Difference:

@@ -13,7 +13,6 @@ import pytest
 
 import circletools as ct
 from tests.kit.support import ROOT
-from tests.laws.known import PAST_THE_FACADE
 from tests.laws.source import files, imports, name_of, text_of
 
 
@@ -60,8 +59,7 @@ def past_the_facade(source: str, path: Path, known: Mapping[str, frozenset[str]]
 
 @pytest.mark.parametrize("path", files("cli"), ids=name_of)
 def test_the_command_line_takes_names_of_the_facade_only(path: Path) -> None:
-    if name_of(path) not in PAST_THE_FACADE:
-        assert past_the_facade(text_of(path), path, faces()) == []
+    assert past_the_facade(text_of(path), path, faces()) == []
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import put, run
 from tests.kit.origin_support import embedded, origins_of
+from tests.kit.program import put, run
 from tests.kit.support import bytes_of
 from tests.kit.tracking_support import chain
 

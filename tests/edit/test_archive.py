@@ -1,0 +1,197 @@
+"""A ZIP archive behind the flatbuffer: when its offsets change, and what makes that impossible."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+
+import pytest
+
+from circletools.edit.archive import directory_start, move_archive, moved_directory
+from circletools.errors import EditError
+from circletools.model.model import open_model
+from circletools.storage.files import view
+from tests.kit.build import Build
+from tests.kit.support import bytes_of, noted
+
+FILES = {"labels.txt": b"one\ntwo\n", "vocab/b.txt": b"x" * 300}
+
+
+def archive(front: bytes = b"", *, joined: bool = False, comment: bytes = b"") -> bytes:
+    """Return `front` with an archive behind it; `joined`, its offsets count from its own start."""
+    made = io.BytesIO(b"" if joined else front)
+    with zipfile.ZipFile(made, "a", zipfile.ZIP_DEFLATED) as written:
+        for name, data in FILES.items():
+            info = zipfile.ZipInfo(name)
+            info.comment, info.extra = b"of " + name.encode(), struct.pack("<HHI", 0x7777, 4, 0)
+            written.writestr(info, data)
+        written.comment = comment
+    return (front if joined else b"") + made.getvalue()
+
+
+def members(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as read:
+        assert read.testzip() is None
+        return {name: read.read(name) for name in read.namelist()}
+
+
+def offsets(data: bytes) -> list[int]:
+    """Return the offsets that an archive has: of its members, and of its directory."""
+    start = directory_start(memoryview(data))
+    assert start is not None
+    found, at = [], start
+    while data[at : at + 4] == b"PK\1\2":
+        found.append(int.from_bytes(data[at + 42 : at + 46], "little"))
+        at += 46 + sum(struct.unpack("<3H", data[at + 28 : at + 34]))
+    return [*found, int.from_bytes(data[at + 16 : at + 20], "little")]
+
+
+@pytest.mark.parametrize("comment", [b"", b"a comment", b"PK\5\6" + bytes(30), bytes(65535)])
+@pytest.mark.parametrize("front", [b"", b"f" * 1000])
+def test_the_directory_is_found_from_the_end(front: bytes, comment: bytes) -> None:
+    data = archive(front, comment=comment)
+    assert directory_start(memoryview(data)) == data.index(b"PK\1\2")
+
+
+def test_an_empty_archive_has_its_directory_where_it_ends() -> None:
+    assert directory_start(memoryview(b"front" + b"PK\5\6" + bytes(18))) == 5
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"PK\5\6",
+        b"PK\5\6" + bytes(17),
+        b"PK\5\6" + bytes(19),
+        b"PK\5\6" + bytes(16) + b"\1\0",
+        archive() + b"\0",
+        archive()[:-1],
+        archive()[archive().index(b"PK\1\2") + 1 :],
+        archive().replace(b"PK\1\2", b"PK\1\3"),
+    ],
+)
+def test_what_is_no_archive(data: bytes) -> None:
+    assert directory_start(memoryview(data)) is None
+
+
+@pytest.mark.parametrize("moved", [0, 1, -1, -999, -1000])
+def test_an_archive_whose_offsets_lead_too_far_moves_with_them(moved: int) -> None:
+    """Readers take offsets that are too small: the archive then stands behind something."""
+    front = b"f" * 1000
+    data = archive(front)
+    start = directory_start(memoryview(data))
+    assert start is not None
+    directory = moved_directory(memoryview(data), moved)
+    assert len(directory) == len(data) - start
+    after = (front * 2)[: 1000 + moved] + data[1000:start] + directory
+    assert members(after) == FILES
+    wanted = offsets(data) if moved >= 0 else [offset + moved for offset in offsets(data)]
+    assert offsets(after) == wanted
+
+
+@pytest.mark.parametrize("moved", [-1, -1000])
+def test_an_archive_that_counts_from_its_own_start_stays_as_it_is(moved: int) -> None:
+    data = archive(b"f" * 1000, joined=True)
+    start = directory_start(memoryview(data))
+    assert moved_directory(memoryview(data), moved) == data[start:]
+    assert members(data[-moved:]) == FILES
+
+
+def changed(data: bytes, at: int, new: bytes) -> memoryview:
+    return memoryview(data[:at] + new + data[at + len(new) :])
+
+
+def test_an_archive_cannot_move_before_the_start_of_the_file() -> None:
+    data = archive(b"f" * 100)
+    assert min(offsets(data)) == 100
+    moved_directory(memoryview(data), -100)
+    with pytest.raises(EditError, match="cannot be moved"):
+        moved_directory(memoryview(data), -101)
+
+
+@pytest.mark.parametrize("member", [0, 1])
+@pytest.mark.parametrize(("offset", "fits"), [(0, False), (1, True), (0xFFFFFFFE, True), (0xFFFFFFFF, False)])
+def test_every_member_must_have_an_offset_that_can_move(member: int, offset: int, *, fits: bool) -> None:
+    data = archive(b"f" * 100)
+    start = data.index(b"PK\1\2", data.index(b"PK\1\2") + member)
+    patched = changed(data, start + 42, struct.pack("<I", offset))
+    if fits:
+        at = start - data.index(b"PK\1\2") + 42
+        assert moved_directory(patched, -1)[at : at + 4] == struct.pack("<I", offset - 1)
+        return
+    with pytest.raises(EditError, match="cannot be moved"):
+        moved_directory(patched, -1)
+
+
+def test_the_directory_itself_must_have_an_offset_that_can_move() -> None:
+    data = archive(b"f" * 100)
+    start, end = data.index(b"PK\1\2"), data.index(b"PK\5\6")
+    with pytest.raises(EditError, match="cannot be moved"):
+        moved_directory(changed(data, end + 16, b"\xff" * 4), -1)  # ZIP64
+    with pytest.raises(EditError, match="cannot be moved"):
+        moved_directory(changed(data, end + 16, struct.pack("<I", start // 2)), -start)
+
+
+@pytest.mark.parametrize("member", [0, 1])
+def test_a_directory_that_cannot_be_read_is_refused(member: int) -> None:
+    data = archive(b"f" * 100)
+    start = data.index(b"PK\1\2", data.index(b"PK\1\2") + member)
+    with pytest.raises(EditError, match="is broken"):
+        moved_directory(changed(data, start, b"PK\1\3") if member else changed(data, start + 30, b"\1"), -1)
+
+
+@pytest.mark.parametrize("cut", [0, 1])
+def test_an_entry_must_end_inside_the_directory(cut: int) -> None:
+    """The size that the end record gives is that of the directory."""
+    entry = b"PK\1\2" + bytes(38) + struct.pack("<I", 50)
+    data = b"f" * 100 + entry[: 46 - cut] + b"PK\5\6" + struct.pack("<4H2LH", 0, 0, 1, 1, 46 - cut, 100, 0)
+    if cut:
+        with pytest.raises(EditError, match="is broken"):
+            moved_directory(memoryview(data), -1)
+    else:
+        assert moved_directory(memoryview(data), -1)[42:46] == struct.pack("<I", 49)
+
+
+# --- behind a model -----------------------------------------------------------------------------------------
+
+MODEL = bytes_of("circle/mlp")
+
+
+def test_forward_nothing_is_looked_at() -> None:
+    data = archive(MODEL)
+    with open_model(data) as model:
+        (part,) = move_archive(model, 0, 64)
+        assert view(part) == data
+
+
+def test_back_the_directory_is_written_anew() -> None:
+    data = archive(noted(MODEL, "long", bytes(5000)))
+    with open_model(data) as model:
+        end = model.reachable.end
+        rest, directory = move_archive(model, end, -64)
+        assert bytes(view(rest)) + bytes(view(directory))[:0] == data[end : data.index(b"PK\1\2")]
+        assert bytes(view(directory)) == moved_directory(memoryview(data), -64)
+
+
+def test_what_only_looks_like_an_archive_is_left_alone() -> None:
+    """In the flatbuffer, before the start, or in front of the end of external data it is none."""
+    build = Build()
+    build.graph().ends([], [])
+    external = build.buffer(offset=1000, size=archive_bytes())
+    data = build.to_bytes("circle").ljust(1000, b"\0") + archive()
+    with open_model(data) as model:
+        assert [bytes(view(part)) for part in move_archive(model, 0, -8)] == [data]
+    build.model.buffers[external].size = 1
+    data = build.to_bytes("circle").ljust(1000, b"\0") + archive()
+    with open_model(data) as model:
+        assert len(move_archive(model, 0, -8)) == 2
+        start = directory_start(memoryview(data))
+        assert start is not None
+        assert len(move_archive(model, start, -8)) == 2
+        assert len(move_archive(model, start + 1, -8)) == 1
+
+
+def archive_bytes() -> int:
+    return len(archive())

@@ -1,0 +1,118 @@
+"""Compacting: the smallest flatbuffer, what lies behind it, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from circletools.edit.compact import compact, compact_parts
+from circletools.edit.editable import original_start
+from circletools.errors import EditError, UsageError
+from circletools.model.external import external_data
+from circletools.model.model import open_model
+from circletools.storage.files import view
+from tests.kit.build import Build
+from tests.kit.support import by_content, bytes_of, edited, noted, read
+
+
+def compacted(data: bytes) -> bytes:
+    with open_model(data) as model:
+        return b"".join(map(view, compact_parts(model)))
+
+
+def built(*, external: int = 0, at: int = 0) -> Build:
+    """Return a model, with a buffer of `external` bytes at `at` in the file."""
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x")
+    graph.ends([x], [graph.compute("TANH", [x], "y")])
+    if external:
+        build.buffer(offset=at, size=external)
+    return build
+
+
+def test_a_compact_model_says_the_same_and_compacting_it_again_changes_nothing(own_model: Path) -> None:
+    data = own_model.read_bytes()
+    small = compacted(noted(noted(data), "two", bytes(3000)))
+    assert compacted(small) == small
+    assert by_content(read(small)) == by_content(read(noted(noted(data), "two", bytes(3000))))
+    assert by_content(read(compacted(data))) == by_content(read(data))
+
+
+@pytest.mark.parametrize("tail", [b"", b"\1", b"\0\0tail\0", b"\0" * 100, b"\0" * (1 << 20) + b"far"])
+def test_what_stands_behind_stays_but_for_zeros_in_front(tail: bytes) -> None:
+    data = built().to_bytes()
+    assert compacted(data + tail) == compacted(data) + tail.lstrip(b"\0")
+    assert compacted(noted(data + tail)).endswith(tail.lstrip(b"\0"))
+
+
+def test_what_the_original_no_longer_uses_goes() -> None:
+    data = built().to_bytes()
+    long = edited(data, lambda edit: edit.set_metadata("long", b"secret" * 1000))
+    assert len(compacted(edited(long, lambda edit: edit.remove_metadata("long")))) == len(compacted(data))
+    changed = edited(compacted(long), lambda edit: edit.remove_metadata("long"))
+    assert b"secret" in changed
+    assert b"secret" not in compacted(changed)
+
+
+@pytest.mark.parametrize("at", [1000, 1024, 1087, 4096])
+def test_external_data_keeps_its_alignment_to_64_bytes(at: int) -> None:
+    value = b"external" * 20
+    data = built(external=len(value), at=at).to_bytes("circle").ljust(at, b"\7") + value + b"behind"
+    small = compacted(data)
+    with open_model(small) as model:
+        (found,) = external_data(model)
+        offset = int(found.offsets[0])
+        assert bytes(model.buffers[int(found.rows[0])].data) == value
+        assert offset % 64 == at % 64
+        assert 0 <= offset - model.reachable.end < 64
+        assert small[model.reachable.end : offset] == bytes(offset - model.reachable.end)
+    assert small.endswith(value + b"behind")
+    assert compacted(small) == small
+
+
+def test_external_data_that_begins_where_the_flatbuffer_ends() -> None:
+    build = built(external=4, at=2)
+    with open_model(build.to_bytes("circle")) as model:
+        end = model.reachable.end
+    for at in (end, end - 1, 2):
+        build.model.buffers[1].offset = at
+        data = build.to_bytes("circle").ljust(end, b"\0") + b"1234"
+        if at >= end:
+            with open_model(compacted(data)) as model:
+                assert bytes(model.buffers[1].data) == b"1234"
+        else:
+            with pytest.raises(EditError, match="external data lies inside the flatbuffer"):
+                compacted(data)
+
+
+def test_an_archive_behind_opens_as_before() -> None:
+    for prefix in (b"", b"x" * 5000):
+        file = io.BytesIO(built().to_bytes())
+        file.seek(0, io.SEEK_END)
+        file.write(prefix)
+        with zipfile.ZipFile(file, "a") as archive:
+            archive.writestr("labels", b"one\ntwo")
+        with zipfile.ZipFile(io.BytesIO(compacted(noted(file.getvalue(), value=bytes(9000))))) as archive:
+            assert archive.read("labels") == b"one\ntwo"
+
+
+def test_the_size_is_returned_and_the_input_is_not_written_over(tmp_path: Path) -> None:
+    path, to = tmp_path / "in.circle", tmp_path / "out.circle"
+    path.write_bytes(bytes_of("circle/mlp"))
+    with open_model(path) as model:
+        assert compact(model, to) == to.stat().st_size
+        with pytest.raises(UsageError, match="same file"):
+            compact(model, path)
+        assert compact(model, path, in_place=True) == path.stat().st_size
+    assert path.read_bytes() == to.read_bytes() == compacted(bytes_of("circle/mlp"))
+
+
+def test_the_original_begins_behind_the_prefix() -> None:
+    data = built().to_bytes()
+    for file, start in ((data, 0), (noted(data), len(noted(data)) - len(data)), (compacted(noted(data)), 0)):
+        with open_model(file) as model:
+            assert original_start(model) == start

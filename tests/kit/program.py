@@ -1,0 +1,87 @@
+"""The command line as a user has it: the installed program, its exit statuses, files and words."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO, Literal, NamedTuple
+
+from circletools.edit.compact import compact_parts
+from circletools.model import open_model
+from circletools.storage.files import view
+from tests.kit.support import ROOT, path_of
+
+TOOL = Path(sys.executable).with_name("circletool")
+TRACE = ROOT / "testdata" / "trace" / "benchmark.html"
+MLP, LOOP = path_of("circle/mlp"), path_of("circle/while_loop")
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+
+
+class Ran(NamedTuple):
+    """How a run of the program ended. `err` has what is no UTF-8 as surrogate escapes."""
+
+    status: int
+    out: bytes
+    err: str
+
+
+def run(
+    *args: str | Path,
+    stdin: bytes = b"",
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+    stdout: int | IO[bytes] = subprocess.PIPE,
+    stderr: int = subprocess.PIPE,
+) -> Ran:
+    """Run the program; no run may end in a traceback."""
+    done = subprocess.run(
+        [TOOL, *args],
+        input=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        cwd=cwd,
+        env=ENVIRONMENT | (env or {}),
+        check=False,
+        timeout=60,
+    )
+    err = (done.stderr or b"").decode("utf-8", "surrogateescape")
+    assert "Traceback" not in err, err
+    return Ran(done.returncode, done.stdout or b"", err)
+
+
+def on_terminal(
+    stream: Literal["stdout", "stderr"], *args: str | Path, env: dict[str, str] | None = None
+) -> tuple[Ran, str]:
+    """Run the program with standard output or standard error on a terminal; return also what that shows."""
+    ours, theirs = pty.openpty()
+    try:
+        ran = run(*args, env=env, stdout=theirs) if stream == "stdout" else run(*args, env=env, stderr=theirs)
+    finally:
+        os.close(theirs)
+    shown = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            shown += chunk
+    except OSError:  # the other side is closed
+        pass
+    finally:
+        os.close(ours)
+    return ran, shown.decode(errors="replace").replace("\r\n", "\n")
+
+
+def put(path: Path, content: bytes | str) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogateescape"))
+    return path
+
+
+def files_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def compacted(data: bytes) -> bytes:
+    """Return what `compact` writes; `test_compact_writes_this` holds the command to it."""
+    with open_model(data) as model:
+        return b"".join(map(view, compact_parts(model)))
