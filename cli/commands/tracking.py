@@ -13,7 +13,6 @@ from ..console.terminal import show, show_json, tell_notes
 from .parameters import Json
 from .rewriting import rewrite
 
-
 Before = Annotated[
     str,
     typer.Argument(metavar="BEFORE", help="The model before the tool, with origins or without.", show_default=False),

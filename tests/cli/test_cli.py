@@ -17,7 +17,7 @@ import pytest
 
 from circletools.edit.compact import compact_parts
 from circletools.inspection import inspect_model
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.names import NameSource
 from circletools.origin.read import Origins
 from circletools.render.inspection import inspection_json

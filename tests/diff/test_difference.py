@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from circletools.edit.compact import compact_parts
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.storage.files import view
 from tests.kit.difference_models import twice_listed
 from tests.kit.difference_support import Site, compared, differences, mutated, paths, repacked, schema_of, sites

@@ -13,7 +13,7 @@ from circletools.diff.alignment import align
 from circletools.diff.difference import compare_models
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, ModelFormatError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.render.difference import difference_json, difference_text
 from tests.kit.difference_models import fix_all, renumbered, twice_listed
 from tests.kit.difference_support import compared, paths

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from circletools.affinity.store import annotate
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.affinity_support import affinity
 from tests.kit.build import Raw
 from tests.kit.difference_models import at, twice_listed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.tracking.tracker import Tracking, track
 from tests.kit.build import Build, Graph, floats
 

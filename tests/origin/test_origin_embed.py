@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, ModelFormatError, UsageError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.algebra import UNKNOWN, Origin, inherit, single, union
 from circletools.origin.embed import embed, strip
 from circletools.origin.names import NameSource, collect_sources, scopes

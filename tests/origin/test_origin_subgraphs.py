@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.errors import TableFormatError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.algebra import Origin
 from circletools.origin.embed import strip
 from circletools.origin.read import merge, read_origins

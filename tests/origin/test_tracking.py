@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.tracking_pairs import Pair, Score, judge, load, renumbered, rotated, shuffled, without_names
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.build import Build
 from tests.kit.origin_support import entries
 from tests.kit.support import TESTDATA, own_models, title

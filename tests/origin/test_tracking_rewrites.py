@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from circletools.errors import CircleToolsError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.remap import follow
 from circletools.origin.tracking.constants import CLOSE, SCALED, classify
 from circletools.origin.tracking.score import Evidence

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.model.verify import check_model
 from tests.kit.build import Build, Code
 from tests.kit.outputs_cases import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from circletools.errors import EditError, UsageError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.copyops import CopyChoice
 from tests.kit.build import Build

@@ -9,7 +9,7 @@ import pytest
 
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.build import Build, Graph
 from tests.kit.split_support import (
     alternating,

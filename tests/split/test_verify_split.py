@@ -15,7 +15,7 @@ import pytest
 
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, InvalidInputError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.embed import embed
 from circletools.origin.names import NameSource, collect_sources
 from circletools.split.verify import SplitFiles, check_files, open_split
