@@ -19,7 +19,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as tflite
 from circle_schema.v0_10 import circle
 
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.tracking.score import Evidence
 from circletools.origin.tracking.tracker import track
 

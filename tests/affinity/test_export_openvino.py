@@ -15,7 +15,7 @@ import pytest
 from circletools.affinity.exports.openvino import openvino_affinity
 from circletools.affinity.exports.placement import current_affinity
 from circletools.errors import EditError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.exports_support import alternating, named, with_affinity
 from tests.kit.support import ROOT, own_models, title
 

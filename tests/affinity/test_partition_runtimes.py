@@ -14,7 +14,7 @@ from benchmarks.graphs import SHAPES, by_chance
 from benchmarks.networks import Network, feed, load, make, random_shape, run_parts, run_whole, start_core, submodels
 from circletools.affinity.partition.epochs import turns
 from circletools.affinity.partition.partitions import Mode, make_partitions
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.model.operator_facts import operator_graph
 from tests.kit.build import Build, Graph
 from tests.kit.partition_support import seeded

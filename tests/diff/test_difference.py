@@ -23,7 +23,7 @@ from circletools.edit.compact import compact_parts
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, ModelFormatError
 from circletools.flatbuf.comparison import Difference, Kind
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.outputs.rewrite import fix_outputs
 from circletools.render.difference import difference_json, difference_text
 from circletools.storage.files import view

@@ -26,7 +26,7 @@ from circletools.edit.compact import compact_parts
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError
 from circletools.flatbuf.schema import load_schema
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.embed import embed
 from circletools.origin.names import collect_sources
 from circletools.outputs.analysis import choose_subgraphs

@@ -15,7 +15,7 @@ import numpy as np
 from flatbuffers import flexbuffers
 
 from circletools.edit.edit import ModelEdit
-from circletools.model import Model, open_model
+from circletools.model.model import Model, open_model
 from fuzz.limits import limited
 from tests.kit.presence import need
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from benchmarks.tracking_pairs import Pair, Score, judge, load, renumbered, rotated, shuffled, without_names
 from circletools.errors import CircleToolsError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.remap import follow
 from circletools.origin.tracking.constants import CLOSE, SCALED, classify
 from circletools.origin.tracking.score import Evidence
