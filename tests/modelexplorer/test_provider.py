@@ -14,7 +14,7 @@ import pytest
 
 from circletools.affinity.exports.model_explorer import graph_ids
 from circletools.errors import EditError, UsageError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.modelexplorer.node_data import origin_data, subgraph_of, time_data
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.trace.operators.read import read_profile
