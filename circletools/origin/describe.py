@@ -10,7 +10,7 @@ from typing import Self
 from circletools.errors import UsageError
 from circletools.findings import Finding
 from circletools.metadata.stamp import Freshness
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.selectors import Ranges, parse_ranges
 from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin

@@ -12,7 +12,7 @@ import numpy as np
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables, Wire
 from circletools.flatbuf.schema import load_schema
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.views import text
 
 DEBUG_METADATA = "debug_metadata"

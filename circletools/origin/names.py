@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from circletools.errors import EditError
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.algebra import Origin
 from circletools.origin.locations import DEBUG_METADATA, operator_locations

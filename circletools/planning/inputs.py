@@ -17,7 +17,7 @@ from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
 from circletools.errors import CircleToolsError, InvalidInputError, UsageError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.planning.reproject import Earlier, devices_of_sources
 from circletools.planning.request import CostRequest, PlanRequest
 from circletools.trace.operators.profile import OperatorTrace

@@ -10,7 +10,7 @@ from circletools.affinity.costs.evaluate import Estimate
 from circletools.affinity.store import Affinity, check_freshness, read_affinity
 from circletools.findings import Finding
 from circletools.metadata.stamp import Freshness
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.selectors import Chooser
 from circletools.model.views import text
 from circletools.planning.costs import costs_of

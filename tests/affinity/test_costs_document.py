@@ -17,7 +17,7 @@ from circletools.affinity.costs.choose import Goal, assign_by_cost
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
 from circletools.affinity.costs.times import Costs, make_problems, operator_bytes
 from circletools.errors import CircleToolsError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.model.selectors import Chooser
 from circletools.model.sizes import least_bytes
 from circletools.model.views import Tensor

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from circletools.check import check
 from circletools.findings import Finding
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.model.verify import check_model
 from circletools.origin.tables import encode_source_table
 from tests.kit.affinity_support import affinity, annotated

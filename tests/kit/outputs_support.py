@@ -14,7 +14,7 @@ import numpy as np
 from circletools.check import check
 from circletools.edit.edit import ModelEdit
 from circletools.findings import Finding
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.remap import follow
 from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.copyops import CopyChoice

@@ -12,7 +12,7 @@ from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.affinity.store import Affinity, annotate
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.check import check
-from circletools.model import Model, open_model
+from circletools.model.model import Model, open_model
 from circletools.model.operator_facts import operator_graph
 from circletools.model.views import text
 from circletools.split.verify import check_files, open_split

@@ -15,7 +15,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import EditError, ModelFormatError, TableFormatError, UsageError
 from circletools.metadata.stamp import Freshness
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.algebra import UNKNOWN, Origin, inherit, single, union
 from circletools.origin.embed import embed, strip
 from circletools.origin.names import NameSource, collect_sources, scopes

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from circletools.errors import EditError, UsageError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.model.verify import check_model
 from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.copyops import CopyChoice

@@ -20,7 +20,7 @@ from circletools.check import check
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, UsageError
 from circletools.metadata.stamp import STAMP, check_stamp
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.embed import embed
 from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import read_origins
