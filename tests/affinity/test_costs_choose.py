@@ -22,7 +22,7 @@ from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.partitioning import Sizing, make_partitioning, to_affinity
 from circletools.affinity.transfers import transfers
 from circletools.errors import EditError, UsageError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.selectors import Chooser
 from tests.kit.affinity_support import assigned

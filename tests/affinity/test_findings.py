@@ -8,7 +8,7 @@ import pytest
 
 from circletools.affinity.findings import affinity_findings
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build
 from tests.kit.support import bytes_of, edited
