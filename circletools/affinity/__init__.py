@@ -55,4 +55,5 @@ _PLACES = {
     "refusals": "circletools.affinity.capability.table",
     "strip": "circletools.affinity.store",
 }
-__getattr__, __dir__ = face(__name__, _PLACES)
+if not TYPE_CHECKING:  # else every name would be taken for one of the face
+    __getattr__, __dir__ = face(__name__, _PLACES)

@@ -46,6 +46,8 @@ def test_devices_without_end_are_refused() -> None:
         ('{"devices": [{"name": "*"}]}', "cannot be named"),
         ('{"devices": [{"name": "a", "launch_us": -1}]}', "number from 0"),
         ('{"devices": [{"name": "a", "launch_us": true}]}', "number from 0"),
+        ('{"devices": [{"name": "a", "launch_us": "1"}]}', "number from 0"),
+        ('{"devices": [{"name": "a", "launch_us": 1000000000000001}]}', "number from 0 to 1e+15"),
         ('{"devices": [{"name": "a", "launch_us": NaN}]}', "NaN is not a JSON number"),
         ('{"devices": [{"name": "a", "launch_us": 1e999}]}', "1e999 is too large"),
         ('{"devices": [{"name": "a", "operators": [{"select": "op:*"}]}]}', "neither `time_us` nor"),
