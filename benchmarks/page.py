@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.models import many_operators
 from benchmarks.process import run
 from circletools.html.graph import picture
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.browser import Browser, chromium
 
 SIZES = (1000, 5000, 100_000)

@@ -26,7 +26,7 @@ from pathlib import Path
 from benchmarks.models import many_operators
 from benchmarks.tracking_pairs import Pair, Score, judge, load, shuffled, without_names
 from circletools.errors import CircleToolsError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.tracking.tracker import track
 
 ROOT = Path(__file__).parents[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from circletools.affinity.findings import affinity_findings
 from circletools.findings import Finding
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.verify import check_model
 from circletools.origin.findings import origin_findings
 from circletools.outputs.analysis import output_findings

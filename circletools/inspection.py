@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from circletools.edit.editable import original_start
-from circletools.model import Model, Signature, Subgraph
 from circletools.model.external import external_data
+from circletools.model.model import Model
+from circletools.model.rows import Subgraph
+from circletools.model.views import Signature
 
 __all__ = ["Inspection", "inspect_model"]
 

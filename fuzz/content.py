@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.support import read, read_everything
 
 Table = dict[str, Any]

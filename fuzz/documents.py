@@ -22,7 +22,7 @@ from circletools.affinity.costs.times import Costs, make_problems
 from circletools.affinity.partitioning import Sizing, make_partitioning
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.selectors import Chooser, parse_selector
 from circletools.origin.embed import embed

@@ -28,7 +28,7 @@ from circletools.findings import Finding
 from circletools.html.document import page_document
 from circletools.html.html import page_html
 from circletools.inspection import inspect_model
-from circletools.model import Model, open_model
+from circletools.model.model import Model, open_model
 from circletools.model.verify import check_model
 from circletools.origin.describe import describe
 from circletools.origin.embed import ORIGIN_ENTRIES, embed

@@ -15,7 +15,7 @@ import numpy as np
 from circletools.errors import CircleToolsError
 from circletools.flatbuf.columns import Tables, Vectors
 from circletools.flatbuf.prefix import MARKER
-from circletools.model import Model, open_model
+from circletools.model.model import Model, open_model
 
 _INTERESTING = (
     0,

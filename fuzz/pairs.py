@@ -10,7 +10,7 @@ from zlib import crc32
 
 from circletools.diff.difference import ModelDifference, compare_models
 from circletools.errors import CircleToolsError
-from circletools.model import Model, open_model
+from circletools.model.model import Model, open_model
 from circletools.origin.embed import ORIGIN_ENTRIES, embed
 from circletools.origin.tracking.tracker import track
 from circletools.render.difference import difference_json, difference_text

@@ -14,7 +14,7 @@ from zlib import crc32
 
 from circletools.affinity.store import annotate
 from circletools.edit.edit import ModelEdit
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.split.verify import check_files, open_split
 from circletools.split.write import MANIFEST, split
 from fuzz.models import plan_of

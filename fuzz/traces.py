@@ -8,7 +8,7 @@ import zlib
 from itertools import chain
 
 from circletools.errors import CircleToolsError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.profile.attribution import attribute_to
 from circletools.profile.compare_profiles import ProfileComparison, compare_profiles
 from circletools.profile.compare_traces import TraceComparison, compare_traces

@@ -14,7 +14,7 @@ from circletools.lazy import face
 
 if TYPE_CHECKING:
     from circletools.affinity.capability.file import load_capability
-    from circletools.affinity.capability.table import Capability, why_not
+    from circletools.affinity.capability.table import Capability, refusals
     from circletools.affinity.exports.export import Export, export
     from circletools.affinity.findings import affinity_findings as check
     from circletools.affinity.partition.partitions import Partition
@@ -35,8 +35,8 @@ __all__ = [
     "follow",
     "load_capability",
     "read",
+    "refusals",
     "strip",
-    "why_not",
 ]
 
 _PLACES = {
@@ -52,7 +52,8 @@ _PLACES = {
     "follow": "circletools.affinity.store",
     "load_capability": "circletools.affinity.capability.file",
     "read": "circletools.affinity.store:read_affinity",
+    "refusals": "circletools.affinity.capability.table",
     "strip": "circletools.affinity.store",
-    "why_not": "circletools.affinity.capability.table",
 }
-__getattr__, __dir__ = face(__name__, _PLACES)
+if not TYPE_CHECKING:  # else every name would be taken for one of the face
+    __getattr__, __dir__ = face(__name__, _PLACES)

@@ -11,7 +11,7 @@ from circletools.affinity.store import Affinity, check_freshness, read_affinity
 from circletools.affinity.tables import NONE, Ids, SubgraphAffinity
 from circletools.errors import ModelFormatError, TableFormatError
 from circletools.findings import Finding
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 
 

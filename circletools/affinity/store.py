@@ -23,7 +23,7 @@ from circletools.edit.results import IndexMap, RewriteResult
 from circletools.errors import TableFormatError
 from circletools.metadata.codec import decode_names, encode_names
 from circletools.metadata.stamp import Freshness, compare_stamp, encode_stamp, stamp_after, stamp_model
-from circletools.model import Model
+from circletools.model.model import Model
 
 __all__ = ["Affinity", "annotate", "check_freshness", "follow", "read_affinity", "strip"]
 

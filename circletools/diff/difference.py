@@ -16,7 +16,7 @@ from circletools.errors import CircleToolsError, UsageError
 from circletools.findings import Finding
 from circletools.flatbuf.comparison import Difference
 from circletools.flatbuf.leaves import first_differing_byte, same_bytes
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.wording import counted, suggestion
 
 __all__ = ["Change", "ModelDifference", "compare_models"]

@@ -15,8 +15,8 @@ from circletools.flatbuf.columns import Wire
 from circletools.flatbuf.comparison import Difference
 from circletools.flatbuf.leaves import same_bytes
 from circletools.flatbuf.verify import walk
-from circletools.model import Model
 from circletools.model.external import external_data
+from circletools.model.model import Model
 
 _UNREADABLE = (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError)
 _Members = dict[str, dict[str, Any]]

@@ -15,7 +15,7 @@ from circletools.flatbuf.comparison import Difference
 from circletools.flatbuf.leaves import same_bytes
 from circletools.metadata.codec import decode_names
 from circletools.metadata.stamp import STAMP, decode_stamp
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.origin.tables import (
     EXECUTION_PLAN_TABLE,
     OP_TABLE,

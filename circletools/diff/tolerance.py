@@ -8,7 +8,7 @@ from typing import TypeVar
 from circletools.errors import InvalidInputError, TableFormatError
 from circletools.findings import Finding
 from circletools.metadata.stamp import Freshness
-from circletools.model import Model
+from circletools.model.model import Model
 
 T = TypeVar("T")
 

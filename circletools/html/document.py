@@ -21,7 +21,7 @@ from circletools.html.modules import module_tree, operators_below
 from circletools.html.timing import ReadTrace, layer_times, operator_times
 from circletools.inspection import inspect_model
 from circletools.metadata.stamp import Freshness
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.profile.attribution import own_names

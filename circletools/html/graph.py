@@ -10,8 +10,8 @@ import numpy as np
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.flatbuf.columns import Vectors
 from circletools.html.layout import Edges, Layout, lay_out
-from circletools.model import Model
 from circletools.model.external import external_data
+from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import text
 

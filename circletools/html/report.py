@@ -12,7 +12,7 @@ from circletools.findings import Finding, Severity
 from circletools.html.document import page_document
 from circletools.html.html import page_html
 from circletools.html.timing import ReadTrace, read_times
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.version import __version__
 from circletools.wording import counted
 

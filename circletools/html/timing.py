@@ -11,7 +11,7 @@ from typing import Any
 from circletools.errors import InvalidInputError
 from circletools.html.graph import Interned, short
 from circletools.html.modules import Modules, time_below
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.origin.read import Origins
 from circletools.profile.attribution import Attribution, OperatorTime, attribute_to
 from circletools.render.attribution import attribution_json

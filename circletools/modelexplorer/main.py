@@ -19,7 +19,7 @@ from model_explorer.config_editor import TextInputConfigEditor
 from model_explorer.node_data_builder import GradientItem, GraphNodeData, NodeDataResult
 
 from circletools.errors import CircleToolsError, UsageError
-from circletools.model import Model, open_model
+from circletools.model.model import Model, open_model
 from circletools.modelexplorer.node_data import NodeData, affinity_data, origin_data, subgraph_of, time_data
 from circletools.trace.operators.read import read_profile
 

@@ -11,7 +11,7 @@ from circletools.affinity.exports.model_explorer import by_key, coloured, device
 from circletools.affinity.exports.palette import colors
 from circletools.affinity.exports.placement import current_affinity, devices_of, partitions_of
 from circletools.errors import UsageError
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.planning.reproject import source_names
 from circletools.profile.attribution import attribute_to
 from circletools.trace.operators.profile import OperatorTrace

@@ -56,4 +56,5 @@ _PLACES = {
     "read": "circletools.origin.read:read_origins",
     "strip": "circletools.origin.embed",
 }
-__getattr__, __dir__ = face(__name__, _PLACES)
+if not TYPE_CHECKING:  # else every name would be taken for one of the face
+    __getattr__, __dir__ = face(__name__, _PLACES)

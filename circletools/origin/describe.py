@@ -10,7 +10,7 @@ from typing import Self
 from circletools.errors import UsageError
 from circletools.findings import Finding
 from circletools.metadata.stamp import Freshness
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.selectors import Ranges, parse_ranges
 from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin
@@ -137,7 +137,7 @@ def _notes(model: Model, origins: Origins, freshness: Freshness | None) -> tuple
     notes = table_findings(model, origins, freshness)
     if freshness.state == "unstamped":
         message = (
-            "the origins have no stamp, so that stale ones are not recognised; `embed-origins --replace` adds it"
+            "the origins have no stamp to recognise stale ones by; `embed-origins --replace` adds it"
         )
         notes.insert(0, Finding("UNSTAMPED_ORIGIN", "info", "", message))
     if origins.scope == "shared" and freshness.state != "stale":

@@ -6,7 +6,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.errors import EditError, UsageError
 from circletools.metadata.stamp import STAMP, encode_stamp, stamp_model
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.origin.names import collect_sources
 from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, encode_op_table, encode_source_table

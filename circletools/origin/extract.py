@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.origin.embed import ORIGIN_ENTRIES
 from circletools.origin.tables import EXECUTION_PLAN_TABLE, OP_TABLE, SOURCE_TABLE
 

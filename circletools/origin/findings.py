@@ -5,7 +5,7 @@ from __future__ import annotations
 from circletools.errors import TableFormatError
 from circletools.findings import Finding
 from circletools.metadata.stamp import Freshness
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, decode_op_table, decode_source_table
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables
-from circletools.model import Model
 from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
+from circletools.model.model import Model
 from circletools.model.views import text
 
 _LOCATION = 1  # the union code of a Location among the attributes; the other is a dictionary item

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from circletools.errors import EditError
-from circletools.model import Model
 from circletools.model.debug_metadata import DEBUG_METADATA
+from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.algebra import Origin
 from circletools.origin.locations import operator_locations

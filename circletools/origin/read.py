@@ -16,7 +16,7 @@ from typing import Literal
 
 from circletools.errors import TableFormatError
 from circletools.metadata.stamp import STAMP, Freshness, check_stamp
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin, union
 from circletools.origin.tables import (

@@ -26,4 +26,5 @@ _PLACES = {
     "find": "circletools.outputs.analysis:aliased_outputs",
     "fix": "circletools.outputs.rewrite:fix_outputs",
 }
-__getattr__, __dir__ = face(__name__, _PLACES)
+if not TYPE_CHECKING:  # else every name would be taken for one of the face
+    __getattr__, __dir__ = face(__name__, _PLACES)

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from circletools.errors import UsageError
 from circletools.findings import Finding, Severity
 from circletools.flatbuf.columns import Vectors
-from circletools.model import Model, Subgraph
+from circletools.model.model import Model
+from circletools.model.rows import Subgraph
 
 
 class AliasKind(StrEnum):

@@ -18,8 +18,8 @@ from typing import Any, Literal
 import numpy as np
 
 from circletools.errors import EditError
-from circletools.model import Model
 from circletools.model.indices import model_indices
+from circletools.model.model import Model
 from circletools.outputs.analysis import AliasedOutput, AliasKind, entry_subgraphs
 
 CopyChoice = Literal["auto", "transpose", "reshape", "concatenation"]

@@ -27,7 +27,8 @@ import numpy as np
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
-from circletools.model import Model, Subgraph
+from circletools.model.model import Model
+from circletools.model.rows import Subgraph
 from circletools.outputs.analysis import AliasedOutput, AliasKind, aliased_outputs, entry_subgraphs
 from circletools.outputs.copyops import CopyChoice, CopyOperator, choose_copy_operator
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from circletools.affinity.costs.times import Costs
 from circletools.errors import InvalidInputError
 from circletools.findings import Finding
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.planning.inputs import CostInputs
 from circletools.profile.joining import Join, time_of
 from circletools.trace.operators.profile import OperatorTrace

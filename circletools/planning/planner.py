@@ -20,7 +20,7 @@ from circletools.affinity.partition.growth import Step
 from circletools.affinity.partitioning import Sizing, make_partitioning
 from circletools.affinity.tables import AFFINITY_TABLE
 from circletools.findings import Finding
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.selectors import Chooser
 from circletools.planning.costs import costs_of
 from circletools.planning.evaluate import Evaluator

@@ -15,7 +15,7 @@ from circletools.affinity.store import check_freshness as check_affinity
 from circletools.affinity.tables import NONE
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.origin.read import Origins, check_freshness, read_origins
 
 

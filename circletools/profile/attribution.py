@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from circletools.findings import Finding
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.read import NO_NAME, Origins, check_freshness, read_origins
 from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, time_of

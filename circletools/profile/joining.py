@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from circletools.errors import InvalidInputError
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.trace.operators.names import agrees, is_builtin
 from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, self_times
 

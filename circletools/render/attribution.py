@@ -50,7 +50,7 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
         {
             "kind": row.kind,
             "subgraph": row.subgraph,
-            "index": row.index,
+            "operator_index": row.index,
             "name": row.name,
             "backends": list(row.backends),
         }

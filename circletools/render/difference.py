@@ -14,7 +14,7 @@ import numpy as np
 from circletools.diff.difference import ModelDifference
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.comparison import Difference
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted

@@ -10,7 +10,7 @@ import numpy as np
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, SubgraphAffinity, encode_affinity
 from circletools.findings import Finding
 from circletools.metadata.stamp import STAMP, encode_stamp, make_stamp, operator_record, operator_records
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.origin.read import EXACT_TABLE, Origins, check_freshness, encode_exact, merge, read_origins
 from circletools.origin.tables import (
     EXECUTION_PLAN_TABLE,

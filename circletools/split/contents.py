@@ -15,9 +15,9 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.digest import Digests, digest
 from circletools.flatbuf.roles import keys_with_role
 from circletools.flatbuf.schema import Field
-from circletools.model import Model
 from circletools.model.external import external_data
 from circletools.model.indices import model_indices
+from circletools.model.model import Model
 from circletools.model.operator_facts import operator_graph
 
 _LEFT_OUT = {

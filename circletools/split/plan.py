@@ -16,7 +16,7 @@ from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.findings import affinity_findings
 from circletools.affinity.store import Affinity
 from circletools.errors import EditError, UsageError
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.split.state import check_state
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import EditError
-from circletools.model import Model
 from circletools.model.calls import Calls
+from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import text
 

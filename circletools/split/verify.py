@@ -12,7 +12,7 @@ from pathlib import Path
 from circletools.affinity.tables import AFFINITY_TABLE
 from circletools.errors import EditError, InvalidInputError, UsageError
 from circletools.findings import Finding
-from circletools.model import Model, open_model
+from circletools.model.model import Model, open_model
 from circletools.split.annotations import inherited
 from circletools.split.connections import Connections, Piece, decode_connections
 from circletools.split.contents import Contents

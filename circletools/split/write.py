@@ -13,7 +13,7 @@ from circletools.edit.archive import directory_start
 from circletools.edit.extract import Excerpt, Excerpts
 from circletools.errors import CircleToolsError, UsageError
 from circletools.findings import Finding
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.views import Tensor, text
 from circletools.split.annotations import Annotations, part_metadata, read_annotations
 from circletools.split.connections import (

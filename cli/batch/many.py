@@ -72,7 +72,7 @@ def mirrored(command: Command, *, output: str = "output") -> Command:
 
 
 def _run_all(tasks: Iterable[Task], batch: BatchOptions) -> int:
-    from .run import run  # noqa: PLC0415  (multiprocessing is not cheap, and one file needs none of it)
+    from .run import run  # noqa: PLC0415 - multiprocessing is slow to import
 
     return run(tasks, batch)
 

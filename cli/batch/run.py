@@ -137,7 +137,7 @@ def _workers(batch: BatchOptions) -> Workers:
         if batch.jobs != 1:
             raise ct.UsageError("--jobs cannot be used with --scheduler: the cluster has its own processes")
         try:
-            from .cluster import Cluster  # noqa: PLC0415  (Dask is optional)
+            from .cluster import Cluster  # noqa: PLC0415 - Dask is optional
         except ImportError as error:
             raise ct.UsageError("--scheduler needs Dask", hint="pip install 'circletools[dask]'") from error
         return Cluster(batch.scheduler)

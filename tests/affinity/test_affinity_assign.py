@@ -15,7 +15,7 @@ from circletools.affinity.assign.assign import Constraints, assign
 from circletools.affinity.assign.rules import RuleSet, parse_rules, parse_setting
 from circletools.affinity.partitioning import Sizing, make_partitioning
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, UsageError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.model.operator_facts import facts_of
 from circletools.model.selectors import KINDS, Chooser, parse_selector
 from circletools.planning.reproject import devices_of_sources, reproject, source_names

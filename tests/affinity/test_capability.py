@@ -15,7 +15,7 @@ from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import Capability, why_not
 from circletools.affinity.capability.traits import QUANTIZABLE, OperatorTraits, TensorTraits
 from circletools.errors import ModelFormatError
-from circletools.model import Model, open_model
+from circletools.model.model import Model, open_model
 from circletools.model.operator_facts import OperatorFacts
 from tests.kit.build import Build
 from tests.kit.support import bytes_of, read

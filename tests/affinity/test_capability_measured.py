@@ -15,7 +15,7 @@ import pytest
 from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability, why_not
 from circletools.affinity.partition.partitions import make_partitions
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.model.operator_facts import OperatorFacts, operator_graph
 from tests.kit.build import Code
 from tests.kit.public import public_models

@@ -17,7 +17,7 @@ from circletools.affinity.costs.choose import Goal, assign_by_cost
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
 from circletools.affinity.costs.times import Costs, make_problems, operator_bytes
 from circletools.errors import CircleToolsError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.model.selectors import Chooser
 from circletools.model.sizes import least_bytes
 from circletools.model.views import Tensor
@@ -46,6 +46,8 @@ def test_devices_without_end_are_refused() -> None:
         ('{"devices": [{"name": "*"}]}', "cannot be named"),
         ('{"devices": [{"name": "a", "launch_us": -1}]}', "number from 0"),
         ('{"devices": [{"name": "a", "launch_us": true}]}', "number from 0"),
+        ('{"devices": [{"name": "a", "launch_us": "1"}]}', "number from 0"),
+        ('{"devices": [{"name": "a", "launch_us": 1000000000000001}]}', "number from 0 to 1e+15"),
         ('{"devices": [{"name": "a", "launch_us": NaN}]}', "NaN is no number"),
         ('{"devices": [{"name": "a", "launch_us": 1e999}]}', "1e999 is too large"),
         ('{"devices": [{"name": "a", "operators": [{"select": "op:*"}]}]}', "neither `time_us` nor"),

@@ -14,7 +14,7 @@ from circletools.affinity.assign.partfile import PartFile, format_part, parse_pa
 from circletools.affinity.exports.part import part_file
 from circletools.affinity.exports.placement import current_affinity
 from circletools.errors import EditError, InvalidInputError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.exports_support import alternating, named, with_affinity
 from tests.kit.support import own_models, title
 

@@ -135,7 +135,7 @@ def test_the_smallest_cycle_is_refused() -> None:
     graph = graph_of(4, CYCLIC)
     assert [set(partition) for partition in Reference(4, CYCLIC).partition(CYCLIC_DEVICES)] == [{0, 3}, {1, 2}]
     with pytest.raises(
-        EditError, match=r"2 subgraphs wait for each other, those of operators 0 and 1 for two"
+        EditError, match=r"2 partitions wait for each other, those of operators 0 and 1 for two"
     ) as caught:
         make_partitions(graph, CYCLIC_DEVICES, "seed")
     assert "--mode safe" in (caught.value.hint or "")

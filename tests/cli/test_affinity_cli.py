@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from circletools.affinity.store import AFFINITY_ENTRIES, check_freshness
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.model.sizes import size_bytes
 from circletools.model.views import Tensor
 from tests.kit.affinity_support import affinity, affinity_of, annotated, run

@@ -18,7 +18,7 @@ import pytest
 
 from circletools.edit.edit import ModelEdit
 from circletools.errors import InvalidInputError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.support import ROOT, TESTDATA, bytes_of, noted
 
 TOOL = Path(sys.executable).with_name("circletool")

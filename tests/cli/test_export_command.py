@@ -10,7 +10,7 @@ import pytest
 
 from circletools.affinity.store import AFFINITY_ENTRIES
 from circletools.affinity.tables import AFFINITY_STAMP
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.exports_support import alternating, named, with_affinity
 from tests.kit.outputs_support import fixed
 from tests.kit.program import files_in, put, run

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from circletools.inspection import inspect_model
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.render.inspection import inspection_json
 from tests.kit.origin_support import rebuilt
 from tests.kit.program import MLP, Ran, files_in, put, run

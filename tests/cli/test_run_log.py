@@ -17,7 +17,7 @@ from circletool_cli.batch.task import Outcome, Task, apply
 
 from circletools.check import check
 from circletools.errors import UsageError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.many_support import tasks
 from tests.kit.program import MLP, put, run
 from tests.kit.support import ROOT, path_of

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.diff.comparison import ModelComparison
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.model.verify import check_model
 from tests.kit.callers import CALLERS, calling
 from tests.kit.partition_support import seeded

@@ -19,7 +19,7 @@ from circletools.edit.compact import compact
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, ModelFormatError
 from circletools.flatbuf import compact as flatbuf_compact
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.build import Raw
 from tests.kit.support import ROOT, bytes_of, generated, put_u32, u32, within
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.build import Raw
 from tests.kit.support import (
     blank,

@@ -22,7 +22,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, ModelFormatError
 from circletools.findings import Finding
 from circletools.flatbuf.verify import walk
-from circletools.model import Model, open_model
+from circletools.model.model import Model, open_model
 from circletools.model.verify import check_model
 from tests.kit.build import Raw
 from tests.kit.public import SHARED

@@ -14,7 +14,7 @@ from circletools.errors import CircleToolsError
 from circletools.html.document import page_document
 from circletools.html.graph import NAME_LENGTH
 from circletools.html.modules import ROOT as TOP
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.flatbuf.test_verify import Damage, damages
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.exports_support import codes_of, named

@@ -15,7 +15,7 @@ from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.partitioning import Partitioning, Sizing, make_partitioning, to_affinity
 from circletools.affinity.store import Affinity, annotate, read_affinity
 from circletools.affinity.tables import NONE, SubgraphAffinity
-from circletools.model import Model, open_model
+from circletools.model.model import Model, open_model
 from circletools.model.operator_facts import facts_of
 from circletools.model.selectors import Chooser
 from tests.kit.support import edited

@@ -12,7 +12,7 @@ import numpy as np
 from circletools.diff.difference import SECTIONS, ModelDifference, Section, compare_models
 from circletools.flatbuf.comparison import Difference
 from circletools.flatbuf.schema import Field, Schema, load_schema
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.support import ENDINGS, generated, packed
 
 

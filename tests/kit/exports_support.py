@@ -9,7 +9,7 @@ import numpy as np
 from circletools.affinity.partition.partitions import make_partitions
 from circletools.affinity.store import Affinity, annotate
 from circletools.affinity.tables import NONE, SubgraphAffinity
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.model.operator_facts import operator_graph
 from tests.kit.build import Build
 from tests.kit.support import edited

@@ -17,7 +17,7 @@ from typing import Any
 from circletools.affinity.exports.model_explorer import model_explorer_data
 from circletools.affinity.exports.placement import current_affinity
 from circletools.errors import EditError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.exports_support import alternating
 from tests.kit.support import own_models, title
 from tests.kit.viewer_models import odd_models

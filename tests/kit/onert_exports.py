@@ -11,7 +11,7 @@ import numpy as np
 
 from circletools.affinity.exports.onert import onert_environment
 from circletools.affinity.exports.placement import current_affinity
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.exports_support import codes_of, with_affinity
 from tests.kit.oracles import Outcome, Pool, run_onert
 from tests.kit.support import read

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from circletools.metadata.stamp import Freshness
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.algebra import Origin
 from circletools.origin.embed import embed
 from circletools.origin.names import NameSource, collect_sources

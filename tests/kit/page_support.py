@@ -11,7 +11,7 @@ from circletools import __version__
 from circletools.html.document import page_document
 from circletools.html.html import page_html
 from circletools.html.timing import read_times
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.affinity_support import affinity, annotated, with_affinity
 from tests.kit.command_support import run
 from tests.kit.exports_support import named

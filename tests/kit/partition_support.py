@@ -13,7 +13,7 @@ from circletools.model.graph import OperatorGraph, graph_from_edges
 Edges = list[tuple[int, int]]
 
 CYCLIC: Edges = [(0, 2), (0, 3), (1, 2), (1, 3)]
-"""The smallest graph whose subgraphs wait for each other: 0 and 3 on one device, 1 and 2 on the other."""
+"""The smallest graph whose partitions wait for each other: 0 and 3 on one device, 1 and 2 on the other."""
 CYCLIC_DEVICES = [0, 1, 1, 0]
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.read import Origins
 from circletools.profile.attribution import Attribution, attribute_to
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
 from circletools.edit.compact import compact_parts
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.storage.files import view
 from tests.kit.support import ROOT, path_of
 

@@ -18,7 +18,7 @@ from circletools.edit.compact import compact
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
 from circletools.inspection import inspect_model
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.embed import embed
 from circletools.origin.names import collect_sources
 from circletools.origin.remap import follow

@@ -19,7 +19,7 @@ import pytest
 from circletool_cli.table import COMMANDS
 
 from circletools.errors import ModelFormatError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.tracking.side import read_side, view
 from fuzz.content import content
 from fuzz.parts import annotated, split_files
@@ -188,7 +188,7 @@ def check_output(hostile: bytes, out: Path, command: str) -> None:
 
 
 def check_errors(model: object) -> list[str]:
-    from circletools.model import Model  # noqa: PLC0415
+    from circletools.model.model import Model  # noqa: PLC0415
     from circletools.model.verify import check_model  # noqa: PLC0415
 
     assert isinstance(model, Model)

@@ -10,7 +10,7 @@ import pytest
 
 from circletools.edit.edit import ModelEdit
 from circletools.flatbuf.verify import walk
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.model.verify import check_model
 from tests.kit.oracles import Outcome, is_deterministic, run_litert, run_onert, same_behaviour
 from tests.kit.presence import have, need

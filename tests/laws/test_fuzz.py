@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.flatbuf.verify import walk
-from circletools.model import open_model
+from circletools.model.model import open_model
 from fuzz.limits import limited
 from fuzz.mutate import mutate_model
 from fuzz.run import CORPUS

@@ -15,9 +15,9 @@ from circletools.errors import EditError
 from circletools.findings import Finding
 from circletools.flatbuf.roles import Kind, load_roles
 from circletools.flatbuf.schema import load_schema
-from circletools.model import open_model
 from circletools.model.calls import Calls
 from circletools.model.indices import model_indices
+from circletools.model.model import open_model
 from circletools.model.verify import check_model
 from tests.kit.callers import CALLERS, calling
 from tests.kit.every_field import INDEX, reader

@@ -14,7 +14,7 @@ import circletools
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, InvalidInputError, ModelFormatError
 from circletools.flatbuf.schema import load_schema
-from circletools.model import Model, open_model
+from circletools.model.model import Model, open_model
 from tests.kit.support import (
     ENDINGS,
     bytes_of,

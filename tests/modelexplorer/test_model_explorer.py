@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from circletools.errors import CircleToolsError, EditError, UsageError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.modelexplorer.node_data import affinity_data, origin_data, subgraph_of, time_data
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.trace.operators.read import read_profile

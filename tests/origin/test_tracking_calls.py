@@ -8,7 +8,7 @@ from itertools import permutations
 
 import pytest
 
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.origin.tracking.tracker import track
 from tests.kit.callers import CALLERS, calling
 from tests.kit.partition_support import seeded

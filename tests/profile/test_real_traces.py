@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from circletools.errors import InvalidInputError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.trace.operators.read import read_profile
 from tests.kit.operator_support import (

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circletools.model import open_model
 from circletools.model.indices import model_indices
+from circletools.model.model import open_model
 from circletools.runtimes.worker import Worker
 from circletools.split.contents import Contents
 from circletools.split.execute import compare_runs

@@ -12,7 +12,7 @@ import pytest
 
 from circletools.affinity.partition.partitions import Mode
 from circletools.errors import EditError, UsageError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.runtimes.comparison import same
 from circletools.runtimes.worker import Worker
 from circletools.split.execute import compare_runs

@@ -13,7 +13,7 @@ import pytest
 
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.storage import copying
 from circletools.storage.copying import copy_range, start_writing
 from tests.kit.saving import names, save

@@ -18,7 +18,7 @@ import pytest
 
 from circletools.edit.edit import ModelEdit
 from circletools.errors import InvalidInputError, OutputError, UsageError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.split.write import split
 from circletools.storage import directories
 from circletools.storage.directories import write_directory

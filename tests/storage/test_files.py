@@ -14,7 +14,7 @@ import pytest
 
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, InvalidInputError, UsageError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.storage import files
 from tests.kit.saving import mode, names, save
 from tests.kit.support import bytes_of

@@ -17,7 +17,7 @@ import pytest
 
 from circletools.edit.edit import ModelEdit
 from circletools.errors import InvalidInputError, OutputError, UsageError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.storage.replacing import replace
 from tests.kit.support import ROOT, bytes_of, noted
 

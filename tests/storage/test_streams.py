@@ -15,7 +15,7 @@ import pytest
 
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, InvalidInputError
-from circletools.model import open_model
+from circletools.model.model import open_model
 from tests.kit.saving import names, save
 from tests.kit.support import ROOT, bytes_of, path_of
 

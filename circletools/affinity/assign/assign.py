@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.assign.rules import Decision, Rule, RuleSet
 from circletools.errors import EditError, UsageError
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.selectors import Chooser
 from circletools.wording import suggestion
 

@@ -11,6 +11,7 @@ from circletools.wording import SCHEMA_VERSION
 
 _LARGEST, _LEAST = 1e15, 1e-9
 
+
 def read_document(words: str, name: str, keys: set[str], holds: str, see: str) -> tuple[Object, str]:
     """Return the object that a document is, and its place. `holds` says what it must have, `see` where that is told.
 

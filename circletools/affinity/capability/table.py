@@ -1,8 +1,8 @@
 """What a device takes, and why it does not take an operator.
 
-    xnnpack = load_capability("xnnpack")                        # or a file of one's own, "npu.json"
-    with open_model("model.tflite") as model:
-        reasons = why_not(xnnpack, OperatorFacts(model, 0))     # for each operator None, or the reason in words
+    xnnpack = ct.affinity.load_capability("xnnpack")        # or a file of one's own, "npu.json"
+    with ct.open("model.tflite") as model:
+        reasons = ct.affinity.refusals(xnnpack, model)      # for each operator None, or the reason in words
 
 The tables that are shipped were measured; docs/capabilities.md tells how, and what a table can say.
 """
@@ -16,10 +16,11 @@ import numpy as np
 
 from circletools.affinity.capability.form import Form, TensorPattern
 from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits, TensorTraits
+from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.wording import counted
 
-__all__ = ["Capability", "why_not"]
+__all__ = ["Capability", "refusals"]
 
 ANY = "*"
 
@@ -74,11 +75,16 @@ class Capability:
         return "; ".join(best or ())
 
 
-def why_not(capability: Capability, facts: OperatorFacts) -> list[str | None]:
+def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[str | None]:
     """Return for each operator of a subgraph why the device does not take it, None where it does.
 
     Raises ModelFormatError where an operator refers to what does not exist.
     """
+    return why_not(capability, OperatorFacts(model, subgraph))
+
+
+def why_not(capability: Capability, facts: OperatorFacts) -> list[str | None]:
+    """Return the same of operators that are read already."""
     traits = SubgraphTraits(facts, capability.options)
     unpacking = _unpack(capability, traits)
     reasons: list[str | None] = [None] * len(traits)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables, Vectors
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts, Slots
 
 _QUANTIZATIONS = ("", "unquantized", "per_tensor", "per_channel", "blockwise", "custom")

@@ -131,7 +131,7 @@ def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
     """Return which vertices are on the source's side of the minimum cut with the fewest there."""
     try:
         from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import, and an extra
-        from scipy.sparse.csgraph import breadth_first_order, maximum_flow  # noqa: PLC0415
+        from scipy.sparse.csgraph import breadth_first_order, maximum_flow  # noqa: PLC0415 - as above
     except ImportError as error:
         raise UsageError("choosing by cost needs SciPy", hint="pip install 'circletools[costs]'") from error
     tails, heads, costs = np.concatenate(arcs.tails), np.concatenate(arcs.heads), np.concatenate(arcs.costs)

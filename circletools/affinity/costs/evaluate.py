@@ -32,9 +32,9 @@ class Estimate:
 
 
 def evaluate(problem: Problem, numbers: Sequence[int] | Indices, launched: Sequence[int] | Indices = ()) -> Estimate:
-    """Return the cost of operators on devices `numbers`; `launched` has the device of each subgraph that is run.
+    """Return the cost of operators on devices `numbers`; `launched` has the device of each partition that is run.
 
-    sum of times + sum over tensors, and other devices that read them, of one copy + sum over subgraphs of a launch
+    sum of times + sum over tensors, and other devices that read them, of one copy + sum over partitions of a launch
     """
     devices = np.asarray(numbers, np.int64)
     times = problem.times_us[np.arange(len(devices)), devices]

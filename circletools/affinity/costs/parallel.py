@@ -153,9 +153,9 @@ class _Lane:
 
 
 def partitions_makespan(problem: Problem, partitions: Sequence[Partition]) -> float:
-    """Return when all is done if every subgraph runs in one go, in this order on its device, as soon as it can.
+    """Return when all is done if every partition runs in one go, in this order on its device, as soon as it can.
 
-    A subgraph starts when its device is free and all it reads has arrived; it takes its launch and its operators'
+    A partition starts when its device is free and all it reads has arrived; it takes its launch and its operators'
     times, and what it makes is there when it ends.
     """
     home = np.zeros(len(problem.times_us), np.int64)

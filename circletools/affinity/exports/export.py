@@ -16,7 +16,7 @@ from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.store import Affinity
 from circletools.errors import UsageError
 from circletools.findings import Finding
-from circletools.model import Model
+from circletools.model.model import Model
 
 Target = Literal["onert", "onert-exec-time", "part", "openvino", "model-explorer", "dot"]
 TARGETS: tuple[Target, ...] = get_args(Target)

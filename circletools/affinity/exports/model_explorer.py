@@ -16,7 +16,7 @@ from circletools.affinity.exports.palette import device_colors
 from circletools.affinity.exports.placement import at, devices_of
 from circletools.affinity.store import Affinity
 from circletools.errors import EditError
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import text
 

@@ -12,7 +12,7 @@ from typing import Any
 from circletools.affinity.exports.placement import at, every_device_of
 from circletools.affinity.store import Affinity
 from circletools.errors import EditError
-from circletools.model import Model
+from circletools.model.model import Model
 
 
 def openvino_affinity(model: Model, affinity: Affinity) -> dict[str, Any]:

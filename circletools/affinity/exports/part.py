@@ -6,7 +6,7 @@ from circletools.affinity.assign.partfile import PartFile
 from circletools.affinity.exports.placement import at, every_device_of
 from circletools.affinity.store import Affinity
 from circletools.errors import EditError
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.views import text
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from circletools.affinity.store import Affinity, check_freshness, read_affinity
 from circletools.affinity.tables import NONE
 from circletools.errors import EditError
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 
 ANNOTATE = "annotate-affinity"

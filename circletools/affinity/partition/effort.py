@@ -1,4 +1,4 @@
-"""A bound on the work of growing subgraphs, which for some graphs is out of proportion to their size.
+"""A bound on the work of growing partitions, which for some graphs is out of proportion to their size.
 
 Where candidates overlap in ever new ways, every root grows through most of the graph, only to take nearly all of it
 back. The graphs of networks do not; those that do are told in a few seconds, and not after hours.
@@ -28,6 +28,6 @@ class Effort:
         self.left -= units
         if self.left < 0:
             raise EditError(
-                f"the graph of {self._operators} operators takes too many steps to grow subgraphs in",
+                f"the graph of {self._operators} operators takes too many steps to grow partitions in",
                 hint="--mode epochs takes any graph",
             )

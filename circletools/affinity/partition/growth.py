@@ -3,7 +3,7 @@
     candidate = [root], rejected = []
     while a member has a neighbour that was not looked at:
         take the member accepted last, and of its neighbours the first: successors ascending, then predecessors
-        accept it when the device is right and no subgraph has it, else reject it
+        accept it when the device is right and no partition has it, else reject it
         while a rejected operator lies on a path between two members:
             reject the member accepted last
 
@@ -127,7 +127,7 @@ class _Growth:
         self._bounds: list[_Bounds] = [(region.chains.reached[root], region.chains.reaching[root], root, root)]
         self._rejected = _Places(region)
         self._log: list[int] = []  # the rejected, for the steps
-        self._untakeable = _Places(region)  # the neighbours of members that no subgraph can take
+        self._untakeable = _Places(region)  # the neighbours of members that no partition can take
         self._noted = 0  # how many members that goes for; the rest follows when it is asked for
         self._agenda = [(0, iter(region.neighbours[root]))]
 
@@ -175,7 +175,7 @@ class _Growth:
     def _is_doomed(self) -> bool:
         """Say whether the member accepted last is sure to be taken back.
 
-        It is, when a neighbour of a member that no subgraph can take lies between members: it will be looked at.
+        It is, when a neighbour of a member that no partition can take lies between members: it will be looked at.
         """
         if self.on_step is not None:
             return False

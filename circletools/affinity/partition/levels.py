@@ -1,4 +1,4 @@
-"""Fewer subgraphs: merge what can be merged, from several starts, and take the best.
+"""Fewer partitions: merge what can be merged, from several starts, and take the best.
 
 An operator's level is the number of changes of device on the worst way to it (as soon as possible), or from it (as
 late as possible). Operators of one level and device form pieces that never wait for each other.

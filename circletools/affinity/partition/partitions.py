@@ -1,9 +1,9 @@
-"""From a device for each operator to subgraphs: the modes, and an order in which the subgraphs can run.
+"""From a device for each operator to partitions: the modes, and an order in which the partitions can run.
 
-seed     OpenVINO's hetero plugin design, word for word; its subgraphs may wait for each other
-safe     the same, with such subgraphs broken up
+seed     OpenVINO's hetero plugin design, word for word; its partitions may wait for each other
+safe     the same, with such partitions broken up
 min      fewer, by merging from several starts; never more than safe
-epochs   devices take turns; subgraphs need not be connected; fewest for two devices
+epochs   devices take turns; partitions need not be connected; fewest for two devices
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Mode = Literal["seed", "safe", "min", "epochs"]
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A subgraph for one device (by number); operators ascend."""
+    """Operators, ascending, that one device (by number) runs in one go."""
 
     device: int
     operators: tuple[int, ...]
@@ -41,10 +41,10 @@ def make_partitions(
     mode: Mode = "safe",
     on_step: Callable[[Step], None] | None = None,
 ) -> tuple[Partition, ...]:
-    """Return the subgraphs, in an order in which they can run.
+    """Return the partitions, in an order in which they can run.
 
     `devices` has the device number of each operator; low numbers have precedence. Raises EditError where the
-    subgraphs of mode `seed` wait for each other, and for a graph that is too wide or takes too many steps.
+    partitions of mode `seed` wait for each other, and for a graph that is too wide or takes too many steps.
     """
     partitions = _MODES[mode](graph, devices, on_step)
     successors = group_successors(graph, group_of(len(graph), partitions), len(partitions))
@@ -53,8 +53,8 @@ def make_partitions(
         cycle = waiting_for_each_other(graph, partitions)[0]
         first, second = (partitions[index] for index in cycle[:2])
         raise EditError(
-            f"{len(cycle)} subgraphs wait for each other, those of operators {min(first)} and {min(second)} for two",
-            hint="--mode safe breaks such subgraphs up",
+            f"{len(cycle)} partitions wait for each other, those of operators {min(first)} and {min(second)} for two",
+            hint="--mode safe breaks such partitions up",
         )
     return tuple(Partition(devices[partitions[index][0]], tuple(sorted(partitions[index]))) for index in order)
 

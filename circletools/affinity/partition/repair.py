@@ -1,4 +1,4 @@
-"""Breaking up subgraphs that wait for each other, and no more than those.
+"""Breaking up partitions that wait for each other, and no more than those.
 
 Smallest case: w and x both feed y and z. Each of {w, z} and {x, y} is connected, and no path leaves and re-enters it.
 But y waits for w, and z for x: each waits for the other.

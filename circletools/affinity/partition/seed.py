@@ -1,11 +1,11 @@
 """The partition of OpenVINO's hetero plugin design: devices in turn, always the largest candidate first.
 
     for each device, in the given order:
-        while it has operators in no subgraph:
+        while it has operators in no partition:
             grow a candidate from each of them, by ascending index, that is in no candidate of this round
-            the largest becomes a subgraph; of equal ones that with the lowest root
+            the largest becomes a partition; of equal ones that with the lowest root
 
-Two subgraphs may end up waiting for each other: see `repair`.
+Two partitions may end up waiting for each other: see `repair`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from circletools.model.graph import OperatorGraph
 def seed_partitions(
     graph: OperatorGraph, devices: Sequence[int], on_step: Callable[[Step], None] | None = None
 ) -> list[tuple[int, ...]]:
-    """Return the subgraphs, in the order they are selected.
+    """Return the partitions, in the order they are selected.
 
     `devices` has the device number of each operator; devices take turns by ascending number. With `on_step` every
     step of every candidate is told, nothing is left out, and members come in the order they were accepted. Raises
@@ -74,7 +74,7 @@ class _Grower:
 
 
 def _rounds(operators: Sequence[int], grower: _Grower) -> Iterator[tuple[int, ...]]:
-    """Yield the subgraphs of one device."""
+    """Yield the partitions of one device."""
     rounds = _Rounds(operators, grower)
     while (members := rounds.select()) is not None:
         yield members
@@ -98,7 +98,7 @@ class _Rounds:
         self._settle(list(operators))
 
     def select(self) -> tuple[int, ...] | None:
-        """Return the members of the next subgraph, None when all operators are in one."""
+        """Return the members of the next partition, None when all operators are in one."""
         while self._best:
             _, root, number = heappop(self._best)
             candidate = self._candidates[number]

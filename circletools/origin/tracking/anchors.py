@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from circletools.model import Model
+from circletools.model.model import Model
 from circletools.origin.tracking.side import Side
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from circletools.errors import CircleToolsError
 from circletools.findings import Finding
-from circletools.model import Model
 from circletools.model.calls import Calls
+from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.describe import OperatorRow, Selection, operator_rows

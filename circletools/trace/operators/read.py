@@ -43,9 +43,6 @@ def read_profile(source: str | os.PathLike[str] | bytes | BinaryIO, *, skip: int
     return without_first(replace(trace, name=opened.name), skip)
 
 
-read_operator_trace = read_profile
-
-
 def _parse(memory: memoryview) -> OperatorTrace:
     head = bytes(memory[:_HEAD_BYTES]).lstrip(b"\xef\xbb\xbf \t\r\n")
     if head[:1] in (b"{", b"["):

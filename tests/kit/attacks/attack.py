@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from circletools.flatbuf.columns import Tables, Vectors
-from circletools.model import Model, open_model
+from circletools.model.model import Model, open_model
 from fuzz.seeds import model_seed
 
 BROKEN = 3

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits
-from circletools.model import open_model
+from circletools.model.model import open_model
 from circletools.model.operator_facts import facts_of
 from tools.measure.capability.runtimes import Device
 from tools.measure.isolation import ROOT
