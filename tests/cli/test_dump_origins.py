@@ -91,10 +91,10 @@ def test_dump_selection(shown: Path, options: list[str], operators: list[int], s
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--operator", "3-1"], "'3-1' is no operator index or range (write them as in 0-10,15)"),
-        (["--operator", "1,,2"], "'' is no operator index or range"),
-        (["--operator", "-1"], "'-1' is no operator index or range"),
-        (["--operator", "one"], "'one' is no operator index or range"),
+        (["--operator", "3-1"], "'3-1' is not an operator index or range (write them as in 0-10,15)"),
+        (["--operator", "1,,2"], "'' is not an operator index or range"),
+        (["--operator", "-1"], "'-1' is not an operator index or range"),
+        (["--operator", "one"], "'one' is not an operator index or range"),
         (["--source", "(a"], "--source '(a' is no regular expression: missing )"),
         (["--subgraph", "1"], "subgraph 1 does not exist; there are 1"),
     ],
