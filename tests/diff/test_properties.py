@@ -149,7 +149,7 @@ def test_indices_that_lead_nowhere_are_compared_as_numbers() -> None:
 @settings(max_examples=150)
 @given(st.data())
 def test_any_bytes_give_differences_or_one_error(data: st.DataObject) -> None:
-    base = data.draw(st.sampled_from(VARIANTS))
+    base = data.draw(st.sampled_from(variants()))
     broken = bytearray(base)
     for _ in range(data.draw(st.integers(1, 3))):
         place = data.draw(st.integers(0, len(base) // 4 - 1)) * 4
