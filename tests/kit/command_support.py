@@ -10,6 +10,8 @@ from unittest import mock
 
 from circletool_cli import main
 
+from tests.kit.presence import need_extra
+
 
 def run(*arguments: str | Path) -> CompletedProcess[str]:
     """Run the command line here, as the program does once it has started; an exception is the test's."""
@@ -23,4 +25,5 @@ def run(*arguments: str | Path) -> CompletedProcess[str]:
             status = end.code
     assert isinstance(status, int | None)
     shown, said = (stream.buffer.getvalue().decode() for stream in (out, err))
+    need_extra(said)
     return CompletedProcess(words, status or 0, shown, said)

@@ -12,6 +12,7 @@ from typing import IO, Literal, NamedTuple
 from circletools.edit.compact import compact_parts
 from circletools.model.model import open_model
 from circletools.storage.files import view
+from tests.kit.presence import need_extra
 from tests.kit.support import ROOT, path_of
 
 TOOL = Path(sys.executable).with_name("circletool")
@@ -49,6 +50,7 @@ def run(
     )
     err = (done.stderr or b"").decode("utf-8", "surrogateescape")
     assert "Traceback" not in err, err
+    need_extra(err)
     return Ran(done.returncode, done.stdout or b"", err)
 
 
