@@ -17,6 +17,7 @@ from circletools.origin.read import read_origins
 from circletools.outputs.rewrite import fix_outputs
 from tests.kit.affinity_support import affinity
 from tests.kit.difference_models import twice_listed
+from tests.kit.support import noted
 
 TWICE = twice_listed()
 DEVICES = affinity(("cpu", "npu"), ((0, 0, 1), (0, 0, 1)))
@@ -98,8 +99,8 @@ def test_tables_that_were_removed_stay_away() -> None:
 
 
 def test_what_is_removed() -> None:
-    noted = edited(TWICE, lambda started: [started.set_metadata(name, b"x") for name in ("a", "b")])
-    with open_model(noted) as model, edit(model) as started:
+    data = noted(noted(TWICE, "a"), "b")
+    with open_model(data) as model, edit(model) as started:
         assert strip_metadata(started, ["b", "a", "b"]).changes == ("metadata b: removed", "metadata a: removed")
         assert started.to_bytes() == TWICE
         with pytest.raises(UsageError, match=r"no metadata entry 'c' \(it has: a, b\)"):
