@@ -14,17 +14,18 @@ from .parameters import Json
 from .rewriting import rewrite
 
 
+Before = Annotated[
+    str,
+    typer.Argument(metavar="BEFORE", help="The model before the tool, with origins or without.", show_default=False),
+]
+After = Annotated[
+    str, typer.Argument(metavar="AFTER", help="The model after it; one of the two may be -.", show_default=False)
+]
+
+
 def track_origins(
-    before: Annotated[
-        str,
-        typer.Argument(
-            metavar="BEFORE", help="The model before the tool, with origins or without.", show_default=False
-        ),
-    ],
-    after: Annotated[
-        str,
-        typer.Argument(metavar="AFTER", help="The model after it; one of the two may be -.", show_default=False),
-    ],
+    before: Before,
+    after: After,
     output: Annotated[
         str | None,
         typer.Argument(metavar="OUT", help="The file to write; - is standard output.", show_default=False),
