@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import openvino
 from numpy.typing import NDArray
-from openvino import opset13 as ops
 
 from benchmarks.graphs import Shape
 from circletools.model.graph import OperatorGraph, graph_from_edges
+from tests.kit.presence import Lazy
 
+openvino = Lazy("openvino")
+ops = Lazy("openvino.opset13")
 Value = NDArray[Any]
 DEVICES = ("CPU", "CPUB", "CPUC")
 _OUTSIDE = ("Parameter", "Constant", "Result")

@@ -14,14 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import flatbuffers
 import numpy as np
-from ai_edge_litert import schema_py_generated as tflite
-from circle_schema.v0_10 import circle
 
 from circletools.model.model import open_model
 from circletools.origin.tracking.score import Evidence
 from circletools.origin.tracking.tracker import track
+from tests.kit.support import generated, packed
 
 Sources = dict[tuple[int, int], set[int]]
 
@@ -136,7 +134,7 @@ def judge(pair: Pair) -> Score:
 
 def unpacked(data: bytes) -> Any:
     """Return a model as objects, with all data inside the flatbuffer."""
-    model = (tflite if data[4:8] == b"TFL3" else circle.Model).ModelT.InitFromPackedBuf(data, 0)
+    model = generated("ModelT", data[4:8]).InitFromPackedBuf(data, 0)
     for buffer in model.buffers or ():
         if buffer.offset > 1:
             buffer.data = np.frombuffer(data, np.uint8, buffer.size, buffer.offset)
@@ -148,9 +146,7 @@ def rewritten(data: bytes, change: Callable[[Any], None]) -> bytes:
     """Return a model after a change of its objects."""
     model = unpacked(data)
     change(model)
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), data[4:8])
-    return bytes(builder.Output())
+    return packed(model, data[4:8])
 
 
 def without_names(data: bytes) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.kit.presence import needs_more
 from tests.kit.public import SHARED, public_models
 from tests.kit.support import bytes_of, own_models, title
 
@@ -18,6 +19,16 @@ settings.register_profile("explore", parent=_quiet)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 NO_PUBLIC_MODELS = "no public models beside this checkout"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs more than the product, pytest and hypothesis."""
+    for item in items:
+        if isinstance(item, pytest.Function):
+            fixtures = (one.func for found in item._fixtureinfo.name2fixturedefs.values() for one in found)
+            given = getattr(item, "callspec", None)
+            if needs_more([item.function, *fixtures, *(given.params.values() if given else ())]):
+                item.add_marker("runtime")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import openvino
 import pytest
 
 from circletools.affinity.exports.openvino import openvino_affinity
@@ -17,13 +16,16 @@ from circletools.affinity.exports.placement import current_affinity
 from circletools.errors import EditError
 from circletools.model.model import open_model
 from tests.kit.exports_support import alternating, named, with_affinity
+from tests.kit.presence import Lazy
 from tests.kit.support import ROOT, own_models, title
+
+openvino = Lazy("openvino")
 
 DOCUMENT = (ROOT / "docs" / "affinity-exports.md").read_text(encoding="utf-8")
 EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
 
 
-def loaded(data: bytes, folder: Path) -> tuple[openvino.Model, dict[str, Any], str]:
+def loaded(data: bytes, folder: Path) -> tuple[Any, dict[str, Any], str]:
     """Return an OpenVINO model after the loader of the documents, the document it read, and what it printed."""
     (loader,) = re.findall(r"^```python\n(import json, openvino\n.*?)^```", DOCUMENT, re.M | re.S)
     (folder / "model.tflite").write_bytes(data)
@@ -38,11 +40,11 @@ def loaded(data: bytes, folder: Path) -> tuple[openvino.Model, dict[str, Any], s
     return names["model"], document, " ".join(map(str, printed))
 
 
-def device_of(operator: openvino.Node) -> str:
+def device_of(operator: Any) -> str:
     return str(operator.get_rt_info()["affinity"].astype(str))
 
 
-def hetero(model: openvino.Model, document: dict[str, Any]) -> openvino.CompiledModel:
+def hetero(model: Any, document: dict[str, Any]) -> Any:
     """Compile a model for CPU and a second device, which is a CPU too."""
     core = openvino.Core()
     core.register_plugin("openvino_intel_cpu_plugin", "CPUB")
@@ -88,7 +90,7 @@ def test_openvino_runs_operators_where_it_was_said_or_says_which_it_renamed(path
             np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5)
 
 
-def _values(port: openvino.Output) -> np.ndarray[Any, Any]:
+def _values(port: Any) -> np.ndarray[Any, Any]:
     shape = [1 if size.is_dynamic else size.get_length() for size in port.get_partial_shape()]
     return np.random.default_rng(0).uniform(-1, 1, shape).astype(port.get_element_type().to_dtype())
 

@@ -10,7 +10,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pydot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,8 +20,11 @@ from circletools.affinity.exports.placement import current_affinity
 from circletools.errors import EditError
 from circletools.model.model import open_model
 from tests.kit.exports_support import alternating, codes_of, named, with_affinity
+from tests.kit.presence import Lazy
 from tests.kit.support import ROOT, bytes_of, own_models, title
 from tests.kit.viewer_models import odd_models
+
+pydot = Lazy("pydot")
 
 pytestmark = pytest.mark.filterwarnings("ignore::pyparsing.warnings.PyparsingDeprecationWarning")  # by pydot
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ai_edge_litert.interpreter import Interpreter
 
 from benchmarks.graphs import SHAPES, by_chance
 from benchmarks.networks import Network, feed, load, make, random_shape, run_parts, run_whole, start_core, submodels
@@ -18,7 +17,10 @@ from circletools.model.model import open_model
 from circletools.model.operator_facts import operator_graph
 from tests.kit.build import Build, Graph
 from tests.kit.partition_support import seeded
+from tests.kit.presence import Lazy
 from tests.kit.support import TESTDATA, bytes_of, own_models, title
+
+litert = Lazy("ai_edge_litert.interpreter")
 
 # --- OpenVINO -----------------------------------------------------------------------------------------------
 
@@ -88,7 +90,7 @@ def delegated(data: bytes) -> list[tuple[int, ...]]:
 
     It tells what goes into a group and what comes out: the group is all that lies between.
     """
-    interpreter = Interpreter(model_content=data, num_threads=1)
+    interpreter = litert.Interpreter(model_content=data, num_threads=1)
     interpreter.allocate_tensors()
     details = interpreter._get_ops_details()
     operators = [detail for detail in details if detail["op_name"] != "DELEGATE"]

@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import dask
 import pytest
-from circletool_cli.batch.cluster import Cluster
 from circletool_cli.batch.run import in_order
-from distributed import LocalCluster
 
 from tests.kit.many_support import tasks
+from tests.kit.presence import Lazy
 from tests.kit.program import MLP, put, run
 from tests.kit.support import path_of
+
+dask, distributed = Lazy("dask"), Lazy("distributed")
+clusters = Lazy("circletool_cli.batch.cluster", "distributed")
 
 DIAMOND = path_of("circle/diamond")
 
@@ -29,7 +30,9 @@ def scheduler() -> Iterator[str]:
     with (
         warnings.catch_warnings(),
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
-        LocalCluster(n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None) as cluster,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None
+        ) as cluster,
     ):
         yield cluster.scheduler_address
 
@@ -58,7 +61,7 @@ def test_names_are_absolute_on_a_cluster(scheduler: str, tmp_path: Path) -> None
 
 def test_a_worker_that_dies_costs_its_own_file_only(scheduler: str) -> None:
     files = ["a", "die", *map(str, range(20)), "memory", "z"]
-    with closing(Cluster(scheduler)) as workers:
+    with closing(clusters.Cluster(scheduler)) as workers:
         ended = [(task.file, outcome) for task, outcome in in_order(tasks(*files), workers)]
     assert [file for file, _ in ended] == files
     failed = {file: outcome.error for file, outcome in ended if outcome.status}

@@ -17,8 +17,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from ai_edge_litert import schema_py_generated as tfl
-from circle_schema.v0_10 import circle
 
 from circletools.affinity.store import Affinity, annotate
 from circletools.affinity.tables import SubgraphAffinity
@@ -33,7 +31,7 @@ from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.rewrite import fix_outputs
 from circletools.storage.files import view
 from tests.kit.every_field import UNKNOWN_TEXT, difference, every_field, reader
-from tests.kit.support import edited, plain, unpacked
+from tests.kit.support import edited, plain, published, unpacked
 
 FORMATS = ("circle", "tflite")
 Format = Literal["circle", "tflite"]
@@ -57,7 +55,8 @@ def test_every_field_of_every_table_is_there(name: Format) -> None:
 
 def object_classes(name: Format) -> dict[str, Any]:
     """Return the classes of the published object API by name."""
-    modules = [tfl] if name == "tflite" else [item for item in vars(circle).values() if isinstance(item, ModuleType)]
+    module = published(load_schema(name).identifier)
+    modules = [module, *(item for item in vars(module).values() if isinstance(item, ModuleType))]
     found = {}
     for module in modules:
         for title, item in vars(module).items():

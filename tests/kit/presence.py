@@ -1,11 +1,23 @@
-"""Which runtimes there are: not every one has a wheel for every version of Python."""
+"""Which runtimes and packages there are: not every one has a wheel for every version of Python.
+
+Whatever is beyond the product's own dependencies, pytest and hypothesis is asked for here when it is used, so that
+the tests can be collected without it. What leads here has the marker `runtime`.
+"""
 
 from __future__ import annotations
 
+import inspect
 import platform
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
 import pytest
+
+_OURS = ("tests", "fuzz", "benchmarks", "tools")
 
 
 def have(module: str) -> bool:
@@ -19,3 +31,61 @@ def need(module: str) -> None:
         pytest.skip(
             f"{module} is not installed; not every version of it is there for Python {platform.python_version()}"
         )
+
+
+class Lazy:
+    """A module that is imported at its first use, where the test is skipped if its package is not installed."""
+
+    def __init__(self, name: str, package: str = "") -> None:
+        self._name, self._package = name, package or name.partition(".")[0]
+
+    def __getattr__(self, attribute: str) -> Any:
+        """Return what the module has."""
+        if attribute.startswith(("_", "pytest")):  # which pytest asks of whatever it finds
+            raise AttributeError(attribute)
+        need(self._package)
+        return getattr(import_module(self._name), attribute)
+
+
+# --- who leads here -----------------------------------------------------------------------------------------
+
+
+def needs_more(values: list[object]) -> bool:
+    """Say whether one of these functions may come to `need`, by the names in their code and what they call."""
+    seen: set[int] = set()
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        if value is need or isinstance(value, Lazy):
+            return True
+        if id(value) not in seen:
+            seen.add(id(value))
+            pending += _within(value)
+    return False
+
+
+def _within(value: object) -> Iterable[object]:
+    """Return what of ours a value leads to."""
+    if isinstance(value, dict):
+        return value.values()
+    if isinstance(value, list | tuple | set | frozenset):
+        return value
+    if isinstance(value, type):
+        return vars(value).values() if value.__module__.startswith(_OURS) else ()
+    value = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+    value = getattr(getattr(value, "hypothesis", None), "inner_test", value)
+    found = inspect.unwrap(value) if callable(value) else value
+    return _named(found) if isinstance(found, FunctionType) and found.__module__.startswith(_OURS) else ()
+
+
+def _named(function: FunctionType) -> list[object]:
+    names, known = _names(function.__code__), function.__globals__
+    values = [known[name] for name in names if name in known]
+    modules = [value for value in values if isinstance(value, ModuleType) and value.__name__.startswith(_OURS)]
+    return [*values, *(vars(module)[name] for module in modules for name in names if name in vars(module))]
+
+
+@cache
+def _names(code: CodeType) -> frozenset[str]:
+    inner: Iterator[frozenset[str]] = (_names(one) for one in code.co_consts if isinstance(one, CodeType))
+    return frozenset(code.co_names).union(*inner)

@@ -88,7 +88,7 @@ def read_everything(model: Model) -> None:
 
 def generated(name: str, identifier: bytes) -> Any:
     """Return a class of the published generated code: of ai-edge-litert for TFL3, of circle-schema for CIR0."""
-    module = _published(identifier)
+    module = published(identifier)
     if identifier == b"TFL3":
         return getattr(module, name)
     table = name.removesuffix("T") if name not in ("Int32Vector",) else name
@@ -96,7 +96,8 @@ def generated(name: str, identifier: bytes) -> Any:
 
 
 @cache
-def _published(identifier: bytes) -> Any:
+def published(identifier: bytes) -> Any:
+    """Return the module of the published classes for a format."""
     name = "ai_edge_litert.schema_py_generated" if identifier == b"TFL3" else "circle_schema.v0_10.circle"
     need(name.partition(".")[0])
     return importlib.import_module(name)

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import permutations
 from pathlib import Path
 from random import Random
@@ -32,7 +33,11 @@ from tests.kit.origin_support import embedded, entries, origins, origins_of
 from tests.kit.program import put, run
 from tests.kit.support import TESTDATA, bytes_of, edited, own_models, title
 
-PAIRS = list(load(TESTDATA / "tracking"))
+
+@cache
+def pairs() -> list[Pair]:
+    """Return the recorded pairs."""
+    return list(load(TESTDATA / "tracking"))
 
 
 def tracked(before: bytes, after: bytes, least: float = 0.0) -> Tracking:
@@ -58,32 +63,34 @@ def score_of(pairs: Sequence[Pair]) -> Score:
 
 
 def test_there_are_pairs_of_both_tools() -> None:
-    assert Counter(pair.name.endswith(".optimised") for pair in PAIRS) == {True: 3, False: 6}
-    assert sum(len(sources) for pair in PAIRS for sources in pair.truth.values()) > 150
+    assert Counter(pair.name.endswith(".optimised") for pair in pairs()) == {True: 3, False: 6}
+    assert sum(len(sources) for pair in pairs() for sources in pair.truth.values()) > 150
 
 
 def test_with_names() -> None:
-    score = score_of(PAIRS)
+    score = score_of(pairs())
     assert score.precision >= 0.99
     assert score.recall >= 0.95
 
 
 @pytest.mark.parametrize("both", [False, True])
 def test_without_names(both: bool) -> None:
-    bare = [replace(pair, after=without_names(pair.after)) for pair in PAIRS]
+    bare = [replace(pair, after=without_names(pair.after)) for pair in pairs()]
     score = score_of([replace(pair, before=without_names(pair.before)) for pair in bare] if both else bare)
     assert score.precision >= 0.9
     assert score.recall >= 0.8
 
 
 def test_names_that_were_given_anew_are_not_believed() -> None:
-    score = score_of([replace(pair, before=renumbered(pair.before), after=renumbered(pair.after)) for pair in PAIRS])
+    score = score_of(
+        [replace(pair, before=renumbered(pair.before), after=renumbered(pair.after)) for pair in pairs()]
+    )
     assert score.precision >= 0.9
     assert score.recall >= 0.8
 
 
 def test_names_that_changed_places_are_not_believed() -> None:
-    bare = [pair for pair in PAIRS if not pair.name.startswith("variable")]
+    bare = [pair for pair in pairs() if not pair.name.startswith("variable")]
     score = score_of([replace(pair, after=rotated(pair.after)) for pair in bare])
     assert score.precision >= 0.99
     assert score.recall >= 0.95
@@ -110,7 +117,7 @@ def test_names_that_moved_on_are_not_believed() -> None:
 
 
 def test_what_is_sure_is_right_more_often_than_what_is_not() -> None:
-    sure = [right for _, confidence, right in score_of(PAIRS).sure if confidence >= 0.9]
+    sure = [right for _, confidence, right in score_of(pairs()).sure if confidence >= 0.9]
     assert sum(sure) >= 0.99 * len(sure) > 0
 
 

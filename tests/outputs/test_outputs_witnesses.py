@@ -8,13 +8,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import openvino
 import pytest
 
 from tests.kit.build import Build
 from tests.kit.outputs_cases import CASES, constant_beside_an_add, input_twice_beside_neg, result_listed
 from tests.kit.outputs_support import fixed, vector
+from tests.kit.presence import Lazy
 from tests.kit.support import ROOT, bytes_of, read
+
+openvino = Lazy("openvino")
 
 
 @pytest.mark.parametrize("build", [lambda: result_listed(3), constant_beside_an_add, input_twice_beside_neg])

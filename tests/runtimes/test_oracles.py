@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import flatbuffers
 import numpy as np
 import pytest
-from ai_edge_litert import schema_py_generated as tfl
 from numpy.typing import NDArray
 
 from circletools.runtimes import inputs
+from tests.kit.build import Build
 from tests.kit.oracles import (
     OracleError,
     Outcome,
@@ -36,37 +35,25 @@ both_makers = pytest.mark.parametrize("make", [make_input, inputs.make_input], i
 
 
 def binary_model(
-    operator: str = "Add",
+    operator: str = "ADD",
     *,
-    identifier: bytes = b"TFL3",
+    kind: str = "tflite",
     order: tuple[int, int, int] = (0, 1, 2),
     output_slots: int = 1,
     shape: tuple[int, ...] = SHAPE,
     signature: bool = False,
 ) -> bytes:
     """Build `c = operator(a, b)`; `order` gives the tensor indices of a, b and c."""
+    build = Build()
+    graph = build.graph()
+    for _, name in sorted(zip(order, "abc", strict=True)):
+        graph.tensor(name, shape)
     a, b, c = order
-    tensors = [tfl.TensorT() for _ in order]
-    for name, index in zip("abc", order, strict=True):
-        tensors[index].name, tensors[index].shape, tensors[index].buffer = name, list(shape), 0
-    node = tfl.OperatorT(opcodeIndex=0, inputs=[a, b], outputs=[c])
-    node.builtinOptionsType = getattr(tfl.BuiltinOptions, f"{operator}Options")
-    node.builtinOptions = getattr(tfl, f"{operator}OptionsT")()
-    graph = tfl.SubGraphT(tensors=tensors, inputs=[a, b], outputs=[c] * output_slots, operators=[node])
-    code = getattr(tfl.BuiltinOperator, operator.upper())
-    model = tfl.ModelT(
-        version=3,
-        operatorCodes=[tfl.OperatorCodeT(deprecatedBuiltinCode=min(code, 127), builtinCode=code, version=1)],
-        subgraphs=[graph],
-        buffers=[tfl.BufferT()],
-    )
+    graph.operator(operator, [a, b], [c])
+    graph.ends([a, b], [c] * output_slots)
     if signature:
-        inputs = [tfl.TensorMapT(name="left", tensorIndex=a), tfl.TensorMapT(name="right", tensorIndex=b)]
-        outputs = [tfl.TensorMapT(name="z", tensorIndex=c), tfl.TensorMapT(name="again", tensorIndex=c)]
-        model.signatureDefs = [tfl.SignatureDefT(inputs=inputs, outputs=outputs, signatureKey="sign")]
-    builder = flatbuffers.Builder()
-    builder.Finish(model.Pack(builder), identifier)
-    return bytes(builder.Output())
+        build.signature("sign", [("left", a), ("right", b)], [("z", c), ("again", c)])
+    return build.to_bytes(kind)
 
 
 def written(folder: Path, content: bytes | str, name: str = "m.tflite") -> Path:
@@ -85,23 +72,23 @@ def faults() -> Iterator[Pool]:
 
 
 def test_litert_computes_what_numpy_does(tmp_path: Path) -> None:
-    outcome = run_litert(written(tmp_path, binary_model("Sub")), seed=7)
+    outcome = run_litert(written(tmp_path, binary_model("SUB")), seed=7)
     expected = make_input(7, 0, FLOAT32, SHAPE) - make_input(7, 1, FLOAT32, SHAPE)
     assert outcome == Outcome("litert", "ok", "", (("c", "float32", SHAPE, expected.tobytes()),))
 
 
-@pytest.mark.parametrize(("identifier", "name"), [(b"TFL3", "m.tflite"), (b"CIR0", "m.circle")])
-@pytest.mark.parametrize("operator", ["Add", "Sub"])
-def test_onert_computes_what_numpy_does(tmp_path: Path, identifier: bytes, name: str, operator: str) -> None:
-    model = written(tmp_path, binary_model(operator, identifier=identifier), name)
+@pytest.mark.parametrize("kind", ["tflite", "circle"])
+@pytest.mark.parametrize("operator", ["ADD", "SUB"])
+def test_onert_computes_what_numpy_does(tmp_path: Path, kind: str, operator: str) -> None:
+    model = written(tmp_path, binary_model(operator, kind=kind), f"m.{kind}")
     outcome = run_onert(model, seed=7)
     left, right = (make_input(7, position, FLOAT32, SHAPE) for position in (0, 1))
-    expected = left + right if operator == "Add" else left - right
+    expected = left + right if operator == "ADD" else left - right
     assert outcome == Outcome("onert", "ok", "", (("0", "float32", SHAPE, expected.tobytes()),))
 
 
 def test_a_signature_runs_by_its_own_names(tmp_path: Path) -> None:
-    outcome = run_litert(written(tmp_path, binary_model("Sub", signature=True)))
+    outcome = run_litert(written(tmp_path, binary_model("SUB", signature=True)))
     expected = make_input(0, "left", FLOAT32, SHAPE) - make_input(0, "right", FLOAT32, SHAPE)
     value = ("float32", SHAPE, expected.tobytes())
     assert outcome.signatures == {"sign": (("again", *value), ("z", *value))}
@@ -117,16 +104,16 @@ def test_every_output_slot_is_read(tmp_path: Path, run: Run) -> None:
 
 @pytest.mark.parametrize("run", [run_litert, run_onert])
 def test_renumbering_the_tensors_is_no_difference(tmp_path: Path, run: Run) -> None:
-    before = run(written(tmp_path, binary_model("Sub"), "before.tflite"))
-    after = run(written(tmp_path, binary_model("Sub", order=(2, 0, 1)), "after.tflite"))
+    before = run(written(tmp_path, binary_model("SUB"), "before.tflite"))
+    after = run(written(tmp_path, binary_model("SUB", order=(2, 0, 1)), "after.tflite"))
     assert before.stage == "ok"
     assert same_behaviour(before, after) is None
 
 
 @pytest.mark.parametrize("run", [run_litert, run_onert])
 def test_another_operator_is_a_difference(tmp_path: Path, run: Run) -> None:
-    before = run(written(tmp_path, binary_model("Sub"), "before.tflite"))
-    after = run(written(tmp_path, binary_model("Add"), "after.tflite"))
+    before = run(written(tmp_path, binary_model("SUB"), "before.tflite"))
+    after = run(written(tmp_path, binary_model("ADD"), "after.tflite"))
     found = same_behaviour(before, after)
     assert found is not None
     assert found.startswith("outputs[0]")
