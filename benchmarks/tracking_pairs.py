@@ -226,7 +226,7 @@ def _runnable(operators: list[Any], random_: random.Random) -> list[int]:
     while len(order) < len(operators):
         ready = [index for index, need in enumerate(needs) if index not in order and need.issubset(order)]
         if not ready:
-            raise ValueError("the operators wait for each other")
+            raise ValueError("the operators form a cycle")
         order.append(random_.choice(ready))
     return order
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from circletools.model.views import Buffer, Metadata, Operator, OperatorCode, Signature, Tensor
     from circletools.origin.tracking.tracker import track as track_origins
     from circletools.planning.export import export_costs
-    from circletools.planning.inputs import read_costs, read_request
+    from circletools.planning.inputs import read_request
     from circletools.planning.inspection import AffinityInspection, inspect_affinity
     from circletools.planning.plan import Plan
     from circletools.planning.planner import plan
@@ -119,7 +119,6 @@ __all__ = [
     "origins",
     "outputs",
     "plan",
-    "read_costs",
     "read_profile",
     "read_request",
     "read_trace",
@@ -172,7 +171,6 @@ _PLACES = {
     "origins": "circletools.origin:",
     "outputs": "circletools.outputs:",
     "plan": "circletools.planning.planner",
-    "read_costs": "circletools.planning.inputs",
     "read_profile": "circletools.trace.operators.read",
     "read_request": "circletools.planning.inputs",
     "read_trace": "circletools.trace.nnapi.analysis",

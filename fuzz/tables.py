@@ -14,9 +14,10 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
 from circletools.metadata.codec import decode_names, encode_names
 from circletools.metadata.stamp import STAMP, decode_stamp, encode_stamp
+from circletools.model.debug_metadata import DEBUG_METADATA
 from circletools.model.model import open_model
 from circletools.origin.embed import embed
-from circletools.origin.locations import DEBUG_METADATA, operator_locations
+from circletools.origin.locations import operator_locations
 from circletools.origin.names import collect_sources
 from circletools.origin.read import EXACT_TABLE, decode_exact, encode_exact
 from circletools.origin.tables import (

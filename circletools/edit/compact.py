@@ -59,7 +59,7 @@ def _rest(model: Model) -> tuple[int, bool]:
     if first is not None:
         if first < model.reachable.end:
             raise EditError(
-                "external data lies inside the flatbuffer", hint="its place cannot be told from what is unused"
+                "external data lies inside the flatbuffer", hint="it cannot be told apart from unused bytes"
             )
         return first, True
     end, base = model.reachable.end, original_start(model)

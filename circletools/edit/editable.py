@@ -19,7 +19,7 @@ def check_editable(model: Model) -> None:
     broken = next((finding for finding in check_model(model) if finding.severity == "error"), None)
     if broken is not None:
         raise EditError(
-            f"{broken.message}; an edit could give it a meaning",
+            f"{broken.message}; new entries could make it valid",
             location=broken.location,
             hint="`circletool verify` lists all such places",
         )

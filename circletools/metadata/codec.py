@@ -37,14 +37,14 @@ def encode_name(name: str, what: str = "the name") -> bytes:
     try:
         return name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
-        raise UsageError(f"{what} is no text ({error.reason}): {name[:40]!r}") from error
+        raise UsageError(f"{what} is not valid text ({error.reason}): {name[:40]!r}") from error
 
 
 def check_ids(numbers: Collection[int]) -> None:
     """Raise UsageError where a number is no u32."""
     for number in (min(numbers, default=0), max(numbers, default=0)):
         if not 0 <= number < _LIMIT:
-            raise UsageError(f"{number} is no id: ids are whole numbers below 2^32")
+            raise UsageError(f"{number} is not an id: ids are integers below 2^32")
 
 
 def decode_names(data: bytes | memoryview, table: str) -> dict[int, str]:

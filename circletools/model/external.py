@@ -86,7 +86,7 @@ def _move_bytecode(options: bytes, distance: int) -> bytes | None:
     # LiteRT writes the position eight bytes wide, so that it can be set once the file is laid out.
     fields: Any = flexbuffers.GetRoot(moved).AsMap
     if not fields[_BYTECODE_OFFSET].MutateInt(place[0] + distance):
-        raise EditError("custom options leave no room for the new position of the compiled program that they name")
+        raise EditError("the custom options have no room for the new offset of the compiled program")
     return bytes(moved)
 
 

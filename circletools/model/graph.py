@@ -41,7 +41,7 @@ def graph_from_edges(count: int, sources: Indices, targets: Indices) -> Operator
     order = list(range(count)) if forward else _execution_order(successors, predecessors)
     if len(order) < count:
         stuck = min(set(range(count)).difference(order))
-        raise ModelFormatError("the operators wait for each other", location=f"operators[{stuck}]")
+        raise ModelFormatError("the operators form a cycle", location=f"operators[{stuck}]")
     return OperatorGraph(successors, predecessors, order)
 
 

@@ -40,7 +40,7 @@ class Model(ModelColumns):
             raise ModelFormatError(
                 "neither a TFLite nor a Circle model: no TFL3 or CIR0 at byte 4",
                 location=self.source.name,
-                hint="an empty or cut file, or another format" if len(head) < 8 else "is it another format?",
+                hint="an empty or truncated file, or another format" if len(head) < 8 else "is it another format?",
             )
         return load_schema(name)
 

@@ -62,7 +62,7 @@ def parse_selector(words: str) -> Selector:
     match = _SELECTOR.fullmatch(words)
     if match is None:
         raise UsageError(
-            f"{words!r} chooses no operators",
+            f"{words!r} is not a selector",
             hint="write index:0-10,15 or name:GLOB, origin:GLOB, op:GLOB; 1/ in front for subgraph 1",
         )
     kind = next(kind for kind in KINDS if kind == match[2])
@@ -79,7 +79,7 @@ def parse_ranges(words: str) -> Ranges:
         match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if last < first:
-            raise UsageError(f"{part!r} is no operator index or range", hint="write them as in 0-10,15")
+            raise UsageError(f"{part!r} is not an operator index or range", hint="write them as in 0-10,15")
         ranges.append((first, last))
     return tuple(ranges)
 

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
 from circletools.findings import Finding
-from circletools.flatbuf.columns import Tables, Wire
 from circletools.flatbuf.roles import Kind
-from circletools.flatbuf.schema import load_schema
 from circletools.flatbuf.verify import MAX_TABLES
+from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
 from circletools.model.external import ExternalData, external_data
 from circletools.model.indices import Indices, model_indices
 from circletools.model.model import Model
@@ -26,7 +25,6 @@ __all__ = ["check_model"]
 
 _SHOWN = 20  # findings of one kind that are told one by one
 OPTIONAL = -1  # an optional input, or one that is left out
-_DEBUG_METADATA = "debug_metadata"
 _INDICES: tuple[Kind, ...] = (
     "buffer", "operator_code", "tensor", "subgraph", "external_buffer", "external_buffer_group", "debug_metadata"
 )  # fmt: skip
@@ -115,14 +113,8 @@ def _bounds(indices: Indices, counts: NDArray[np.int64]) -> NDArray[np.int64]:
 def _described(model: Model) -> NDArray[np.int64] | None:
     """Return for each subgraph of the debug metadata how many operators it has; None where nothing can be read."""
     try:
-        data = model.metadata_value(_DEBUG_METADATA)
-        if data is None or not len(data):
-            return None
-        wire, schema = Wire(data), load_schema("debug_metadata")
-        root = Tables(wire, schema.tables[schema.root], np.array([wire.one(0, np.dtype("<u4"))], np.int64))
-        conversions = root.children("debug_metadata", schema)[0].take(slice(0, 1))
-        subgraphs = conversions.children("subgraphs_debug_metadata", schema)[0]
-        return subgraphs.vectors("operators_debug_metadata").count if len(conversions) else None
+        data = model.metadata_value(DEBUG_METADATA)
+        return DebugMetadata(data).subgraphs.vectors("operators_debug_metadata").count if data else None
     except ModelFormatError:
         return None
 

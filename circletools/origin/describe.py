@@ -137,7 +137,7 @@ def _notes(model: Model, origins: Origins, freshness: Freshness | None) -> tuple
     notes = table_findings(model, origins, freshness)
     if freshness.state == "unstamped":
         message = (
-            "the origins have no stamp, so that stale ones are not recognised; `embed-origins --replace` adds it"
+            "the origins have no stamp to recognise stale ones by; `embed-origins --replace` adds it"
         )
         notes.insert(0, Finding("UNSTAMPED_ORIGIN", "info", "", message))
     if origins.scope == "shared" and freshness.state != "stale":

@@ -1,21 +1,17 @@
 """The source locations that TFLite's converter can leave in a model (`serialize_debug_metadata`).
 
-The metadata entry `debug_metadata` is a flatbuffer of its own; `debug_metadata_index` of subgraphs and
-operators lead into it, and from there into a list of MLIR locations that refer to each other.
-Schema: tensorflow/compiler/mlir/lite/schema/debug_metadata.fbs.
+`debug_metadata_index` of subgraphs and operators lead into the debug metadata, and from there into a list of MLIR
+locations that refer to each other.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Tables, Wire
-from circletools.flatbuf.schema import load_schema
+from circletools.flatbuf.columns import Tables
+from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
 from circletools.model.model import Model
 from circletools.model.views import text
 
-DEBUG_METADATA = "debug_metadata"
 _LOCATION = 1  # the union code of a Location among the attributes; the other is a dictionary item
 
 
@@ -29,7 +25,7 @@ def operator_locations(model: Model) -> list[list[str]]:
     if data is None or not len(data):
         return [[] for _ in range(count)]
     try:
-        return _Locations(data).of_subgraph(model, count)
+        return _Locations(DebugMetadata(data)).of_subgraph(model, count)
     except ModelFormatError as error:
         raise ModelFormatError(f"the locations are broken: {error}", location=f"metadata {DEBUG_METADATA}") from error
 
@@ -37,23 +33,15 @@ def operator_locations(model: Model) -> list[list[str]]:
 class _Locations:
     """One debug metadata flatbuffer."""
 
-    def __init__(self, data: memoryview) -> None:
-        self.wire, self.schema = Wire(data), load_schema("debug_metadata")
-        root = self.table(self.schema.root, self.wire.one(0, np.dtype("<u4")))
-        conversions, _ = root.children("debug_metadata", self.schema)
-        if not len(conversions):
-            raise ModelFormatError("no conversion is described")
-        self.conversion = conversions.take(slice(0, 1))
+    def __init__(self, metadata: DebugMetadata) -> None:
+        self.metadata, self.schema, self.conversion = metadata, metadata.schema, metadata.conversion
         self.kinds = self.conversion.vectors("attributes_type").row(0).tolist()
         self.locations, _ = self.conversion.children("attributes", self.schema)
         self.types = self.locations.scalars("location_type").tolist() if self.kinds else []
         self.targets = self.locations.targets("location").tolist()
 
-    def table(self, name: str, at: int) -> Tables:
-        return Tables(self.wire, self.schema.tables[name], np.array([at], np.int64))
-
     def of_subgraph(self, model: Model, count: int) -> list[list[str]]:
-        subgraphs, _ = self.conversion.children("subgraphs_debug_metadata", self.schema)
+        subgraphs = self.metadata.subgraphs
         subgraph = int(model.subgraph_tables.scalars("debug_metadata_index")[0])
         if not 0 <= subgraph < len(subgraphs):
             return [[] for _ in range(count)]
@@ -77,7 +65,7 @@ class _Locations:
             member = self.schema.unions["LocationType"].get(self.types[index])
             if member is None or not self.targets[index]:
                 continue
-            location = self.table(member, self.targets[index])
+            location = self.metadata.table(member, self.targets[index])
             if member == "NameLoc":
                 names[_text(location, "name")] = None
             elif member == "FileLineColLoc":

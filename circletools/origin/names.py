@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from circletools.errors import EditError
+from circletools.model.debug_metadata import DEBUG_METADATA
 from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.algebra import Origin
-from circletools.origin.locations import DEBUG_METADATA, operator_locations
+from circletools.origin.locations import operator_locations
 from circletools.origin.read import NO_NAME, Origins
 
 _SCOPE_SEPARATORS = ("::", "/")

@@ -8,7 +8,7 @@ from circletools.affinity.exports.onert_exec_time import exec_times
 from circletools.model.model import Model
 from circletools.model.selectors import Chooser
 from circletools.planning.costs import costs_of, onert_names
-from circletools.planning.inputs import CostInputs, read_costs
+from circletools.planning.inputs import CostInputs, read_request
 from circletools.planning.reproject import source_names
 from circletools.planning.request import CostRequest
 
@@ -19,7 +19,7 @@ def export_costs(model: Model, costs: CostRequest | CostInputs) -> Export:
     Raises EditError for an operator that no trace of onert has, or that no backend can run, and what reading costs
     raises.
     """
-    inputs = read_costs(costs) if isinstance(costs, CostRequest) else costs
+    inputs = read_request(costs) if isinstance(costs, CostRequest) else costs
     devices = inputs.devices
     known, notes = costs_of(model, inputs, devices)
     chooser = Chooser(model, source_names(model) if inputs.by_origin else ())

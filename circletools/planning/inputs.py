@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
 
 from circletools.affinity.assign.rules import Rule, RuleSet, make_default, parse_rules, parse_setting
 from circletools.affinity.capability.file import load_capability
@@ -81,12 +82,21 @@ class PlanInputs:
         return caps
 
 
-def read_request(request: PlanRequest) -> PlanInputs:
-    """Read the files that a request names.
+@overload
+def read_request(request: PlanRequest) -> PlanInputs: ...  # type: ignore[overload-overlap]  # the narrower goes first
+@overload
+def read_request(request: CostRequest) -> CostInputs: ...
+def read_request(request: CostRequest) -> PlanInputs | CostInputs:
+    """Read the files that a request names, for one model or many.
 
     Raises UsageError for a request that makes no sense, InvalidInputError for a file that cannot be read, EditError
     for an earlier model without origins or affinity.
     """
+    _check_costs(request)
+    return _plan_inputs(request) if isinstance(request, PlanRequest) else _cost_inputs(request)
+
+
+def _plan_inputs(request: PlanRequest) -> PlanInputs:
     _check(request)
     with _naming_files():
         given = tuple(map(parse_setting, request.rules))
@@ -95,7 +105,7 @@ def read_request(request: PlanRequest) -> PlanInputs:
             rules = parse_rules(_text(request.rules_file), os.fspath(request.rules_file)).and_then(rules)
         tables = _tables(request.capabilities)
         earlier = None if request.reproject is None else _earlier(os.fspath(request.reproject))
-    costs = read_costs(request) if request.has_costs else None
+    costs = _cost_inputs(request) if request.has_costs else None
     what_if = tuple(parse_setting(words, "--what-if") for words in request.what_if)
     return PlanInputs(request, rules, tables, earlier, costs, what_if)
 
@@ -117,6 +127,12 @@ def _check(request: PlanRequest) -> None:
         raise UsageError("--what-if and --explain exclude each other")
     if request.min_size < 1:
         raise UsageError(f"--min-size {request.min_size}: a partition has at least one operator")
+
+
+def _check_costs(request: CostRequest) -> None:
+    """Raise UsageError for numbers that are none, and for standard input."""
+    if "-" in (str(request.costs), *(words.partition("=")[2] for words in request.traces)):
+        raise UsageError("costs and traces cannot be standard input", hint="name a file")
     for option, number, least in (
         ("--copy-rate", request.copy_rate, 1e-9),
         ("--copy-overhead", request.copy_overhead, 0),
@@ -126,10 +142,7 @@ def _check(request: PlanRequest) -> None:
             raise UsageError(f"{option} {number:g}: a number from {least:g} is needed")
 
 
-def read_costs(request: CostRequest) -> CostInputs:
-    """Read the document and the traces that a request names. Raises UsageError and InvalidInputError."""
-    if "-" in (str(request.costs), *(words.partition("=")[2] for words in request.traces)):
-        raise UsageError("costs and traces cannot be standard input", hint="name a file")
+def _cost_inputs(request: CostRequest) -> CostInputs:
     with _naming_files():
         path = request.costs
         document = CostDocument() if path is None else parse_costs(_text(path), os.fspath(path))

@@ -15,7 +15,7 @@ from circletools.model.selectors import Chooser
 from circletools.model.views import text
 from circletools.planning.costs import costs_of
 from circletools.planning.evaluate import affinity_estimates
-from circletools.planning.inputs import CostInputs, read_costs
+from circletools.planning.inputs import CostInputs, read_request
 from circletools.planning.reproject import source_names
 from circletools.planning.request import CostRequest
 
@@ -49,7 +49,7 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
     Raises TableFormatError for a malformed table, EditError for times of operators without a device, and what reading
     costs raises.
     """
-    inputs = read_costs(costs) if isinstance(costs, CostRequest) else costs
+    inputs = read_request(costs) if isinstance(costs, CostRequest) else costs
     affinity = read_affinity(model)
     freshness = None if affinity is None else check_freshness(model, affinity)
     found, notes = affinity or Affinity({}, {}), list[Finding]()

@@ -84,7 +84,7 @@ def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview 
         except OSError as error:
             raise InvalidInputError(f"cannot read it: {error.strerror}", location=name) from error
         except ValueError as error:
-            raise InvalidInputError(f"this is no file name: {error}", location=repr(name)) from error
+            raise InvalidInputError(f"not a file name: {error}", location=repr(name)) from error
     return _read(source)
 
 
@@ -92,7 +92,7 @@ def _flat(data: bytes | bytearray | memoryview) -> memoryview:
     try:
         return memoryview(data).cast("B")
     except (TypeError, ValueError) as error:
-        raise UsageError(f"this memory is no row of bytes: {error}", location="<bytes>") from error
+        raise UsageError(f"not contiguous memory: {error}", location="<bytes>") from error
 
 
 def _read(stream: BinaryIO) -> Source:
@@ -123,7 +123,7 @@ def _map(name: str) -> Source:
         raise
     except ValueError as error:
         file.close()
-        raise InvalidInputError("it became shorter while it was opened", location=name) from error
+        raise InvalidInputError("the file was truncated while it was opened", location=name) from error
     return Source(memoryview(memory), name, file, status)
 
 
@@ -210,7 +210,7 @@ def check_target(target: str | os.PathLike[str]) -> None:
     path = Path(os.path.realpath(name))
     try:
         if path.is_symlink():
-            raise OutputError("cannot write it: the link leads back to itself", location=name)
+            raise OutputError("cannot write it: the symbolic link leads to itself", location=name)
         if path.is_dir():
             raise UsageError("the output is a directory; name a file", location=name)
         path.parent.stat()
@@ -222,9 +222,9 @@ def check_name(name: str) -> None:
     """Raise OutputError for what no file can be called."""
     try:
         if b"\0" in os.fsencode(name):
-            raise OutputError("this is no file name: it holds a NUL character", location=repr(name))
+            raise OutputError("not a file name: it holds a NUL character", location=repr(name))
     except UnicodeEncodeError as error:
-        raise OutputError(f"this is no file name: {error.reason}", location=ascii(name)) from error
+        raise OutputError(f"not a file name: {error.reason}", location=ascii(name)) from error
 
 
 def _descriptor(name: str) -> int | None:
@@ -288,7 +288,7 @@ def _copy(part: Part, target: int, at: int) -> Iterator[int]:
         try:
             yield from copy_range(part.source.file.fileno(), part.start, part.end, target, at)
         except EOFError as error:
-            message = "the input became shorter while it was being copied"
+            message = "the input was truncated while it was copied"
             raise InvalidInputError(message, location=part.source.name) from error
     else:
         memory = view(part)

@@ -182,7 +182,7 @@ def dump_affinity(
     request = cost_request(costs, traces, copy_rate, copy_overhead, launch)
     if output_format is Format.CSV and request is not None:
         raise ct.UsageError("CSV has no room for estimates", hint="use --format text or json")
-    inputs = None if request is None else ct.read_costs(request)
+    inputs = None if request is None else ct.read_request(request)
     with reading(source) as model:
         found = ct.inspect_affinity(model, inputs)
         if json or output_format is Format.JSON:

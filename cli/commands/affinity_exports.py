@@ -54,7 +54,7 @@ def export_affinity(
             "--to onert-exec-time and costs (--costs, --trace) go together",
             hint="--trace cpu=trace.chrome.json has times and names",
         )
-    inputs = None if request is None else ct.read_costs(request)
+    inputs = None if request is None else ct.read_request(request)
     if json and to in (Target.PART, Target.DOT):
         raise ct.UsageError(f"--json: there is no JSON for {to}")
     if output is not None:

@@ -13,6 +13,14 @@ from ..console.terminal import show, show_json, tell_notes
 from .parameters import Json
 from .rewriting import rewrite
 
+Before = Annotated[
+    str,
+    typer.Argument(metavar="BEFORE", help="The model before the tool, with origins or without.", show_default=False),
+]
+After = Annotated[
+    str, typer.Argument(metavar="AFTER", help="The model after it; one of the two may be -.", show_default=False)
+]
+
 
 Before = Annotated[
     str,

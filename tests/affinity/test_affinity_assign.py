@@ -73,9 +73,9 @@ def test_selectors_choose_in_every_subgraph_or_in_one() -> None:
         ("index:6", "operator 6 does not exist"),
         ("index:3-2", "index or range"),
         ("1/op:*", "subgraph 1 does not exist"),
-        ("operator:3", "chooses no operators"),
-        ("op:", "chooses no operators"),
-        ("", "chooses no operators"),
+        ("operator:3", "is not a selector"),
+        ("op:", "is not a selector"),
+        ("", "is not a selector"),
     ],
 )
 def test_selectors_that_choose_nothing(words: str, message: str) -> None:

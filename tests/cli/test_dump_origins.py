@@ -16,7 +16,8 @@ from tests.kit.support import edited
 
 def test_dump_text(shown: Path) -> None:
     ran = run("dump-origins", shown)
-    assert (ran.status, ran.err) == (0, f"note: {shown}: subgraphs[0]: operators without an origin: 1 of 3\n")
+    message = "subgraphs[0].operators[1]: 1 of 3 operators have no origin; harmless outside of the ONE compiler"
+    assert (ran.status, ran.err) == (0, f"note: {shown}: {message}\n")
     assert ran.out.decode() == (
         "operator -> sources\n"
         "  0  FULLY_CONNECTED  __main__.Mlp::relu                        <- 1 node1\n"
@@ -91,11 +92,11 @@ def test_dump_selection(shown: Path, options: list[str], operators: list[int], s
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--operator", "3-1"], "'3-1' is no operator index or range (write them as in 0-10,15)"),
-        (["--operator", "1,,2"], "'' is no operator index or range"),
-        (["--operator", "-1"], "'-1' is no operator index or range"),
-        (["--operator", "one"], "'one' is no operator index or range"),
-        (["--source", "(a"], "--source '(a' is no regular expression: missing )"),
+        (["--operator", "3-1"], "'3-1' is not an operator index or range (write them as in 0-10,15)"),
+        (["--operator", "1,,2"], "'' is not an operator index or range"),
+        (["--operator", "-1"], "'-1' is not an operator index or range"),
+        (["--operator", "one"], "'one' is not an operator index or range"),
+        (["--source", "(a"], "'(a' is not a regular expression: missing )"),
         (["--subgraph", "1"], "subgraph 1 does not exist; there are 1"),
     ],
 )
@@ -125,8 +126,9 @@ def test_dump_of_stale_origins(tmp_path: Path) -> None:
     stale = rebuilt(embedded(MLP.read_bytes()), lambda model: model.subgraphs[0].operators.pop(1))
     model = put(tmp_path / "a.circle", stale)
     ran = run("dump-origins", model, "--json")
-    place = "from subgraphs[0].operators[1] on: 3 operators then, 2 now"
-    assert (ran.status, ran.err) == (1, f"warning: {model}: the origins are stale {place}\n")
+    what = "subgraphs[0].operators[1]: the origins are stale: 3 operators then, 2 now"
+    remedy = "embed them again, or track them from the model before"
+    assert (ran.status, ran.err) == (1, f"warning: {model}: {what}; {remedy}\n")
     assert json.loads(ran.out)["freshness"] == {
         "state": "stale", "subgraph": 0, "operator_index": 1, "reason": "3 operators then, 2 now"
     }  # fmt: skip
@@ -137,7 +139,7 @@ def test_dump_says_what_it_cannot_know(tmp_path: Path) -> None:
     ran = run("dump-origins", model)
     assert ran.status == 0
     assert ran.err.splitlines() == [
-        f"note: {model}: the origins have no stamp, so nothing tells whether they are stale",
+        f"note: {model}: the origins have no stamp to recognise stale ones by; `embed-origins --replace` adds it",
         f"note: {model}: one op table stands for all subgraphs, as the ONE compiler reads it",
     ]
 

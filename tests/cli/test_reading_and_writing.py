@@ -25,7 +25,7 @@ def test_status_0_done(tmp_path: Path) -> None:
 def test_status_1_findings() -> None:
     ran = run("dump-origins", MLP)
     assert (ran.status, ran.out) == (1, b"")
-    assert ran.err == f"warning: {MLP}: the model has no origins (embed-origins adds them)\n"
+    assert ran.err == f"warning: {MLP}: the model has no origins; run `circletool embed-origins`\n"
 
 
 def test_status_2_usage() -> None:

@@ -19,6 +19,7 @@ from circletools.origin.remap import follow
 from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.copyops import CopyChoice
 from circletools.outputs.rewrite import fix_outputs
+from tests.kit.build import Build, Graph
 from tests.kit.oracles import Outcome, is_deterministic, run_litert, run_onert, same_behaviour
 from tests.kit.presence import have, need
 from tests.kit.support import ROOT, published_names, read
@@ -345,3 +346,26 @@ def assert_same_in_runtimes(before: bytes, after: bytes, folder: Path, kind: str
     }
     assert not different, different
     return now
+
+
+def plain(
+    kind: str, element: str, shape: tuple[int, ...] = (2, 3), signature: tuple[int, ...] | None = None
+) -> bytes:
+    build = Build()
+    graph = build.graph()
+    passed_through(graph, graph.tensor("x", shape, element, shape_signature=signature))
+    return build.to_bytes(kind)
+
+
+TOOL = Path(sys.executable).with_name("circletool")
+
+
+def run(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    done = subprocess.run([TOOL, *arguments], input=stdin, capture_output=True, check=False, timeout=60)
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    return done
+
+
+def passed_through(graph: Graph, *tensors: int) -> None:
+    """Have the inputs come out again, the first one twice."""
+    graph.ends(tensors, [*tensors, tensors[0]])

@@ -17,7 +17,10 @@ from circletools.model.operator_facts import operator_graph
 from circletools.model.views import text
 from circletools.split.verify import check_files, open_split
 from circletools.split.write import Split, split
-from tests.kit.support import edited, read
+from tests.kit.support import (
+    edited,
+    read,
+)
 
 DEVICES = ("npu", "cpu", "dsp")
 Assign = Callable[[int, int], int]
@@ -172,3 +175,8 @@ def callee(model: dict[str, Any], index: int) -> Any:
 def vector(value: Any) -> Sequence[int]:
     """Return a vector of numbers that may be absent."""
     return [] if value is None else list(value)
+
+
+def split_file(path: Path, folder: Path, *, force: bool = False) -> Split:
+    with open_model(path) as model:
+        return split(model, folder, force=force)

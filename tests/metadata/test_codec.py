@@ -36,13 +36,15 @@ def test_a_number_that_is_no_id(number: int) -> None:
     check_ids([])
     check_ids({0, 5, LARGEST})
     for ids in ([number], [5, number, 6]):
-        with pytest.raises(UsageError, match=f"^{number} is no id: ids are whole numbers below 2\\^32$"):
+        with pytest.raises(UsageError, match=f"^{number} is not an id: ids are integers below 2\\^32$"):
             check_ids(ids)
-    with pytest.raises(UsageError, match="is no id"):
+    with pytest.raises(UsageError, match="is not an id"):
         encode_names({number: "a"})
 
 
-@pytest.mark.parametrize(("name", "said"), [("a\0" + "b" * 50, "holds a NUL"), ("a\ud800" + "b" * 50, "is no text")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("a\0" + "b" * 50, "holds a NUL"), ("a\ud800" + "b" * 50, "is not valid text")]
+)
 def test_a_name_that_cannot_be_written(name: str, said: str) -> None:
     with pytest.raises(UsageError, match=f"^the name {said}") as caught:
         encode_name(name)

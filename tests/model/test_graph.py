@@ -83,12 +83,12 @@ def test_operators_out_of_order_get_one() -> None:
 @pytest.mark.parametrize(
     ("operators", "message"),
     [
-        ([([0, 2], [1]), ([1, 1], [2])], r"subgraphs\[0\]\.operators\[0\]: the operators wait for each other"),
+        ([([0, 2], [1]), ([1, 1], [2])], r"subgraphs\[0\]\.operators\[0\]: the operators form a cycle"),
         ([([0, 0], [2]), ([0, 0], [2])], r"subgraphs\[0\]\.tensors\[2\]: two operators produce the tensor"),
         ([([0, 0], [1, 1]), ([1, 1], [2])], None),
         ([([0, 9], [2])], r"subgraphs\[0\]\.operators\[0\]: tensor 9 does not exist; there are 3"),
         ([([0, 0], [9])], r"subgraphs\[0\]\.operators\[0\]: tensor 9 does not exist; there are 3"),
-        ([([0, 1], [1]), ([1, 1], [2])], r"subgraphs\[0\]\.operators\[0\]: the operators wait for each other"),
+        ([([0, 1], [1]), ([1, 1], [2])], r"subgraphs\[0\]\.operators\[0\]: the operators form a cycle"),
     ],
 )
 def test_what_is_no_graph_is_refused(operators: list[tuple[list[int], list[int]]], message: str | None) -> None:
@@ -120,7 +120,7 @@ def test_an_order_that_runs_every_operator_after_those_that_feed_it() -> None:
 
 
 def test_of_a_cycle_the_first_operator_is_named() -> None:
-    with pytest.raises(ModelFormatError, match=r"^operators\[1\]: the operators wait"):
+    with pytest.raises(ModelFormatError, match=r"^operators\[1\]: the operators form"):
         graph_of(4, [(0, 1), (1, 2), (2, 1), (2, 3)])
 
 

@@ -282,7 +282,7 @@ def test_sources_that_disagree_are_noted(tmp_path: Path) -> None:
         ({"devices": TWO, "rules": ("op:ADD",)}, "names no device"),
         ({"devices": TWO, "rules": ("op:AD=npu",), "default": "cpu"}, "matches no operator"),
         ({"devices": TWO, "rules": ("op:ADD=nqu",)}, "did you mean 'npu'"),
-        ({"devices": TWO, "rules": ("ADD=npu",)}, "chooses no operators"),
+        ({"devices": TWO, "rules": ("ADD=npu",)}, "is not a selector"),
         ({"devices": TWO, "default": "gpu"}, "is not among --devices"),
         ({"devices": TWO, "capabilities": ("xnnpakc",)}, "did you mean 'xnnpack'"),
         ({"devices": TWO, "capabilities": ("npu=xnnpack", "npu=onert-cpu")}, "a second capability table"),

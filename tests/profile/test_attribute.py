@@ -62,6 +62,9 @@ def test_groups_without_a_name_come_last() -> None:
     assert [row.source for row in found.sources] == [2, 3, 7, None]
     assert [row.name for row in found.modules] == ["/", "b", "z", None]
     assert [row.share.shared for row in found.sources] == [True, True, False, False]
+    assert [(row.share.time.median_ns, row.share.shared) for row in found.modules] == [
+        (1, True), (1, True), (1, False), (4, False)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("executions", "median"), [((4, 1), 2), ((4, 1, 2), 2), ((4,), 4)])

@@ -290,6 +290,6 @@ def test_an_input_that_becomes_shorter_is_told(tmp_path: Path) -> None:
     with open_model(path) as opened:
         edit = ModelEdit(opened)
         edit.set_metadata("note", b"x")
-        with pytest.raises(InvalidInputError, match="shorter"):
+        with pytest.raises(InvalidInputError, match="truncated"):
             edit.save(tmp_path / "out.circle", progress=cut)
     assert names(tmp_path) == ["in.circle"]

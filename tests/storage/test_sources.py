@@ -34,8 +34,8 @@ class Broken(io.RawIOBase):
         (Broken(ValueError("closed")), UsageError, "cannot read it: closed"),
         (io.StringIO("text"), UsageError, "reading gives str, not bytes (open it as 'rb')"),
         (7, UsageError, "a model is a path, bytes or a binary file, not int"),
-        (memoryview(bytes(8))[::2], UsageError, "this memory is no row of bytes"),
-        ("a\0b", InvalidInputError, "this is no file name"),
+        (memoryview(bytes(8))[::2], UsageError, "not contiguous memory"),
+        ("a\0b", InvalidInputError, "not a file name"),
         ("nowhere.circle", InvalidInputError, "nowhere.circle: cannot read it: No such file"),
     ],
 )

@@ -1,0 +1,213 @@
+"""Devices by cost where rules, tables and earlier devices leave a choice; sizes of partitions; what crosses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circletools.affinity.assign.assign import Assignment, Constraints
+from circletools.affinity.assign.rules import Decision, RuleSet, make_default, parse_setting
+from circletools.affinity.capability.traits import SubgraphTraits
+from circletools.affinity.costs.choose import Goal, assign_by_cost, check_caps
+from circletools.affinity.costs.costfile import Defaults, parse_costs
+from circletools.affinity.costs.islands import settled
+from circletools.affinity.costs.memory import contents, footprints, prices
+from circletools.affinity.costs.times import NO_TIME, Costs, make_problems
+from circletools.affinity.partition.groups import connected, group_successors
+from circletools.affinity.partition.partitions import Mode
+from circletools.affinity.partitioning import Sizing, make_partitioning, to_affinity
+from circletools.affinity.transfers import transfers
+from circletools.errors import EditError, UsageError
+from circletools.model.model import open_model
+from circletools.model.operator_facts import OperatorFacts
+from circletools.model.selectors import Chooser
+from tests.kit.affinity_support import assigned
+from tests.kit.build import Build
+from tests.kit.costs_support import Case
+from tests.kit.partition_support import graph_of
+from tests.kit.support import bytes_of
+
+DIAMOND = bytes_of("circle/diamond")  # 0 feeds 1, 2 and 4; 1 and 2 feed 3; 3 and 4 feed 5
+TWO = ("npu", "cpu")
+QUICK: dict[str, Any] = {
+    "devices": [
+        {"name": "npu", "launch_us": 3, "operators": [{"select": "op:*", "time_us": 1}]},
+        {"name": "cpu", "operators": [{"select": "op:*", "time_us": 10}]},
+    ],
+    "transfers": [{"from": "npu", "to": "cpu", "overhead_us": 2, "bytes_per_us": 4}],
+}
+
+
+def costs_of(
+    document: dict[str, Any], measured: Mapping[str, Mapping[tuple[int, int], float]] | None = None
+) -> Costs:
+    return Costs(parse_costs(json.dumps(document), "costs.json"), measured or {}, Defaults(8.0, 5.0, 7.0))
+
+
+def chosen(given: Constraints, document: dict[str, Any] = QUICK, goal: Goal = Goal()) -> Assignment:  # noqa: B008
+    with open_model(DIAMOND) as model:
+        chooser = Chooser(model)
+        return assign_by_cost(chooser, given, make_problems(chooser, given.devices, costs_of(document)), goal)
+
+
+def test_rules_earlier_devices_and_tables_leave_the_rest_to_the_costs() -> None:
+    assert chosen(Constraints(TWO)).numbers == ([0] * 6,)
+    rules = RuleSet((parse_setting("index:1-5=cpu"),))
+    cheap = QUICK | {"transfers": [{"from": "*", "to": "*", "overhead_us": 0.5}]}
+    assert chosen(Constraints(TWO, rules), cheap).numbers == ([0, 1, 1, 1, 1, 1],)
+    before = ({index: Decision("cpu", "before") for index in range(1, 6)},)
+    made = chosen(Constraints(TWO, before=before), cheap)
+    assert made.numbers == ([0, 1, 1, 1, 1, 1],)
+    assert [made.why(0, operator) for operator in (0, 1)] == ["least total time", "before"]
+    refusals = {"npu": [[None, "no", "no", "no", "no", "no"]]}
+    dear = QUICK | {"transfers": [{"from": "*", "to": "*", "overhead_us": 100}]}
+    assert chosen(Constraints(TWO, refusals=refusals), dear).numbers == ([1] * 6,)
+    assert chosen(Constraints(TWO, refusals=refusals), cheap).numbers == ([0, 1, 1, 1, 1, 1],)
+    assert chosen(Constraints(TWO, refusals=refusals)).why(0, 1) == "least total time; not npu: no"
+    assert chosen(Constraints(TWO), goal=Goal(parallel=True)).why(0, 0) == "all ends first"
+
+
+def test_what_no_device_can_run_goes_to_the_default() -> None:
+    some = {"devices": [{"name": name, "operators": [{"select": "op:ADD", "time_us": 1}]} for name in TWO]}
+    made = chosen(Constraints(TWO, RuleSet((), make_default("cpu", "here"))), some)
+    assert made.numbers[0][:5] == [1] * 5
+    assert made.why(0, 0) == f"default (here); not npu: {NO_TIME}; not cpu: {NO_TIME}"
+    with pytest.raises(EditError, match="no time is known for it"):
+        chosen(Constraints(TWO), some)
+    with pytest.raises(UsageError, match="did you mean 'cpu'"):
+        chosen(Constraints(TWO, RuleSet((), make_default("cpuu", "here"))), some)
+
+
+def test_a_measured_time_goes_before_the_document() -> None:
+    with open_model(DIAMOND) as model:
+        chooser = Chooser(model)
+        (problem,) = make_problems(chooser, TWO, costs_of(QUICK, {"npu": {(0, 2): 0.5}}))
+    assert problem.times_us[:, 0].tolist() == [1, 1, 0.5, 1, 1, 1]
+    assert problem.links.launch_us.tolist() == [3, 7]
+    assert problem.links.overhead_us.tolist() == [[0, 2], [5, 0]]
+    assert problem.links.us_per_byte.tolist() == [[0, 1 / 4], [1 / 8, 0]]
+    assert problem.producers.tolist() == [0, 1, 2, 3, 4]
+    assert problem.sizes_bytes.tolist() == [32] * 5
+    assert sorted(zip(problem.read.tolist(), problem.readers.tolist(), strict=True)) == [
+        (0, 1), (0, 2), (0, 4), (1, 3), (2, 3), (3, 5), (4, 5),
+    ]  # fmt: skip
+
+
+def test_which_pairs_of_devices_take_the_default() -> None:
+    assert costs_of(QUICK).assumed(TWO)
+    assert not costs_of(QUICK).assumed(["npu"])
+    for pair in (("*", "*"), ("cpu", "npu"), ("cpu", "*"), ("*", "npu")):
+        more = QUICK | {"transfers": [*QUICK["transfers"], {"from": pair[0], "to": pair[1]}]}
+        assert not costs_of(more).assumed(TWO), pair
+
+
+def test_64_devices_are_the_most() -> None:
+    named = [f"d{number}" for number in range(65)]
+    document = {"devices": [{"name": name} for name in named]}
+    with open_model(DIAMOND) as model:
+        assert len(make_problems(Chooser(model), named[:64], costs_of(document))) == 1
+        with pytest.raises(UsageError, match="costs of 65 devices; there can be 64"):
+            make_problems(Chooser(model), named, costs_of(document))
+
+
+def test_a_limit_of_memory_is_kept_to_the_byte() -> None:
+    with open_model(DIAMOND) as model:
+        facts = [OperatorFacts(model, 0)]
+        made = make_partitioning(facts, assigned(model, TWO, "index:0=npu", default="cpu"))
+        used = footprints(contents(facts[0]), facts[0].graph, made.subgraphs[0].partitions, 2)
+        assert [(each.constants_bytes, each.activations_bytes) for each in used] == [((8 * 8 + 8) * 4, 64), (0, 128)]
+        # 0 reads 288 bytes of constants and makes 32; the others make 32 each.
+        assert prices(contents(facts[0]), 6).tolist() == [320, 32, 32, 32, 32, 32]
+        check_caps(facts, made, {0: 288 + 64, 1: 128})
+        with pytest.raises(EditError, match=r"npu has 351 bytes and would need 352: 288 of constants, 64") as caught:
+            check_caps(facts, made, {0: 288 + 64 - 1})
+        assert caught.value.location == "subgraphs[0]"
+
+
+@pytest.mark.parametrize("mode", ["seed", "safe"])
+def test_small_partitions_are_told_from_those_that_can_run(mode: Mode) -> None:
+    """In mode seed, the partitions of two devices wait for each other until small ones are moved."""
+    build = Build()
+    graph = build.graph()
+    given = graph.tensor("given")
+    x, y = graph.compute("NEG", [given], "x"), graph.compute("NEG", [given], "y")
+    a, b = graph.compute("ADD", [x, y], "a"), graph.compute("ADD", [x, y], "b")
+    graph.ends([given], [a, b])
+    with open_model(build.to_bytes("circle")) as model:
+        facts = [OperatorFacts(model, 0)]
+        both = assigned(model, ("a", "b", "c"), "index:0,3=a", "index:1-2=b")
+        made = make_partitioning(facts, both, Sizing(mode, 3))
+        assert made.subgraphs[0].numbers == [2] * 4
+        assert made.subgraphs[0].demoted == {0, 1, 2, 3}
+        assert to_affinity(made).subgraphs[0].partitions.tolist() == made.subgraphs[0].partition_of()
+        assert make_partitioning(facts, both, Sizing("safe", 1)).subgraphs[0].demoted == frozenset()
+
+
+def test_what_crosses_partitions_and_devices() -> None:
+    with open_model(DIAMOND) as model:
+        # 0 | 1 2 on the other device | 3 4 5: 0 is copied once to it, 1 and 2 once back; 4 reads 0 at home.
+        found = transfers(OperatorFacts(model, 0), [0, 1, 1, 2, 2, 2], [0, 1, 1, 0, 0, 0])
+    assert [(cut.producer, cut.consumers, cut.devices, cut.size_bytes) for cut in found.cuts] == [
+        (0, (1, 2), 1, 32),
+        (1, (2,), 1, 32),
+        (1, (2,), 1, 32),
+    ]
+    assert (found.copies, found.copied_bytes, found.unsized, found.launches) == (3, 96, 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("time", "size", "launch", "expected"),
+    [
+        (5.0, 0.0, [3.0, 1.0], 1),  # a launch on each device is saved: 4 of 5
+        (5.0, 0.0, [5.0, 1.0], 0),
+        (14.0, 4.0, [0.0, 0.0], 0),  # two copies of 4 * 2 are saved
+        (16.0, 4.0, [0.0, 0.0], 1),
+        (15.0, 4.0, [0.0, 0.0], 0),
+    ],
+)
+def test_an_island_moves_where_launches_and_copies_pay_for_it(
+    time: float, size: float, launch: list[float], expected: int
+) -> None:
+    case = Case(
+        [[0.0, 99.0], [time, 0.0], [0.0, 99.0]],
+        [(0, size, [1]), (1, size, [2])],
+        [[0.0] * 2] * 2,
+        [[0.0, 2.0], [2.0, 0.0]],
+        launch,
+    )
+    problem, graph = case.problem()
+    assert settled(problem, graph, np.array([0, 1, 0])).tolist() == [0, expected, 0]
+
+
+@pytest.mark.parametrize("words", ["op:ADD", "op:ADD=", "=npu", "npu"])
+def test_a_setting_that_names_no_device_or_no_operators(words: str) -> None:
+    with pytest.raises(UsageError):
+        parse_setting(words)
+
+
+@pytest.mark.parametrize(
+    ("shape", "signature", "dynamic"),
+    [((0, 3), None, False), ((1, 3), (-1, 3), True), ((1, 3), (1, 3), False), ((-1, 3), None, True)],
+)
+def test_an_empty_dimension_is_a_known_one(
+    shape: tuple[int, ...], signature: tuple[int, ...] | None, dynamic: bool
+) -> None:
+    build = Build()
+    graph = build.graph()
+    given = graph.tensor("x", shape=shape, shape_signature=signature) if signature else graph.tensor("x", shape=shape)
+    graph.ends([given], [graph.compute("NEG", [given], "y")])
+    with open_model(build.to_bytes("tflite")) as model:
+        traits = SubgraphTraits(OperatorFacts(model, 0), {}).operator(0)
+    assert traits.inputs[0] is not None
+    assert traits.inputs[0].dynamic == dynamic
+
+
+def test_groups_have_a_row_each() -> None:
+    graph = graph_of(4, [(0, 1), (1, 2), (2, 3)])
+    assert connected(graph, [0, 0, 1, 0]) == [0, 0, 1, 2]
+    assert group_successors(graph, [0, 0, 1, 2], 3) == [[1], [2], []]
+    assert np.unique(connected(graph, [0] * 4)).tolist() == [0]

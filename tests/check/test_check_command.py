@@ -1,0 +1,119 @@
+"""The commands verify and check."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.kit.build import Build, Graph
+from tests.kit.origin_support import rebuilt
+from tests.kit.outputs_support import findings_of
+from tests.kit.support import bytes_of, own_models, path_of, title
+
+TOOL = Path(sys.executable).with_name("circletool")
+CLEAN = "circle/mlp"
+
+
+def changed(change: Callable[[Any], object]) -> bytes:
+    """Return the clean model, changed by a tool that knows nothing of findings."""
+    return rebuilt(bytes_of(CLEAN), change)
+
+
+def with_outputs(outputs: Callable[[Graph], list[int]]) -> bytes:
+    """Return a model with one input, one operator and these outputs."""
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x")
+    graph.compute("NEG", [x], "negative")
+    graph.ends([x], outputs(graph))
+    return build.to_bytes("circle")
+
+
+def tapped() -> bytes:
+    def outputs(graph: Graph) -> list[int]:
+        return [1, graph.compute("NEG", [1], "again")]
+
+    return with_outputs(outputs)
+
+
+# code -> a model that has it, the severity there, and the place
+
+
+def written(folder: Path, data: bytes, name: str = "model.circle") -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def run(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    done = subprocess.run([TOOL, *arguments], input=stdin, capture_output=True, check=False, timeout=60)
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    return done
+
+
+def test_exit_statuses(tmp_path: Path) -> None:
+    """The worst of several models counts: 3 invalid, 1 findings, 0 clean or for information."""
+    clean, odd = path_of(CLEAN), written(tmp_path, with_outputs(lambda _: [1, 1]), "odd.circle")
+    broken, info = written(tmp_path, b"no model", "broken.circle"), written(tmp_path, tapped(), "info.circle")
+    missing = tmp_path / "missing.circle"
+    for paths, status in (
+        ([clean], 0),
+        ([info], 0),
+        ([clean, info], 0),
+        ([odd], 1),
+        ([odd, clean], 1),
+        ([broken], 3),
+        ([broken, odd], 3),
+        ([odd, missing, clean], 3),
+    ):
+        assert run("check", *paths).returncode == status, paths
+    assert run("check").returncode == 2
+    ran = run("check", clean, odd, broken)
+    assert [line for line in ran.stdout.decode().splitlines() if not line.startswith(" ")] == [
+        f"{clean}: ok",
+        f"{odd}: findings",
+        f"{broken}: invalid",
+    ]
+    assert run("verify", odd).returncode == 0
+
+
+def test_json(tmp_path: Path) -> None:
+    odd, broken = written(tmp_path, with_outputs(lambda _: [1, 1])), written(tmp_path, b"no model", "broken.circle")
+    ran = run("check", path_of(CLEAN), odd, broken, "--json")
+    assert ran.returncode == 3
+    documents = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert all(isinstance(document["schema_version"], int) for document in documents)
+    clean, found, invalid = (document["models"][0] for document in documents)
+    assert clean == {"file": str(path_of(CLEAN)), "verdict": "ok", "error": None, "findings": []}
+    assert (found["verdict"], found["error"]) == ("findings", None)
+    assert found["findings"] == [
+        {
+            "code": "DUPLICATE_OUTPUT",
+            "severity": "warning",
+            "location": "subgraphs[0].outputs[1]",
+            "message": "'negative' is already output 0; run `circletool fix-outputs`",
+        }
+    ]
+    assert (invalid["verdict"], invalid["findings"]) == ("invalid", [])
+    assert invalid["error"]
+
+
+def test_standard_input() -> None:
+    ran = run("check", "-", stdin=with_outputs(lambda _: [1, 1]))
+    assert ran.returncode == 1
+    assert b"DUPLICATE_OUTPUT" in ran.stdout
+
+
+def test_own_models_that_have_findings() -> None:
+    """Those that were made for it, and no others, make `check` fail."""
+    failing = {title(path).split("/")[1] for path in own_models() if _fails(path)}
+    assert failing >= {"constant_output", "input_as_output", "output_twice"}
+    assert not failing & {"mlp", "cnn", "while_loop", "if_cond", "lstm", "transformer_block", "variable"}
+
+
+def _fails(path: Path) -> bool:
+    return any(finding.severity != "info" for finding in findings_of(path.read_bytes()))

@@ -1,0 +1,216 @@
+"""Whether tables still describe the operators, and how they follow an edit."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circletools.edit.edit import ModelEdit
+from circletools.edit.results import AddedOperator, IndexMap
+from circletools.metadata.stamp import Freshness
+from circletools.origin.remap import follow, remap
+from circletools.origin.tables import decode_op_table
+from tests.kit.origin_support import (
+    EXACT,
+    OP,
+    SOURCE,
+    STAMP,
+    embedded,
+    entries,
+    freshness_of,
+    origins,
+    origins_of,
+    output_names,
+    rebuilt,
+    value_of,
+)
+from tests.kit.support import bytes_of, edited, unpacked
+
+CIRCLE, LOOP = "circle/transformer_block", "circle/while_loop"  # 41 operators; subgraphs of 1, 1 and 3
+# Two subgraphs of LOOP with origins, one of them at an index that both have.
+TWO = origins({0: "a", 1: "b", 7: "gone"}, {0: {0}}, {}, {0: {1}, 1: {0, 1}})
+UNITED = {0: {0, 1}, 1: {0, 1}}
+
+
+# --- staleness ----------------------------------------------------------------------------------------------
+
+
+def graph(model: Any, index: int = 0) -> Any:
+    return model.subgraphs[index]
+
+
+def swap(operators: list[Any], one: int, two: int) -> None:
+    operators[one], operators[two] = operators[two], operators[one]
+
+
+def rename_output(model: Any, operator: int, name: str, subgraph: int = 0) -> None:
+    tensors = model.subgraphs[subgraph].tensors
+    tensors[model.subgraphs[subgraph].operators[operator].outputs[0]].name = name
+
+
+def other_code(model: Any, operator: int) -> None:
+    chosen = graph(model).operators[operator]
+    chosen.opcodeIndex = (chosen.opcodeIndex + 1) % len(model.operatorCodes)
+
+
+# What a tool did, and from which (subgraph, operator) on the tables are wrong.
+CHANGES: dict[str, tuple[str, Callable[[Any], object], tuple[int, int]]] = {
+    "operators dropped": (CIRCLE, lambda model: graph(model).operators.__delitem__(slice(6, None)), (0, 6)),
+    "one dropped": (CIRCLE, lambda model: graph(model).operators.pop(3), (0, 3)),
+    "two swapped": (CIRCLE, lambda model: swap(graph(model).operators, 2, 9), (0, 2)),
+    "output renamed": (CIRCLE, lambda model: rename_output(model, 4, "other"), (0, 4)),
+}
+STAMPED_CHANGES = CHANGES | {
+    "operator added": (
+        CIRCLE,
+        lambda model: graph(model).operators.append(graph(model).operators[0]),
+        (0, 41),
+    ),
+    "other code": (CIRCLE, lambda model: other_code(model, 7), (0, 7)),
+    "second subgraph renamed": (LOOP, lambda model: rename_output(model, 0, "other", 1), (1, 0)),
+    "third subgraph swapped": (LOOP, lambda model: swap(graph(model, 2).operators, 0, 1), (2, 0)),
+    "third subgraph renamed": (LOOP, lambda model: rename_output(model, 1, "other", 2), (2, 1)),
+    "subgraph dropped": (LOOP, lambda model: model.subgraphs.pop(), (2, 0)),
+}
+
+
+@pytest.mark.parametrize("title", STAMPED_CHANGES)
+def test_a_stamp_tells_stale(title: str) -> None:
+    name, change, place = STAMPED_CHANGES[title]
+    found = freshness_of(rebuilt(embedded(bytes_of(name)), change))
+    assert (found.state, found.subgraph, found.operator) == ("stale", *place)
+
+
+def test_a_stamp_counts_operators() -> None:
+    after = rebuilt(embedded(bytes_of(CIRCLE)), CHANGES["operators dropped"][1])
+    assert freshness_of(after).reason == "41 operators then, 6 now"
+
+
+@pytest.mark.parametrize("title", CHANGES)
+def test_default_tables_without_a_stamp_tell_stale(title: str) -> None:
+    name, change, place = CHANGES[title]
+    found = freshness_of(rebuilt(embedded(bytes_of(name), stamp=False), change))
+    if title in ("operators dropped", "one dropped"):  # an index past the end is found first
+        place = (0, len(graph(unpacked(rebuilt(bytes_of(name), change))).operators))
+    assert (found.state, found.subgraph, found.operator) == ("stale", *place)
+
+
+def test_an_index_past_the_end_without_a_stamp() -> None:
+    wanted = origins({9: "a"}, {0: {9}, 40: {9}})
+    after = embedded(bytes_of(CIRCLE), wanted, stamp=False)
+    assert freshness_of(after) == Freshness("unstamped")
+    shorter = rebuilt(after, lambda model: graph(model).operators.pop())
+    assert freshness_of(shorter) == Freshness("stale", 0, 40, "the op table names operator 40, but there are 40")
+
+
+def test_fresh(own_model: Path) -> None:
+    after = embedded(own_model.read_bytes())
+    assert freshness_of(after) == Freshness("fresh")
+    assert freshness_of(edited(after, lambda edit: edit.set_metadata("note", b"x"))) == Freshness("fresh")
+    assert freshness_of(embedded(own_model.read_bytes(), stamp=False)) == Freshness("unstamped")
+
+
+def test_a_tool_that_leaves_the_operators_alone() -> None:
+    """Constants, options and descriptions are no business of the stamp."""
+
+    def change(model: Any) -> None:
+        model.description = "other"
+        graph(model).tensors[graph(model).inputs[0]].name = "other"
+        weights = next(buffer for buffer in model.buffers[1:] if buffer.data is not None)
+        weights.data = ~weights.data
+
+    assert freshness_of(rebuilt(embedded(bytes_of(CIRCLE)), change)) == Freshness("fresh")
+
+
+def test_a_change_that_the_check_byte_misses_is_told_by_the_fingerprint() -> None:
+    """One byte stands for an operator, so some renaming keeps it."""
+
+    def check(name: str) -> int:
+        return zlib.crc32(b"SOFTMAX\0" + name.encode() + b"\0") & 0xFF
+
+    data = bytes_of("circle/mlp")
+    old = output_names(data)[2]
+    other = next(name for name in map(str, range(10000)) if check(name) == check(old))
+    found = freshness_of(rebuilt(embedded(data), lambda model: rename_output(model, 2, other)))
+    assert (found.state, found.subgraph, found.reason) == ("stale", 0, "other operators")
+
+
+# --- follow -------------------------------------------------------------------------------------------------
+
+
+def append_tanh(edit: ModelEdit, name: str, inherits: tuple[int, ...], subgraph: int = 0) -> int:
+    """Append an operator as an edit does that knows nothing of origins."""
+    of = edit.model.subgraphs[subgraph].operators[0].outputs[0]
+    new = edit.add_tensor_like(subgraph, of, name)
+    return edit.add_operator(subgraph, edit.add_operator_code("TANH"), [of], [new], inherits=inherits)
+
+
+def test_an_appended_operator_inherits() -> None:
+    before = embedded(bytes_of("circle/mlp"))
+    after = edited(before, follow, lambda edit: append_tanh(edit, "new", (0, 2)))
+    found = origins_of(after)
+    assert found.operators == entries({0: {0}, 1: {1}, 2: {2}, 3: {0, 2}})
+    assert found.sources == origins_of(before).sources
+    assert freshness_of(after) == Freshness("fresh")
+    assert output_names(after)[3] == "new"
+    # Without `follow` the tables are left behind, and the stamp tells.
+    left = edited(before, lambda edit: append_tanh(edit, "new", (0, 2)))
+    assert freshness_of(left) == Freshness("stale", 0, 3, "3 operators then, 4 now")
+
+
+def test_a_chain_of_appended_operators_inherits() -> None:
+    def change(edit: ModelEdit) -> None:
+        first = append_tanh(edit, "one", (1,))
+        append_tanh(edit, "two", (first, 0))
+        append_tanh(edit, "three", ())
+
+    after = edited(embedded(bytes_of("circle/mlp")), follow, change)
+    assert origins_of(after).operators == entries({0: {0}, 1: {1}, 2: {2}, 3: {1}, 4: {0, 1}})
+    assert freshness_of(after) == Freshness("fresh")
+
+
+def test_an_operator_in_a_later_subgraph_inherits_there() -> None:
+    after = edited(embedded(bytes_of(LOOP), TWO), follow, lambda edit: append_tanh(edit, "new", (0,), 2))
+    found = origins_of(after)
+    assert (found.operators[:2], found.scope) == (TWO.operators[:2], "exact")
+    assert found.operators[2] == entries({0: {1}, 1: {0, 1}, 3: {1}})[0]
+    assert decode_op_table(value_of(after, OP) or b"") == UNITED | {3: {1}}
+    assert freshness_of(after) == Freshness("fresh")
+
+
+def test_follow_without_tables_adds_none() -> None:
+    after = edited(bytes_of("circle/mlp"), follow, lambda edit: append_tanh(edit, "new", (0,)))
+    assert [value_of(after, name) for name in (SOURCE, OP, EXACT, STAMP)] == [None] * 4
+
+
+def test_follow_without_added_operators_changes_nothing() -> None:
+    before = embedded(bytes_of("circle/mlp"))
+    assert edited(before, follow) == before
+
+
+def test_follow_leaves_a_stale_stamp_stale() -> None:
+    stale = rebuilt(embedded(bytes_of("circle/mlp")), lambda model: rename_output(model, 1, "other"))
+    after = edited(stale, follow, lambda edit: append_tanh(edit, "new", (0,)))
+    assert value_of(after, STAMP) == value_of(stale, STAMP)
+    assert (freshness_of(after).state, freshness_of(after).operator) == ("stale", 1)
+    assert origins_of(after).operators == entries({0: {0}, 1: {1}, 2: {2}, 3: {0}})
+
+
+def test_follow_leaves_unstamped_tables_unstamped() -> None:
+    before = embedded(bytes_of("circle/mlp"), origins({0: "a"}, {1: {0}}), stamp=False)
+    after = edited(before, follow, lambda edit: append_tanh(edit, "new", (1,)))
+    assert value_of(after, STAMP) is None
+    assert origins_of(after).operators == entries({1: {0}, 3: {0}})
+
+
+def test_remap_overrules_what_a_stale_table_says_of_a_new_index() -> None:
+    stale = origins({0: "a", 1: "b"}, {0: {0}, 3: {1}})
+    heir = AddedOperator(0, 3, "TANH", (b"new",), (0,))
+    orphan = AddedOperator(0, 3, "TANH", (b"new",), ())
+    assert remap(stale, IndexMap((heir,))).operators == entries({0: {0}, 3: {0}})
+    assert remap(stale, IndexMap((orphan,))).operators == entries({0: {0}})
+    assert stale.operators == entries({0: {0}, 3: {1}})

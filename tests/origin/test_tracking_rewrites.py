@@ -1,0 +1,222 @@
+"""Tracking through rewrites whose result is known, constants, and models that have nothing in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from circletools.errors import CircleToolsError
+from circletools.model.model import open_model
+from circletools.origin.remap import follow
+from circletools.origin.tracking.constants import CLOSE, SCALED, classify
+from circletools.origin.tracking.score import Evidence
+from circletools.origin.tracking.side import read_side
+from circletools.origin.tracking.tracker import track
+from circletools.outputs.analysis import choose_subgraphs
+from circletools.outputs.rewrite import fix_outputs
+from tests.kit.build import Build, Graph, floats, quantization
+from tests.kit.origin_support import embedded, entries, origins, origins_of
+from tests.kit.support import TESTDATA, bytes_of, edited, own_models, title
+from tests.kit.tracking_support import chain, found, own_constants, tracked
+
+# --- rewrites whose result is known -------------------------------------------------------------------------
+
+
+def test_a_fused_activation() -> None:
+    before = chain("TANH", "FULLY_CONNECTED", "RELU", "LOGISTIC", "FULLY_CONNECTED")
+    build = Build()
+    graph = build.graph()
+    first = graph.tensor("x", (4, 4))
+    value = graph.compute("TANH", [first], "", (4, 4))
+    for number, codes in ((1, ["FULLY_CONNECTED", "LOGISTIC"]), (4, ["FULLY_CONNECTED"])):
+        value = graph.compute(codes[0], [value, *own_constants(graph, number)], "", (4, 4))
+        for code in codes[1:]:
+            value = graph.compute(code, [value], "", (4, 4))
+    graph.ends([first], [value])
+    assert found(before, build.to_bytes()) == [{0}, {1, 2}, {3}, {4}]
+
+
+def test_many_for_one_and_one_for_many() -> None:
+    many = chain("FULLY_CONNECTED", "NEG", "EXP", "NEG", "TANH")
+    one = chain("FULLY_CONNECTED", "GELU", "TANH")
+    assert found(many, one) == [{0}, {1, 2, 3}, {4}]
+    assert found(one, many) == [{0}, {1}, {1}, {1}, {2}]
+
+
+def test_what_is_at_the_end_of_another_form_of_a_model_has_no_origin() -> None:
+    """AFTER has other constants, no TRANSPOSE any more, and a SOFTMAX of its own."""
+    tracking = tracked(bytes_of("circle/cnn"), bytes_of("tflite/cnn"))
+    with open_model(bytes_of("circle/cnn")) as before, open_model(bytes_of("tflite/cnn")) as after:
+        codes = before.code_names(0), after.code_names(0)
+    found = {
+        codes[1][index]: sorted(codes[0][source] for source in sources)
+        for index, sources in tracking.origins.operators[0].items()
+        if codes[1].count(codes[1][index]) == 1
+    }
+    assert found == {"RESHAPE": ["RESHAPE", "TRANSPOSE"], "FULLY_CONNECTED": ["FULLY_CONNECTED"]}
+
+
+def test_strands_that_are_alike_are_told_apart_by_what_takes_them() -> None:
+    """The projections of attention, each FULLY_CONNECTED -> RESHAPE -> TRANSPOSE, in another framework's words."""
+    before, after = bytes_of("tflite/transformer_block"), bytes_of("circle/transformer_block")
+    with open_model(before) as old, open_model(after) as new:
+        projections = [
+            [index for index, code in enumerate(model.code_names(0)) if code == "FULLY_CONNECTED"][:3]
+            for model in (old, new)
+        ]
+        operators = track(old, new).origins.operators[0]
+    assert [operators[index] for index in projections[1]] == [{index} for index in projections[0]]
+
+
+def test_what_a_tool_puts_in_continues_what_is_before_it() -> None:
+    before = chain("TANH", "FULLY_CONNECTED")
+    after = chain("QUANTIZE", "TANH", "QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE")
+    assert found(before, after) == [{0}, {0}, {0}, {1}, {1}]
+    assert tracked(before, after).grounds[0][2][0].evidence is Evidence.CONTINUED
+
+
+def test_names_of_a_fused_operator() -> None:
+    """The converter names a fused operator after the last of its parts, and joins names by semicolons."""
+    before = chain("TANH", "NEG", "RELU", "NEG", names="abcd".__getitem__)
+    after = chain("TANH", "NEG", "NEG", names=["a", "c", "d"].__getitem__)
+    assert found(before, after) == [{0}, {1, 2}, {3}]
+
+
+@pytest.mark.parametrize("name", ["output_twice", "input_as_output", "constant_output", "unused_input"])
+def test_fixed_outputs(name: str) -> None:
+    """What `fix-outputs` says of its copies, tracking finds out from the models."""
+    before = embedded(bytes_of(f"circle/{name}"))
+
+    def fix(edit: Any) -> object:
+        follow(edit)
+        return fix_outputs(edit, choose_subgraphs(edit.model, "entry"))
+
+    after = edited(before, fix)
+    assert tracked(before, after).origins.operators == origins_of(after).operators
+
+
+def test_sources_come_from_the_tables_of_before() -> None:
+    wanted = origins({7: "seven", 9: "nine"}, {0: {7}, 1: {7, 9}})
+    before = embedded(chain("TANH", "NEG", "RELU"), wanted)
+    tracking = tracked(before, chain("TANH", "NEG", "RELU"))
+    assert tracking.origins.sources == wanted.sources
+    assert tracking.origins.operators == wanted.operators
+
+
+# --- constants ----------------------------------------------------------------------------------------------
+
+
+def holding(*values: tuple[NDArray[Any], str, Sequence[float]]) -> bytes:
+    build = Build()
+    graph: Graph = build.graph()
+    for value, kind, scales in values:
+        graph.tensor(
+            "", value.shape, kind, data=value.tobytes(), quantization=quantization(scales) if len(scales) else None
+        )
+    return build.to_bytes()
+
+
+def kinds(before: bytes, after: bytes) -> list[tuple[int, int] | None]:
+    """Return for each constant of AFTER which of BEFORE's it is, and how it was found."""
+    with open_model(before) as old, open_model(after) as new:
+        classes = classify(read_side(old), read_side(new))
+        position = {number: index for index, number in enumerate(classes.before.tolist())}
+        return [
+            (position[number], int(classes.how[number])) if number in position else None
+            for number in classes.after.tolist()
+        ]
+
+
+FLOATS = [floats(24, 36, seed=seed) for seed in range(5)]
+BEFORE = holding(*((value, "FLOAT32", ()) for value in FLOATS))
+
+
+def test_quantized_constants() -> None:
+    steps = [np.abs(value).max(axis=1) / 127 for value in FLOATS]
+    after = holding(
+        *((np.round(v / s[:, None]).astype(np.int8), "INT8", s.tolist()) for v, s in zip(FLOATS, steps, strict=True))
+    )
+    assert kinds(BEFORE, after) == [(index, CLOSE) for index in range(5)]
+
+
+def test_transposed_constants() -> None:
+    after = holding(*((np.ascontiguousarray(value.T), "FLOAT32", ()) for value in FLOATS))
+    assert kinds(BEFORE, after) == [(index, CLOSE) for index in range(5)]
+
+
+def test_half_floats() -> None:
+    assert kinds(BEFORE, holding(*((v.astype(np.float16), "FLOAT16", ()) for v in FLOATS))) == [
+        (index, CLOSE) for index in range(5)
+    ]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_constants_scaled_by_channel(axis: int) -> None:
+    """As a folded batch normalization leaves them; factors may be negative."""
+    factors = [np.random.default_rng(seed).uniform(-3, 3, value.shape[axis]) for seed, value in enumerate(FLOATS)]
+    scaled = [v * np.expand_dims(f, 1 - axis) for v, f in zip(FLOATS, factors, strict=True)]
+    after = holding(*((value.astype(np.float32), "FLOAT32", ()) for value in scaled))
+    assert kinds(BEFORE, after) == [(index, SCALED) for index in range(5)]
+
+
+def test_other_constants_are_not_taken_for_these() -> None:
+    assert kinds(BEFORE, holding(*((floats(24, 36, seed=s), "FLOAT32", ()) for s in range(20, 25)))) == [None] * 5
+
+
+# --- what belongs to nothing --------------------------------------------------------------------------------
+
+
+def strangers() -> list[tuple[Path, Path]]:
+    """Return pairs of models that are not forms of one: those are called alike up to the first underscore."""
+    every = [
+        (before, after)
+        for before in own_models()
+        for after in own_models()
+        if before.stem.split("_")[0] != after.stem.split("_")[0]
+    ]
+    worst = [
+        ("circle/transformer_block", "circle/mlp"), ("tflite/cnn", "tflite/zip_tail"),
+        ("tflite/cnn", "tflite/while_loop"), ("circle/rms_norm", "circle/cnn"),
+        ("circle/output_twice", "circle/lstm_cell"),
+        ("tflite/transformer_block", "tflite/custom_op"), ("circle/transformer_block", "circle/embedding_int64"),
+        ("circle/inception", "circle/inverted_residual"),
+    ]  # fmt: skip
+    named = [tuple(TESTDATA / f"{name}.{name.split('/')[0]}" for name in pair) for pair in worst]
+    return [(before, after) for before, after in named] + Random(0).sample(every, 80)  # noqa: S311 - no secret
+
+
+@pytest.mark.parametrize(("before", "after"), strangers(), ids=title)
+def test_unrelated_models_have_nothing_in_common(before: Path, after: Path) -> None:
+    tracking = tracked(before.read_bytes(), after.read_bytes(), 0.5)
+    assert [dict(operators) for operators in tracking.grounds if operators] == []
+
+
+def test_a_part_without_constants_is_known_by_its_names() -> None:
+    codes = ["TANH", "NEG", "EXP", "COS"] * 5
+    part = chain(*codes[7:11], names=lambda n: f"tower/{n + 7}")
+    sure = tracked(chain(*codes, names=lambda n: f"tower/{n}"), part, 0.5).origins
+    assert sure.operators == entries({0: {7}, 1: {8}, 2: {9}, 3: {10}})
+
+
+@settings(max_examples=30)
+@given(st.sampled_from(own_models()), st.sampled_from(own_models()), st.data())
+def test_any_two_files_give_a_value_or_one_error(before: Path, after: Path, data: st.DataObject) -> None:
+    broken = bytearray(after.read_bytes())
+    for _ in range(data.draw(st.integers(0, 3))):
+        broken[data.draw(st.integers(8, len(broken) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        tracking = tracked(before.read_bytes(), bytes(broken))
+    except CircleToolsError:
+        return
+    for operators in tracking.grounds:
+        for sources in operators.values():
+            assert all(source in tracking.origins.sources for source in sources)
+            assert all(0 <= why.confidence <= 1 for why in sources.values())
