@@ -22,15 +22,6 @@ After = Annotated[
 ]
 
 
-Before = Annotated[
-    str,
-    typer.Argument(metavar="BEFORE", help="The model before the tool, with origins or without.", show_default=False),
-]
-After = Annotated[
-    str, typer.Argument(metavar="AFTER", help="The model after it; one of the two may be -.", show_default=False)
-]
-
-
 def track_origins(
     before: Before,
     after: After,

@@ -5,5 +5,6 @@ LARGE: set[str] = {
     "testdata/generate_tico.py",
     "tests/flatbuf/test_overlay.py",
     "tests/flatbuf/test_verify.py",
+    "tests/kit/attacks/models.py",
     "tools/measure/capability/templates_structured.py",
 }
