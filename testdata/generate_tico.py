@@ -45,13 +45,10 @@ def model(make: Callable[[], bytes]) -> Callable[[], bytes]:
 
 def convert(module: nn.Module, *args: Tensor, dynamic_shapes: dict[str, Any] | None = None) -> bytes:
     """Turn a module into the bytes of a Circle model."""
-    binary: bytes = tico.convert(module.eval(), args, dynamic_shapes=dynamic_shapes).circle_binary
-    return binary
+    return bytes(tico.convert(module.eval(), args, dynamic_shapes=dynamic_shapes).circle_binary)
 
 
-# ---------------------------------------------------------------------------------------------------
 # Everyday networks
-# ---------------------------------------------------------------------------------------------------
 
 
 class Mlp(nn.Module):
@@ -237,9 +234,7 @@ def instance_norm() -> bytes:
     return convert(layers, torch.randn(1, 3, 8, 8))
 
 
-# ---------------------------------------------------------------------------------------------------
 # Shapes of a model's interface
-# ---------------------------------------------------------------------------------------------------
 
 
 class SameTwice(nn.Module):
@@ -344,9 +339,7 @@ def dynamic_batch() -> bytes:
     return convert(Mlp(), torch.randn(3, 16), dynamic_shapes={"x": {0: batch}})
 
 
-# ---------------------------------------------------------------------------------------------------
 # Quantized weights
-# ---------------------------------------------------------------------------------------------------
 
 
 class QuantizedLinear(nn.Module):
@@ -384,16 +377,12 @@ def quantized_linear() -> bytes:
     return convert(QuantizedLinear(), torch.randn(1, 8))
 
 
-# ---------------------------------------------------------------------------------------------------
 # Constants behind the flatbuffer
-# ---------------------------------------------------------------------------------------------------
 
 
 def externalize(binary: bytes) -> bytes:
     """Lay a model out as TICO does for models beyond 2 GiB: constants behind the flatbuffer, 16-aligned."""
-    layout = plan_circle_layout(CircleDocument.from_bytes(binary).model, inline_budget=0)
-    moved: bytes = layout.to_bytes()
-    return moved
+    return bytes(plan_circle_layout(CircleDocument.from_bytes(binary).model, inline_budget=0).to_bytes())
 
 
 @model

@@ -25,7 +25,7 @@ def test_trace_stats_in_every_form(tmp_path: Path) -> None:
     ran = run("trace-stats", TRACE, "--by", "function", "--format", "csv")
     assert ran.out.startswith(b"layer,phase,name,calls,self_ns,inclusive_ns\n")
     ran = run("trace-stats", TRACE, "--per-execution", "--format", "csv")
-    assert len({row.split(b",")[0] for row in ran.out.split(b"\r\n")[1:-1]}) == 7
+    assert len({row.split(b",")[0] for row in ran.out.splitlines()[1:]}) == 7
 
 
 def test_trace_stats_of_a_bad_trace(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from unittest import mock
 
 from circletool_cli import main
 
+from tests.kit.presence import need_extra
+
 WIDTH = mock.patch.dict("os.environ", COLUMNS="80")
 
 
@@ -31,4 +33,5 @@ def run_bytes(*arguments: str | Path) -> CompletedProcess[bytes]:
             status = end.code
     assert isinstance(status, int | None)
     shown, said = (stream.buffer.getvalue() for stream in (out, err))
+    need_extra(said.decode("utf-8", "surrogateescape"))
     return CompletedProcess(words, status or 0, shown, said)

@@ -13,6 +13,7 @@ from circletools.edit.compact import compact_parts
 from circletools.model.model import open_model
 from circletools.storage.files import view
 from tests.kit.command_support import run_bytes
+from tests.kit.presence import need_extra
 from tests.kit.support import ROOT, path_of
 
 TOOL = Path(sys.executable).with_name("circletool")
@@ -72,6 +73,7 @@ def started(
     )
     err = (done.stderr or b"").decode("utf-8", "surrogateescape")
     assert "Traceback" not in err, err
+    need_extra(err)
     return Ran(done.returncode, done.stdout or b"", err)
 
 
