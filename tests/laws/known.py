@@ -3,7 +3,5 @@
 LARGE: set[str] = {
     "testdata/generate_tensorflow.py",
     "testdata/generate_tico.py",
-    "tests/flatbuf/test_overlay.py",
-    "tests/flatbuf/test_verify.py",
     "tools/measure/capability/templates_structured.py",
 }
