@@ -8,17 +8,14 @@ Run it with a Python that has tensorflow 2.21:
 
 The weights are random, from a seed that belongs to the model; the same version of tensorflow gives the
 same bytes every time. One thing had to be put right for that: with its switch for external buffers the
-converter writes their contents in an order that changes from run to run (see `in_buffer_order`).
+converter writes their contents in an order that changes from run to run (`in_buffer_order` of `tflite_files.py`).
 """
 
 from __future__ import annotations
 
-import io
 import os
-import struct
 import sys
 import tempfile
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,12 +23,12 @@ from typing import Any
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import flatbuffers
 import numpy as np
 import tensorflow as tf
 from model_files import Models, main
 from tensorflow.lite.python import schema_py_generated as schema
 from tensorflow.lite.tools import flatbuffer_utils
+from tflite_files import append_zip, describe_model, in_buffer_order
 
 MODELS: Models = {}
 Random = np.random.Generator
@@ -78,9 +75,7 @@ def convert_module(module: Any, signatures: dict[str, Any], **options: Any) -> b
     return binary
 
 
-# ---------------------------------------------------------------------------------------------------
-# Everyday networks
-# ---------------------------------------------------------------------------------------------------
+# --- Everyday networks --------------------------------------------------------------------------------------
 
 
 def _cnn(random: Random, **options: Any) -> bytes:
@@ -124,27 +119,6 @@ def cnn_float16(random: Random) -> bytes:
 @model
 def cnn_external(random: Random) -> bytes:
     return in_buffer_order(_cnn(random, _experimental_use_buffer_offset=True))
-
-
-def in_buffer_order(binary: bytes) -> bytes:
-    """Bring the contents behind the flatbuffer into the order of the buffer table.
-
-    The converter writes them one after the other without padding, in the order of a hash map. This keeps
-    everything else: the flatbuffer (but for the offsets in it), where the contents begin, and the length.
-    """
-    root = schema.Model.GetRootAs(binary)
-    buffers = [root.Buffers(index) for index in range(root.BuffersLength())]
-    outside = [buffer for buffer in buffers if buffer.Offset() > 1]
-    start = cursor = min(buffer.Offset() for buffer in outside)
-    if sum(buffer.Size() for buffer in outside) != max(b.Offset() + b.Size() for b in outside) - start:
-        raise ValueError("the converter no longer writes external buffers without gaps")
-    result = bytearray(binary)
-    for buffer in outside:
-        size = buffer.Size()
-        result[cursor : cursor + size] = binary[buffer.Offset() : buffer.Offset() + size]
-        struct.pack_into("<Q", result, buffer._tab.Pos + buffer._tab.Offset(6), cursor)
-        cursor += size
-    return bytes(result)
 
 
 @model
@@ -195,9 +169,7 @@ def sparse(random: Random) -> bytes:
     return convert(function, spec(1, 16), optimizations=[tf.lite.Optimize.EXPERIMENTAL_SPARSITY])
 
 
-# ---------------------------------------------------------------------------------------------------
-# Several subgraphs
-# ---------------------------------------------------------------------------------------------------
+# --- Several subgraphs --------------------------------------------------------------------------------------
 
 
 @model
@@ -295,9 +267,7 @@ def hashtable(random: Random) -> bytes:
     return convert_module(module, {"serving_default": module.main})
 
 
-# ---------------------------------------------------------------------------------------------------
-# Shapes of a model's interface, and types
-# ---------------------------------------------------------------------------------------------------
+# --- Shapes of a model's interface, and types ---------------------------------------------------------------
 
 
 @model
@@ -348,9 +318,7 @@ def bool_int64(random: Random) -> bytes:
     return convert(function, spec(2, 3, dtype=tf.int64, name="a"), spec(3, dtype=tf.int64, name="b"))
 
 
-# ---------------------------------------------------------------------------------------------------
-# What stands beside the graph
-# ---------------------------------------------------------------------------------------------------
+# --- What stands beside the graph ---------------------------------------------------------------------------
 
 
 @model
@@ -384,37 +352,6 @@ def flex_op(random: Random) -> bytes:
 
     operators = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
     return convert(function, spec(1, 4), target_spec=tf.lite.TargetSpec(supported_ops=operators))
-
-
-def describe_model(name: str, files: list[str]) -> bytes:
-    """Write the `TFLITE_METADATA` flatbuffer: a name and the list of the associated files."""
-    builder = flatbuffers.Builder()
-    tables = []
-    for file in files:
-        text = builder.CreateString(file)
-        builder.StartObject(4)
-        builder.PrependUOffsetTRelativeSlot(0, text, 0)  # AssociatedFile.name
-        builder.PrependInt8Slot(2, 2, 0)  # AssociatedFile.type: labels of a tensor's axis
-        tables.append(builder.EndObject())
-    builder.StartVector(4, len(tables), 4)
-    for table in reversed(tables):
-        builder.PrependUOffsetTRelative(table)
-    vector = builder.EndVector()
-    text = builder.CreateString(name)
-    builder.StartObject(8)
-    builder.PrependUOffsetTRelativeSlot(0, text, 0)  # ModelMetadata.name
-    builder.PrependUOffsetTRelativeSlot(6, vector, 0)  # ModelMetadata.associated_files
-    builder.Finish(builder.EndObject(), b"M001")
-    return bytes(builder.Output())
-
-
-def append_zip(binary: bytes, files: dict[str, bytes]) -> bytes:
-    """Append a ZIP archive, stored, with offsets that count from the start of the whole file."""
-    stream = io.BytesIO(binary)
-    with zipfile.ZipFile(stream, "a") as archive:
-        for name, data in files.items():
-            archive.writestr(zipfile.ZipInfo(name), data)  # no date: the earliest that a ZIP can tell
-    return stream.getvalue()
 
 
 def _with_metadata(random: Random) -> bytes:

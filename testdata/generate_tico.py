@@ -49,9 +49,7 @@ def convert(module: nn.Module, *args: Tensor, dynamic_shapes: dict[str, Any] | N
     return binary
 
 
-# ---------------------------------------------------------------------------------------------------
-# Everyday networks
-# ---------------------------------------------------------------------------------------------------
+# --- Everyday networks --------------------------------------------------------------------------------------
 
 
 class Mlp(nn.Module):
@@ -82,13 +80,9 @@ class Cnn(nn.Module):
         return self.fc(torch.flatten(x, 1))
 
 
-def _cnn() -> bytes:
-    return convert(Cnn(), torch.randn(1, 3, 16, 16))
-
-
 @model
 def cnn() -> bytes:
-    return _cnn()
+    return convert(Cnn(), torch.randn(1, 3, 16, 16))
 
 
 class InvertedResidual(nn.Module):
@@ -237,9 +231,7 @@ def instance_norm() -> bytes:
     return convert(layers, torch.randn(1, 3, 8, 8))
 
 
-# ---------------------------------------------------------------------------------------------------
-# Shapes of a model's interface
-# ---------------------------------------------------------------------------------------------------
+# --- Shapes of a model's interface --------------------------------------------------------------------------
 
 
 class SameTwice(nn.Module):
@@ -344,9 +336,7 @@ def dynamic_batch() -> bytes:
     return convert(Mlp(), torch.randn(3, 16), dynamic_shapes={"x": {0: batch}})
 
 
-# ---------------------------------------------------------------------------------------------------
-# Quantized weights
-# ---------------------------------------------------------------------------------------------------
+# --- Quantized weights --------------------------------------------------------------------------------------
 
 
 class QuantizedLinear(nn.Module):
@@ -384,9 +374,7 @@ def quantized_linear() -> bytes:
     return convert(QuantizedLinear(), torch.randn(1, 8))
 
 
-# ---------------------------------------------------------------------------------------------------
-# Constants behind the flatbuffer
-# ---------------------------------------------------------------------------------------------------
+# --- Constants behind the flatbuffer ------------------------------------------------------------------------
 
 
 def externalize(binary: bytes) -> bytes:
@@ -398,12 +386,12 @@ def externalize(binary: bytes) -> bytes:
 
 @model
 def mlp_external() -> bytes:
-    return externalize(convert(Mlp(), torch.randn(1, 16)))
+    return externalize(mlp())
 
 
 @model
 def cnn_external() -> bytes:
-    return externalize(_cnn())
+    return externalize(cnn())
 
 
 if __name__ == "__main__":
