@@ -8,7 +8,7 @@ Run it with a Python that has tensorflow 2.21:
 
 The weights are random, from a seed that belongs to the model; the same version of tensorflow gives the
 same bytes every time. One thing had to be put right for that: with its switch for external buffers the
-converter writes their contents in an order that changes from run to run (`in_buffer_order` of `tflite_files.py`).
+converter writes their contents in an order that changes from run to run (see `in_buffer_order`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 from model_files import Models, main
+from model_tails import append_zip, describe_model, in_buffer_order
 from tensorflow.lite.python import schema_py_generated as schema
 from tensorflow.lite.tools import flatbuffer_utils
-from tflite_files import append_zip, describe_model, in_buffer_order
 
 MODELS: Models = {}
 Random = np.random.Generator
@@ -75,7 +75,9 @@ def convert_module(module: Any, signatures: dict[str, Any], **options: Any) -> b
     return binary
 
 
-# --- Everyday networks --------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------------
+# Everyday networks
+# ---------------------------------------------------------------------------------------------------
 
 
 def _cnn(random: Random, **options: Any) -> bytes:
@@ -118,7 +120,8 @@ def cnn_float16(random: Random) -> bytes:
 
 @model
 def cnn_external(random: Random) -> bytes:
-    return in_buffer_order(_cnn(random, _experimental_use_buffer_offset=True))
+    binary = _cnn(random, _experimental_use_buffer_offset=True)
+    return in_buffer_order(binary, schema.Model.GetRootAs(binary))
 
 
 @model
@@ -169,7 +172,9 @@ def sparse(random: Random) -> bytes:
     return convert(function, spec(1, 16), optimizations=[tf.lite.Optimize.EXPERIMENTAL_SPARSITY])
 
 
-# --- Several subgraphs --------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------------
+# Several subgraphs
+# ---------------------------------------------------------------------------------------------------
 
 
 @model
@@ -267,7 +272,9 @@ def hashtable(random: Random) -> bytes:
     return convert_module(module, {"serving_default": module.main})
 
 
-# --- Shapes of a model's interface, and types ---------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------------
+# Shapes of a model's interface, and types
+# ---------------------------------------------------------------------------------------------------
 
 
 @model
@@ -318,7 +325,9 @@ def bool_int64(random: Random) -> bytes:
     return convert(function, spec(2, 3, dtype=tf.int64, name="a"), spec(3, dtype=tf.int64, name="b"))
 
 
-# --- What stands beside the graph ---------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------------
+# What stands beside the graph
+# ---------------------------------------------------------------------------------------------------
 
 
 @model

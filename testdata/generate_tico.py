@@ -45,11 +45,10 @@ def model(make: Callable[[], bytes]) -> Callable[[], bytes]:
 
 def convert(module: nn.Module, *args: Tensor, dynamic_shapes: dict[str, Any] | None = None) -> bytes:
     """Turn a module into the bytes of a Circle model."""
-    binary: bytes = tico.convert(module.eval(), args, dynamic_shapes=dynamic_shapes).circle_binary
-    return binary
+    return bytes(tico.convert(module.eval(), args, dynamic_shapes=dynamic_shapes).circle_binary)
 
 
-# --- Everyday networks --------------------------------------------------------------------------------------
+# Everyday networks
 
 
 class Mlp(nn.Module):
@@ -80,9 +79,13 @@ class Cnn(nn.Module):
         return self.fc(torch.flatten(x, 1))
 
 
+def _cnn() -> bytes:
+    return convert(Cnn(), torch.randn(1, 3, 16, 16))
+
+
 @model
 def cnn() -> bytes:
-    return convert(Cnn(), torch.randn(1, 3, 16, 16))
+    return _cnn()
 
 
 class InvertedResidual(nn.Module):
@@ -231,7 +234,7 @@ def instance_norm() -> bytes:
     return convert(layers, torch.randn(1, 3, 8, 8))
 
 
-# --- Shapes of a model's interface --------------------------------------------------------------------------
+# Shapes of a model's interface
 
 
 class SameTwice(nn.Module):
@@ -336,7 +339,7 @@ def dynamic_batch() -> bytes:
     return convert(Mlp(), torch.randn(3, 16), dynamic_shapes={"x": {0: batch}})
 
 
-# --- Quantized weights --------------------------------------------------------------------------------------
+# Quantized weights
 
 
 class QuantizedLinear(nn.Module):
@@ -374,24 +377,22 @@ def quantized_linear() -> bytes:
     return convert(QuantizedLinear(), torch.randn(1, 8))
 
 
-# --- Constants behind the flatbuffer ------------------------------------------------------------------------
+# Constants behind the flatbuffer
 
 
 def externalize(binary: bytes) -> bytes:
     """Lay a model out as TICO does for models beyond 2 GiB: constants behind the flatbuffer, 16-aligned."""
-    layout = plan_circle_layout(CircleDocument.from_bytes(binary).model, inline_budget=0)
-    moved: bytes = layout.to_bytes()
-    return moved
+    return bytes(plan_circle_layout(CircleDocument.from_bytes(binary).model, inline_budget=0).to_bytes())
 
 
 @model
 def mlp_external() -> bytes:
-    return externalize(mlp())
+    return externalize(convert(Mlp(), torch.randn(1, 16)))
 
 
 @model
 def cnn_external() -> bytes:
-    return externalize(cnn())
+    return externalize(_cnn())
 
 
 if __name__ == "__main__":

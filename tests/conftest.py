@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.kit.presence import needs_more
+from tests.kit.presence import missing, needs_more
 from tests.kit.public import SHARED, public_models
 from tests.kit.support import bytes_of, own_models, title
 
@@ -29,6 +30,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             given = getattr(item, "callspec", None)
             if needs_more([item.function, *fixtures, *(given.params.values() if given else ())]):
                 item.add_marker("runtime")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """Skip a test of what the product does with a package that is not installed."""
+    try:
+        return (yield)
+    except Exception as error:
+        name = missing(error)
+        if name is None:
+            raise
+        pytest.skip(f"{name} is not installed")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

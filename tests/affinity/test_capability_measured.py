@@ -18,6 +18,7 @@ from circletools.affinity.partition.partitions import make_partitions
 from circletools.model.model import open_model
 from circletools.model.operator_facts import OperatorFacts, operator_graph
 from tests.kit.build import Code
+from tests.kit.presence import need
 from tests.kit.public import public_models
 from tests.kit.support import TESTDATA
 from tools.measure.capabilities import all_templates, ask
@@ -61,6 +62,7 @@ Plan = tuple[int | tuple[int, ...], ...]
 
 
 def read_plans(questions: list[bytes | Path]) -> list[tuple[Plan, ...]]:
+    need("ai_edge_litert")
     texts = answers(questions, plans, _litert, cpu_seconds=20)
     assert CRASH not in texts
     # What our own process wrote is no foreign input.

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.kit.command_support import run
+from tests.kit.presence import need
 from tests.kit.support import ROOT, path_of
 
 MODELS = ("mlp", "cnn", "diamond", "quantized_linear", "transformer_block")
@@ -21,6 +22,7 @@ SCHEDULER = {"BACKENDS": "cpu;ruy", "EXECUTOR": "Dataflow", "USE_SCHEDULER": "1"
 
 def run_onert_in(folder: Path, model: Path, **environment: str) -> None:
     """Run a model once; onert reads and writes its files in the folder."""
+    need("onert")
     program = (
         "import os, sys; from tests.kit.oracles.nnfw import Session, fix_open_shapes;"
         "from tests.kit.oracles.onert import bind; s = Session();"

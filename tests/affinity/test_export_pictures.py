@@ -26,7 +26,7 @@ from tests.kit.viewer_models import odd_models
 
 pydot = Lazy("pydot")
 
-pytestmark = pytest.mark.filterwarnings("ignore::pyparsing.warnings.PyparsingDeprecationWarning")  # by pydot
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # pydot's use of pyparsing
 
 # --- Model Explorer -----------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import platform
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+_EXTRAS = {"costs": "scipy", "dask": "distributed"}
 _OURS = ("tests", "fuzz", "benchmarks", "tools")
 
 
@@ -31,6 +33,21 @@ def need(module: str) -> None:
         pytest.skip(
             f"{module} is not installed; not every version of it is there for Python {platform.python_version()}"
         )
+
+
+def need_extra(said: str) -> None:
+    """Skip the test where a command says that it needs an extra which is not installed."""
+    for extra in re.findall(r"pip install 'circletools\[(\w+)\]'", said):
+        need(_EXTRAS[extra])
+
+
+def missing(error: BaseException | None) -> str | None:
+    """Return the package that is not installed and that an error comes of."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError) and error.name and not have(error.name.partition(".")[0]):
+            return error.name
+        error = error.__cause__ or error.__context__
+    return None
 
 
 class Lazy:

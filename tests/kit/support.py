@@ -142,7 +142,10 @@ def _resolve_program(operator: dict[str, Any], data: bytes) -> None:
     """LiteRT appends compiled programs to the file, and says where in a map in the custom options."""
     options = operator["customOptions"]
     if options and b"bytecode_offset" in options:
-        fields = flexbuffers.Loads(options)
+        try:
+            fields = flexbuffers.Loads(options)
+        except (KeyError, ValueError, IndexError, TypeError, RecursionError, struct.error):
+            return  # hostile; no program can be meant
         start, size = fields["bytecode_offset"], fields["bytecode_size"]
         operator["customOptions"] = (len(options), {**fields, "bytecode_offset": data[start : start + size]})
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import circletools as ct
+from circletools.planning.evaluate import Evaluator
 from circletools.planning.planner import make_plan_problem
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.command_support import run
@@ -190,6 +191,7 @@ def test_memory_is_told_by_device(costs: Path) -> None:
     assert plan.caps == {0: 999999}
     assert [each.constants_bytes for each in used] == [(8 * 8 + 8) * 4, 0]
     assert devices_of(planned(costs=costs, memory=("npu=0",))) == ["cpu"] * 6
+    assert planned(costs=costs, memory=("npu=" + "9" * 18,)).caps == {0: 10**18 - 1}
     with pytest.raises(ct.EditError, match="npu has 100 bytes and would need"):
         planned(costs=costs, memory=("npu=100",), rules=("index:0=npu",))
 
@@ -329,6 +331,26 @@ def test_a_file_that_is_not_there_is_named(field: str, tmp_path: Path) -> None:
         planned(devices=TWO, **{field: missing})
     assert caught.value.names_file
     assert str(caught.value).count("missing.json") == 1
+
+
+def test_an_earlier_model_that_tells_nothing_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "earlier.circle"
+    path.write_bytes(DIAMOND.read_bytes())
+    with pytest.raises(ct.EditError, match="the model has no origins") as caught:
+        planned(devices=TWO, reproject=path)
+    assert (caught.value.location, caught.value.names_file) == (str(path), True)
+    path.write_bytes(b"no model")
+    with pytest.raises(ct.ModelFormatError) as broken:
+        planned(devices=TWO, reproject=path)
+    assert str(broken.value).count("earlier.circle") == 1
+
+
+def test_times_alone_are_told_unless_more_is_asked_for(costs: Path) -> None:
+    with ct.open(DIAMOND) as model:
+        plan = ct.plan(model, ct.PlanRequest(costs=costs))
+        problem = make_plan_problem(model, ct.read_request(ct.PlanRequest(costs=costs)))
+        (found,) = Evaluator(problem.chooser.facts, problem.costs).evaluate(plan.partitioning)
+    assert (found.estimate, found.parallel, found.memory) == (plan.evaluation[0].estimate, None, None)
 
 
 def test_what_no_device_takes_is_refused(costs: Path) -> None:

@@ -15,7 +15,7 @@ _OPTIONS_EXTERNAL, _ZIP = "tflite/custom_options_external", "tflite/zip_tail"
 
 def models() -> list[Attack]:
     """Return all of them."""
-    return [*_structure(), *_indices(), *_outside()]
+    return [*_structure(), *_vectors(), *_indices(), *_callees(), *_outside()]
 
 
 def _structure() -> list[Attack]:
@@ -68,6 +68,12 @@ def _structure() -> list[Attack]:
             patched(_CNN, lambda model: model.put(model.vtable("Model") + 8, 65534, 2)),
             broken,
         ),
+    ]
+
+
+def _vectors() -> list[Attack]:
+    broken = refused()
+    return [
         model_attack(
             "vector-billion",
             "a vector of 10^9 references",
@@ -167,6 +173,12 @@ def _indices() -> list[Attack]:
             metadata_past_the_buffers,
             {**wrong, "dump-origins": 3},
         ),
+    ]
+
+
+def _callees() -> list[Attack]:
+    wrong = refused(1)
+    return [
         model_attack(
             "signature-subgraph",
             "a signature of subgraph 2^32-1",

@@ -68,7 +68,7 @@ def _at(
     options: Options = (),
     vary: tuple[tuple[str, tuple[Any, ...]], ...] = (),
 ) -> Template:
-    """Return a template of an operator whose data has four dimensions."""
+    """Return a template of an operator on tensors of rank 4."""
     return Template(code, inputs, outputs, bindings, table, options, vary, ranks=(4,), bases=(4,))
 
 
@@ -166,13 +166,17 @@ def _convolutions() -> Iterator[Template]:
     out, small = Arg(shape=fixed(1, 4, 4, 4, 4)), Arg("B", fixed(4), "kx-", scale=0.25)
     names = ("stride_d", "stride_w", "stride_h", "dilation_d_factor", "dilation_w_factor", "dilation_h_factor")
     given = (("padding", 0), *activation, *((name, 1) for name in names))
-    normal = _at("CONV_3D", (cube, kernel, small), (out,), _MATRIX, "Conv3DOptions", given, ACTIVATION)
-    yield replace(normal, ranks=(5,), bases=(5,))
+    yield replace(
+        _at("CONV_3D", (cube, kernel, small), (out,), _MATRIX, "Conv3DOptions", given, ACTIVATION),
+        ranks=(5,),
+        bases=(5,),
+    )
     size = Arg("INT32", fixed(5), "kx", data=lambda _: (1, 4, 4, 4, 4))
     kernel = Arg("W", fixed(3, 3, 3, 4, 2), "kx")
     inputs = (size, kernel, cube, small)
-    transposed = _at("CONV_3D_TRANSPOSE", inputs, (out,), _MATRIX, "Conv3DOptions", given, ACTIVATION)
-    yield replace(transposed, ranks=(5,), bases=(5,))
+    yield replace(
+        _at("CONV_3D_TRANSPOSE", inputs, (out,), _MATRIX, "Conv3DOptions", given, ACTIVATION), ranks=(5,), bases=(5,)
+    )
 
 
 def _strided(code: str, table: str, inputs: tuple[Arg, ...], options: Options) -> Iterator[Template]:

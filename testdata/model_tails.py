@@ -1,6 +1,6 @@
-"""What `generate_tensorflow.py` does to the bytes of a TFLite file: external buffers, metadata and a ZIP archive.
+"""What is no model of its own: metadata and archives of a TFLite file, and contents behind its flatbuffer.
 
-This is no script. It needs tensorflow, for the schema.
+This is no script; the generator with TensorFlow uses it.
 """
 
 from __future__ import annotations
@@ -8,18 +8,17 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
+from typing import Any
 
 import flatbuffers
-from tensorflow.lite.python import schema_py_generated as schema
 
 
-def in_buffer_order(binary: bytes) -> bytes:
-    """Bring the contents behind the flatbuffer into the order of the buffer table.
+def in_buffer_order(binary: bytes, root: Any) -> bytes:
+    """Bring the contents behind the flatbuffer into the order of the buffer table; `root` is its model.
 
     The converter writes them one after the other without padding, in the order of a hash map. This keeps
     everything else: the flatbuffer (but for the offsets in it), where the contents begin, and the length.
     """
-    root = schema.Model.GetRootAs(binary)
     buffers = [root.Buffers(index) for index in range(root.BuffersLength())]
     outside = [buffer for buffer in buffers if buffer.Offset() > 1]
     start = cursor = min(buffer.Offset() for buffer in outside)

@@ -1,0 +1,163 @@
+"""Where one more or one less makes a difference: first tensors, room for tables, ranks, names of backends."""
+
+from __future__ import annotations
+
+import json
+from math import inf
+
+import numpy as np
+import pytest
+
+from circletools.affinity.assign.partfile import PartFile, format_part
+from circletools.affinity.capability.file import parse_capability
+from circletools.affinity.capability.table import why_not
+from circletools.affinity.costs.costfile import Defaults, parse_costs
+from circletools.affinity.costs.parallel import heft
+from circletools.affinity.costs.times import Costs, make_problems
+from circletools.affinity.exports.onert import onert_environment
+from circletools.affinity.exports.onert_exec_time import NEVER_US, exec_times
+from circletools.affinity.exports.placement import current_affinity
+from circletools.affinity.partition import chains
+from circletools.affinity.partition.chains import Chains
+from circletools.affinity.partition.effort import Effort
+from circletools.affinity.partition.partitions import make_partitions
+from circletools.affinity.store import check_freshness, follow, remap
+from circletools.affinity.tables import SubgraphAffinity
+from circletools.edit.edit import ModelEdit
+from circletools.edit.results import AddedOperator, IndexMap
+from circletools.errors import EditError
+from circletools.model.model import open_model
+from circletools.model.operator_facts import OperatorFacts
+from circletools.model.selectors import Chooser
+from tests.kit.affinity_support import affinity, affinity_of, annotated, ids
+from tests.kit.build import Build
+from tests.kit.costs_support import CODES, Case
+from tests.kit.exports_support import with_affinity
+from tests.kit.partition_support import graph_of, random_case
+from tests.kit.support import bytes_of
+
+
+def test_the_first_tensor_counts_for_ruy() -> None:
+    build = Build()
+    graph = build.graph()
+    given = graph.tensor("x", type="INT8")
+    graph.ends([given], [graph.compute("FULLY_CONNECTED", [given, graph.tensor("w")], "y")])
+    refused = pytest.raises(EditError, match="ruy computes in FLOAT32 only; 'x' is INT8")
+    with open_model(with_affinity(build.to_bytes("circle"), ["ruy"])) as model, refused:
+        onert_environment(model, current_affinity(model))
+
+
+def test_the_first_tensor_can_be_an_unpacked_constant() -> None:
+    build = Build()
+    graph = build.graph()
+    unpacked = graph.tensor("y")
+    graph.operator("DEQUANTIZE", [graph.constant("c", np.ones((2, 2), np.float16))], [unpacked])
+    graph.ends([], [graph.compute("ADD", [unpacked, unpacked], "sum")])
+    unpacking = {"inputs": ["FLOAT16 constant"], "unpacks": True}
+    table = parse_capability(json.dumps({"operators": {"DEQUANTIZE": [unpacking]}}).encode(), "npu.json")
+    with open_model(build.to_bytes("tflite")) as model:
+        assert why_not(table, OperatorFacts(model, 0)) == [
+            "operator 1, which reads the constant that it unpacks, is not taken",
+            "npu has no ADD",
+        ]
+
+
+@pytest.mark.parametrize("backend", ["", "a,b", "a/b", "a\nb"])
+def test_a_backend_that_a_part_file_cannot_name(backend: str) -> None:
+    with pytest.raises(EditError, match=r"a \.part file has no room for a backend named"):
+        format_part(PartFile((backend,), backend, "opname"))
+
+
+def test_tables_may_fill_the_memory_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """9 operators side by side take 16 chains: 9 * 16 numbers of 4 bytes, twice."""
+    rows: list[list[int]] = [[] for _ in range(9)]
+    monkeypatch.setattr(chains, "_MEMORY_BYTES", 9 * 16 * 2 * 4)
+    assert len(set(Chains(rows, rows).chain)) == 9
+    monkeypatch.setattr(chains, "_MEMORY_BYTES", 9 * 16 * 2 * 4 - 1)
+    with pytest.raises(EditError, match="the graph of 9 operators is more than 8 operators wide"):
+        Chains(rows, rows)
+
+
+def test_min_has_fewer_than_safe_in_some_graphs() -> None:
+    counts = {"safe": 0, "min": 0}
+    for seed in range(300):
+        count, edges, devices = random_case(seed)
+        graph = graph_of(count, edges)
+        counts["safe"] += len(make_partitions(graph, devices, "safe"))
+        counts["min"] += len(make_partitions(graph, devices, "min"))
+    assert counts["min"] <= 1375 < counts["safe"]
+
+
+@pytest.mark.parametrize(("other", "starts"), [(5.0, [0, 1]), (7.0, [7, 0])])
+def test_a_copy_counts_in_the_rank_as_the_mean_of_its_devices(other: float, starts: list[float]) -> None:
+    """0 takes 1, then come a copy of 4 and 2, which takes 1: rank 6. 1 takes `other`, on the same device."""
+    case = Case(
+        [[1.0, inf], [other, inf], [inf, 1.0]],
+        [(0, 2.0, [2])],
+        [[0.0, 2.0], [2.0, 0.0]],
+        [[0.0, 1.0], [1.0, 0.0]],
+        [0.0, 0.0],
+    )
+    schedule = heft(*case.problem())
+    assert schedule.starts_us[:2].tolist() == starts
+
+
+def test_times_and_copies_for_the_scheduler_of_onert() -> None:
+    document = {
+        "devices": [
+            {"name": "cpu", "operators": [{"select": "op:*", "time_us": 2.6}]},
+            {"name": "ruy", "operators": [{"select": "op:FULLY_CONNECTED", "time_us": 0.2}]},
+        ],
+        "transfers": [{"from": "cpu", "to": "ruy", "overhead_us": 3, "bytes_per_us": 4}],
+    }
+    known = Costs(parse_costs(json.dumps(document), "costs.json"), {}, Defaults(8.0, 0.0))
+    names = {(0, index): code for index, code in enumerate(CODES)}
+    with open_model(bytes_of("circle/diamond")) as model:
+        chooser = Chooser(model)
+        problems = make_problems(chooser, ("cpu", "ruy"), known)
+        written = exec_times(chooser.facts, problems, ("cpu", "ruy"), names)
+    bytes_of_all = 4 * (8 + 8 * 8 + 8 + 8)
+    assert written["cpu"]["FullyConnected"] == {"0": [[bytes_of_all, 3]]}
+    assert written["ruy"]["FullyConnected"] == {"0": [[bytes_of_all, 1]]}
+    assert written["ruy"]["Tanh"] == {"0": [[64, NEVER_US]]}
+    assert written["cpu"]["ruy"] == {"0": [[64, 3 + 32 // 4]]}  # a copy of 32 bytes
+    assert written["ruy"]["cpu"] == {"0": [[64, 32 // 8]]}
+
+
+def test_effort_may_be_spent_to_the_last_unit() -> None:
+    effort = Effort(3)
+    assert effort.left == 15_000_000 + 3 * 2000
+    effort.spend(effort.left)
+    with pytest.raises(EditError, match="the graph of 3 operators takes too many steps"):
+        effort.spend(1)
+
+
+def test_an_added_operator_goes_where_its_work_was_or_where_most_are() -> None:
+    before = affinity(["npu", "cpu"], ([0, 1, 1], [0, 1, 1]), ([0], [0]))
+
+    def added(*rows: tuple[int, int, tuple[int, ...]]) -> IndexMap:
+        return IndexMap(
+            tuple(AddedOperator(subgraph, index, "ADD", (), parents) for subgraph, index, parents in rows)
+        )
+
+    after = remap(before, added((0, 3, (0, 1)), (0, 4, ()), (0, 5, ())))
+    assert after.subgraphs[0] == SubgraphAffinity(ids(0, 1, 1, 0, 1, 1), ids(0, 1, 1, 0, 2, 3))
+    assert after.subgraphs[1] == before.subgraphs[1]
+    nowhere = remap(affinity(["npu"], ([None], [None])), added((0, 1, ()), (0, 2, (0,))))
+    assert nowhere.subgraphs[0] == SubgraphAffinity(ids(None, None, None), ids(None, None, None))
+    unpartitioned = remap(affinity(["npu"], ([0], [None])), added((0, 1, ())))
+    assert unpartitioned.subgraphs[0] == SubgraphAffinity(ids(0, 0), ids(None, 0))
+
+
+def test_affinity_is_brought_up_to_date_with_an_edit() -> None:
+    data = annotated(bytes_of("circle/diamond"), affinity(["npu", "cpu"], ([0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1])))
+    with open_model(data) as model:
+        edit = ModelEdit(model)
+        follow(edit)
+        operator = model.subgraphs[0].operators[4]
+        output = edit.add_tensor_like(0, operator.outputs[0], "more")
+        edit.add_operator(0, operator.code.index, operator.inputs, [output], inherits=[0])
+        result = edit.to_bytes()
+    assert affinity_of(result).subgraphs[0].devices.tolist() == [0, 0, 1, 1, 1, 1, 0]
+    with open_model(result) as model:
+        assert check_freshness(model, affinity_of(result)).state == "fresh"

@@ -1,0 +1,200 @@
+"""Plans, estimates and affinity as text, CSV and JSON, to the letter."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import circletools as ct
+from tests.kit.affinity_support import affinity, annotated
+from tests.kit.support import bytes_of, path_of
+
+DIAMOND = path_of("circle/diamond")
+COSTS = {
+    "devices": [
+        {
+            "name": "npu",
+            "launch_us": 1,
+            "operators": [{"select": "op:*", "time_us": 1}, {"select": "op:RELU", "time_us": None}],
+        },
+        {"name": "cpu", "operators": [{"select": "op:*", "time_us": 10}]},
+    ],
+    "transfers": [{"from": "*", "to": "*", "overhead_us": 2}],
+}
+RULES: dict[str, Any] = {"devices": ("npu", "cpu"), "rules": ("index:0=npu",), "default": "cpu"}
+
+
+@pytest.fixture
+def costs(tmp_path: Path) -> Path:
+    path = tmp_path / "costs.json"
+    path.write_text(json.dumps(COSTS))
+    return path
+
+
+def text_of(source: Path | bytes = DIAMOND, **request: Any) -> list[str]:
+    with ct.open(source) as model:
+        return list(ct.render.plan_text(ct.plan(model, ct.PlanRequest(**request))))
+
+
+def json_of(**request: Any) -> Any:
+    with ct.open(DIAMOND) as model:
+        return ct.render.plan_json(ct.plan(model, ct.PlanRequest(**request)))
+
+
+def test_a_plan_as_text(costs: Path) -> None:
+    assert text_of(**RULES) == [
+        "  0  npu  0",
+        "  1  cpu  1-5",
+        "  2 launches, 1 tensor cut, 1 copy between devices (32 bytes)",
+    ]
+    assert text_of(costs=costs, memory=("npu=5000",)) == [
+        "  0  npu  0-3",
+        "  1  cpu  4",
+        "  2  npu  5",
+        "  3 launches, 3 tensors cut, 2 copies between devices (64 bytes)",
+        "  estimated time: 21.000 us (operators 15.000, copies 4.000, launches 2.000)",
+        "  memory of npu: 416 of 5000 bytes (288 of constants, 128 of tensors)",
+        "  memory of cpu: 64 bytes (0 of constants, 64 of tensors)",
+    ]
+    (line,) = [line for line in text_of(costs=costs, parallel=True) if "parallel" in line]
+    assert line == "  devices in parallel: 16.000 us by operators, 21.000 us by partitions; at least 12.000 us"
+    (line,) = [line for line in text_of(costs=costs, rules=("op:RELU=npu",)) if "estimated" in line]
+    assert line.endswith("launches 1.000; 1 operator without a time)")
+
+
+def test_an_explained_plan() -> None:
+    lines = text_of(**RULES, mode="seed", explain=True)
+    assert lines[:2] == [
+        "  0  FULLY_CONNECTED  npu  rule --set index:0=npu",
+        "  1  TANH             cpu  default (--default)",
+    ]
+    assert lines[6:8] == [
+        "  root 0: partition [0] rejected []",
+        "  reject 1: partition [0] rejected [1]",
+    ]
+    (subgraph,) = json_of(**RULES, mode="seed", explain=True)["subgraphs"]
+    assert subgraph["steps"][1] == {"action": "reject", "operator_index": 1, "operators": (0,), "rejected": (1,)}
+    assert subgraph["reasons"] == ["rule --set index:0=npu", *["default (--default)"] * 5]
+
+
+def test_subgraphs_have_headings() -> None:
+    lines = text_of(path_of("circle/while_loop"), devices=("npu",), default="npu")
+    assert [line for line in lines if not line.startswith(" ")] == ["subgraph 0", "subgraph 1", "subgraph 2"]
+
+
+def test_a_plan_as_json(costs: Path) -> None:
+    document = json_of(**RULES)
+    assert {key: value for key, value in document.items() if key != "subgraphs"} == {
+        "schema_version": 1,
+        "format": "circle",
+        "devices": ("npu", "cpu"),
+    }
+    (subgraph,) = document["subgraphs"]
+    assert subgraph == {
+        "index": 0,
+        "affinity": ["npu", "cpu", "cpu", "cpu", "cpu", "cpu"],
+        "partitions": [{"device": "npu", "operators": [0]}, {"device": "cpu", "operators": [1, 2, 3, 4, 5]}],
+        "transfers": {
+            "launches": 2,
+            "copies": 1,
+            "copied_bytes": 32,
+            "copies_of_unknown_size": 0,
+            "cuts": [
+                {
+                    "tensor_index": 3,
+                    "name": "torch.nn.modules.linear.Linear::linear",
+                    "producer_partition": 0,
+                    "consumer_partitions": (1,),
+                    "copies": 1,
+                    "size_bytes": 32,
+                }
+            ],
+        },
+    }
+    (subgraph,) = json_of(costs=costs, parallel=True)["subgraphs"]
+    assert subgraph["parallel"] == {
+        "makespan_us": 16,
+        "partitions_makespan_us": 21,
+        "critical_path_us": 12,
+        "shared_work_us": 7.5,
+        "lower_bound_us": 12,
+    }
+    (subgraph,) = json_of(costs=costs, memory=("cpu=64",))["subgraphs"]
+    assert subgraph["memory"] == [
+        {"device": "npu", "constants_bytes": 288, "activations_bytes": 128, "total_bytes": 416, "cap_bytes": None},
+        {"device": "cpu", "constants_bytes": 0, "activations_bytes": 64, "total_bytes": 64, "cap_bytes": 64},
+    ]
+
+
+def test_moved_operators(costs: Path) -> None:
+    assert text_of(costs=costs, parallel=True, what_if=("index:1,5=cpu",)) == [
+        "  1,5: npu -> cpu",
+        "  before: 3 launches, 3 tensors cut, 2 copies between devices (64 bytes)",
+        "  before: 21.000 us (operators 15.000, copies 4.000, launches 2.000)",
+        "  after: 4 launches, 4 tensors cut, 3 copies between devices (96 bytes)",
+        "  after: 41.000 us (operators 33.000, copies 6.000, launches 2.000)",
+        "  difference: +20.000 us",
+        "  devices in parallel: 16.000 -> 33.000 us",
+    ]
+    assert text_of(costs=costs, what_if=("op:RELU=npu",))[-1] == "  difference: none, since npu cannot run 4"
+    assert text_of(costs=costs, what_if=("index:0=npu",)) == ["  no operator moves: all are on these devices already"]
+    assert text_of(**RULES, what_if=("index:1=npu",))[0] == "  1: cpu -> npu"
+    (subgraph,) = json_of(costs=costs, parallel=True, what_if=("index:5=cpu",))["subgraphs"]
+    assert subgraph["moved"] == [{"operator_index": 5, "from": "npu", "to": "cpu"}]
+    assert [subgraph[side]["makespan_us"] for side in ("before", "after")] == [16, 23]
+    assert subgraph["difference_us"] == subgraph["after"]["estimate"]["total_us"] - 21
+
+
+def test_the_affinity_in_a_model() -> None:
+    data = annotated(DIAMOND.read_bytes(), affinity(["npu", "cpu"], ([0, 0, 1, None, 1, 1], [0, 0, 1, None, 1, 1])))
+    with ct.open(data) as model:
+        found = ct.inspect_affinity(model)
+    lines = list(ct.render.affinity_text(found, by_partition=False))
+    assert lines[0] == "  0  FULLY_CONNECTED  torch.nn.modules.linear.Linear::linear  npu     0"
+    assert lines[3] == "  3  MUL              __main__.Branchy::mul                   (none)  -"
+    assert list(ct.render.affinity_text(found, by_partition=True)) == [
+        "  0  npu  0-1",
+        "  1  cpu  2,4-5",
+        "  -  (none)  3",
+    ]
+    assert ct.render.affinity_csv(found, by_partition=True).splitlines() == [
+        "subgraph,partition,device,operators",
+        "0,0,npu,0-1",
+        '0,1,cpu,"2,4-5"',
+        "0,,,3",
+    ]
+    assert ct.render.affinity_csv(found, by_partition=False).splitlines()[4] == "0,3,MUL,__main__.Branchy::mul,,"
+    document = ct.render.affinity_json(found)
+    assert (document["schema_version"], document["freshness"], document["devices"]) == (1, "fresh", ["npu", "cpu"])
+    assert document["subgraphs"][0]["operators"][3] == {
+        "operator_index": 3,
+        "code": "MUL",
+        "output": "__main__.Branchy::mul",
+        "device": None,
+        "partition": None,
+    }
+
+
+def exported(target: Any, data: bytes, device: str, *, as_json: bool = False) -> str:
+    with ct.open(data) as model:
+        rows = [0] * len(model.subgraphs[0].operators)
+    with ct.open(annotated(data, affinity([device], (rows, rows)))) as model:
+        return ct.render.export_text(ct.affinity.export(model, target), as_json=as_json)
+
+
+def test_exports_as_text() -> None:
+    mlp = bytes_of("circle/mlp")
+    environment = {"BACKENDS": "cpu", "OP_BACKEND_MAP": "0=cpu;1=cpu;2=cpu"}
+    assert exported("onert", mlp, "cpu") == "export BACKENDS=cpu\nexport OP_BACKEND_MAP='0=cpu;1=cpu;2=cpu'\n"
+    document = json.loads(exported("onert", mlp, "cpu", as_json=True))
+    assert document == {"schema_version": 1, "environment": environment}
+    assert exported("part", mlp, "cpu").startswith("[partition]\nbackends=cpu\ndefault=cpu\n")
+    assert "schema_version" not in exported("model-explorer", mlp, "cpu")
+    openvino = json.loads(exported("openvino", bytes_of("tflite/cnn"), "CPU"))
+    assert (openvino["schema_version"], openvino["device"]) == (1, "HETERO:CPU")
+    for target in ("part", "dot"):
+        with pytest.raises(ct.UsageError, match=f"--json: there is no JSON for {target}"):
+            exported(target, mlp, "cpu", as_json=True)
