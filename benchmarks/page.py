@@ -2,7 +2,7 @@
 
     python -m benchmarks.page [--rounds 5] [--json result.json]
 
-Needs a Chromium, as tests/test_page_browser.py does. The exit code is 1 when a target is missed.
+Needs a Chromium, as tests/html/test_page_browser.py does. The exit code is 1 when a target is missed.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The scales of blocks are a tensor of their own, which the quantized tensor names by its index
 (`BlockwiseQuantization.scales`). The float model is made by hand.
 
-Run it with a Python that has ai-edge-quantizer 0.10.0 and the project's `test` extra:
+Run it with a Python that has ai-edge-quantizer 0.10.0 and circletools:
 
     python testdata/generate_quantized.py            # write every model, to `tflite`
     python testdata/generate_quantized.py --check    # write nothing, fail if a file would change
@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 
 from ai_edge_quantizer import quantizer, recipe
-from generate_byhand import TFLITE_FORMAT, Builder, random
+from generate_byhand import by_hand, random, sign
 from model_files import Models, main
 
 SIZES = (64, 64, 32, 32)
@@ -22,20 +22,18 @@ SIZES = (64, 64, 32, 32)
 
 def float_model() -> bytes:
     """Return three FULLY_CONNECTED in a row, with a TANH between each two."""
-    model = Builder(TFLITE_FORMAT)
+    model = by_hand()
     graph = model.graph("main")
-    number = model.kind.number("ActivationFunctionType", "NONE")
     x = first = graph.tensor("x", [1, SIZES[0]])
     for layer, size in enumerate(SIZES[1:]):
         weights = graph.constant(f"w{layer}", random(f"blockwise{layer}", size, SIZES[layer]))
         y = graph.tensor(f"y{layer}", [1, size])
-        options = model.kind.table("FullyConnectedOptions", fusedActivationFunction=number)
-        graph.run("FULLY_CONNECTED", [x, weights, -1], [y], options=options)
+        graph.operator("FULLY_CONNECTED", [x, weights, -1], [y])
         x = graph.tensor(f"z{layer}", [1, size])
-        graph.run("TANH", [y], [x])
-    graph.made.inputs, graph.made.outputs = [first], [x]
-    model.signature("serving_default", graph)
-    return model.finish()
+        graph.operator("TANH", [y], [x])
+    graph.ends([first], [x])
+    sign(model, graph)
+    return model.to_bytes()
 
 
 def blockwise_int4() -> bytes:

@@ -52,7 +52,7 @@ class ModelEdit:
     """An edit of one model; `save` writes it. The model itself is not changed.
 
     Raises ModelFormatError when the file's structure is broken, and EditError when an index in it is out of
-    range: appending could give such an index a meaning.
+    range: new entries could make it valid.
     """
 
     def __init__(self, model: Model) -> None:

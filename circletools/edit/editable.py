@@ -14,7 +14,7 @@ from circletools.model.verify import check_model
 def check_editable(model: Model) -> None:
     """Raise ModelFormatError for a broken structure, EditError for an index or a position that leads nowhere.
 
-    Appending could give such an index a meaning, and moving the file such a position.
+    New entries could make such an index valid, and moving the file such a position.
     """
     broken = next((finding for finding in check_model(model) if finding.severity == "error"), None)
     if broken is not None:

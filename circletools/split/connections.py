@@ -44,7 +44,9 @@ def decode_connections(data: bytes, name: str) -> Connections:
     """Read such a document. Raises InvalidInputError, naming the file and what is wrong."""
     document = read_json(data, name)
     if not isinstance(document, dict) or not isinstance(document.get("parts"), list):
-        raise InvalidInputError("no connections: an object with `source` and `parts` is needed", location=name)
+        raise InvalidInputError(
+            "not a document of connections: an object with `source` and `parts` is needed", location=name
+        )
     parts = [_piece(part, f"{name}: parts[{index}]") for index, part in enumerate(document["parts"])]
     return Connections(_piece(document.get("source"), f"{name}: source"), tuple(parts))
 

@@ -1,4 +1,4 @@
-"""Whether a directory holds what a split writes, and nothing else."""
+"""Check that a directory holds what a split writes, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def manifest_findings(directory: Path, connections: Connections, *, expected: bo
     path = directory / MANIFEST
     if not os.path.lexists(path):
         if expected and package_obstacle(connections) is None:
-            message = "it is not there, so the directory is no package for onert (split writes it)"
+            message = "missing, so onert cannot load the directory as a package; split again"
             yield Finding("MANIFEST_MISSING", "warning", MANIFEST, message)
         return
     if not path.is_file():
-        yield Finding("MANIFEST_DIFFERS", "error", MANIFEST, "it is no regular file")
+        yield Finding("MANIFEST_DIFFERS", "error", MANIFEST, "not a regular file")
         return
     model_type = Path(connections.parts[0].file).suffix[1:] if connections.parts else ""
     try:
@@ -28,7 +28,7 @@ def manifest_findings(directory: Path, connections: Connections, *, expected: bo
     except OSError as error:
         difference = f"cannot read it: {error.strerror}"
     except KeyError as error:  # an output that no part gives
-        difference = f"the connections lead nowhere for {error}"
+        difference = f"no part produces the output {error}"
     if difference is not None:
         yield Finding("MANIFEST_DIFFERS", "error", MANIFEST, difference)
 
@@ -42,5 +42,7 @@ def stray_files(directory: Path, name: str, connections: Connections, source: Pa
         if str(place) in ours or os.path.realpath(path) == whole:
             continue
         if stray.isdisjoint(place.parents):
-            yield Finding("STRAY_FILE", "warning", str(place), "no split wrote it: the connections do not name it")
+            yield Finding(
+                "STRAY_FILE", "warning", str(place), "not written by split: the connections do not name it; remove it"
+            )
         stray.add(place)

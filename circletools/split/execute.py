@@ -21,7 +21,7 @@ def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Fi
     """
     whole = worker.run(files.source, seed=seed)
     if whole.failure:
-        message = f"{worker.runtime} does not run the model as a whole: {whole.failure}"
+        message = f"{worker.runtime} cannot run the whole model, so values were not compared: {whole.failure}"
         return [Finding("SOURCE_NOT_RUN", "warning", str(files.source), message)]
     known = dict(zip(files.connections.source.inputs, whole.inputs, strict=True))
     findings = list(_by_parts(files, worker, known, whole.outputs))
@@ -34,7 +34,7 @@ def _by_parts(files: SplitFiles, worker: Worker, known: dict[str, Array], expect
     for index, part in enumerate(files.connections.parts):
         answer = worker.run(files.part(index), [known[name] for name in part.inputs])
         if answer.failure:
-            message = f"{worker.runtime} runs the whole, but not this: {answer.failure}"
+            message = f"{worker.runtime} runs the whole model, but not this part: {answer.failure}"
             yield Finding("PART_NOT_RUN", "error", part.file, message)
             return
         known.update(zip(part.outputs, answer.outputs, strict=True))

@@ -1,7 +1,7 @@
-"""Whether the operators of the parts are those of the source, each once; where not, the first that differ.
+"""Check that the operators of the parts are those of the source, each once, and find the first that differ.
 
-An operator that reads something else than in the source differs too. Only those are told that read what the other
-side also has: what the others read tells why they differ.
+An operator that reads something else than in the source differs too. Reported are those whose inputs the other side
+also computes: the rest differ because of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether parts are what their connections say, and together the source: every operator once, wired alike."""
+"""Check that parts agree with their connections, and together equal the source: every operator once, wired alike."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
         raise InvalidInputError(f"cannot read it: {error.strerror}", location=str(found)) from error
     for piece in (connections.source, *connections.parts):
         if "/" in piece.file or "\0" in piece.file or piece.file in ("", ".", ".."):
-            raise InvalidInputError(f"{piece.file!r} is no name of a file in this directory", location=str(found))
+            raise InvalidInputError(
+                f"{piece.file!r} is not the name of a file in this directory", location=str(found)
+            )
     beside = (directory / connections.source.file, directory.resolve().parent / connections.source.file)
     chosen = source or next((path for path in beside if path.is_file()), None)
     if chosen is None:
@@ -96,7 +98,7 @@ def _first(findings: Iterable[Finding]) -> list[Finding]:
 def _opened(path: Path) -> Iterator[Model]:
     """Open a model; what is wrong in it is an InvalidInputError that names the file."""
     if path.exists() and not path.is_file():
-        raise InvalidInputError("it is no regular file", location=str(path))
+        raise InvalidInputError("not a regular file", location=str(path))
     try:
         with open_model(path) as model:
             yield model
@@ -141,7 +143,7 @@ class _Parts:
             findings += [
                 Finding(
                     "FORM_DIFFERS", "error", f"{place}.inputs[{slot}]",
-                    f"{name!r} has another type, shape or quantization than where it is made",
+                    f"{name!r} has another type, shape or quantization than in the part that produces it",
                 )
                 for slot, (name, tensor) in enumerate(inputs)
                 if contents.form(0, tensor) != self._forms[name]
@@ -158,7 +160,7 @@ class _Parts:
         outputs = self._files.connections.source.outputs
         for slot, (name, expected) in enumerate(zip(outputs, self._expected, strict=True)):
             if self._known[name] != expected:
-                message = f"{name!r} is not what the source computes"
+                message = f"{name!r} is computed otherwise than in the source; split again"
                 yield Finding("OUTPUT_DIFFERS", "error", f"source.outputs[{slot}]", message)
 
     def _look_at_metadata(self, model: Model, file: str, place: str) -> None:
@@ -196,20 +198,20 @@ def _unlinked(connections: Connections) -> list[Finding]:
     fed = set(connections.source.inputs)
     known = set(fed)
     if len(fed) < len(connections.source.inputs):
-        findings.append(Finding("MADE_TWICE", "error", "source.inputs", "two inputs have one name"))
+        findings.append(Finding("MADE_TWICE", "error", "source.inputs", "two inputs have the same name"))
     for index, part in enumerate(connections.parts):
         for slot, name in enumerate(part.inputs):
             if name not in known:
-                why = "a later part makes it" if name in makers else "nobody makes it"
+                why = "only a later part produces it" if name in makers else "no part produces it"
                 place = f"parts[{index}].inputs[{slot}]"
-                findings.append(Finding("NOT_MADE_BEFORE", "error", place, f"{name!r} is needed, and {why}"))
+                findings.append(Finding("NOT_MADE_BEFORE", "error", place, f"{name!r} is an input, but {why}"))
         for slot, name in enumerate(part.outputs):
             # A part may hand an input of the whole model on.
             if name in known and not (name in fed and name in part.inputs):
                 place = f"parts[{index}].outputs[{slot}]"
-                findings.append(Finding("MADE_TWICE", "error", place, f"{name!r} is made by two"))
+                findings.append(Finding("MADE_TWICE", "error", place, f"{name!r} is produced by two parts"))
         known.update(part.outputs)
     for slot, name in enumerate(connections.source.outputs):
         if name not in known:
-            findings.append(Finding("NOT_MADE", "error", f"source.outputs[{slot}]", f"no part makes {name!r}"))
+            findings.append(Finding("NOT_MADE", "error", f"source.outputs[{slot}]", f"no part produces {name!r}"))
     return findings[:_SHOWN]

@@ -71,6 +71,12 @@ def test_rules_earlier_devices_and_tables_leave_the_rest_to_the_costs() -> None:
     assert chosen(Constraints(TWO), goal=Goal(parallel=True)).why(0, 0) == "all ends first"
 
 
+def test_limits_of_memory_are_kept_to_while_choosing() -> None:
+    assert chosen(Constraints(TWO), goal=Goal(caps={0: 0})).numbers == ([1] * 6,)
+    assert chosen(Constraints(TWO), goal=Goal(caps={0: 1 << 20})).numbers == ([0] * 6,)
+    assert chosen(Constraints(TWO), goal=Goal(caps={0: 1 << 20}, mode="seed")).numbers == ([0] * 6,)
+
+
 def test_what_no_device_can_run_goes_to_the_default() -> None:
     some = {"devices": [{"name": name, "operators": [{"select": "op:ADD", "time_us": 1}]} for name in TWO]}
     made = chosen(Constraints(TWO, RuleSet((), make_default("cpu", "here"))), some)

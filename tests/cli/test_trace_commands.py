@@ -17,15 +17,15 @@ def test_trace_stats_in_every_form(tmp_path: Path) -> None:
     assert b"\n## run 0 model\\_0" in forms["markdown"].out or b"## run 0 model_0" in forms["markdown"].out
     document = json.loads(forms["json"].out)
     assert (document["schema_version"], document["trace"]["events"]) == (1, 150)
-    rows = forms["csv"].out.decode().split("\r\n")
+    rows = forms["csv"].out.decode().splitlines()
     assert rows[0].startswith("run,name,process,app_phase,layer,phase,self_ns,inclusive_ns")
     whole = next(part for part in document["runs"][0]["parts"] if part["app_phase"] == "all")
     assert sum(int(row.split(",")[6]) for row in rows[1:] if ",all," in row) == whole["covered_ns"]
     assert run("trace-stats", "-", "--json", stdin=TRACE.read_bytes()).out.count(b'"code"') == 0
     ran = run("trace-stats", TRACE, "--by", "function", "--format", "csv")
-    assert ran.out.startswith(b"layer,phase,name,calls,self_ns,inclusive_ns\r\n")
+    assert ran.out.startswith(b"layer,phase,name,calls,self_ns,inclusive_ns\n")
     ran = run("trace-stats", TRACE, "--per-execution", "--format", "csv")
-    assert len({row.split(b",")[0] for row in ran.out.split(b"\r\n")[1:-1]}) == 7
+    assert len({row.split(b",")[0] for row in ran.out.splitlines()[1:]}) == 7
 
 
 def test_trace_stats_of_a_bad_trace(tmp_path: Path) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from circletools.affinity.store import annotate
+from circletools.diff.difference import compare_models
+from circletools.errors import ModelFormatError, UsageError
 from circletools.model.model import open_model
-from tests.kit.affinity_support import affinity
+from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Raw
 from tests.kit.difference_models import at, twice_listed
 from tests.kit.difference_support import compared, differences, paths
@@ -118,3 +123,86 @@ def test_fields_that_the_schema_does_not_know() -> None:
     assert [(note.code, note.severity, note.message) for note in found.notes] == [
         ("UNKNOWN_FIELD", "info", "not compared, since the schema does not know the field: operator_codes[0].slot_9")
     ]
+
+
+def test_short_metadata_is_shown_as_text() -> None:
+    (change,) = differences(noted(MLP, "a", b"x" * 64), noted(MLP, "a", b"x" * 65))
+    assert [change.before.get("text"), change.after.get("text")] == ["x" * 64, None]
+
+
+def test_a_partition_that_got_an_operator_of_its_own_has_changed() -> None:
+    """The operator that was inserted has no partner, whatever its index is."""
+    model = unpacked(twice_listed())
+    graph = model.subgraphs[0]
+    inserted = generated("OperatorT", b"CIR0")()
+    inserted.inputs, inserted.outputs = [0], []
+    graph.operators.insert(1, inserted)
+    after = packed(model, b"CIR0")
+
+    def with_devices(data: bytes, *given: Any) -> bytes:
+        return edited(data, lambda edit: annotate(edit, affinity(("cpu", "npu"), given)))
+
+    before = with_devices(twice_listed(), (0, 0, 1), (0, 0, 1))
+    assert differences(before, with_devices(after, (0, 0, 0, 1), (0, 0, 0, 1)), "affinity") == [
+        at("changed", "subgraphs[0].partitions[0]",
+           {"device": "cpu", "operators": "0-1"}, {"device": "cpu", "operators": "0-2"}),
+    ]  # fmt: skip
+
+
+def test_bytes_behind_external_data() -> None:
+    data = bytes_of("tflite/cnn_external")
+    (change,) = differences(data, data + b"more", "file")
+    assert change.before == {"bytes": 0}  # zeros count as padding
+    assert change.after["bytes"] < 64
+    assert differences(data, data + bytes(4), "file") == []
+
+
+def test_metadata_whose_buffer_does_not_exist() -> None:
+    def leading(buffer: int) -> bytes:
+        model = unpacked(noted(MLP, "a", b"text"))
+        model.metadata[-1].buffer = buffer
+        return packed(model, b"CIR0")
+
+    there = noted(MLP, "a", b"text")
+    (change,) = differences(there, leading(99), "metadata")
+    assert (change.path, change.before["text"], change.after) == ("metadata[a]", "text", {"missing_buffer": 99})
+    assert paths(leading(99), there, "metadata") == [("changed", "metadata[a]")]
+    assert paths(leading(99), leading(100), "metadata") == []
+
+
+def test_devices_of_a_subgraph_that_only_one_model_knows() -> None:
+    data = bytes_of("circle/two_signatures")
+    with open_model(data) as model:
+        counts = [len(subgraph.operators) for subgraph in model.subgraphs]
+    every = [([0] * count, [0] * count) for count in counts]
+    one, both = (annotated(data, affinity(("cpu",), *every[:count])) for count in (1, 2))
+    expected = [f"subgraphs[1].operators[{index}].device" for index in range(counts[1])]
+    assert [path for _, path in paths(one, both, "affinity")] == [*expected, "subgraphs[1].partitions[0]"]
+    assert [path for _, path in paths(both, one, "affinity")] == [*expected, "subgraphs[1].partitions[0]"]
+
+
+def test_some_sections_and_paths_only() -> None:
+    before, after = noted(MLP, "a", b"x"), embedded(noted(MLP, "a", b"y"))
+    with open_model(before) as old, open_model(after) as new:
+
+        def found(*sections: str, ignore: Sequence[str] = ()) -> list[str]:
+            changes = compare_models(old, new, sections or None, ignore=ignore).changes
+            return [change.difference.path for change in changes]
+
+        assert found("origins", "metadata") == found() != found("metadata")
+        assert found("origins") == found(ignore=["metadata"]) == found(ignore=["metadat?[*]"]) == ["origins"]
+        assert found(ignore=["metadata[a"]) == found(ignore=["etadata", "metadata[?]]"]) == found()
+        assert found("metadata", ignore=["metadata[ONE_*", "*stamp]"]) == ["metadata[a]"]
+        with pytest.raises(UsageError, match=r"no section 'meta' \(did you mean 'metadata'\?\)"):
+            found("meta")
+        with pytest.raises(UsageError) as caught:
+            found("x" * 100)
+        assert caught.value.message == f"there is no section {'x' * 40!r}"
+
+
+def test_an_error_names_the_model_that_is_broken() -> None:
+    with open_model(MLP) as good, open_model(MLP[:-100]) as broken:
+        for pair in ((good, broken), (broken, good)):
+            with pytest.raises(ModelFormatError) as caught:
+                compare_models(*pair)
+            assert str(caught.value).startswith("<bytes>: ")

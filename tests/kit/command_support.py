@@ -12,18 +12,26 @@ from circletool_cli import main
 
 from tests.kit.presence import need_extra
 
+WIDTH = mock.patch.dict("os.environ", COLUMNS="80")
+
 
 def run(*arguments: str | Path) -> CompletedProcess[str]:
     """Run the command line here, as the program does once it has started; an exception is the test's."""
+    done = run_bytes(*arguments)
+    return CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def run_bytes(*arguments: str | Path) -> CompletedProcess[bytes]:
+    """Do the same; return what was written as it is."""
     words = ["circletool", *map(str, arguments)]
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     status: str | int | None = 0
-    with redirect_stdout(out), redirect_stderr(err), mock.patch("sys.argv", words):
+    with redirect_stdout(out), redirect_stderr(err), mock.patch("sys.argv", words), WIDTH:
         try:
             main._run()
         except SystemExit as end:
             status = end.code
     assert isinstance(status, int | None)
-    shown, said = (stream.buffer.getvalue().decode() for stream in (out, err))
-    need_extra(said)
+    shown, said = (stream.buffer.getvalue() for stream in (out, err))
+    need_extra(said.decode("utf-8", "surrogateescape"))
     return CompletedProcess(words, status or 0, shown, said)

@@ -12,12 +12,15 @@ from typing import IO, Literal, NamedTuple
 from circletools.edit.compact import compact_parts
 from circletools.model.model import open_model
 from circletools.storage.files import view
+from tests.kit.command_support import run_bytes
 from tests.kit.presence import need_extra
 from tests.kit.support import ROOT, path_of
 
 TOOL = Path(sys.executable).with_name("circletool")
 TRACE = ROOT / "testdata" / "trace" / "benchmark.html"
 MLP, LOOP = path_of("circle/mlp"), path_of("circle/while_loop")
+OF_PROCESSES = {"-", "--jobs", "--scheduler", "/dev/stdin", "/dev/stdout"}
+"""Words of commands that have to do with the process they run in."""
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
 
 
@@ -37,7 +40,27 @@ def run(
     stdout: int | IO[bytes] = subprocess.PIPE,
     stderr: int = subprocess.PIPE,
 ) -> Ran:
-    """Run the program; no run may end in a traceback."""
+    """Run the program; no run may end in a traceback.
+
+    Where nothing but words is given, the commands run in this process, which is faster and shows what they reach.
+    """
+    words = [os.fspath(word) for word in args]
+    bare = (stdin, cwd, env, stdout, stderr) == (b"", None, None, subprocess.PIPE, subprocess.PIPE)
+    if bare and words and not OF_PROCESSES.intersection(words):
+        ended = run_bytes(*words)
+        return Ran(ended.returncode, ended.stdout, ended.stderr.decode("utf-8", "surrogateescape"))
+    return started(*args, stdin=stdin, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
+
+
+def started(
+    *args: str | Path,
+    stdin: bytes = b"",
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+    stdout: int | IO[bytes] = subprocess.PIPE,
+    stderr: int = subprocess.PIPE,
+) -> Ran:
+    """Run the program in a process of its own."""
     done = subprocess.run(
         [TOOL, *args],
         input=stdin,

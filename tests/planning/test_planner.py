@@ -191,6 +191,7 @@ def test_memory_is_told_by_device(costs: Path) -> None:
     assert plan.caps == {0: 999999}
     assert [each.constants_bytes for each in used] == [(8 * 8 + 8) * 4, 0]
     assert devices_of(planned(costs=costs, memory=("npu=0",))) == ["cpu"] * 6
+    assert planned(costs=costs, memory=("npu=" + "9" * 18,)).caps == {0: 10**18 - 1}
     with pytest.raises(ct.EditError, match="npu has 100 bytes and would need"):
         planned(costs=costs, memory=("npu=100",), rules=("index:0=npu",))
 

@@ -1,6 +1,6 @@
 """Hostile files, made by code: what no honest program writes, each with what it attacks.
 
-`attacks()` has them all; tests/test_attacks.py gives each to every command that reads such a file, and the fuzz
+`attacks()` has them all; tests/laws/test_attacks.py gives each to every command that reads such a file, and the fuzz
 targets start from the small ones.
 """
 

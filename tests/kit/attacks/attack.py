@@ -17,9 +17,9 @@ BROKEN = 3
 class Attack:
     """A hostile file.
 
-    `kind` says which commands read it (tests/test_attacks.py). `expect` has the exit status of commands for which it
-    is certain; the others may succeed, find something, or refuse it, as any command may. `EDIT` stands for every
-    command that writes a model.
+    `kind` says which commands read it (tests/laws/test_attacks.py). `expect` has the exit status of commands for
+    which it is certain; the others may succeed, find something, or refuse it, as any command may. `EDIT` stands for
+    every command that writes a model.
     """
 
     name: str
