@@ -39,7 +39,6 @@ class StatusError(Exception):
     def __init__(self, function: str, status: int) -> None:
         name = _STATUS[status] if 0 <= status < len(_STATUS) else str(status)
         super().__init__(f"{function}: {name}")
-        self.too_small: bool = name == "INSUFFICIENT_OUTPUT_SIZE"
 
 
 _POINTER, _INDEX = ctypes.c_void_p, ctypes.c_uint32

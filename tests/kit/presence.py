@@ -89,6 +89,8 @@ def _within(value: object) -> Iterable[object]:
         return value
     if isinstance(value, type):
         return vars(value).values() if value.__module__.startswith(_OURS) else ()
+    if type(value).__module__.startswith(_OURS):
+        return [type(value)]
     value = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
     value = getattr(getattr(value, "hypothesis", None), "inner_test", value)
     found = inspect.unwrap(value) if callable(value) else value
