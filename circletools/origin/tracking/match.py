@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.model.keys import mixed
+from circletools.model.keys import alone_in_both, mixed
 from circletools.origin.tracking.anchors import Anchors
-from circletools.origin.tracking.colours import Colours, Edges, alone_in_both, gather
+from circletools.origin.tracking.colours import Colours, Edges, gather
 from circletools.origin.tracking.constants import Classes
 from circletools.origin.tracking.side import NONE, Indices, Side, View, main_inputs, view
 
@@ -45,11 +45,10 @@ class Matcher:
 
     def __init__(self, before: Side, after: Side, classes: Classes, anchors: Anchors) -> None:
         """Start without any pair."""
-        self.anchors: Anchors
-        self.classes: Classes
-        self.after: Side
-        self.before: Side
-        self.before, self.after, self.classes, self.anchors = before, after, classes, anchors
+        self.before: Side = before
+        self.after: Side = after
+        self.classes: Classes = classes
+        self.anchors: Anchors = anchors
         self.views: list[View] = []
         self.names_count = False  # that equal names say something
         self.paired = 0
