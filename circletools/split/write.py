@@ -60,9 +60,7 @@ def split(model: Model, target: str | os.PathLike[str], *, subgraph: int = 0, fo
         return force and _is_split(found)
 
     check_directory(directory, may_replace)
-    if model.source.path and os.path.realpath(directory) in map(
-        str, Path(os.path.realpath(model.source.path)).parents
-    ):
+    if model.source.path and Path(os.path.realpath(directory)) in Path(os.path.realpath(model.source.path)).parents:
         raise UsageError("the model that is split is in the directory that is replaced", location=str(directory))
     excerpts = Excerpts(model)
     plan = plan_split(model, subgraph)
