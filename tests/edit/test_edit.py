@@ -124,6 +124,14 @@ def test_what_is_added_has_the_next_indices_and_is_read_back(model: Model) -> No
         assert [len(graph.tensors) for graph in after.subgraphs] == [2, 4]
 
 
+def test_a_tensor_has_no_data_and_no_signature_of_its_shape_unless_given(model: Model) -> None:
+    with open_model(
+        edited(bytes(model.source.memory), lambda edit: edit.add_tensor(0, "t", type="INT8", shape=[3]))
+    ) as after:
+        (tensor,) = after.subgraphs[0].tensors[2:]
+        assert (tensor.name, tensor.shape, tensor.shape_signature, tensor.buffer) == ("t", (3,), None, 0)
+
+
 @pytest.mark.parametrize("number", [FIRST_NEW_CODE - 1, FIRST_NEW_CODE, FIRST_NEW_CODE + 1])
 def test_codes_around_the_end_of_the_old_field(model: Model, number: int) -> None:
     name = model.schema.enums["BuiltinOperator"][number]
