@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-_EXTRAS = {"costs": "scipy", "dask": "distributed"}
+_EXTRAS = {"costs": "scipy", "dask": "distributed", "litert": "ai_edge_litert", "onert": "onert"}
 _OURS = ("tests", "fuzz", "benchmarks", "tools")
 
 
@@ -36,9 +36,9 @@ def need(module: str) -> None:
 
 
 def need_extra(said: str) -> None:
-    """Skip the test where a command says that it needs an extra which is not installed."""
-    for extra in re.findall(r"pip install 'circletools\[(\w+)\]'", said):
-        need(_EXTRAS[extra])
+    """Skip the test where a command says that it needs an extra or a runtime which is not installed."""
+    for extra in re.findall(r"pip install 'circletools\[(\w+)\]'|the runtime (\w+) is not installed", said):
+        need(_EXTRAS["".join(extra)])
 
 
 def missing(error: BaseException | None) -> str | None:
