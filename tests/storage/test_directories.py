@@ -132,6 +132,17 @@ def test_what_cannot_be_given_back_is_not_removed(target: Path, monkeypatch: pyt
     assert files_of(target) == NEW
 
 
+def test_where_both_names_are_lost_the_reason_is_told(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_new: Path, place: Path) -> None:
+        shutil.rmtree(place)
+        raise PermissionError(1, "no")
+
+    monkeypatch.setattr(directories, "_exchange", gone)
+    with pytest.raises(OutputError, match="cannot write it: no"):
+        write_directory(target, files(), ours)
+    assert os.listdir(target.parent) == []
+
+
 def test_an_interruption_while_the_old_one_is_removed(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     remove = shutil.rmtree
 
