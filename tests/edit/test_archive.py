@@ -57,6 +57,7 @@ def test_the_directory_is_found_from_the_end(front: bytes, comment: bytes) -> No
 def test_an_empty_archive_has_its_directory_where_it_ends() -> None:
     assert directory_start(memoryview(b"front" + b"PK\5\6" + bytes(18))) == 5
     assert directory_start(memoryview(b"PK\5\6" + bytes(18))) == 0
+    assert directory_start(memoryview(b"PK\5\6" + bytes(16) + b"\4\0PK\5\6")) == 0
 
 
 @pytest.mark.parametrize(
@@ -167,8 +168,9 @@ MODEL = bytes_of("circle/mlp")
 def test_forward_nothing_is_looked_at() -> None:
     data = archive(MODEL)
     with open_model(data) as model:
-        (part,) = move_archive(model, 0, 64)
-        assert view(part) == data
+        for moved in (64, 0):
+            (part,) = move_archive(model, 0, moved)
+            assert view(part) == data
 
 
 def test_back_the_directory_is_written_anew() -> None:
