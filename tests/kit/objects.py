@@ -1,4 +1,4 @@
-"""Files of single tables, and where the objects of a file lie: each vtable, table, string and vector that is reached, once."""
+"""Files of single tables, and where the objects of a file lie: each that is reached, once."""
 
 from __future__ import annotations
 
