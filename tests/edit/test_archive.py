@@ -56,6 +56,7 @@ def test_the_directory_is_found_from_the_end(front: bytes, comment: bytes) -> No
 
 def test_an_empty_archive_has_its_directory_where_it_ends() -> None:
     assert directory_start(memoryview(b"front" + b"PK\5\6" + bytes(18))) == 5
+    assert directory_start(memoryview(b"PK\5\6" + bytes(18))) == 0
 
 
 @pytest.mark.parametrize(
@@ -132,6 +133,10 @@ def test_the_directory_itself_must_have_an_offset_that_can_move() -> None:
         moved_directory(changed(data, end + 16, b"\xff" * 4), -1)  # ZIP64
     with pytest.raises(EditError, match="cannot be moved"):
         moved_directory(changed(data, end + 16, struct.pack("<I", start // 2)), -start)
+    empty = b"f" * 100 + b"PK\5\6" + struct.pack("<4H2LH", 0, 0, 0, 0, 0, 100, 0)
+    assert moved_directory(memoryview(empty), -100) == b"PK\5\6" + bytes(18)
+    with pytest.raises(EditError, match="cannot be moved"):
+        moved_directory(memoryview(empty), -101)
 
 
 @pytest.mark.parametrize("member", [0, 1])

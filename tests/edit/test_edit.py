@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from circletools.edit import buffers
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import CircleToolsError, EditError, UsageError
 from circletools.model.model import Model, open_model
 from tests.kit.build import Build
-from tests.kit.support import bytes_of, edited, value_of
+from tests.kit.outside import PLACES, outside, ranges
+from tests.kit.support import bytes_of, edited, noted, value_of
 
 FIRST_NEW_CODE = 127  # from here on operator codes do not fit the old field of a byte
 
@@ -124,6 +126,14 @@ def test_what_is_added_has_the_next_indices_and_is_read_back(model: Model) -> No
         assert [len(graph.tensors) for graph in after.subgraphs] == [2, 4]
 
 
+def test_a_tensor_has_no_data_and_no_signature_of_its_shape_unless_given(model: Model) -> None:
+    with open_model(
+        edited(bytes(model.source.memory), lambda edit: edit.add_tensor(0, "t", type="INT8", shape=[3]))
+    ) as after:
+        (tensor,) = after.subgraphs[0].tensors[2:]
+        assert (tensor.name, tensor.shape, tensor.shape_signature, tensor.buffer) == ("t", (3,), None, 0)
+
+
 @pytest.mark.parametrize("number", [FIRST_NEW_CODE - 1, FIRST_NEW_CODE, FIRST_NEW_CODE + 1])
 def test_codes_around_the_end_of_the_old_field(model: Model, number: int) -> None:
     name = model.schema.enums["BuiltinOperator"][number]
@@ -173,6 +183,19 @@ def test_a_model_that_is_open_is_not_the_target(tmp_path: Path) -> None:
             change.check_target(tmp_path / "missing" / "out.circle")
 
 
+def test_data_outside_moves_with_the_file() -> None:
+    data = outside(PLACES)
+    after = noted(data)
+    before, moved, distance = ranges(data), ranges(after), len(after) - len(data)
+    assert moved == [(kind, row, offset + distance, size) for kind, row, offset, size in before]
+    assert [row for kind, row, _, _ in before if kind != "Buffer"] == [4, 5]
+    assert after.endswith(data)
+    again = edited(after, lambda edit: edit.remove_metadata("note"), lambda edit: edit.set_metadata("more", b"more"))
+    assert [one[2] - other[2] for one, other in zip(ranges(again), before, strict=True)] == [
+        len(again) - len(data)
+    ] * len(before)
+
+
 # --- metadata and buffers -----------------------------------------------------------------------------------
 
 
@@ -206,6 +229,39 @@ def test_an_empty_buffer_of_the_original_is_no_free_place() -> None:
     data = edited(build.to_bytes(), lambda edit: edit.set_metadata("new", b"new"))
     assert contents(data) == [b"", b"value", b"", b"new"]
     assert contents(edited(data, lambda edit: edit.remove_metadata("new")))[empty:] == [b""]
+
+
+def test_where_there_are_no_buffers_the_empty_one_comes_first() -> None:
+    build = Build()
+    build.graph().ends([], [])
+    build.model.buffers = []
+    data = build.to_bytes()
+    with_entry = edited(data, lambda edit: edit.set_metadata("a", b"1"))
+    assert contents(with_entry) == [b"", b"1"]
+    assert contents(edited(with_entry, lambda edit: edit.remove_metadata("a"))) == []
+    assert contents(edited(data, lambda edit: edit.add_buffer(b"1"), lambda edit: edit.add_buffer(b"2"))) == [
+        b"", b"1", b"2",
+    ]  # fmt: skip
+    both = edited(data, lambda edit: edit.set_metadata("a", b"1"), lambda edit: edit.remove_metadata("a"))
+    assert contents(both) == []
+
+
+def test_an_entry_without_a_value_gets_a_buffer() -> None:
+    build = built()
+    build.model.metadata[0].buffer = 0
+    data = edited(build.to_bytes(), lambda edit: edit.set_metadata("held", b"new"))
+    assert (contents(data), names_and_values(data)) == ([b"", b"value", b"new"], [("held", b"new")])
+    data = edited(build.to_bytes(), lambda edit: edit.remove_metadata("held"))
+    assert (contents(data), names_and_values(data)) == ([b"", b"value"], [])
+
+
+def test_data_that_no_flatbuffer_could_hold_is_refused(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buffers, "MAX_FLATBUFFER_BYTES", 100)
+    edit = ModelEdit(model)
+    with pytest.raises(EditError, match="2 GiB"):
+        edit.add_buffer(bytes(101))
+    assert edit.add_buffer(bytes(100)) == 2
+    edit.remove_metadata("held")
 
 
 def test_data_that_two_share_stays_for_the_other() -> None:
