@@ -14,7 +14,7 @@ from circletools.errors import CircleToolsError, EditError, UsageError
 from circletools.model.model import Model, open_model
 from tests.kit.build import Build, Table
 from tests.kit.outside import PLACES, outside, ranges
-from tests.kit.support import bytes_of, edited, noted, value_of
+from tests.kit.support import bytes_of, edited, field_at, noted, put_u32, target, u32, value_of
 
 FIRST_NEW_CODE = 127  # from here on operator codes do not fit the old field of a byte
 
@@ -244,6 +244,20 @@ def test_another_value_takes_the_place_of_data_outside_and_what_else_a_buffer_sa
     with open_model(data) as model:
         assert (value_of(model, "held"), model.buffers[1].external) == (b"other", False)
         assert (model.buffers.offsets.tolist(), model.buffers.sizes.tolist()) == ([0, 1], [0, 9])
+
+
+def test_data_outside_that_an_edit_drops_does_not_move() -> None:
+    """A file in which the original has one buffer less than its prefix, as if an edit had added the other one."""
+    build = built()
+    build.model.metadata = None
+    build.model.buffers[1] = Table("Buffer", offset=4096, size=4)
+    old = build.to_bytes().ljust(4096, b"\0") + b"long"
+    data = noted(old)
+    base = len(data) - len(old)
+    data = put_u32(data, target(data, field_at(data, base + u32(old, 0), 4)), 1)
+    with open_model(data) as model:
+        assert [buffer.external for buffer in model.buffers] == [False, True, False]
+    assert contents(edited(data, lambda edit: edit.remove_metadata("note"))) == [b""]
 
 
 def test_a_value_is_that_of_the_edit(model: Model) -> None:
