@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.kit.presence import missing, needs_more
+from tests.kit.presence import missing, need_extra, needs_more
 from tests.kit.public import SHARED, public_models
 from tests.kit.support import bytes_of, own_models, title
 
@@ -40,6 +40,7 @@ def pytest_pyfunc_call() -> Generator[None, object, object]:
     except Exception as error:
         name = missing(error)
         if name is None:
+            need_extra(str(error))
             raise
         pytest.skip(f"{name} is not installed")
 

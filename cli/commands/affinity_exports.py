@@ -11,8 +11,7 @@ import circletools as ct
 
 from ..console.reading import reading
 from ..console.terminal import show_notes, show_text
-from .affinity import cost_request
-from .affinity_options import CopyOverhead, CopyRate, CostsFile, Traces
+from .affinity_options import TRANSFERS, filling
 from .parameters import Input, Json
 from .rewriting import refuse_inputs
 
@@ -28,6 +27,7 @@ class Target(StrEnum):
     DOT = "dot"
 
 
+@filling(ct.CostRequest, TRANSFERS)
 def export_affinity(
     source: Input,
     to: Annotated[Target, typer.Option("--to", help="Target format.", show_default=False)],
@@ -36,10 +36,8 @@ def export_affinity(
         typer.Option("--output", "-o", metavar="FILE", help="The file to write; standard output if not given."),
     ] = None,
     json: Json = False,
-    costs: CostsFile = None,
-    traces: Traces = None,
-    copy_rate: CopyRate = 1000.0,
-    copy_overhead: CopyOverhead = 0.0,
+    *,
+    request: ct.CostRequest,
 ) -> None:
     """Write the affinity in the format of another tool.
 
@@ -48,17 +46,16 @@ def export_affinity(
     openvino: JSON for HETERO. model-explorer: node data. dot: a graph for Graphviz. What the target would ignore
     or get wrong is refused; docs/affinity-exports.md lists what each supports.
     """
-    request = cost_request(costs, traces, copy_rate, copy_overhead)
-    if (request is None) is (to is Target.ONERT_EXEC_TIME):
+    if request.has_costs is not (to is Target.ONERT_EXEC_TIME):
         raise ct.UsageError(
             "--to onert-exec-time and costs (--costs, --trace) go together",
             hint="--trace cpu=trace.chrome.json has times and names",
         )
-    inputs = None if request is None else ct.read_request(request)
+    inputs = ct.read_request(request) if request.has_costs else None
     if json and to in (Target.PART, Target.DOT):
         raise ct.UsageError(f"--json: there is no JSON for {to}")
     if output is not None:
-        refuse_inputs(output, [source, *(request.files if request else ())])
+        refuse_inputs(output, [source, *request.files])
     with reading(source) as model:
         exported = ct.affinity.export(model, to.value) if inputs is None else ct.export_costs(model, inputs)
         text = ct.render.export_text(exported, as_json=json)

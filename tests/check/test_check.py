@@ -340,4 +340,5 @@ def test_the_document_has_the_severities_of_the_program() -> None:
     expected = {code: severity for code, (_, severity, _) in EXAMPLES.items()} | {TOO_MANY: "warning"}
     of_outputs = ("CONSTANT_OUTPUT", "INPUT_ALIASED_OUTPUT", "DUPLICATE_OUTPUT", "UNPRODUCED_OUTPUT")
     expected |= dict.fromkeys(of_outputs, UNTIL_THE_CALLED)
+    expected["INDEX_OUT_OF_RANGE"] = "error; warning for debug metadata"
     assert dict(ROWS) == expected

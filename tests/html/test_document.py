@@ -15,8 +15,8 @@ from circletools.html.document import page_document
 from circletools.html.graph import NAME_LENGTH
 from circletools.html.modules import ROOT as TOP
 from circletools.model.model import open_model
-from tests.flatbuf.test_verify import Damage, damages
 from tests.kit.affinity_support import affinity, annotated
+from tests.kit.damage import Damage, damages
 from tests.kit.exports_support import codes_of, named
 from tests.kit.page_support import (
     BENCHMARK,

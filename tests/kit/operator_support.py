@@ -63,6 +63,7 @@ def litert_events(model: Path, runs: int, kernels: int = 2) -> tuple[Event, ...]
 @cache
 def litert_record(model: Path, runs: int, kernels: int = 2) -> tuple[tuple[Event, ...], bytes]:
     """Run a model in LiteRT; return the events, and its own summary of them. Runs once for equal arguments."""
+    need("ai_edge_litert")
     done = subprocess.run(
         [sys.executable, "-m", "tests.kit.oracles.litert_events", str(model), str(runs), str(kernels)],
         cwd=ROOT,

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-_EXTRAS = {"costs": "scipy", "dask": "distributed"}
+_EXTRAS = {"costs": "scipy", "dask": "distributed", "litert": "ai_edge_litert", "onert": "onert"}
 _OURS = ("tests", "fuzz", "benchmarks", "tools")
 
 
@@ -36,9 +36,9 @@ def need(module: str) -> None:
 
 
 def need_extra(said: str) -> None:
-    """Skip the test where a command says that it needs an extra which is not installed."""
-    for extra in re.findall(r"pip install 'circletools\[(\w+)\]'", said):
-        need(_EXTRAS[extra])
+    """Skip the test where a command says that it needs an extra or a runtime which is not installed."""
+    for extra in re.findall(r"pip install 'circletools\[(\w+)\]'|the runtime (\w+) is not installed", said):
+        need(_EXTRAS["".join(extra)])
 
 
 def missing(error: BaseException | None) -> str | None:
@@ -89,6 +89,8 @@ def _within(value: object) -> Iterable[object]:
         return value
     if isinstance(value, type):
         return vars(value).values() if value.__module__.startswith(_OURS) else ()
+    if type(value).__module__.startswith(_OURS):
+        return [type(value)]
     value = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
     value = getattr(getattr(value, "hypothesis", None), "inner_test", value)
     found = inspect.unwrap(value) if callable(value) else value

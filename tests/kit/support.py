@@ -22,6 +22,8 @@ from tests.kit.presence import need
 ROOT = Path(__file__).parents[2]
 TESTDATA = ROOT / "testdata"
 ENDINGS = {b"TFL3": "tflite", b"CIR0": "circle"}
+EXTERNAL = ("circle/mlp_external", "circle/cnn_external", "tflite/cnn_external", "tflite/custom_options_external")
+"""Models with data behind the flatbuffer."""
 
 
 # --- models -------------------------------------------------------------------------------------------------

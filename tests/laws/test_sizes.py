@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.laws.known import LARGE
 from tests.laws.source import FOLDERS, files, name_of, text_of
 
 MOST_LINES_OF_A_FILE = 400
@@ -39,8 +38,7 @@ def too_large(source: str, *, command: bool = False) -> list[str]:
 
 @pytest.mark.parametrize("path", files(*FOLDERS), ids=name_of)
 def test_nothing_is_too_large(path: Path) -> None:
-    if name_of(path) not in LARGE:
-        assert too_large(text_of(path), command=name_of(path).startswith("cli/commands/")) == []
+    assert too_large(text_of(path), command=name_of(path).startswith("cli/commands/")) == []
 
 
 def test_what_is_too_large_is_seen() -> None:

@@ -112,7 +112,8 @@ def test_an_output_that_nothing_produces_is_noted(tmp_path: Path) -> None:
             0,
             [
                 "subgraphs[0].outputs[0] x: a copy of the input",
-                "note: subgraphs[0].outputs[1] lost: nothing produces it, so there is nothing to copy",
+                f"note: {path}: subgraphs[0].outputs[1]: 'lost' is produced by no operator, input or constant; "
+                "it is not copied",
             ],
         )
 

@@ -14,6 +14,7 @@ from circletools.errors import EditError
 from circletools.outputs.copyops import CopyChoice
 from tests.kit.build import Build, unranked
 from tests.kit.outputs_support import assert_same_in_runtimes, code_name, fixed
+from tests.kit.presence import need
 from tests.kit.support import read
 
 
@@ -136,6 +137,7 @@ for resolver in (OpResolverType.AUTO, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DEL
 @pytest.mark.parametrize("ranked", [True, False])
 def test_models_stay_resizable(element: str, ranked: bool, tmp_path: Path) -> None:
     """LiteRT's user may resize any input, whatever the file says about its shape."""
+    need("ai_edge_litert")
     path = tmp_path / "model.tflite"
     for data in (passing("tflite", element, ranked=ranked), fixed(passing("tflite", element, ranked=ranked))):
         path.write_bytes(data)

@@ -20,6 +20,7 @@ from circletools.split.verify import check_files, open_split
 from circletools.split.write import MANIFEST
 from tests.kit.build import Build, Graph
 from tests.kit.outputs_support import fixed
+from tests.kit.presence import need
 from tests.kit.split_support import (
     Assign,
     alternating,
@@ -48,6 +49,8 @@ NOT_WHOLE = {
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[dict[str, Worker]]:
+    need("ai_edge_litert")
+    need("onert")
     with Worker("litert", 60) as litert, Worker("onert", 60) as onert:
         yield {"tflite": litert, "circle": onert}
 

@@ -1,0 +1,154 @@
+"""One inference in LiteRT, and the program around it, with a module in the place of LiteRT."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from multiprocessing import Pipe
+from pathlib import Path
+from threading import Thread
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circletools.runtimes.child import serve
+from circletools.runtimes.comparison import same
+from circletools.runtimes.inputs import make_input
+from circletools.runtimes.protocol import Array, Request
+
+NAMES = ("ai_edge_litert", "ai_edge_litert.interpreter", "circletools.runtimes.litert")
+FLOAT = np.dtype(np.float32)
+
+
+class Interpreter:
+    """Takes a matrix and a row, and gives them back in the other order; `model_path` says what is wrong."""
+
+    def __init__(self, model_path: str, num_threads: int, experimental_op_resolver_type: str) -> None:
+        assert (num_threads, experimental_op_resolver_type) == (1, "without delegates")
+        self.model, self.calls = model_path, list[tuple[Any, ...]]()
+        self.values: dict[int, Array] = {}
+        Interpreter.last = self
+
+    last: Interpreter
+
+    def get_input_details(self) -> list[dict[str, Any]]:
+        shapes = {9: np.array([2, 3], np.int32), 4: np.array([3], np.int32)}
+        return [{"index": index, "dtype": np.float32, "shape": shape} for index, shape in shapes.items()]
+
+    def get_output_details(self) -> list[dict[str, Any]]:
+        return [{"index": 4}, {"index": 9}]
+
+    def resize_tensor_input(self, index: int, shape: tuple[int, ...]) -> None:
+        self.calls.append(("resize", index, tuple(shape)))
+
+    def allocate_tensors(self) -> None:
+        self.calls.append(("allocate",))
+        if self.model == "refused":
+            raise RuntimeError("no")
+        if self.model == "silent":
+            raise ValueError
+        if self.model == "large":
+            raise MemoryError("too large")
+
+    def set_tensor(self, index: int, value: Array) -> None:
+        self.calls.append(("set", index))
+        self.values[index] = value
+
+    def invoke(self) -> None:
+        self.calls.append(("invoke",))
+
+    def get_tensor(self, index: int) -> Array:
+        value = self.values[index]
+        return value.view(np.dtype("V4")) if self.model == "opaque" else value
+
+
+@pytest.fixture
+def litert(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Return the module; nothing of it stays."""
+    package, module = ModuleType(NAMES[0]), ModuleType(NAMES[1])
+    vars(package)["interpreter"] = module
+    resolvers = type("OpResolverType", (), {"BUILTIN_WITHOUT_DEFAULT_DELEGATES": "without delegates"})
+    vars(module).update(Interpreter=Interpreter, OpResolverType=resolvers)
+    for name, value in zip(NAMES, (package, module, None), strict=True):
+        if value is None:
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        else:
+            monkeypatch.setitem(sys.modules, name, value)
+    yield importlib.import_module(NAMES[2])
+    sys.modules.pop(NAMES[2], None)
+
+
+def test_inputs_are_made_by_their_place(litert: Any) -> None:
+    answer = litert.run(Request("m", None, 3))
+    expected = [make_input(3, 0, FLOAT, (2, 3)), make_input(3, 1, FLOAT, (3,))]
+    assert same(answer.inputs, expected) is same(answer.outputs, expected[::-1]) is None
+    assert (answer.failure, Interpreter.last.model) == ("", "m")
+    assert Interpreter.last.calls == [("allocate",), ("set", 9), ("set", 4), ("invoke",)]
+
+
+def test_only_other_shapes_are_set(litert: Any) -> None:
+    given = [np.ones((2, 3), np.float32), np.ones((1, 5), np.float32)]
+    answer = litert.run(Request("m", given, 3))
+    assert same(answer.inputs, given) is same(answer.outputs, given[::-1]) is None
+    assert Interpreter.last.calls[:2] == [("resize", 4, (1, 5)), ("allocate",)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_another_number_of_inputs_is_told(count: int, litert: Any) -> None:
+    answer = litert.run(Request("m", [np.ones(3, np.float32)] * count, 0))
+    assert (answer.inputs, answer.outputs) == ([], [])
+    assert answer.failure == f"the model has 2 inputs, not {count}"
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [("refused", "RuntimeError: no"), ("silent", "ValueError:"), ("large", "MemoryError: too large")],
+)
+def test_a_refusal_is_an_answer(model: str, said: str, litert: Any) -> None:
+    answer = litert.run(Request(model, None, 0))
+    assert (answer.inputs, answer.outputs, answer.failure) == ([], [], said)
+
+
+def test_a_dtype_that_only_the_runtime_knows_comes_as_its_bits(litert: Any) -> None:
+    answer = litert.run(Request("opaque", None, 0))
+    bits = [array.view(np.uint32) for array in answer.inputs]
+    assert same(answer.outputs, bits[::-1]) is None
+
+
+@pytest.mark.parametrize("kind", ["bool", "int8", "uint16", "float64", "complex64", "S3", "U2"])
+def test_other_dtypes_stay(kind: str, litert: Any) -> None:
+    array = np.zeros(2, kind)
+    assert litert._plain(array) is array
+    assert litert._plain(array.astype(object)).dtype == object
+
+
+def test_the_program_answers_until_the_connection_is_closed(litert: Any) -> None:
+    ours, theirs = Pipe()
+    descriptor = theirs.fileno()
+    program = Thread(target=serve, args=("litert", descriptor), daemon=True)
+    program.start()
+    assert ours.recv() == "ready"
+    for seed in (1, 2):
+        ours.send(Request("m", None, seed))
+        assert ours.poll(60)
+        answer = ours.recv()
+        assert same(answer.inputs, [make_input(seed, 0, FLOAT, (2, 3)), make_input(seed, 1, FLOAT, (3,))]) is None
+    ours.close()
+    program.join(60)
+    assert not program.is_alive()
+    theirs._handle = None  # type: ignore[attr-defined]  # the program closed it
+    assert litert.run
+
+
+@pytest.mark.parametrize("package", ["ai_edge_litert"])
+def test_the_program_needs_the_package(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, NAMES[2], raising=False)
+    ours, theirs = Pipe()
+    with ours:
+        with pytest.raises(ImportError):
+            serve("litert", theirs.fileno())
+        theirs._handle = None  # type: ignore[attr-defined]

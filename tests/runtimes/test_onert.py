@@ -1,0 +1,238 @@
+"""One inference in onert, over a library in Python that keeps books of each call of the C interface."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circletools.runtimes.comparison import same
+from circletools.runtimes.inputs import make_input
+from circletools.runtimes.protocol import Array, Request
+
+FLOAT, INT, QUANTIZED, BOOL, BYTE, LONG, SMALL, SHORT = range(8)
+DTYPES = ("float32", "int32", "uint8", "bool", "uint8", "int64", "int8", "int16")
+Form = tuple[int, tuple[int, ...]]
+
+
+class Library:
+    """Takes inputs of these forms; gives the first bytes of them, one behind the other, as outputs of those forms."""
+
+    def __init__(self, inputs: Sequence[Form], outputs: Sequence[Form], final: Sequence[Form] | None = None) -> None:
+        self.inputs, self.outputs, self.final = list(inputs), list(outputs), outputs if final is None else final
+        self.calls: list[str] = []
+        self.words: list[bytes] = []
+        self.status: dict[str, int] = {}
+        self.given: dict[int, tuple[int, bytes]] = {}
+        self.bound: dict[int, tuple[int, Any]] = {}
+        self.lengths: dict[int, int] = {}
+        self.prepared: list[Form] = []
+        self.ran = False
+
+    def __getattr__(self, name: str) -> Any:
+        def call(handle: Any, *arguments: Any) -> int:
+            assert call.restype is ctypes.c_int  # type: ignore[attr-defined]
+            assert len(call.argtypes) == 1 + len(arguments)  # type: ignore[attr-defined]
+            self.calls.append(name.removeprefix("nnfw_"))
+            if name == "nnfw_create_session":
+                handle._obj.value = 77
+            else:
+                assert handle.value == 77
+            if not self.status.get(name, 0):
+                getattr(self, f"do_{name.removeprefix('nnfw_')}", self.words.append)(*arguments)
+            return self.status.get(name, 0)
+
+        if not name.startswith("nnfw_"):
+            raise AttributeError(name)
+        setattr(self, name, call)
+        return call
+
+    @staticmethod
+    def tell(info: Any, form: Form) -> None:
+        info._obj.dtype, info._obj.rank = form[0], len(form[1])
+        info._obj.dims[: len(form[1])] = form[1]
+
+    def do_create_session(self) -> None:
+        pass
+
+    def do_close_session(self) -> None:
+        pass
+
+    def do_prepare(self) -> None:
+        self.prepared = list(self.inputs)
+
+    def do_input_size(self, count: Any) -> None:
+        count._obj.value = len(self.inputs)
+
+    def do_output_size(self, count: Any) -> None:
+        count._obj.value = len(self.outputs)
+
+    def do_input_tensorinfo(self, position: int, info: Any) -> None:
+        self.tell(info, self.inputs[position])
+
+    def do_output_tensorinfo(self, position: int, info: Any) -> None:
+        self.tell(info, (self.final if self.ran else self.outputs)[position])
+
+    def do_set_input_tensorinfo(self, position: int, info: Any) -> None:
+        self.inputs[position] = info._obj.dtype, info._obj.shape()
+
+    def do_set_input(self, position: int, dtype: int, buffer: Any, length: int) -> None:
+        assert len(buffer) == max(length, 1)
+        self.given[position] = dtype, buffer.raw[:length]
+
+    def do_set_output(self, position: int, dtype: int, buffer: Any, length: int) -> None:
+        self.bound[position], self.lengths[position] = (dtype, buffer), length
+
+    def do_run(self) -> None:
+        data, self.ran = b"".join(data for _, data in self.given.values()), True
+        for position, (dtype, shape) in enumerate(self.final):
+            size = min(math.prod(shape) * np.dtype(DTYPES[dtype]).itemsize, len(data))
+            self.bound[position][1][:size], data = data[:size], data[size:]
+
+
+@pytest.fixture
+def onert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Return the module, with a place for a library; nothing of it stays."""
+    (tmp_path / "onert").mkdir()
+    (tmp_path / "onert" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    paths: list[str] = []
+
+    def opened(path: str) -> Library:
+        paths.append(path)
+        return Library([], [])
+
+    monkeypatch.setattr(ctypes, "CDLL", opened)
+    names = ("onert", "circletools.runtimes.onert", "circletools.runtimes.onert_c")
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield importlib.import_module("circletools.runtimes.onert")
+    assert paths == [str(tmp_path / "onert" / "native" / "libonert.so")]
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def use(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    module: ModuleType = sys.modules["circletools.runtimes.onert_c"]
+    for name in module._FUNCTIONS:
+        function = getattr(library, name)
+        function.argtypes, function.restype = module._ARGUMENTS[name], ctypes.c_int
+        monkeypatch.setitem(module._FUNCTIONS, name, function)
+
+
+def test_inputs_are_made_and_open_sizes_are_one(onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library([(FLOAT, (2, 3)), (INT, (-1, 4)), (LONG, ())], [(FLOAT, (2, 3)), (INT, (1, 4)), (LONG, ())])
+    use(library, monkeypatch)
+    answer = onert.run(Request("model.circle", None, 5))
+    expected = [
+        make_input(5, 0, np.dtype(np.float32), (2, 3)),
+        make_input(5, 1, np.dtype(np.int32), (1, 4)),
+        make_input(5, 2, np.dtype(np.int64), ()),
+    ]
+    assert answer.failure == ""
+    assert same(answer.inputs, expected) is same(answer.outputs, expected) is None
+    assert library.prepared == [(FLOAT, (2, 3)), (INT, (1, 4)), (LONG, ())]
+    assert library.words == [b"model.circle", b"cpu"]
+    assert library.calls.count("set_input_tensorinfo") == 1
+    assert [library.given[index][0] for index in range(3)] == [FLOAT, INT, LONG]
+    stages = ("create_session", "load_model_from_file", "set_available_backends", "prepare", "run", "close_session")
+    assert tuple(call for call in library.calls if call in stages) == stages
+
+
+def test_given_inputs_have_their_shapes(onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library([(BYTE, (2, 2)), (BOOL, (0,))], [(QUANTIZED, (3,))])
+    use(library, monkeypatch)
+    given: list[Array] = [np.array([[7, 8, 9]], np.uint8), np.zeros(0, bool)]
+    answer = onert.run(Request("m", given, 0))
+    assert (library.prepared, answer.failure) == ([(BYTE, (1, 3)), (BOOL, (0,))], "")
+    assert answer.inputs == given
+    assert [output.tolist() for output in answer.outputs] == [[7, 8, 9]]
+    use(library, monkeypatch)
+    answer = onert.run(Request("m", given[:1], 0))
+    assert answer.failure == "the model has 2 inputs, not 1"
+    assert (answer.inputs, answer.outputs, library.calls[-1]) == ([], [], "close_session")
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_every_type_has_its_dtype(number: int, onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(Library([(number, (4,))], [(number, (4,))]), monkeypatch)
+    answer = onert.run(Request("m", None, 0))
+    assert [output.dtype.name for output in answer.outputs] == [DTYPES[number]]
+    assert same(answer.outputs, answer.inputs) is None
+
+
+@pytest.mark.parametrize(
+    ("declared", "size"),
+    [
+        ((), 1 << 24),
+        ((-1, 2), 1 << 24),
+        ((3,), 1 << 16),
+        ((0,), 1 << 16),
+        ((1 << 14,), 1 << 16),
+        (((1 << 14) + 1,), (1 << 16) + 4),
+        ((256, 1024), 1 << 20),
+    ],
+)
+def test_outputs_have_room(declared: tuple[int, ...], size: int, onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library([(FLOAT, (2,))], [(FLOAT, declared)], [(FLOAT, (5,))])
+    use(library, monkeypatch)
+    answer = onert.run(Request("m", [np.array([1, 2], np.float32)], 0))
+    assert library.lengths == {0: size}
+    assert library.bound[0][1].raw[8:] == b"\xa5" * (size - 8)  # and no zeros
+    (output,) = answer.outputs
+    assert output[:2].tolist() == [1, 2]
+    assert (output.shape, output[2:].tobytes()) == ((5,), b"\xa5" * 12)
+
+
+@pytest.mark.parametrize(
+    ("function", "status", "said"),
+    [
+        ("load_model_from_file", 1, "load_model_from_file: ERROR"),
+        ("prepare", 2, "prepare: UNEXPECTED_NULL"),
+        ("prepare", 3, "prepare: INVALID_STATE"),
+        ("run", 4, "run: OUT_OF_MEMORY"),
+        ("set_output", 5, "set_output: INSUFFICIENT_OUTPUT_SIZE"),
+        ("set_available_backends", 6, "set_available_backends: DEPRECATED_API"),
+        ("run", 7, "run: 7"),
+        ("run", -1, "run: -1"),
+    ],
+)
+def test_a_refusal_is_told_by_the_name_of_its_call(
+    function: str, status: int, said: str, onert: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Library([(FLOAT, (2,))], [(FLOAT, (2,))])
+    library.status[f"nnfw_{function}"] = status
+    use(library, monkeypatch)
+    answer = onert.run(Request("m", None, 0))
+    assert (answer.inputs, answer.outputs, answer.failure) == ([], [], f"StatusError: nnfw_{said}")
+    assert library.calls[-2:] == [function, "close_session"]
+
+
+def test_a_type_that_has_no_number_is_told(onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library([(8, (2,))], [])
+    use(library, monkeypatch)
+    assert onert.run(Request("m", None, 0)).failure == "KeyError: 8"
+    assert library.calls[-1] == "close_session"
+
+
+def test_the_runtime_writes_more_dimensions_than_it_has_room_for(onert: Any) -> None:
+    info = onert.TensorInfo()
+    assert ctypes.sizeof(info) == 4 * (2 + 16)
+    info.rank = 3
+    info.dims[:4] = 5, -1, 7, 9
+    assert info.shape() == (5, -1, 7)
+
+
+def test_without_the_package_there_is_no_module(onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = sys.modules[onert.Session.__module__]._load
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ModuleNotFoundError, match="onert is not installed"):
+        load()
