@@ -59,7 +59,7 @@ def _end_place(file: memoryview) -> int | None:
             comment = _END_FIELDS.unpack_from(tail, place)[7]
             if place + _END_BYTES + comment == len(tail):
                 return first + place
-        place = tail.rfind(_END, 0, place + len(_END) - 1)
+        place = tail.rfind(_END, 0, place)
     return None
 
 

@@ -305,3 +305,19 @@ def test_an_excerpt_that_names_nothing_outside_ends_with_its_flatbuffer() -> Non
     assert b"12345678" not in part
     with open_model(part) as model:
         assert len(part) - model.reachable.end < 16
+
+
+def test_behind_large_data_inside_comes_the_data_outside() -> None:
+    build = Build()
+    graph = build.graph()
+    large = bytes(range(250)) * 400
+    graph.operator(
+        "NEG", [graph.tensor("x", data=large), graph.tensor("y", buffer=build.buffer(offset=1 << 17, size=8))], []
+    )
+    data = build.to_bytes().ljust(1 << 17, b"\0") + b"12345678"
+    part = taken(data, [0])
+    ((_, _, offset, size),) = ranges(part)
+    assert (part[offset:], size, offset % 64) == (b"12345678", 8, 0)
+    with open_model(part) as model:
+        assert bytes(model.buffers[1].data) == large
+        assert 0 <= offset - model.reachable.end < 64 + 16

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 import pytest
 
@@ -71,3 +73,10 @@ def test_place_seed_type_and_shape_change_the_values() -> None:
 def test_what_has_no_values_is_told() -> None:
     with pytest.raises(NotImplementedError, match="no input values for dtype datetime64"):
         make_input(0, 0, np.dtype("datetime64[s]"), (1,))
+
+
+def test_the_place_the_type_and_the_shape_seed_the_values() -> None:
+    rng = np.random.default_rng([3, zlib.crc32(b"x|complex64|(2, 1)")])
+    real, imaginary = rng.uniform(-1, 1, (2, 1)), rng.uniform(-1, 1, (2, 1))
+    made = make_input(3, "x", np.dtype(np.complex64), (2, 1))
+    assert made.tobytes() == (real + 1j * imaginary).astype(np.complex64).tobytes()
