@@ -78,9 +78,6 @@ def _open_times(
     return times, is_open
 
 
-
-
-
 def _best(facts: OperatorFacts, problem: Problem, goal: Goal) -> Indices:
     graph = facts.graph
     if not len(graph):

@@ -16,8 +16,6 @@ O. Veksler, R. Zabih, Fast approximate energy minimization via graph cuts, 2001.
 
 from __future__ import annotations
 
-
-
 import numpy as np
 from numpy.typing import NDArray
 
