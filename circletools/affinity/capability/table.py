@@ -61,7 +61,8 @@ class Capability:
         forms = self.forms(operator.code)
         if not forms:
             return f"{self.device} has no {operator.code}"
-        return "; ".join(min((mismatches(form, operator) for form in forms), key=len)) or None
+        fewest = min((mismatches(form, operator) for form in forms), key=len)
+        return "; ".join(fewest) or None
 
 
 def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[str | None]:
