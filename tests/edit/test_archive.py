@@ -13,7 +13,7 @@ from circletools.errors import EditError
 from circletools.model.model import open_model
 from circletools.storage.files import view
 from tests.kit.build import Build
-from tests.kit.support import bytes_of, noted
+from tests.kit.support import bytes_of, edited, noted
 
 FILES = {"labels.txt": b"one\ntwo\n", "vocab/b.txt": b"x" * 300}
 
@@ -180,6 +180,15 @@ def test_back_the_directory_is_written_anew() -> None:
         rest, directory = move_archive(model, end, -64)
         assert bytes(view(rest)) + bytes(view(directory))[:0] == data[end : data.index(b"PK\1\2")]
         assert bytes(view(directory)) == moved_directory(memoryview(data), -64)
+
+
+def test_an_edit_that_makes_the_file_shorter_moves_the_archive() -> None:
+    data = archive(noted(MODEL, "long", bytes(5000)))
+    after = edited(data, lambda edit: edit.remove_metadata("long"))
+    moved = len(data) - len(after)
+    assert moved > 5000
+    assert offsets(after) == [offset - moved for offset in offsets(data)]
+    assert members(after) == FILES
 
 
 def test_what_only_looks_like_an_archive_is_left_alone() -> None:

@@ -132,6 +132,7 @@ def test_a_tensor_has_no_data_and_no_signature_of_its_shape_unless_given(model: 
     ) as after:
         (tensor,) = after.subgraphs[0].tensors[2:]
         assert (tensor.name, tensor.shape, tensor.shape_signature, tensor.buffer) == ("t", (3,), None, 0)
+        assert after.tensor_columns.tables.scalars("has_rank").tolist()[2] == 1
 
 
 @pytest.mark.parametrize("number", [FIRST_NEW_CODE - 1, FIRST_NEW_CODE, FIRST_NEW_CODE + 1])
