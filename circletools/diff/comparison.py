@@ -263,10 +263,9 @@ def _below(path: str, name: str) -> str:
 def _ranges(model: Model) -> tuple[Indices, Indices]:
     """Return where the data of each buffer starts in the file, and how long it is, as far as the file goes."""
     buffers = model.buffers
-    external = buffers.offsets > 1
     size = np.uint64(model.wire.size)
-    start = np.where(external, np.minimum(buffers.offsets, size), buffers.data.start.astype(np.uint64))
-    count = np.where(external, buffers.sizes, buffers.data.count.astype(np.uint64))
+    start = np.where(buffers.external, np.minimum(buffers.offsets, size), buffers.data.start.astype(np.uint64))
+    count = np.where(buffers.external, buffers.sizes, buffers.data.count.astype(np.uint64))
     return start.astype(np.int64), np.minimum(count, size - start).astype(np.int64)
 
 

@@ -35,8 +35,8 @@ def move_archive(model: Model, start: int, moved: int) -> list[Part]:
     if moved >= 0:
         return [rest]
     directory = directory_start(model.wire.memory)
-    last = max((int((data.offsets + data.sizes).max()) for data in external_data(model)), default=0)
-    if directory is None or directory < max(last, start, model.reachable.end):
+    ends = (int((data.offsets + data.sizes).max()) for data in external_data(model))
+    if directory is None or directory < max(start, model.reachable.end, *ends):
         return [rest]
     return [Range(model.source, start, directory), moved_directory(model.wire.memory, moved)]
 
@@ -70,7 +70,7 @@ def _end_place(file: memoryview) -> int | None:
             comment = _END_FIELDS.unpack_from(tail, place)[7]
             if place + _END_BYTES + comment == len(tail):
                 return first + place
-        place = tail.rfind(_END, 0, place + len(_END) - 1)
+        place = tail.rfind(_END, 0, place)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Origins for a model that comes out of a tool which knew nothing of them."""
+"""Origins for a model that was made by a tool which does not keep them."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _track(before: Model, after: Model, min_confidence: float) -> Tracking:
 
 
 def _carried_along(before: Model, after: Model) -> bool:
-    """Say whether the tables in `after` are those of `before`: the tool kept the metadata and knew nothing of it."""
+    """Say whether the tables in `after` are those of `before`: the tool copied the metadata unread."""
     return all(
         (old := before.metadata_value(name)) is not None and old == after.metadata_value(name)
         for name in (SOURCE_TABLE, OP_TABLE)
