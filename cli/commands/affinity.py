@@ -85,7 +85,7 @@ def dump_affinity(
         raise ct.UsageError(f"--json and --format {output_format} exclude each other")
     if output_format is Format.CSV and request.has_costs:
         raise ct.UsageError("CSV has no room for estimates", hint="use --format text or json")
-    inputs = None if request is None else ct.read_request(request)
+    inputs = ct.read_request(request) if request.has_costs else None
     with reading(source) as model:
         found = ct.inspect_affinity(model, inputs)
         if json or output_format is Format.JSON:
