@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from circletools.edit.edit import ModelEdit
     from circletools.edit.results import RewriteResult
     from circletools.editing import edit, strip_metadata
-    from circletools.html.report import Report as Report
     from circletools.html.report import report_html as report_html
     from circletools.inspection import inspect_model as inspect
     from circletools.model.model import Model
@@ -46,11 +45,12 @@ if TYPE_CHECKING:
     from circletools.model.model import open_model as open_model
     from circletools.model.rows import Subgraph
     from circletools.model.verify import check_model as verify
-    from circletools.model.views import Buffer, Metadata, Operator, OperatorCode, Signature, Tensor
+    from circletools.model.views import Operator as Operator
+    from circletools.model.views import Tensor as Tensor
     from circletools.origin.tracking.tracker import track as track_origins
     from circletools.planning.export import export_costs
     from circletools.planning.inputs import read_request
-    from circletools.planning.inspection import AffinityInspection, inspect_affinity
+    from circletools.planning.inspection import inspect_affinity
     from circletools.planning.plan import Plan
     from circletools.planning.planner import plan
     from circletools.planning.request import CostRequest, PlanRequest
@@ -64,37 +64,29 @@ if TYPE_CHECKING:
     from circletools.split.write import split as split
     from circletools.trace.nnapi.analysis import Analysis as Analysis
     from circletools.trace.nnapi.analysis import read_trace as read_trace
-    from circletools.trace.nnapi.export import ExportedTrace as ExportedTrace
     from circletools.trace.nnapi.export import export_trace as export_trace
     from circletools.trace.operators.profile import OperatorTrace as OperatorTrace
     from circletools.trace.operators.read import read_profile as read_profile
 
 __all__ = [
-    "AffinityInspection",
     "Analysis",
     "Attribution",
-    "Buffer",
     "CircleToolsError",
     "CostRequest",
     "EditError",
-    "ExportedTrace",
     "Finding",
     "InvalidInputError",
-    "Metadata",
     "Model",
     "ModelEdit",
     "ModelFormatError",
     "Operator",
-    "OperatorCode",
     "OperatorTrace",
     "OutputError",
     "Plan",
     "PlanRequest",
     "ProfileComparison",
-    "Report",
     "RewriteResult",
     "Severity",
-    "Signature",
     "Subgraph",
     "TableFormatError",
     "Tensor",
@@ -132,24 +124,17 @@ __all__ = [
 ]
 
 _PLACES = {
-    "AffinityInspection": "circletools.planning.inspection",
     "Analysis": "circletools.trace.nnapi.analysis",
     "Attribution": "circletools.profile.attribution",
-    "Buffer": "circletools.model.views",
     "CostRequest": "circletools.planning.request",
-    "ExportedTrace": "circletools.trace.nnapi.export",
-    "Metadata": "circletools.model.views",
     "Model": "circletools.model.model",
     "ModelEdit": "circletools.edit.edit",
     "Operator": "circletools.model.views",
-    "OperatorCode": "circletools.model.views",
     "OperatorTrace": "circletools.trace.operators.profile",
     "Plan": "circletools.planning.plan",
     "PlanRequest": "circletools.planning.request",
     "ProfileComparison": "circletools.profile.compare_profiles",
-    "Report": "circletools.html.report",
     "RewriteResult": "circletools.edit.results",
-    "Signature": "circletools.model.views",
     "Subgraph": "circletools.model.rows",
     "Tensor": "circletools.model.views",
     "TraceComparison": "circletools.profile.compare_traces",

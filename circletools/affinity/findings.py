@@ -56,10 +56,10 @@ def _partitions(facts: OperatorFacts, subgraph: SubgraphAffinity) -> list[Findin
         message = f"partition {mixed[0]} has operators of several devices"
         return [Finding("MIXED_PARTITION", "error", facts.place(), message)]
     # An operator in no partition runs by itself.
+    count = len(numbers) + int((~inside).sum())
     group = np.empty(len(inside), np.int64)
     group[inside] = partition
-    group[~inside] = len(numbers) + np.arange(int((~inside).sum()))
-    count = len(numbers) + int((~inside).sum())
+    group[~inside] = np.arange(len(numbers), count)
     try:
         graph = facts.graph
     except ModelFormatError as error:
@@ -69,14 +69,10 @@ def _partitions(facts: OperatorFacts, subgraph: SubgraphAffinity) -> list[Findin
     cycles = [component for component in strong_components(successors) if len(component) > 1]
     if not cycles:
         return _order(facts.place(), numbers, successors)
+    named = (", ".join(str(numbers[group]) for group in cycle if group < len(numbers)) for cycle in cycles)
     return [
-        Finding(
-            "CYCLIC_PARTITION",
-            "error",
-            facts.place(),
-            f"partitions {', '.join(_names(cycle, numbers))} wait for each other",
-        )
-        for cycle in cycles
+        Finding("CYCLIC_PARTITION", "error", facts.place(), f"partitions {names} wait for each other")
+        for names in named
     ]
 
 
@@ -92,10 +88,6 @@ def _order(place: str, numbers: Ids, successors: Sequence[Sequence[int]]) -> lis
     else:
         return []
     return [Finding("MISNUMBERED_PARTITION", "warning", place, message)]
-
-
-def _names(cycle: Sequence[int], numbers: Ids) -> list[str]:
-    return [str(numbers[group]) for group in cycle if group < len(numbers)]
 
 
 def _taps(facts: OperatorFacts, subgraph: SubgraphAffinity, affinity: Affinity) -> list[Finding]:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from circletools.affinity.assign.assign import Assignment
 from circletools.affinity.partition.growth import Step
 from circletools.affinity.partition.partitions import Mode, Partition, make_partitions
+from circletools.affinity.partition.repair import group_of
 from circletools.affinity.store import Affinity
-from circletools.affinity.tables import NONE, SubgraphAffinity
+from circletools.affinity.tables import SubgraphAffinity
 from circletools.errors import EditError
 from circletools.model.graph import OperatorGraph
 from circletools.model.operator_facts import OperatorFacts
-
-__all__ = ["Partitioning", "SubgraphPartitioning", "make_partitioning", "to_affinity"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,7 @@ class SubgraphPartitioning:
 
     def partition_of(self) -> list[int]:
         """Return the number of the partition of each operator."""
-        found = [0] * len(self.numbers)
-        for number, partition in enumerate(self.partitions):
-            for operator in partition.operators:
-                found[operator] = number
-        return found
+        return group_of(len(self.numbers), [partition.operators for partition in self.partitions])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +72,13 @@ def make_partitioning(
     for index, (subgraph, assigned) in enumerate(zip(facts, assignment.numbers, strict=True)):
         demoted = _demote(subgraph.graph, assignment, index, sizing, refuge)
         numbers = [refuge if operator in demoted else number for operator, number in enumerate(assigned)]
-        tell = None if on_step is None else _with_subgraph(on_step, index)
+        tell = None if on_step is None else partial(on_step, index)
         try:
             partitions = make_partitions(subgraph.graph, numbers, sizing.mode, tell)
         except EditError as error:
             raise EditError(error.message, location=subgraph.place(), hint=error.hint) from error
         found.append(SubgraphPartitioning(numbers, partitions, demoted))
     return Partitioning(assignment.devices, tuple(found))
-
-
-def _with_subgraph(on_step: Callable[[int, Step], None], subgraph: int) -> Callable[[Step], None]:
-    return lambda step: on_step(subgraph, step)
 
 
 def _demote(
@@ -119,8 +111,6 @@ def to_affinity(partitioning: Partitioning) -> Affinity:
     subgraphs = {}
     for index, subgraph in enumerate(partitioning.subgraphs):
         if subgraph.numbers:
-            partitions = np.full(len(subgraph.numbers), NONE, np.uint32)
-            for number, partition in enumerate(subgraph.partitions):
-                partitions[list(partition.operators)] = number
-            subgraphs[index] = SubgraphAffinity(np.array(subgraph.numbers, np.uint32), partitions)
+            devices, partitions = np.array([subgraph.numbers, subgraph.partition_of()], np.uint32)
+            subgraphs[index] = SubgraphAffinity(devices, partitions)
     return Affinity(dict(enumerate(partitioning.devices)), subgraphs)

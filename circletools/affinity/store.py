@@ -25,8 +25,6 @@ from circletools.metadata.codec import decode_names, encode_names
 from circletools.metadata.stamp import Freshness, compare_stamp, encode_stamp, stamp_after, stamp_model
 from circletools.model.model import Model
 
-__all__ = ["Affinity", "annotate", "check_freshness", "follow", "read_affinity", "strip"]
-
 AFFINITY_ENTRIES = (DEVICE_TABLE, AFFINITY_TABLE, AFFINITY_STAMP)
 """The metadata entries that `annotate` writes and `strip` removes, in the order they are written."""
 
@@ -57,11 +55,8 @@ def decode_affinity_tables(value_of: Callable[[str], bytes | memoryview | None])
     for index, subgraph in subgraphs.items():
         unknown = set(np.unique(subgraph.devices).tolist()) - names.keys() - {NONE}
         if unknown:
-            raise TableFormatError(
-                f"subgraph {index} names device {min(unknown)}, which does not exist",
-                location=AFFINITY_TABLE,
-                offset=0,
-            )
+            message = f"subgraph {index} names device {min(unknown)}, which does not exist"
+            raise TableFormatError(message, location=AFFINITY_TABLE, offset=0)
     return Affinity(names, subgraphs)
 
 
@@ -124,7 +119,9 @@ def remap(affinity: Affinity, index_map: IndexMap) -> Affinity:
         added = [operator for operator in index_map.added if operator.subgraph == index]
         if added:
             count = max(operator.index for operator in added) + 1
-            devices, partitions = (_longer(ids, count) for ids in (subgraph.devices, subgraph.partitions))
+            more = max(0, count - len(subgraph.devices))
+            ids = np.stack([subgraph.devices, subgraph.partitions])
+            devices, partitions = np.pad(ids, ((0, 0), (0, more)), constant_values=NONE)
             most = _most_used(subgraph.devices)
             for operator in added:
                 # Nothing reads on from a copy into another partition: joining its source's closes no cycle.
@@ -143,12 +140,6 @@ def _most_used(devices: Ids) -> int:
     """Return the device of most operators, NONE where none has one."""
     found, counts = np.unique(devices[devices != NONE], return_counts=True)
     return int(found[counts.argmax()]) if found.size else NONE
-
-
-def _longer(ids: Ids, count: int) -> Ids:
-    longer = np.full(max(count, len(ids)), NONE, np.uint32)
-    longer[: len(ids)] = ids
-    return longer
 
 
 class _Follower:

@@ -39,10 +39,9 @@ class SubgraphAffinity:
 
     def __eq__(self, other: object) -> bool:
         """Compare by value."""
-        return isinstance(other, SubgraphAffinity) and all(
-            np.array_equal(ours, theirs)
-            for ours, theirs in ((self.devices, other.devices), (self.partitions, other.partitions))
-        )
+        if not isinstance(other, SubgraphAffinity):
+            return False
+        return np.array_equal(self.devices, other.devices) and np.array_equal(self.partitions, other.partitions)
 
     __hash__ = None  # type: ignore[assignment] # arrays are mutable
 

@@ -10,7 +10,9 @@ Format: APPNOTE.TXT of PKWARE, 4.3.12 and 4.3.16.
 
 from __future__ import annotations
 
+import io
 from struct import Struct
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from circletools.errors import EditError
 from circletools.model.external import external_data
@@ -33,8 +35,8 @@ def move_archive(model: Model, start: int, moved: int) -> list[Part]:
     if moved >= 0:
         return [rest]
     directory = directory_start(model.wire.memory)
-    last = max((int((data.offsets + data.sizes).max()) for data in external_data(model)), default=0)
-    if directory is None or directory < max(last, start, model.reachable.end):
+    ends = (int((data.offsets + data.sizes).max()) for data in external_data(model))
+    if directory is None or directory < max(start, model.reachable.end, *ends):
         return [rest]
     return [Range(model.source, start, directory), moved_directory(model.wire.memory, moved)]
 
@@ -49,6 +51,15 @@ def directory_start(file: memoryview) -> int | None:
     return start if start >= 0 and bytes(file[start : start + 4]) in (_ENTRY, _END) else None
 
 
+def archive_entries(model: Model) -> list[ZipInfo] | None:
+    """Return what an archive behind a model says of its files, None where there is none that can be read."""
+    try:
+        with ZipFile(model.source.path or io.BytesIO(model.wire.memory)) as archive:
+            return archive.infolist()
+    except (BadZipFile, ValueError, NotImplementedError, OSError, EOFError):
+        return None
+
+
 def _end_place(file: memoryview) -> int | None:
     """Return where the end record stands: its comment must end where the file does."""
     first = max(len(file) - _END_BYTES - _COMMENT_BYTES, 0)
@@ -59,7 +70,7 @@ def _end_place(file: memoryview) -> int | None:
             comment = _END_FIELDS.unpack_from(tail, place)[7]
             if place + _END_BYTES + comment == len(tail):
                 return first + place
-        place = tail.rfind(_END, 0, place + len(_END) - 1)
+        place = tail.rfind(_END, 0, place)
     return None
 
 

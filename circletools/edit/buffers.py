@@ -27,7 +27,7 @@ class BufferPool:
         self._named: list[int] = named.tolist()
         # Only what an edit wrote, in front of the original file, can be a place that an edit left free.
         written = model.buffers.tables.at < overlay.base
-        self._external = (model.buffers.offsets > 1).tolist()
+        self._external = model.buffers.external.tolist()
         self._empty = ((model.buffers.data.count == 0) & written).tolist()
 
     @property

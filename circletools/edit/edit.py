@@ -61,9 +61,9 @@ class ModelEdit:
         check_editable(model)
         self._base = original_start(model)
         self._overlay = Overlay(model.wire, model.schema, int(model.root.at[0]), self._base, FILE_OFFSETS)
+        tables = model.root.children("metadata", model.schema)[0].at.tolist()
         self._entries = [
-            _Entry(entry.name, entry.buffer, at)
-            for entry, at in zip(model.metadata, self._positions("metadata"), strict=True)
+            _Entry(entry.name, entry.buffer, at) for entry, at in zip(model.metadata, tables, strict=True)
         ]
         self._codes = list(model.operator_codes)
         self._new_tensors: Counter[int] = Counter()  # subgraph -> how many were added
@@ -77,9 +77,6 @@ class ModelEdit:
 
     def __exit__(self, *_error: object) -> None:
         """Do nothing: an edit holds no resource of its own."""
-
-    def _positions(self, field: str) -> Sequence[int]:
-        return [int(at) for at in self.model.root.children(field, self.model.schema)[0].at]
 
     @cached_property
     def _pool(self) -> BufferPool:

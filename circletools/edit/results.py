@@ -1,4 +1,4 @@
-"""What an edit tells of itself: the operators that it appended, and the lines that say what a rewrite changed."""
+"""The result of an edit: the operators that it appended, and the lines that say what a rewrite changed."""
 
 from __future__ import annotations
 

@@ -58,14 +58,12 @@ class Columns:
         shapes, signatures = (_lists(vectors, rows) for vectors in (columns.shapes, columns.shape_signatures))
         signed = columns.signed[rows].tolist()
         shown = [after if known else before for before, after, known in zip(shapes, signatures, signed, strict=True)]
-        buffers = columns.buffers[rows].astype(np.int64)
-        inside = buffers < len(self._constant)
-        constant = np.where(inside, self._constant[np.where(inside, buffers, 0)], -1) if len(self._constant) else -1
+        buffers = np.minimum(columns.buffers[rows], len(self._constant) - 1)
         return {
             "name": [short(text(name)) for name in columns.names[rows]],
             "type": [self.types(names.get(kind, f"UNKNOWN:{kind}")) for kind in columns.types[rows].tolist()],
             "shape": [self.shapes(tuple(shape)) for shape in shown],
-            "constant_bytes": np.broadcast_to(constant, len(buffers)).tolist(),
+            "constant_bytes": self._constant[buffers].tolist(),
             "variable": np.flatnonzero(columns.variable[rows]).tolist(),
             "quantization": self._quantization(rows),
         }
@@ -101,8 +99,8 @@ def _lists(vectors: Vectors, rows: slice) -> list[list[int]]:
 
 
 def _constant_bytes(model: Model) -> Any:
-    """Return the size of each buffer's data, -1 where it has none."""
-    sizes = model.buffers.data.count.copy()
+    """Return the size of each buffer's data, -1 where it has none, and -1 for a buffer that does not exist."""
+    sizes = np.append(model.buffers.data.count, -1)
     sizes[sizes == 0] = -1
     for data in external_data(model):
         if data.kind == "Buffer":
@@ -120,8 +118,8 @@ def edges_of(model: Model, subgraph: int) -> Edges:
     producer[made[known]] = makers[known]
     source = producer[np.minimum(read, tensors)]
     fed = (source >= 0) & (source != readers)
-    reads = np.unique(readers[fed] * (tensors + 1) + read[fed])  # an operator may read a tensor twice
-    target, tensor = reads // (tensors + 1), reads % (tensors + 1)
+    reads = np.unique(readers[fed] * tensors + read[fed])  # an operator may read a tensor twice
+    target, tensor = reads // tensors, reads % tensors
     return Edges(producer[tensor], target, tensor)
 
 

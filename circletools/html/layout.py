@@ -106,16 +106,16 @@ def _ranks(count: int, edges: Edges) -> Numbers:
 
 def _from_zero(groups: Numbers, level: Numbers) -> Numbers:
     """Number the levels that each group has from 0 on, without gaps."""
-    key = groups * (len(level) + 1) + level
+    key = groups * len(level) + level
     distinct = np.unique(key)
-    return np.searchsorted(distinct, key) - np.searchsorted(distinct, groups * (len(level) + 1))
+    return np.searchsorted(distinct, key) - np.searchsorted(distinct, groups * len(level))
 
 
 def _columns(groups: Numbers, level: Numbers, edges: Edges) -> Numbers:
     """Return the column of each operator, in halves of a place."""
     count = len(level)
-    rows = np.unique(groups * (count + 1) + level, return_inverse=True)[1].reshape(-1)
-    sizes = np.bincount(rows, minlength=1)
+    rows = np.unique(groups * count + level, return_inverse=True)[1].reshape(-1)
+    sizes = np.bincount(rows)
     starts = np.cumsum(sizes) - sizes
     column = np.zeros(count)
     wish = np.zeros(count)
@@ -132,11 +132,10 @@ def _columns(groups: Numbers, level: Numbers, edges: Edges) -> Numbers:
 def _lanes(first: Numbers, last: Numbers, tensors: Numbers, groups: Numbers) -> Numbers:
     """Return the lane of each edge from level `first` to `last`; those of one tensor in one group share theirs."""
     far = np.flatnonzero(last - first > 1)
-    spans: dict[tuple[int, int], list[int]] = {}
+    spans: dict[tuple[int, int], tuple[int, int]] = {}
     keys = list(zip(groups[far].tolist(), tensors[far].tolist(), strict=True))
     for key, start, end in zip(keys, first[far].tolist(), last[far].tolist(), strict=True):
-        span = spans.setdefault(key, [start, end])
-        span[0], span[1] = min(span[0], start), max(span[1], end)
+        spans[key] = max((start, end), spans.get(key, (start, end)))  # a tensor has one producer, so one start
     order = sorted(spans, key=lambda key: (key[0], spans[key]))
     chosen: dict[tuple[int, int], int] = {}
     begin = 0

@@ -21,7 +21,7 @@ __all__ = ["Report", "report_html"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A page, and notes that count what it tells of errors and warnings."""
+    """A page, and notes that count its errors and warnings."""
 
     html: bytes
     notes: tuple[Finding, ...]

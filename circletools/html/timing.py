@@ -75,7 +75,7 @@ def operator_times(
     try:
         found = attribute_to(model, times, origins)
     except InvalidInputError as error:
-        error.location = trace.name if error.location is None else f"{trace.name}: {error.location}"
+        error.location = trace.name
         raise
     backends = Interned()
     by_subgraph: dict[int, list[OperatorTime]] = defaultdict(list)
@@ -112,7 +112,7 @@ def _without(found: Attribution) -> int:
 def layer_times(trace: ReadTrace, analysis: Analysis) -> dict[str, Any]:
     """Return the times of NNAPI's layers and phases: of all runs together, and of the first hundred."""
     document = trace_json(analysis)
-    functions = sorted(document["functions"], key=lambda function: -function["self_ns"])
+    functions = document["functions"]
     return {
         "name": trace.title,
         "trace": document["trace"] | {"name": trace.title},

@@ -42,7 +42,7 @@ def encode_name(name: str, what: str = "the name") -> bytes:
 
 def check_ids(numbers: Collection[int]) -> None:
     """Raise UsageError where a number is no u32."""
-    for number in (min(numbers, default=0), max(numbers, default=0)):
+    for number in (min(numbers), max(numbers)) if numbers else ():
         if not 0 <= number < _LIMIT:
             raise UsageError(f"{number} is not an id: ids are integers below 2^32")
 

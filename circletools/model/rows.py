@@ -157,13 +157,18 @@ class Buffers(Rows[Buffer]):
         return self.tables.scalars("offset")
 
     @cached_property
+    def external(self) -> NDArray[np.bool_]:
+        """Which have their data outside the flatbuffer."""
+        return self.offsets > 1
+
+    @cached_property
     def sizes(self) -> NDArray[np.uint64]:
         """How many bytes lie outside the flatbuffer."""
         return self.tables.scalars("size")
 
     def make(self, index: int) -> Buffer:
         memory, offset, size = self._model.wire.memory, int(self.offsets[index]), int(self.sizes[index])
-        if offset <= 1:
+        if not self.external[index]:
             start = int(self.data.start[index])
             return Buffer(index, memory[start : start + int(self.data.count[index])], False)
         if offset + size > len(memory):

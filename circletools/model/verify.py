@@ -138,7 +138,7 @@ def _check_external(model: Model) -> Iterator[Finding]:
 
 
 def _check_sentinel(model: Model) -> Iterator[Finding]:
-    if len(model.buffers) and (model.buffers.data.count[0] or model.buffers.offsets[0] > 1):
+    if len(model.buffers) and (model.buffers.data.count[0] or model.buffers.external[0]):
         yield Finding(
             "SENTINEL_BUFFER_NOT_EMPTY", "warning", "buffers[0]", "buffer 0 must be empty; it means no data"
         )

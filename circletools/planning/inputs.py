@@ -9,14 +9,14 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import overload
 
+from circletools.affinity.assign.documents import read_bytes
 from circletools.affinity.assign.rules import Rule, RuleSet, make_default, parse_rules, parse_setting
 from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
-from circletools.errors import CircleToolsError, InvalidInputError, UsageError
+from circletools.errors import CircleToolsError, UsageError
 from circletools.model.model import open_model
 from circletools.planning.reproject import Earlier, devices_of_sources
 from circletools.planning.request import CostRequest, PlanRequest
@@ -146,9 +146,8 @@ def _cost_inputs(request: CostRequest) -> CostInputs:
     with _naming_files():
         path = request.costs
         document = CostDocument() if path is None else parse_costs(_text(path), os.fspath(path))
-        traces = dict(_traces(request.traces))
-    defaults = Defaults(request.copy_rate, request.copy_overhead, request.launch)
-    return CostInputs(document, traces, defaults)
+        defaults = Defaults(request.copy_rate, request.copy_overhead, request.launch)
+        return CostInputs(document, _traces(request.traces), defaults)
 
 
 @contextmanager
@@ -163,23 +162,19 @@ def _naming_files() -> Iterator[None]:
 
 def _text(path: str | os.PathLike[str]) -> str:
     """Return the text of a file; names in it may be bytes that are no UTF-8. Raises InvalidInputError."""
-    try:
-        return Path(path).read_bytes().decode("utf-8-sig", "surrogateescape")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InvalidInputError(f"cannot read it: {reason}", location=os.fspath(path)) from error
+    return read_bytes(path).decode("utf-8-sig", "surrogateescape")
 
 
-def _traces(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, OperatorTrace]]]:
-    known: set[str] = set()
+def _traces(words: Sequence[str]) -> dict[str, tuple[str, OperatorTrace]]:
+    found: dict[str, tuple[str, OperatorTrace]] = {}
     for word in words:
-        device, equals, name = word.partition("=")
-        if not device or not equals or not name:
+        device, _, name = word.partition("=")
+        if not device or not name:
             raise UsageError(f"--trace {word!r} names no device or no trace", hint="write --trace npu=trace.json")
-        if device in known:
+        if device in found:
             raise UsageError(f"--trace {word}: a second one for {device!r}")
-        known.add(device)
-        yield device, (name, read_profile(name))
+        found[device] = name, read_profile(name)
+    return found
 
 
 def _tables(wanted: Sequence[str]) -> dict[str, Capability]:
@@ -202,7 +197,6 @@ def _earlier(name: str) -> Earlier:
             annotated.source.check_unchanged()
             return found
     except CircleToolsError as error:
-        shown = "<standard input>" if name == "-" else name
-        if not isinstance(error, UsageError) and error.location != shown:
-            error.location = shown if error.location is None else f"{shown}: {error.location}"
+        if not isinstance(error, UsageError):
+            error.name_file(name)
         raise

@@ -37,8 +37,7 @@ class StatusError(Exception):
     """A call returned something else than NNFW_STATUS_NO_ERROR."""
 
     def __init__(self, function: str, status: int) -> None:
-        name = _STATUS[status] if 0 <= status < len(_STATUS) else str(status)
-        super().__init__(f"{function}: {name}")
+        super().__init__(f"{function}: {dict(enumerate(_STATUS)).get(status, status)}")
 
 
 _POINTER, _INDEX = ctypes.c_void_p, ctypes.c_uint32

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
-_CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 8 << 20  # of one step
 
 
 def copy_range(source: int, start: int, end: int, target: int, at: int) -> Iterator[int]:
@@ -19,7 +19,7 @@ def copy_range(source: int, start: int, end: int, target: int, at: int) -> Itera
         position = first
         while position < stop:
             position += _kernel_copy(
-                source, position, target, position - start + at, min(_CHUNK_BYTES, stop - position)
+                source, position, target, position - start + at, min(CHUNK_BYTES, stop - position)
             )
             yield position - start + at
     if os.fstat(source).st_size < end:  # what is missing looks like a hole
@@ -37,8 +37,7 @@ def _data_ranges(descriptor: int, start: int, end: int) -> Iterator[tuple[int, i
                 return
             yield start, end  # the file system cannot tell
             return
-        if data < end:
-            yield data, min(hole, end)
+        yield data, min(hole, end)
         start = hole
 
 

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from circletools.errors import OutputError, UsageError
 from circletools.storage.files import Part, check_name, make_directory, write
+from circletools.storage.replacing import temporary_name
 
 MayReplace = Callable[[Path], bool]
 
@@ -73,7 +74,7 @@ def write_directory(
     """
     check_directory(target, may_replace)
     target = Path(os.path.realpath(target))
-    new = target.with_name(f".circletool-{os.urandom(6).hex()}.tmp")
+    new = temporary_name(target)
     try:
         with making_directory(target.parent), _temporary(new, may_replace):
             for name, parts in files:

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from circletools.errors import InvalidInputError, OutputError, UsageError
-from circletools.storage.copying import copy_range, start_writing
+from circletools.storage.copying import CHUNK_BYTES, copy_range, start_writing
 from circletools.storage.replacing import replace
 
 Progress = Callable[[int, int], None]
 """Called with (bytes written so far, bytes in all)."""
 
-_CHUNK_BYTES = 8 << 20
 _LINKS = 40  # how many symbolic links Linux follows
 
 
@@ -294,6 +293,6 @@ def _copy(part: Part, target: int, at: int) -> Iterator[int]:
         memory = view(part)
         position = 0
         while position < len(memory):
-            position += os.pwrite(target, memory[position : position + _CHUNK_BYTES], at + position)
+            position += os.pwrite(target, memory[position : position + CHUNK_BYTES], at + position)
             yield at + position
     yield at + len(part)

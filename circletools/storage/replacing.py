@@ -33,7 +33,7 @@ def replace(
     old = _status(path)
     kept = old or like
     mode = _NEW_MODE if kept is None else stat.S_IMODE(kept.st_mode)
-    temporary = path.with_name(f".circletool-{os.urandom(6).hex()}.tmp")
+    temporary = temporary_name(path)
     try:
         for named in (False, True):
             descriptor = _open(temporary, mode, named)
@@ -55,6 +55,11 @@ def replace(
         raise
     if old is not None:
         _sync_directory(path.parent)
+
+
+def temporary_name(path: Path) -> Path:
+    """Return a name beside `path` that nothing else has."""
+    return path.with_name(f".circletool-{os.urandom(6).hex()}.tmp")
 
 
 def _status(path: Path) -> os.stat_result | None:

@@ -1,4 +1,4 @@
-"""The command track-origins: origins through a tool that knew nothing of them."""
+"""The command track-origins: origins across a tool that does not keep them."""
 
 from __future__ import annotations
 

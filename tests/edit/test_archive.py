@@ -13,7 +13,7 @@ from circletools.errors import EditError
 from circletools.model.model import open_model
 from circletools.storage.files import view
 from tests.kit.build import Build
-from tests.kit.support import bytes_of, noted
+from tests.kit.support import bytes_of, edited, noted
 
 FILES = {"labels.txt": b"one\ntwo\n", "vocab/b.txt": b"x" * 300}
 
@@ -56,6 +56,8 @@ def test_the_directory_is_found_from_the_end(front: bytes, comment: bytes) -> No
 
 def test_an_empty_archive_has_its_directory_where_it_ends() -> None:
     assert directory_start(memoryview(b"front" + b"PK\5\6" + bytes(18))) == 5
+    assert directory_start(memoryview(b"PK\5\6" + bytes(18))) == 0
+    assert directory_start(memoryview(b"PK\5\6" + bytes(16) + b"\4\0PK\5\6")) == 0
 
 
 @pytest.mark.parametrize(
@@ -132,6 +134,10 @@ def test_the_directory_itself_must_have_an_offset_that_can_move() -> None:
         moved_directory(changed(data, end + 16, b"\xff" * 4), -1)  # ZIP64
     with pytest.raises(EditError, match="cannot be moved"):
         moved_directory(changed(data, end + 16, struct.pack("<I", start // 2)), -start)
+    empty = b"f" * 100 + b"PK\5\6" + struct.pack("<4H2LH", 0, 0, 0, 0, 0, 100, 0)
+    assert moved_directory(memoryview(empty), -100) == b"PK\5\6" + bytes(18)
+    with pytest.raises(EditError, match="cannot be moved"):
+        moved_directory(memoryview(empty), -101)
 
 
 @pytest.mark.parametrize("member", [0, 1])
@@ -162,8 +168,9 @@ MODEL = bytes_of("circle/mlp")
 def test_forward_nothing_is_looked_at() -> None:
     data = archive(MODEL)
     with open_model(data) as model:
-        (part,) = move_archive(model, 0, 64)
-        assert view(part) == data
+        for moved in (64, 0):
+            (part,) = move_archive(model, 0, moved)
+            assert view(part) == data
 
 
 def test_back_the_directory_is_written_anew() -> None:
@@ -173,6 +180,15 @@ def test_back_the_directory_is_written_anew() -> None:
         rest, directory = move_archive(model, end, -64)
         assert bytes(view(rest)) + bytes(view(directory))[:0] == data[end : data.index(b"PK\1\2")]
         assert bytes(view(directory)) == moved_directory(memoryview(data), -64)
+
+
+def test_an_edit_that_makes_the_file_shorter_moves_the_archive() -> None:
+    data = archive(noted(MODEL, "long", bytes(5000)))
+    after = edited(data, lambda edit: edit.remove_metadata("long"))
+    moved = len(data) - len(after)
+    assert moved > 5000
+    assert offsets(after) == [offset - moved for offset in offsets(data)]
+    assert members(after) == FILES
 
 
 def test_what_only_looks_like_an_archive_is_left_alone() -> None:

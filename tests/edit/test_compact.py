@@ -15,7 +15,19 @@ from circletools.model.external import external_data
 from circletools.model.model import open_model
 from circletools.storage.files import view
 from tests.kit.build import Build
-from tests.kit.support import by_content, bytes_of, edited, noted, read
+from tests.kit.support import (
+    by_content,
+    bytes_of,
+    edited,
+    field_at,
+    locate,
+    noted,
+    put_u32,
+    read,
+    target,
+    u32,
+    vtable_of,
+)
 
 
 def compacted(data: bytes) -> bytes:
@@ -109,6 +121,38 @@ def test_the_size_is_returned_and_the_input_is_not_written_over(tmp_path: Path) 
             compact(model, path)
         assert compact(model, path, in_place=True) == path.stat().st_size
     assert path.read_bytes() == to.read_bytes() == compacted(bytes_of("circle/mlp"))
+
+
+def start_of(data: bytes) -> int:
+    with open_model(data) as model:
+        return original_start(model)
+
+
+def test_an_original_that_needs_its_prefix_has_no_start_of_its_own() -> None:
+    """Each case is a file that is fine, of which the part behind the prefix says something else alone."""
+    build = built(external=4, at=4096)
+    build.metadata("held", b"value")
+    old = build.to_bytes("circle").ljust(4096, b"\0") + b"1234"
+    data = noted(old)
+    base = len(data) - len(old)
+    assert start_of(data) == base
+    (written,), behind = (locate(data, "buffers", 1),), base + locate(old, "buffers", 1)
+    assert written < base < behind
+    element = target(data, field_at(data, locate(data), 4)) + 4 + 4
+    named = put_u32(data, element, behind - element)  # the old table, with an offset that was not moved
+    assert start_of(named) == 0
+    before = put_u32(data, field_at(data, written, 1), base - 1)  # data in the prefix
+    assert start_of(before) == 0
+    assert start_of(put_u32(data, field_at(data, written, 1), base)) == base
+    # A table that only the new root names, and whose vtable stands in the prefix.
+    held = base + locate(old, "metadata", 0)
+    assert locate(data, "metadata", 0) == held
+    alone = put_u32(data, target(data, field_at(data, base + u32(old, 0), 6)), 0)
+    assert start_of(alone) == base
+    vtable = vtable_of(data, locate(data, "metadata", 1))
+    assert vtable < base
+    assert start_of(put_u32(alone, held, (held - vtable) % 2**32)) == 0
+    assert start_of(put_u32(data, base, len(data))) == 0  # no flatbuffer of its own
 
 
 def test_the_original_begins_behind_the_prefix() -> None:

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from circletools.edit import buffers
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import CircleToolsError, EditError, UsageError
 from circletools.model.model import Model, open_model
-from tests.kit.build import Build
-from tests.kit.support import bytes_of, edited, value_of
+from tests.kit.build import Build, Table
+from tests.kit.outside import PLACES, outside, ranges
+from tests.kit.support import bytes_of, edited, field_at, noted, put_u32, target, u32, value_of
 
 FIRST_NEW_CODE = 127  # from here on operator codes do not fit the old field of a byte
 
@@ -124,6 +126,15 @@ def test_what_is_added_has_the_next_indices_and_is_read_back(model: Model) -> No
         assert [len(graph.tensors) for graph in after.subgraphs] == [2, 4]
 
 
+def test_a_tensor_has_no_data_and_no_signature_of_its_shape_unless_given(model: Model) -> None:
+    with open_model(
+        edited(bytes(model.source.memory), lambda edit: edit.add_tensor(0, "t", type="INT8", shape=[3]))
+    ) as after:
+        (tensor,) = after.subgraphs[0].tensors[2:]
+        assert (tensor.name, tensor.shape, tensor.shape_signature, tensor.buffer) == ("t", (3,), None, 0)
+        assert after.tensor_columns.tables.scalars("has_rank").tolist()[2] == 1
+
+
 @pytest.mark.parametrize("number", [FIRST_NEW_CODE - 1, FIRST_NEW_CODE, FIRST_NEW_CODE + 1])
 def test_codes_around_the_end_of_the_old_field(model: Model, number: int) -> None:
     name = model.schema.enums["BuiltinOperator"][number]
@@ -173,6 +184,19 @@ def test_a_model_that_is_open_is_not_the_target(tmp_path: Path) -> None:
             change.check_target(tmp_path / "missing" / "out.circle")
 
 
+def test_data_outside_moves_with_the_file() -> None:
+    data = outside(PLACES)
+    after = noted(data)
+    before, moved, distance = ranges(data), ranges(after), len(after) - len(data)
+    assert moved == [(kind, row, offset + distance, size) for kind, row, offset, size in before]
+    assert [row for kind, row, _, _ in before if kind != "Buffer"] == [4, 5]
+    assert after.endswith(data)
+    again = edited(after, lambda edit: edit.remove_metadata("note"), lambda edit: edit.set_metadata("more", b"more"))
+    assert [one[2] - other[2] for one, other in zip(ranges(again), before, strict=True)] == [
+        len(again) - len(data)
+    ] * len(before)
+
+
 # --- metadata and buffers -----------------------------------------------------------------------------------
 
 
@@ -200,12 +224,96 @@ def test_places_that_an_edit_left_free_are_used_first() -> None:
     assert names_and_values(data) == [("held", b"value"), ("d", b"d")]
 
 
+def test_a_buffer_is_free_only_when_it_is_empty_and_nothing_names_it() -> None:
+    data = edited(built().to_bytes(), lambda edit: edit.set_metadata("empty", b""))
+    data = edited(data, lambda edit: edit.add_buffer(b"kept"))
+    data = edited(data, lambda edit: edit.set_metadata("new", b"new"))
+    assert contents(data) == [b"", b"value", b"", b"kept", b"new"]
+    assert names_and_values(data) == [("held", b"value"), ("empty", b""), ("new", b"new")]
+    data = edited(data, lambda edit: edit.remove_metadata("new"))
+    assert contents(data) == [b"", b"value", b"", b"kept"]
+
+
+def test_another_value_takes_the_place_of_data_outside_and_what_else_a_buffer_says_stays() -> None:
+    build = built()
+    build.model.buffers[1] = Table("Buffer", offset=4096, size=4)
+    data = edited(build.to_bytes().ljust(4096, b"\0") + b"long", lambda edit: edit.set_metadata("held", b"other"))
+    with open_model(data) as model:
+        assert (value_of(model, "held"), model.buffers[1].external) == (b"other", False)
+    build.model.buffers[1] = Table("Buffer", data=b"value", offset=1, size=9)
+    data = edited(build.to_bytes(), lambda edit: edit.set_metadata("held", b"other"))
+    with open_model(data) as model:
+        assert (value_of(model, "held"), model.buffers[1].external) == (b"other", False)
+        assert (model.buffers.offsets.tolist(), model.buffers.sizes.tolist()) == ([0, 1], [0, 9])
+
+
+def test_data_outside_that_an_edit_drops_does_not_move() -> None:
+    """A file in which the original has one buffer less than its prefix, as if an edit had added the other one."""
+    build = built()
+    build.model.metadata = None
+    build.model.buffers[1] = Table("Buffer", offset=4096, size=4)
+    old = build.to_bytes().ljust(4096, b"\0") + b"long"
+    data = noted(old)
+    base = len(data) - len(old)
+    data = put_u32(data, target(data, field_at(data, base + u32(old, 0), 4)), 1)
+    with open_model(data) as model:
+        assert [buffer.external for buffer in model.buffers] == [False, True, False]
+    assert contents(edited(data, lambda edit: edit.remove_metadata("note"))) == [b""]
+
+
+def test_a_value_is_that_of_the_edit(model: Model) -> None:
+    edit = ModelEdit(model)
+    assert (edit.metadata_value("none"), edit.metadata_value("held")) == (None, b"value")
+    edit.set_metadata("held", b"other")
+    edit.set_metadata("none", b"one")
+    assert (edit.metadata_value("none"), edit.metadata_value("held")) == (b"one", b"other")
+    edit.remove_metadata("held")
+    assert edit.metadata_value("held") is None
+
+
 def test_an_empty_buffer_of_the_original_is_no_free_place() -> None:
     build = built()
     empty = build.buffer()
     data = edited(build.to_bytes(), lambda edit: edit.set_metadata("new", b"new"))
     assert contents(data) == [b"", b"value", b"", b"new"]
     assert contents(edited(data, lambda edit: edit.remove_metadata("new")))[empty:] == [b""]
+
+
+def test_where_there_are_no_buffers_the_empty_one_comes_first() -> None:
+    build = Build()
+    build.graph().ends([], [])
+    build.model.buffers = []
+    data = build.to_bytes()
+    with_entry = edited(data, lambda edit: edit.set_metadata("a", b"1"))
+    assert contents(with_entry) == [b"", b"1"]
+    assert contents(edited(with_entry, lambda edit: edit.remove_metadata("a"))) == []
+    assert contents(edited(data, lambda edit: edit.add_buffer(b"1"), lambda edit: edit.add_buffer(b"2"))) == [
+        b"", b"1", b"2",
+    ]  # fmt: skip
+    with open_model(edited(data, lambda edit: edit.add_tensor(0, "t", type="INT8", shape=[]))) as after:
+        assert after.subgraphs[0].tensors[0].buffer == 0
+    with pytest.raises(UsageError, match="buffer 1 does not exist; there are 0"):
+        edited(data, lambda edit: edit.add_tensor(0, "t", type="INT8", shape=[], buffer=1))
+    both = edited(data, lambda edit: edit.set_metadata("a", b"1"), lambda edit: edit.remove_metadata("a"))
+    assert contents(both) == []
+
+
+def test_an_entry_without_a_value_gets_a_buffer() -> None:
+    build = built()
+    build.model.metadata[0].buffer = 0
+    data = edited(build.to_bytes(), lambda edit: edit.set_metadata("held", b"new"))
+    assert (contents(data), names_and_values(data)) == ([b"", b"value", b"new"], [("held", b"new")])
+    data = edited(build.to_bytes(), lambda edit: edit.remove_metadata("held"))
+    assert (contents(data), names_and_values(data)) == ([b"", b"value"], [])
+
+
+def test_data_that_no_flatbuffer_could_hold_is_refused(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buffers, "MAX_FLATBUFFER_BYTES", 100)
+    edit = ModelEdit(model)
+    with pytest.raises(EditError, match="2 GiB"):
+        edit.add_buffer(bytes(101))
+    assert edit.add_buffer(bytes(100)) == 2
+    edit.remove_metadata("held")
 
 
 def test_data_that_two_share_stays_for_the_other() -> None:

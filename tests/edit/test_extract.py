@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
-from flatbuffers import flexbuffers
 
 from circletools.edit.extract import Excerpt, Excerpts
 from circletools.errors import EditError
-from circletools.model.external import external_data
 from circletools.model.indices import model_indices
 from circletools.model.model import Model, open_model
 from circletools.storage.files import view
 from tests.kit.build import Build, Code, Table
 from tests.kit.callers import CALLERS, calling
+from tests.kit.outside import PLACES, content, outside, ranges
 
 Numbers = dict[str, list[int]]
 
@@ -252,57 +250,6 @@ def test_constants_of_called_subgraphs_go_along(opened: Any) -> None:
 # --- data outside the flatbuffer ------------------------------------------------------------------------------
 
 
-def program(offset: int, size: int) -> bytes:
-    """Return custom options that name a compiled program, as LiteRT writes them."""
-    builder = flexbuffers.Builder(force_min_bit_width=flexbuffers.BitWidth.W64)
-    with builder.Map():
-        for name, value in (("bytecode_offset", offset), ("bytecode_size", size), ("name", 7)):
-            builder.Key(name)
-            builder.Int(value)
-    return bytes(builder.Finish())
-
-
-START = 1 << 13  # of the data outside, behind the flatbuffer
-
-
-def outside(places: Mapping[str, tuple[int, int]]) -> bytes:
-    """Return a model with data outside: constants by name, `options` and `program` of an operator each."""
-    build = Build()
-    build.graph("called").ends([], [])
-    graph = build.graph()
-    for name, (start, size) in places.items():
-        offset = START + start
-        if name == "options":
-            operator = graph.operator(Code("CUSTOM", 1, "large"), [], [])
-            operator.large_custom_options_offset, operator.large_custom_options_size = offset, size
-        elif name == "program":
-            graph.operator(Code("CUSTOM", 1, "dispatch"), [], []).custom_options = program(offset, size)
-        else:
-            graph.operator("NEG", [graph.tensor(name, buffer=build.buffer(offset=offset, size=size))], [])
-    data = build.to_bytes("circle")
-    assert len(data) < START
-    return data.ljust(START, b"\0") + content(max(offset + size for offset, size in places.values()))
-
-
-def content(count: int) -> bytes:
-    return np.random.default_rng(7).bytes(count)
-
-
-def ranges(data: bytes) -> list[tuple[str, int, int, int]]:
-    with open_model(data) as model:
-        return [
-            (found.kind, *row)
-            for found in external_data(model)
-            for row in zip(found.rows.tolist(), found.offsets.tolist(), found.sizes.tolist(), strict=True)
-        ]
-
-
-PLACES = {
-    "a": (0, 33), "idle": (64, 200), "b": (272, 5), "options": (320, 90), "program": (512 - 8, 64),
-    "c": (416, 15), "d": (576, 1),
-}  # fmt: skip
-
-
 def test_each_range_is_copied_and_aligned_as_it_was() -> None:
     data = outside(PLACES)
     part = taken(data, [0, 2, 3, 4, 5, 6], 1)
@@ -358,3 +305,19 @@ def test_an_excerpt_that_names_nothing_outside_ends_with_its_flatbuffer() -> Non
     assert b"12345678" not in part
     with open_model(part) as model:
         assert len(part) - model.reachable.end < 16
+
+
+def test_behind_large_data_inside_comes_the_data_outside() -> None:
+    build = Build()
+    graph = build.graph()
+    large = bytes(range(250)) * 400
+    graph.operator(
+        "NEG", [graph.tensor("x", data=large), graph.tensor("y", buffer=build.buffer(offset=1 << 17, size=8))], []
+    )
+    data = build.to_bytes().ljust(1 << 17, b"\0") + b"12345678"
+    part = taken(data, [0])
+    ((_, _, offset, size),) = ranges(part)
+    assert (part[offset:], size, offset % 64) == (b"12345678", 8, 0)
+    with open_model(part) as model:
+        assert bytes(model.buffers[1].data) == large
+        assert 0 <= offset - model.reachable.end < 64 + 16

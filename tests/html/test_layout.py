@@ -87,6 +87,28 @@ def test_lanes_are_for_one_tensor_at_a_time(graph: tuple[Any, Edges, Any]) -> No
     assert ((layout.lane[inside] != STRAIGHT) == (spans > 1)).all()
 
 
+def test_lanes_are_taken_again_when_they_are_free() -> None:
+    """A chain of 7; 0, 1, 2 and 4 are read further down, 0 twice."""
+    pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 4), (2, 3), (2, 5), (3, 4), (4, 5), (4, 6), (5, 6)]
+    source, target = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
+    layout = lay_out(np.zeros(7, np.int64), Edges(source, target, source), np.arange(7) == 0)
+    lanes = {pair: lane for pair, lane in zip(pairs, layout.lane.tolist(), strict=True) if lane != STRAIGHT}
+    assert lanes == {(0, 2): 0, (0, 3): 0, (1, 4): 1, (2, 5): 2, (4, 6): 0}
+
+
+def test_tensors_beyond_48_share_lanes() -> None:
+    """Operators 0 to 49 are read by 51, two levels further down."""
+    source, target = np.array([*range(50), 0, 50]), np.array([*[51] * 50, 50, 51])
+    layout = lay_out(np.zeros(52, np.int64), Edges(source, target, source), np.arange(52) < 50)
+    assert layout.lane.tolist() == [*range(48), 0, 1, STRAIGHT, STRAIGHT]
+
+
+def test_a_picture_of_nothing() -> None:
+    none = np.zeros(0, np.int64)
+    layout = lay_out(none, Edges(none, none, none), none.astype(bool))
+    assert [part.tolist() for part in (layout.level, layout.column, layout.lane, layout.row)] == [[], [], [], []]
+
+
 def test_what_constants_feed_stands_above_its_reader() -> None:
     """0 -> 1 -> 2 -> 3 from an input; 4 -> 5 -> 3 from constants."""
     source, target = np.array([0, 1, 2, 4, 5]), np.array([1, 2, 3, 5, 3])

@@ -61,3 +61,7 @@ def test_what_is_below_a_branch(given_names: list[str], draw: st.DataObject) -> 
 def test_the_parts_of_a_path_are_the_path(path: str) -> None:
     assert "".join(parts_of(path)) == path
     assert len(parts_of(path)) <= 24
+
+
+def test_the_last_part_holds_the_rest() -> None:
+    assert parts_of("a/" * 30) == ["a/"] * 23 + ["a/" * 7]

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.presence import need
+
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("arguments", [["ruff", "check"], ["ruff", "format", "--check"], ["mypy"]])
 def test_tool_has_no_complaint(arguments: list[str]) -> None:
+    need(arguments[0])
     done = subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

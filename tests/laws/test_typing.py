@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.presence import need
 from tests.kit.support import ROOT
 
 LEAST_COMPLETENESS = 0.95
@@ -33,6 +34,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def checked(tool: list[str], site: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    need(tool[0])
     return subprocess.run(
         [sys.executable, "-m", *tool, *arguments],
         cwd=site.parent,

@@ -9,18 +9,7 @@ from circletools.errors import EditError
 from circletools.model.external import FILE_OFFSETS, external_data
 from circletools.model.model import open_model
 from tests.kit.build import Build, Graph
-
-
-def program(offset: int | None, size: int | None, **more: object) -> bytes:
-    """Return custom options that name a compiled program, as LiteRT writes them."""
-    fields = {"bytecode_offset": offset, "bytecode_size": size, **more}
-    builder = flexbuffers.Builder(force_min_bit_width=flexbuffers.BitWidth.W64)
-    with builder.Map():
-        for name, value in sorted(fields.items()):
-            if value is not None:
-                builder.Key(name)
-                builder.Add(value)
-    return bytes(builder.Finish())
+from tests.kit.outside import program
 
 
 def ranges(build: Build) -> dict[str, list[tuple[int, int, int]]]:

@@ -11,7 +11,7 @@ from tests.kit.support import TESTDATA
 PROGRAM = """
 import sys
 import circletools as ct
-from circletools.origin.tracking import track
+from circletools.origin.tracking.tracker import track
 with ct.open(sys.argv[1]) as before, ct.open(sys.argv[2]) as after:
     print([sorted(rows.items()) for rows in track(before, after).grounds])
 """

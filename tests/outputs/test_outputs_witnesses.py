@@ -13,7 +13,7 @@ import pytest
 from tests.kit.build import Build
 from tests.kit.outputs_cases import CASES, constant_beside_an_add, input_twice_beside_neg, result_listed
 from tests.kit.outputs_support import fixed, vector
-from tests.kit.presence import Lazy
+from tests.kit.presence import Lazy, need
 from tests.kit.support import ROOT, bytes_of, read
 
 openvino = Lazy("openvino")
@@ -34,6 +34,7 @@ def test_openvino_counts_the_outputs(build: Callable[[], Build], tmp_path: Path)
 
 def permutes(data: bytes, folder: Path) -> int:
     """Count the Permute operators in the graphs that onert itself draws of what it is about to run."""
+    need("onert")
     folder.mkdir()
     path = folder / "model.circle"
     path.write_bytes(data)

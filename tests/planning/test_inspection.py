@@ -9,6 +9,7 @@ import pytest
 
 import circletools as ct
 from circletools.planning.costs import measured_times, onert_names
+from circletools.planning.inspection import AffinityInspection
 from circletools.trace.operators.read import read_profile
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.costs_support import CODES, diamond_trace
@@ -32,7 +33,7 @@ def costs(tmp_path: Path) -> ct.CostRequest:
     return ct.CostRequest(costs=path)
 
 
-def inspected(data: bytes, costs: ct.CostRequest | None = None) -> ct.AffinityInspection:
+def inspected(data: bytes, costs: ct.CostRequest | None = None) -> AffinityInspection:
     with ct.open(data) as model:
         return ct.inspect_affinity(model, costs)
 

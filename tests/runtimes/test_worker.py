@@ -40,6 +40,11 @@ LITERT = """
             if self.model == "refused":
                 print("the reason", file=sys.stderr)
                 raise ValueError("no")
+            if self.model == "silent":
+                raise ValueError("no")
+            if self.model == "talks":
+                print("x" * (65536 - 5), "the reason", sep="\\n", file=sys.stderr, flush=True)
+                raise ValueError("no")
 
         def set_tensor(self, index, value):
             self.values[index] = value
@@ -47,6 +52,8 @@ LITERT = """
         def invoke(self):
             if self.model == "crash":
                 os.abort()
+            if self.model == "leave":
+                os._exit(0)
             if self.model == "exit":
                 os._exit(7)
             if self.model == "hang":
@@ -88,6 +95,7 @@ def test_given_inputs_are_used(worker: Worker) -> None:
     answer = worker.run(Path("echo"), given)
     assert same(answer.inputs, given) is None
     assert same(answer.outputs, given[::-1]) is None
+    assert same(worker.run(Path("echo")).inputs, worker.run(Path("echo"), seed=0).inputs) is None
     assert worker.run(Path("echo"), given[:1]).failure.startswith("the model has 2 inputs, not 1")
 
 
@@ -99,7 +107,12 @@ def test_a_dtype_that_only_the_runtime_knows_comes_as_its_bits(worker: Worker) -
 def test_a_refusal_comes_with_the_last_line_that_was_printed(worker: Worker) -> None:
     answer = worker.run(Path("refused"))
     assert (answer.inputs, answer.outputs, answer.failure) == ([], [], "ValueError: no the reason")
+    assert worker.run(Path("silent")).failure == "ValueError: no"
     assert worker.run(Path("echo")).failure == ""
+
+
+def test_of_what_was_printed_the_beginning_is_read(worker: Worker) -> None:
+    assert worker.run(Path("talks")).failure == "ValueError: no the"
 
 
 @pytest.mark.parametrize(
@@ -107,6 +120,7 @@ def test_a_refusal_comes_with_the_last_line_that_was_printed(worker: Worker) -> 
     [
         ("crash", "the runtime ended with signal 6"),
         ("exit", "the runtime ended with status 7"),
+        ("leave", "the runtime ended with status 0"),
         ("hang", "no answer in 2 s"),
     ],
 )

@@ -133,7 +133,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         monkeypatch.delattr(os, "copy_file_range")
     if request.param == "a loop":
         monkeypatch.setattr(os, "sendfile", refuse(errno.EOPNOTSUPP))
-    monkeypatch.setattr(copying, "_CHUNK_BYTES", 1000)
+    monkeypatch.setattr(copying, "CHUNK_BYTES", 1000)
     return str(request.param)
 
 
@@ -158,6 +158,29 @@ def test_a_source_that_is_too_short_is_told(tmp_path: Path) -> None:
             list(copy_range(source.fileno(), 0, 4, target.fileno(), 0))
         with pytest.raises(EOFError):
             list(copy_range(source.fileno(), 3, 4, target.fileno(), 0))
+
+
+def test_the_kernel_is_asked_for_eight_mebibytes_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "_data_ranges", lambda _source, start, end: [(start, end)])
+    monkeypatch.setattr(copying, "_kernel_copy", lambda *words: words[-1])
+    with (tmp_path / "from").open("w+b") as source:
+        source.truncate(17 << 20)
+        assert list(copy_range(source.fileno(), 0, 17 << 20, -1, 5)) == [
+            (8 << 20) + 5,
+            (16 << 20) + 5,
+            (17 << 20) + 5,
+        ]
+
+
+def test_a_loop_copies_a_mebibyte_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "copy_file_range")
+    monkeypatch.setattr(os, "sendfile", refuse(errno.EOPNOTSUPP))
+    content = bytes(range(250)) * 10_000
+    (tmp_path / "from").write_bytes(content)
+    with (tmp_path / "from").open("rb") as source, (tmp_path / "to").open("w+b") as target:
+        steps = list(copy_range(source.fileno(), 5, 2_500_000, target.fileno(), 0))
+        assert steps == [1 << 20, 2 << 20, 2_500_000 - 5]
+        assert os.pread(target.fileno(), len(content), 0) == content[5:]
 
 
 @pytest.mark.parametrize("call", ["copy_file_range", "sendfile"])

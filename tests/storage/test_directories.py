@@ -64,12 +64,13 @@ def test_a_directory_is_replaced(target: Path) -> None:
     assert os.listdir(target.parent) == ["parts"]
 
 
-def test_linux_exchanges_at_once(target: Path) -> None:
+def test_linux_exchanges_at_once(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if sys.platform != "linux":
         pytest.skip("renameat2 is a call of Linux")
     other = target.with_name("other")
     other.mkdir()
-    assert directories._exchange_at_once(other, target)
+    monkeypatch.chdir(target.parent)
+    assert directories._exchange_at_once(Path("other"), Path("parts"))
     assert files_of(other) == OLD
     assert files_of(target) == {}
 
@@ -108,6 +109,59 @@ def test_what_comes_at_the_last_moment_stays(target: Path, monkeypatch: pytest.M
 
 class Interruption(BaseException):
     pass
+
+
+@pytest.mark.usefixtures("way")
+def test_what_cannot_be_given_back_is_not_removed(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that came at the last moment, and then the old directory cannot have its name again."""
+    exchange = directories._exchange
+
+    def once(new: Path, place: Path) -> None:
+        monkeypatch.setattr(directories, "_exchange", refused)
+        (place / "mine").write_bytes(b"mine")
+        exchange(new, place)
+
+    def refused(_new: Path, _place: Path) -> None:
+        raise PermissionError(1, "no")
+
+    monkeypatch.setattr(directories, "_exchange", once)
+    with pytest.raises(OutputError, match="cannot write it: no"):
+        write_directory(target, files(), ours)
+    (aside,) = (path for path in target.parent.iterdir() if path != target)
+    assert files_of(aside) == {"a": b"old", "mine": b"mine"}
+    assert files_of(target) == NEW
+
+
+def test_where_both_names_are_lost_the_reason_is_told(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_new: Path, place: Path) -> None:
+        shutil.rmtree(place)
+        raise PermissionError(1, "no")
+
+    monkeypatch.setattr(directories, "_exchange", gone)
+    with pytest.raises(OutputError, match="cannot write it: no"):
+        write_directory(target, files(), ours)
+    assert os.listdir(target.parent) == []
+
+
+def test_an_interruption_while_the_old_one_is_removed(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remove = shutil.rmtree
+
+    def interrupted(path: Path, *, ignore_errors: bool) -> None:
+        assert ignore_errors
+        monkeypatch.setattr(shutil, "rmtree", again)
+        (path / "a").unlink()
+        raise Interruption
+
+    def again(path: Path, *, ignore_errors: bool) -> None:
+        assert ignore_errors
+        remove(path)
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with pytest.raises(Interruption):
+        write_directory(target, files(), ours)
+    monkeypatch.undo()
+    assert files_of(target) == NEW
+    assert os.listdir(target.parent) == ["parts"]
 
 
 def interrupted_at(number: int, run: Callable[[], None]) -> bool:

@@ -42,6 +42,7 @@ def test_objects_know_the_line_that_they_begin_in() -> None:
         ('{"a": 1, "a": 1}', "x.json:1: not JSON: the key 'a' stands twice in one object"),
         ('[{},\n{"b": 1, "a": [\n{"c": 1,\n"c": 2}], "b": 1}]', "x.json:3: not JSON: the key 'c' stands twice"),
         ('[{"b": 1},\n{"b": 1, "c": {},\n"b": 2}]', "x.json:2: not JSON: the key 'b' stands twice"),
+        ('{"a": 1, "b": 1, "b": 1}', "x.json:1: not JSON: the key 'b' stands twice"),
         ('{\n"a":\n{"b": NaN}}', "x.json:3: not JSON: NaN is not a JSON number"),
         ('{"a": -Infinity}', "x.json:1: not JSON: -Infinity is not a JSON number"),
         ('\n{"a": 1e999}', "x.json:2: not JSON: 1e999 is too large"),

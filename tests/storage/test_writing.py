@@ -14,12 +14,21 @@ from circletools.storage import files
 from circletools.storage.files import Range, check_target, open_source, write
 from circletools.storage.replacing import replace
 
+MIB = 1 << 20
 
-@pytest.fixture(autouse=True)
+
+@pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_CHUNK_BYTES", 100)
+    monkeypatch.setattr(files, "CHUNK_BYTES", 100)
 
 
+def test_progress_is_told_every_eight_mebibytes(tmp_path: Path) -> None:
+    seen: list[int] = []
+    write(tmp_path / "out", [b"y" * (9 * MIB)], progress=lambda done, _: seen.append(done))
+    assert seen == [8 * MIB, 9 * MIB, 9 * MIB]
+
+
+@pytest.mark.usefixtures("small_pieces")
 def test_parts_stand_one_behind_the_other_and_progress_is_told(tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(bytes(range(256)))
     source = open_source(tmp_path / "in")
@@ -32,6 +41,7 @@ def test_parts_stand_one_behind_the_other_and_progress_is_told(tmp_path: Path) -
     source.close()
 
 
+@pytest.mark.usefixtures("small_pieces")
 def test_a_file_that_is_replaced_goes_to_the_disk_while_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,6 +58,17 @@ def test_a_name_that_is_a_dash_is_standard_output(tmp_path: Path, monkeypatch: p
     (tmp_path / "-").mkdir()
     check_target("-")
     check_target("/dev/stdout")
+
+
+@pytest.mark.parametrize(("links", "known"), [(0, True), (38, True), (39, False)])
+def test_links_to_standard_output_are_followed_as_far_as_the_system_does(
+    tmp_path: Path, links: int, *, known: bool
+) -> None:
+    os.symlink("/dev/stdout", tmp_path / "0")
+    for number in range(1, links + 1):
+        os.symlink(f"{number - 1}", tmp_path / f"{number}")
+    name = "/dev/stdout" if not links else str(tmp_path / f"{links - 1}")
+    assert (files._descriptor(name) == 1) == known
 
 
 @pytest.mark.parametrize("changed", [False, True])

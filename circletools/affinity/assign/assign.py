@@ -17,8 +17,6 @@ from circletools.model.model import Model
 from circletools.model.selectors import Chooser
 from circletools.wording import suggestion
 
-__all__ = ["Assignment", "Constraints", "assign"]
-
 Refusals = Mapping[str, Sequence[Sequence[str | None]]]
 """Of each device with a capability table, by subgraph and operator: None, or why the device does not take it."""
 
@@ -56,11 +54,9 @@ class Assignment:
         """Say why an operator is where it is."""
         decision, number = self.decided_by[subgraph][operator], self.numbers[subgraph][operator]
         if isinstance(decision, Rule):
-            said = (
-                f"rule {decision.place}" if decision.from_command else f"rule {decision.selector} ({decision.place})"
-            )
+            named = decision.place if decision.from_command else f"{decision.selector} ({decision.place})"
             against = self.refusal(number, subgraph, operator)
-            return f"{said}, though the device does not take it: {against}" if against else said
+            return f"rule {named}" + (f", though the device does not take it: {against}" if against else "")
         last = number if decision is None else len(self.devices)
         declined = [
             f"not {device}: {refusal}"
@@ -93,25 +89,19 @@ def assign(chooser: Chooser, given: Constraints) -> Assignment:
     """
     devices, rules, refusals = given.devices, given.rules, given.refusals
     _check_devices(given)
-    numbers: list[list[int]] = []
-    deciders: list[list[Rule | Decision | None]] = []
+    numbers: list[list[int]] = [[] for _ in chooser.model.subgraphs]
+    deciders: list[list[Rule | Decision | None]] = [[] for _ in numbers]
     for subgraph, ruled in enumerate(by_precedence(chooser, rules.rules)):
         tables = [(number, refusals[device][subgraph]) for number, device in enumerate(devices) if device in refusals]
         had = given.before_in(subgraph)
-        row: list[int] = []
-        decisions: list[Rule | Decision | None] = []
         for operator, rule in enumerate(ruled):
             taker = next((number for number, refused in tables if refused[operator] is None), None)
             decision = rule or had.get(operator) or (None if taker is not None else rules.default)
-            if decision is not None:
-                row.append(devices.index(decision.device))
-            elif taker is not None:
-                row.append(taker)
-            else:
+            number = taker if decision is None else devices.index(decision.device)
+            if number is None:
                 raise _unassigned(chooser.model, subgraph, operator, tables[-1][1][operator] if tables else None)
-            decisions.append(decision)
-        numbers.append(row)
-        deciders.append(decisions)
+            numbers[subgraph].append(number)
+            deciders[subgraph].append(decision)
     return Assignment(devices, tuple(numbers), tuple(deciders), refusals)
 
 

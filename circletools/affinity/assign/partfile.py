@@ -68,12 +68,10 @@ def parse_part(text: str, name: str) -> PartFile:
     default = defaults[comply.upper()] or main["default"]
     for backend, line in (default, *(rule for named in rules.values() for rule in named.values())):
         if backend not in backends:
-            raise _error(
-                f"{backend!r} is none of the backends", name, line, f"they are: {', '.join(map(repr, backends))}"
-            )
-    return PartFile(
-        backends, default[0], "opcode" if comply == "opcode" else "opname", rules["OPCODE"], rules["OPNAME"]
-    )
+            hint = f"they are: {', '.join(map(repr, backends))}"
+            raise _error(f"{backend!r} is none of the backends", name, line, hint)
+    kind: Literal["opcode", "opname"] = "opcode" if comply == "opcode" else "opname"
+    return PartFile(backends, default[0], kind, rules["OPCODE"], rules["OPNAME"])
 
 
 def _sections(text: str, name: str) -> dict[str, dict[str, tuple[str, int]]]:
@@ -111,12 +109,7 @@ def format_part(part: PartFile) -> str:
     for backend in part.backends:
         if not backend or re.search("[,/\r\n\0]", backend):
             raise EditError(f"a .part file has no room for a backend named {backend!r}", hint="rename the device")
-    lines = [
-        "[partition]",
-        f"backends={','.join(part.backends)}",
-        f"default={part.default}",
-        f"comply={part.comply}",
-    ]
+    lines = ["[partition]", f"backends={','.join(part.backends)}", f"default={part.default}", f"comply={part.comply}"]
     for section, rules in (("OPCODE", part.opcodes), ("OPNAME", part.opnames)):
         if rules:
             lines += ["", f"[{section}]", *(f"{_escaped(key)}={backend}" for key, (backend, _) in rules.items())]

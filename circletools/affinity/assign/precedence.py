@@ -76,8 +76,6 @@ def _choose(chooser: Chooser, entry: Entry, any_code: bool) -> dict[int, list[in
         if any_code and selector.kind == "op" and (selector.subgraph or 0) < len(chooser.model.subgraphs):
             if not selector.is_exact or selector.pattern in codes or selector.pattern.startswith("CUSTOM:"):
                 return {}
-            hint = suggestion(selector.pattern, codes)
-            raise UsageError(
-                f"{selector}: there is no such operator code", location=entry.place, hint=hint
-            ) from error
+            message, hint = f"{selector}: there is no such operator code", suggestion(selector.pattern, codes)
+            raise UsageError(message, location=entry.place, hint=hint) from error
         raise UsageError(error.message, location=entry.place, hint=error.hint) from error

@@ -14,8 +14,6 @@ from circletools.affinity.assign.partfile import parse_part
 from circletools.errors import UsageError
 from circletools.model.selectors import Selector
 
-__all__ = ["Rule", "RuleSet", "parse_rules"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:

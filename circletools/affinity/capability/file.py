@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any, NoReturn
 
+from circletools.affinity.assign.documents import read_bytes
 from circletools.affinity.capability.form import Form, Kind, OptionValues, TensorPattern
 from circletools.affinity.capability.table import ANY, Capability
-from circletools.affinity.capability.traits import QUANTIZABLE
+from circletools.affinity.capability.traits import QUANTIZABLE, QUANTIZATIONS
 from circletools.errors import InvalidInputError, UsageError
 from circletools.flatbuf.schema import load_schema
 from circletools.storage.strict_json import read_json
@@ -20,22 +20,9 @@ from circletools.wording import did_you_mean
 SCHEMA_VERSION = "1"
 _KEYS = ("schema_version", "device", "runtime", "method", "operators")
 FORM_KEYS = (
-    *(
-        "types",
-        "inputs",
-        "min_inputs",
-        "max_inputs",
-        "outputs",
-        "min_outputs",
-        "max_outputs",
-        "min_rank",
-        "max_rank",
-        "min_version",
-        "max_version",
-    ),
-    *("static", "options", "unpacks"),
+    *("types", "inputs", "min_inputs", "max_inputs", "outputs", "min_outputs", "max_outputs"),
+    *("min_rank", "max_rank", "min_version", "max_version", "static", "options", "unpacks"),
 )
-_QUANTIZATIONS = ("unquantized", "per_tensor", "per_channel", "blockwise", "custom")
 _KINDS: tuple[Kind, ...] = ("computed", "constant")
 _MORE = "..."
 _LARGEST = 1 << 64
@@ -72,12 +59,7 @@ def load_capability(name: str) -> Capability:
     if not name.endswith(".json"):
         hint = did_you_mean(name, shipped) or f"there are {', '.join(shipped)}; a file must end in .json"
         raise UsageError(f"there is no capability table {name!r}", hint=hint)
-    try:
-        data = Path(name).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InvalidInputError(f"cannot read it: {reason}", location=name) from error
-    return parse_capability(data, name)
+    return parse_capability(read_bytes(name), name)
 
 
 def parse_capability(data: bytes, name: str) -> Capability:
@@ -104,8 +86,7 @@ def _options() -> frozenset[str]:
         for schema in schemas
         for union in ("BuiltinOptions", "BuiltinOptions2")
         for table in schema.unions.get(union, {}).values()
-        if table in schema.tables
-        for field in schema.tables[table].fields
+        for field in (schema.tables[table].fields if table in schema.tables else ())
         if field.kind == "scalar"
     )
 
@@ -177,20 +158,21 @@ class _Reader:
         if "types" in form:
             entries = self._list(form["types"], f"{place}.types")
             types = tuple(self._pattern(text, f"{place}.types[{index}]") for index, text in enumerate(entries))
-        inputs, more_inputs = self._places(form, "inputs", place)
-        outputs, more_outputs = self._places(form, "outputs", place)
-        min_rank, max_rank = self._bounds(form, "rank", place, 0)
-        min_version, max_version = self._bounds(form, "version", place, 1)
-        static, unpacks = (self._flag(form, key, place) for key in ("static", "unpacks"))
-        options = {
-            name: self._option(name, allowed, f"{place}.options.{name}")
-            for name, allowed in self._object(form.get("options", {}), f"{place}.options").items()
-        }
         return Form(
-            types, inputs, outputs, more_inputs, more_outputs,
-            *self._bounds(form, "inputs", place, 0), *self._bounds(form, "outputs", place, 0),
-            min_rank, max_rank, min_version, max_version, static, unpacks, options,
-        )  # fmt: skip
+            types,
+            *self._places(form, "inputs", place),
+            *self._places(form, "outputs", place),
+            *self._bounds(form, "rank", place, 0),
+            *self._bounds(form, "version", place, 1),
+            self._flag(form, "static", place),
+            self._flag(form, "unpacks", place),
+            {
+                name: self._option(name, allowed, f"{place}.options.{name}")
+                for name, allowed in self._object(form.get("options", {}), f"{place}.options").items()
+            },
+            *self._bounds(form, "inputs", place, 0),
+            *self._bounds(form, "outputs", place, 0),
+        )
 
     def _places(
         self, form: Mapping[str, Any], key: str, place: str
@@ -219,13 +201,14 @@ class _Reader:
         kind, *rest = words
         if kind != ANY and kind not in _types():
             self._fail(place, f"there is no type {kind!r}", did_you_mean(kind, _types()))
-        quantization = next((word for word in rest if word in _QUANTIZATIONS), "")
+        quantization = next((word for word in rest if word in QUANTIZATIONS), "")
         constness: Kind = next((word for word in _KINDS if word in rest), "")
         for word in rest:
+            known = (*QUANTIZATIONS, *_KINDS)
+            if word not in known:
+                self._fail(place, f"{word!r} says nothing of a tensor", did_you_mean(word, known))
             if word not in {quantization, constness} or rest.count(word) > 1:
-                known = (*_QUANTIZATIONS, *_KINDS)
-                message = f"{word!r} says nothing of a tensor" if word not in known else f"{word!r} is too much"
-                self._fail(place, message, did_you_mean(word, known) if word not in known else "")
+                self._fail(place, f"{word!r} is too much")
         if quantization and kind not in QUANTIZABLE | {ANY}:
             self._fail(place, f"{kind} has no quantization", f"leave out {quantization}")
         return TensorPattern(kind, quantization, constness)

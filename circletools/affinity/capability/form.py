@@ -64,13 +64,9 @@ class Form:
 
     types: tuple[TensorPattern, ...] | None
     inputs: tuple[tuple[TensorPattern, ...], ...] | None
-    outputs: tuple[tuple[TensorPattern, ...], ...] | None
     more_inputs: bool
+    outputs: tuple[tuple[TensorPattern, ...], ...] | None
     more_outputs: bool
-    min_inputs: int
-    max_inputs: float
-    min_outputs: int
-    max_outputs: float
     min_rank: int
     max_rank: float
     min_version: int
@@ -78,3 +74,7 @@ class Form:
     static: bool
     unpacks: bool
     options: Mapping[str, OptionValues]
+    min_inputs: int
+    max_inputs: float
+    min_outputs: int
+    max_outputs: float

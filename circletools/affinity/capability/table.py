@@ -10,6 +10,7 @@ The tables that are shipped were measured; docs/capabilities.md tells how, and w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -20,11 +21,10 @@ from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.wording import counted
 
-__all__ = ["Capability", "refusals"]
-
 ANY = "*"
 
 
+@dataclass(frozen=True, eq=False)
 class Capability:
     """A capability table: the forms in which a device takes an operator, by operator code name or `*`.
 
@@ -32,14 +32,10 @@ class Capability:
     measured and how; empty in a table that does not say.
     """
 
-    def __init__(
-        self, device: str, operators: Mapping[str, tuple[Form, ...]], runtime: str = "", method: str = ""
-    ) -> None:
-        """Make a table; `circletools.affinity.capability.file` reads one from a file."""
-        self.device: str = device
-        self.operators: Mapping[str, tuple[Form, ...]] = operators
-        self.runtime: str = runtime
-        self.method: str = method
+    device: str
+    operators: Mapping[str, tuple[Form, ...]]
+    runtime: str = ""
+    method: str = ""
 
     def forms(self, code: str) -> tuple[Form, ...]:
         """Return the forms for an operator code name, those for every operator last."""
@@ -65,14 +61,8 @@ class Capability:
         forms = self.forms(operator.code)
         if not forms:
             return f"{self.device} has no {operator.code}"
-        best: list[str] | None = None
-        for form in forms:
-            failures = mismatches(form, operator)
-            if not failures:
-                return None
-            if best is None or len(failures) < len(best):
-                best = failures
-        return "; ".join(best or ())
+        fewest = min((mismatches(form, operator) for form in forms), key=len)
+        return "; ".join(fewest) or None
 
 
 def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[str | None]:
@@ -134,11 +124,12 @@ def mismatches(form: Form, operator: OperatorTraits) -> list[str]:
     found = []
     if not form.min_version <= operator.version <= form.max_version:
         found.append(f"version {operator.version}, not {_between(form.min_version, form.max_version)}")
-    if not form.min_inputs <= len(operator.inputs) <= form.max_inputs:
-        found.append(f"{counted(len(operator.inputs), 'input')}, not {_between(form.min_inputs, form.max_inputs)}")
-    if not form.min_outputs <= len(operator.outputs) <= form.max_outputs:
-        between = _between(form.min_outputs, form.max_outputs)
-        found.append(f"{counted(len(operator.outputs), 'output')}, not {between}")
+    for what, tensors, low, high in (
+        ("input", operator.inputs, form.min_inputs, form.max_inputs),
+        ("output", operator.outputs, form.min_outputs, form.max_outputs),
+    ):
+        if not low <= len(tensors) <= high:
+            found.append(f"{counted(len(tensors), what)}, not {_between(low, high)}")
     found += _places("input", form.inputs, form.more_inputs, operator.inputs)
     found += _places("output", form.outputs, form.more_outputs, operator.outputs)
     found += _each_tensor(form, operator)

@@ -15,7 +15,7 @@ from circletools.flatbuf.columns import Tables, Vectors
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts, Slots
 
-_QUANTIZATIONS = ("", "unquantized", "per_tensor", "per_channel", "blockwise", "custom")
+QUANTIZATIONS = ("unquantized", "per_tensor", "per_channel", "blockwise", "custom")
 QUANTIZABLE = frozenset(("INT2", "INT4", "INT8", "INT16", "INT32", "INT64", "UINT4", "UINT8"))
 """The types whose quantization counts; a scale that some other tensor has does not change what it is."""
 
@@ -111,7 +111,7 @@ class SubgraphTraits:
             return None
         kind, quantization, rank, dynamic = self._kinds[int(self._classes[tensor])]
         name = self._model.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}")
-        word = _QUANTIZATIONS[quantization] if name in QUANTIZABLE else ""
+        word = QUANTIZATIONS[quantization] if name in QUANTIZABLE else ""
         return TensorTraits(name, word, rank, bool(dynamic), bool(self._constant[tensor]))
 
     def outputs_of(self, index: int) -> list[int]:
@@ -181,31 +181,12 @@ def _tensor_classes(model: Model, tensors: slice) -> tuple[NDArray[np.int64], li
 
 def _distinct(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return where each different row is, and for each row the number of the one that it equals."""
-    number = np.zeros(len(rows), np.int64)
-    for column in rows.T:
-        least = column.min()
-        if least == column.max():
-            continue
-        if column.dtype.kind == "f":
-            _, column = np.unique(column, return_inverse=True)  # noqa: PLW2901 - the same column, numbered
-            least = 0
-        # Small again after each column, the product cannot overflow.
-        number = _numbered(number * (int(column.max()) - int(least) + 1) + (column.reshape(-1) - least))
-    number = _numbered(number)
-    somewhere = np.zeros(int(number.max()) + 1, np.int64)
-    somewhere[number] = np.arange(len(number))
-    return somewhere, number
-
-
-def _numbered(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return numbers from 0 that are equal where the values, none negative, are."""
-    bound = int(values.max()) + 1
-    if bound > 4 * len(values) + 1024:
-        return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    seen = np.zeros(bound, np.bool_)
-    seen[values] = True
-    numbers: NDArray[np.int64] = np.cumsum(seen) - 1
-    return numbers[values]
+    order = np.lexsort(rows.T)
+    ordered = rows[order]
+    is_new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
+    number = np.empty(len(rows), np.int64)
+    number[order] = np.cumsum(is_new) - 1
+    return order[is_new], number
 
 
 def _has_negative(vectors: Vectors, rows: slice) -> NDArray[np.bool_]:
@@ -218,13 +199,12 @@ def _has_negative(vectors: Vectors, rows: slice) -> NDArray[np.bool_]:
 
 
 def _quantizations(model: Model, tensors: slice) -> NDArray[np.int64]:
+    """Return the index of the word in QUANTIZATIONS for each tensor."""
     tables, rows = model.tensor_columns.tables.take(tensors).child("quantization", model.schema)
-    found = np.ones(tensors.stop - tensors.start, np.int64)
+    found = np.zeros(tensors.stop - tensors.start, np.int64)
     if len(rows):
         details = tables.union_codes(tables.field("details"))
         blockwise = [code for code, name in model.schema.unions["QuantizationDetails"].items() if "Block" in name]
-        scales = tables.vectors("scale").count
-        kinds = np.where(scales > 1, 3, np.where(scales == 1, 2, 1))
-        kinds = np.where(details != 0, np.where(np.isin(details, blockwise), 4, 5), kinds)
-        found[rows] = kinds
+        scales = np.minimum(tables.vectors("scale").count, 2)
+        found[rows] = np.where(details != 0, np.where(np.isin(details, blockwise), 3, 4), scales)
     return found

@@ -49,18 +49,16 @@ def least_time_within(
     return _Search(problem, graph, what, caps, partitioner).run()
 
 
+@dataclass
 class _Search:
-    def __init__(
-        self,
-        problem: Problem,
-        graph: OperatorGraph,
-        what: Contents,
-        caps: Mapping[int, int],
-        partitioner: Partitioner,
-    ) -> None:
-        self._problem, self._graph, self._what, self._caps = problem, graph, what, caps
-        self._partitioner = partitioner
-        self._bytes = prices(what, len(graph))
+    _problem: Problem
+    _graph: OperatorGraph
+    _what: Contents
+    _caps: Mapping[int, int]
+    _partitioner: Partitioner
+
+    def __post_init__(self) -> None:
+        self._bytes = prices(self._what, len(self._graph))
         self._best: Fitted | None = None
         self._least = (np.inf, np.inf)
 
@@ -115,9 +113,8 @@ class _Search:
         problem, times = self._problem, self._problem.times_us
         dearest = np.where(np.isfinite(times), times, 0).max(axis=1, initial=0).sum()
         links, devices = problem.links, times.shape[1]
-        copies = (
-            links.overhead_us.max() * len(problem.sizes_bytes) + links.us_per_byte.max() * problem.sizes_bytes.sum()
-        )
+        sizes = problem.sizes_bytes
+        copies = links.overhead_us.max() * len(sizes) + links.us_per_byte.max() * sizes.sum()
         return float(dearest + devices * copies + links.launch_us.max() * len(times)) + 1.0
 
     def _given_back(self, over: Fitted, under: Fitted, device: int) -> Fitted:

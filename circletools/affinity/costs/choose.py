@@ -17,7 +17,7 @@ from circletools.affinity.costs.parallel import quickest
 from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.costs.search import least_time
 from circletools.affinity.costs.times import with_times
-from circletools.affinity.partition.partitions import Mode, Partition, make_partitions
+from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.affinity.partitioning import Partitioning
 from circletools.errors import EditError
 from circletools.model.operator_facts import OperatorFacts
@@ -69,17 +69,13 @@ def _open_times(
     for operator in np.flatnonzero(~is_open).tolist():
         decision = decided[operator] or given.rules.default
         if decision is not None and decision.device in devices:
-            times[operator] = _only(problem.times_us[operator], devices.index(decision.device))
+            number = devices.index(decision.device)
+            known = problem.times_us[operator, number]
+            times[operator] = np.inf
+            times[operator, number] = known if np.isfinite(known) else 0  # a time that is not known counts nothing
         else:  # `assign` tells what is missing
             times[operator] = 0
     return times, is_open
-
-
-def _only(times: Floats, device: int) -> Floats:
-    """Return the times with all devices but one left out; a time that is not known counts nothing."""
-    only = np.full_like(times, np.inf)
-    only[device] = times[device] if np.isfinite(times[device]) else 0
-    return only
 
 
 def _best(facts: OperatorFacts, problem: Problem, goal: Goal) -> Indices:
@@ -92,10 +88,10 @@ def _best(facts: OperatorFacts, problem: Problem, goal: Goal) -> Indices:
     if not goal.caps:
         return least_time(problem, graph, tame)
 
-    def partitions(found: Indices) -> tuple[Partition, ...]:
-        return make_partitions(graph, found.tolist(), tame)
-
-    return least_time_within(problem, graph, contents(facts), goal.caps, partitions).devices
+    found = least_time_within(
+        problem, graph, contents(facts), goal.caps, lambda devices: make_partitions(graph, devices.tolist(), tame)
+    )
+    return found.devices
 
 
 def check_caps(facts: Sequence[OperatorFacts], partitioning: Partitioning, caps: Mapping[int, int]) -> None:

@@ -16,8 +16,6 @@ O. Veksler, R. Zabih, Fast approximate energy minimization via graph cuts, 2001.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,16 +26,8 @@ _SOURCE, _SINK = 0, 1
 _STEPS = 2**30 - 1  # an arc and the arc back together must fit into 31 bits
 
 
-@dataclass(slots=True)
-class _Arcs:
-    tails: list[Indices] = field(default_factory=list)
-    heads: list[Indices] = field(default_factory=list)
-    costs: list[Floats] = field(default_factory=list)
-
-    def add(self, tails: Indices, heads: Indices, costs: Floats) -> None:
-        self.tails.append(tails)
-        self.heads.append(heads)
-        self.costs.append(costs)
+_Arcs = list[tuple[Indices, Indices, Floats]]
+"""Tails, heads and costs."""
 
 
 def best_of_two(problem: Problem, devices: Indices, first: int, second: int) -> Indices:
@@ -52,12 +42,12 @@ def best_of_two(problem: Problem, devices: Indices, first: int, second: int) -> 
     # The second device is the source's: a minimum cut is read from the source, with the fewest on its side.
     vertex = np.where(devices == second, _SOURCE, _SINK)
     vertex[free] = 2 + np.arange(int(free.sum()))
-    arcs = _Arcs()
+    arcs: _Arcs = []
     prices = _prices_of_third(problem, devices, concerned, first, second)
     chosen = np.flatnonzero(free)
     # The cut arc is that of the other side: on the source's side, the arc to the sink.
-    arcs.add(vertex[chosen], np.full(len(chosen), _SINK), times[chosen, second] + prices[1][chosen])
-    arcs.add(np.full(len(chosen), _SOURCE), vertex[chosen], times[chosen, first] + prices[0][chosen])
+    arcs.append((vertex[chosen], np.full(len(chosen), _SINK), times[chosen, second] + prices[1][chosen]))
+    arcs.append((np.full(len(chosen), _SOURCE), vertex[chosen], times[chosen, first] + prices[0][chosen]))
     count = _add_copies(problem, devices, concerned, vertex, (first, second), arcs)
     on_second = _source_side(arcs, count)[vertex[chosen]]
     result = devices.copy()
@@ -73,12 +63,9 @@ def _prices_of_third(
     count = problem.times_us.shape[1]
     pairs = np.unique(problem.read[outside] * count + devices[problem.readers[outside]])
     tensors, targets = pairs // count, pairs % count
-    first_us, second_us = (
-        np.bincount(
-            problem.producers[tensors], problem.copy_us(tensors, device, targets), minlength=len(devices)
-        ).astype(np.float64)
-        for device in (first, second)
-    )
+    makers = problem.producers[tensors]
+    copied = (problem.copy_us(tensors, device, targets) for device in (first, second))
+    first_us, second_us = (np.bincount(makers, each, len(devices)).astype(np.float64) for each in copied)
     return first_us, second_us
 
 
@@ -101,29 +88,25 @@ def _add_copies(
     makes = concerned[producers]
     every = np.arange(len(producers))
     # To the sink's device, from the source's or from a third; and to the source's device.
-    to_first = np.where(
-        makes, problem.copy_us(every, second, first), problem.copy_us(every, devices[producers], first)
-    )
-    to_second = np.where(
-        makes, problem.copy_us(every, first, second), problem.copy_us(every, devices[producers], second)
-    )
+    to_first = problem.copy_us(every, np.where(makes, second, devices[producers]), first)
+    to_second = problem.copy_us(every, np.where(makes, first, devices[producers]), second)
     tails = np.where(makes, vertex[producers], _SOURCE)
     heads = np.where(makes, vertex[producers], _SINK)
     several = np.bincount(tensors, minlength=len(producers)) > 1
     one = ~several[tensors]
     alone, reader = tensors[one], readers[one]
-    arcs.add(tails[alone], reader, to_first[alone])
-    arcs.add(reader, heads[alone], to_second[alone])
+    arcs.append((tails[alone], reader, to_first[alone]))
+    arcs.append((reader, heads[alone], to_second[alone]))
     count = int(vertex.max(initial=_SINK)) + 1
     shared = np.flatnonzero(several)
     down, up = np.zeros(len(producers), np.int64), np.zeros(len(producers), np.int64)
     down[shared] = count + 2 * np.arange(len(shared))
     up[shared] = down[shared] + 1
-    arcs.add(tails[shared], down[shared], to_first[shared])
-    arcs.add(up[shared], heads[shared], to_second[shared])
+    arcs.append((tails[shared], down[shared], to_first[shared]))
+    arcs.append((up[shared], heads[shared], to_second[shared]))
     many, reader = tensors[~one], readers[~one]
-    arcs.add(down[many], reader, to_first[many])
-    arcs.add(reader, up[many], to_second[many])
+    arcs.append((down[many], reader, to_first[many]))
+    arcs.append((reader, up[many], to_second[many]))
     return count + 2 * len(shared)
 
 
@@ -134,7 +117,7 @@ def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
         from scipy.sparse.csgraph import breadth_first_order, maximum_flow  # noqa: PLC0415 - as above
     except ImportError as error:
         raise UsageError("choosing by cost needs SciPy", hint="pip install 'circletools[costs]'") from error
-    tails, heads, costs = np.concatenate(arcs.tails), np.concatenate(arcs.heads), np.concatenate(arcs.costs)
+    tails, heads, costs = (np.concatenate(each) for each in zip(*arcs, strict=True))
     useful = (tails != heads) & (tails != _SINK) & (heads != _SOURCE) & (costs > 0)
     keys, where = np.unique(tails[useful] * count + heads[useful], return_inverse=True)
     tails, heads = keys // count, keys % count
@@ -162,11 +145,10 @@ def _bounded(tails: Indices, heads: Indices, costs: Floats, count: int) -> Float
     """
     out = np.bincount(tails, costs, minlength=count)
     into = np.bincount(heads, costs, minlength=count)
-    bound = costs.copy()
+    bound: Floats = costs.copy()
     from_source = (tails == _SOURCE) & (heads != _SINK)
     bound[from_source] = np.minimum(costs[from_source], 1.001 * out[heads[from_source]])
     to_sink = (heads == _SINK) & (tails != _SOURCE)
     bound[to_sink] = np.minimum(costs[to_sink], 1.001 * into[tails[to_sink]])
     bound[(tails == _SOURCE) & (heads == _SINK)] = 0
-    keep: Floats = bound
-    return keep
+    return bound

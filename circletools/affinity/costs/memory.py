@@ -79,10 +79,9 @@ def contents(facts: OperatorFacts) -> Contents:
 def prices(what: Contents, count: int) -> Floats:
     """Return what each of `count` operators adds at most: the constants that it reads, and what it makes."""
     operators, buffers = what.constants
-    bytes_of = np.bincount(operators, what.buffer_bytes[buffers], minlength=count).astype(np.float64)
     made = what.producers >= 0
-    both: Floats = bytes_of + np.bincount(what.producers[made], what.sizes_bytes[made], minlength=count)
-    return both
+    read = np.bincount(operators, what.buffer_bytes[buffers], minlength=count).astype(np.float64)
+    return read + np.bincount(what.producers[made], what.sizes_bytes[made], minlength=count)
 
 
 def footprints(
@@ -100,12 +99,9 @@ def footprints(
         home[row] = partition.device
         begins[row] = place[row].min()
     operators, buffers = what.constants
-    held = np.unique(home[operators] * max(len(what.buffer_bytes), 1) + buffers)
-    constants = np.bincount(
-        held // max(len(what.buffer_bytes), 1),
-        what.buffer_bytes[held % max(len(what.buffer_bytes), 1)],
-        minlength=devices,
-    )
+    width = max(len(what.buffer_bytes), 1)
+    held = np.unique(home[operators] * width + buffers)
+    constants = np.bincount(held // width, what.buffer_bytes[held % width], minlength=devices)
     peaks = _peaks(what, home, place, begins, devices)
     return [Footprint(int(total), int(peak)) for total, peak in zip(constants, peaks, strict=True)]
 
@@ -121,8 +117,7 @@ def _peaks(what: Contents, home: Indices, place: Indices, begins: Indices, devic
     # Where it is made; and, for each other device that reads it, a life of its own.
     reads_at = home[what.readers]
     away = (what.producers[what.read] < 0) | (home[what.producers[what.read]] != reads_at)
-    keys = what.read[away] * devices + reads_at[away]
-    copies, which = np.unique(keys, return_inverse=True)
+    copies, which = np.unique(what.read[away] * devices + reads_at[away], return_inverse=True)
     first, final = np.full(len(copies), count, np.int64), np.zeros(len(copies), np.int64)
     np.minimum.at(first, which, begins[what.readers[away]])
     np.maximum.at(final, which, place[what.readers[away]])

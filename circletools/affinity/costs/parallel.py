@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -61,12 +61,12 @@ def confined(problem: Problem, devices: Indices) -> Problem:
     times = np.full_like(problem.times_us, np.inf)
     given = problem.times_us[rows, devices]
     times[rows, devices] = np.where(np.isfinite(given), given, 0)
-    return Problem(times, problem.producers, problem.sizes_bytes, problem.read, problem.readers, problem.links)
+    return replace(problem, times_us=times)
 
 
 def bounds(problem: Problem, graph: OperatorGraph) -> Bounds:
     """Return the lower bounds; copies may be none, so they have no part in them."""
-    least = np.where(np.isfinite(problem.times_us), problem.times_us, np.inf).min(axis=1, initial=np.inf)
+    least = problem.times_us.min(axis=1, initial=np.inf)
     times = np.where(np.isfinite(least), least, 0).tolist()
     ends = [0.0] * len(graph)
     for operator in graph.order:

@@ -43,10 +43,8 @@ class Problem:
 
     def copy_us(self, tensors: Indices, sources: Indices | int, targets: Indices | int) -> Floats:
         """Return what it costs to bring tensors from devices to devices."""
-        links = self.links
-        copied: Floats = (
-            links.overhead_us[sources, targets] + self.sizes_bytes[tensors] * links.us_per_byte[sources, targets]
-        )
+        overhead, rate = self.links.overhead_us[sources, targets], self.links.us_per_byte[sources, targets]
+        copied: Floats = overhead + self.sizes_bytes[tensors] * rate
         return copied
 
 
@@ -55,5 +53,4 @@ def make_problem(facts: OperatorFacts, times_us: Floats, links: Links) -> Proble
     made = facts.producers[facts.reads.tensors] >= 0
     readers, read = facts.reads.operators[made], facts.reads.tensors[made]
     tensors, number = np.unique(read, return_inverse=True)
-    sizes = facts.least_bytes[tensors]
-    return Problem(times_us, facts.producers[tensors], sizes, number.reshape(-1), readers, links)
+    return Problem(times_us, facts.producers[tensors], facts.least_bytes[tensors], number, readers, links)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class Costs:
         """Say whether the default counts for a copy between two of these devices."""
         known = self.document.transfers
         return any(
-            not {(a, b), (a, "*"), ("*", b), ("*", "*")} & known.keys() for a in devices for b in devices if a != b
+            not {(a, b), (a, "*"), ("*", b), ("*", "*")} & known.keys() for a, b in permutations(devices, 2) if a != b
         )
 
 
@@ -72,13 +73,10 @@ def with_times(problems: Sequence[Problem], devices: Sequence[str], refusals: Re
 
 
 def _links(devices: Sequence[str], costs: Costs) -> Links:
-    count = len(devices)
-    overhead, per_byte = np.zeros((count, count)), np.zeros((count, count))
-    for source, name in enumerate(devices):
-        for target, other in enumerate(devices):
-            if source != target:
-                link = costs.document.link(name, other, costs.defaults)
-                overhead[source, target], per_byte[source, target] = link.overhead_us, link.us_per_byte
+    overhead, per_byte = np.zeros((2, len(devices), len(devices)))
+    for source, target in permutations(range(len(devices)), 2):
+        link = costs.document.link(devices[source], devices[target], costs.defaults)
+        overhead[source, target], per_byte[source, target] = link.overhead_us, link.us_per_byte
     launches = [costs.document.launches.get(device, costs.defaults.launch_us) for device in devices]
     return Links(overhead, per_byte, np.array(launches))
 

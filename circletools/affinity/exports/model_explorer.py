@@ -40,11 +40,8 @@ def graph_ids(model: Model) -> dict[str, int]:
     names[0] = names[0] or "main"
     for index, name in enumerate(names):
         if not name or names.count(name) > 1:
-            raise EditError(
-                f"Model Explorer tells graphs apart by name; this one is named {name!r}",
-                location=f"subgraphs[{index}]",
-                hint="name each subgraph differently",
-            )
+            message = f"Model Explorer tells graphs apart by name; this one is named {name!r}"
+            raise EditError(message, location=f"subgraphs[{index}]", hint="name each subgraph differently")
     return {name: index for index, name in enumerate(names)}
 
 
@@ -73,10 +70,8 @@ def by_key(model: Model, subgraph: int, results: Mapping[int, dict[str, Any]]) -
         if key.encode() in tensors:  # the key means that tensor
             own = next((name for name in map(text, outputs[index]) if _is_own(name, tensors)), None)
             if own is None:
-                raise EditError(
-                    f"Model Explorer has no key for it: {key!r} is a tensor, and it makes none with its own name",
-                    location=at(subgraph, index),
-                )
+                why = f"{key!r} is a tensor, and it makes none with its own name"
+                raise EditError(f"Model Explorer has no key for it: {why}", location=at(subgraph, index))
             key = own
         keyed[key] = result
     return keyed

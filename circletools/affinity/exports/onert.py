@@ -41,11 +41,8 @@ def onert_environment(model: Model, affinity: Affinity) -> dict[str, str]:
             _check_operator(model, operator, device)
             backend, place = chosen.setdefault(operator.index, (device, at(subgraph, operator.index)))
             if backend != device:
-                raise EditError(
-                    f"onert has one map for all subgraphs; {place} has device {backend}, this operator {device}",
-                    location=at(subgraph, operator.index),
-                    hint="give both one device",
-                )
+                message = f"onert has one map for all subgraphs; {place} has device {backend}, this operator {device}"
+                raise EditError(message, location=at(subgraph, operator.index), hint="give both one device")
             used.add(device)
         _check_outputs(model, subgraph, devices, read)
         _check_constants(model, subgraph, devices, read)
@@ -76,29 +73,21 @@ def _check_operator(model: Model, operator: Operator, device: str) -> None:
     """Raise EditError where onert does not run an operator on a backend, or not correctly."""
     place, name = at(operator.subgraph, operator.index), operator.code.name
     if device not in BACKENDS:
-        known = ", ".join(BACKENDS)
-        raise EditError(
-            f"onert has no backend {device!r} for it", location=place, hint=f"it has: {known}; {ANNOTATE}"
-        )
+        hint = f"it has: {', '.join(BACKENDS)}; {ANNOTATE}"
+        raise EditError(f"onert has no backend {device!r} for it", location=place, hint=hint)
     if name in _BUILTIN_CODES:
-        raise EditError(
-            f"onert runs {name} on a backend of its own, and cannot be told where to run what it calls",
-            location=place,
-            hint="the map would make it fail",
-        )
+        message = f"onert runs {name} on a backend of its own, and cannot be told where to run what it calls"
+        raise EditError(message, location=place, hint="the map would make it fail")
     if device != "ruy":
         return
     if name not in _RUY_CODES:
-        known = ", ".join(_RUY_CODES)
-        raise EditError(f"ruy has no {name} ({_MEASURED})", location=place, hint=f"it has: {known}; {ANNOTATE}")
+        hint = f"it has: {', '.join(_RUY_CODES)}; {ANNOTATE}"
+        raise EditError(f"ruy has no {name} ({_MEASURED})", location=place, hint=hint)
     tensors = model.subgraphs[operator.subgraph].tensors
     for tensor in (tensors[index] for index in (*operator.inputs, *operator.outputs) if index >= 0):
         if tensor.type != "FLOAT32":
-            raise EditError(
-                f"ruy computes in FLOAT32 only; {tensor.name!r} is {tensor.type} ({_MEASURED})",
-                location=place,
-                hint="it fails, or returns wrong numbers; run it on cpu",
-            )
+            message = f"ruy computes in FLOAT32 only; {tensor.name!r} is {tensor.type} ({_MEASURED})"
+            raise EditError(message, location=place, hint="it fails, or returns wrong numbers; run it on cpu")
 
 
 def _check_outputs(model: Model, subgraph: int, devices: Sequence[str], read: Sequence[Flow]) -> None:

@@ -60,11 +60,8 @@ def exec_times(
 def _check_codes(facts: OperatorFacts) -> None:
     for operator, code in enumerate(facts.code_names):
         if code in _BUILTIN_CODES:
-            raise EditError(
-                f"onert's scheduler puts {code} on cpu, which cannot run it (measured with onert 0.1.0)",
-                location=facts.place(operator),
-                hint="use --to onert without it",
-            )
+            message = f"onert's scheduler puts {code} on cpu, which cannot run it (measured with onert 0.1.0)"
+            raise EditError(message, location=facts.place(operator), hint="use --to onert without it")
 
 
 def _operators(facts: OperatorFacts) -> tuple[list[int], list[str]]:

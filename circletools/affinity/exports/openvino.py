@@ -25,9 +25,8 @@ def openvino_affinity(model: Model, affinity: Affinity) -> dict[str, Any]:
     devices = every_device_of(model, affinity, 0, "OpenVINO wants one for every operator, or for none")
     for index, device in enumerate(devices):
         if not device or set(device) & set(",():"):
-            raise EditError(
-                f"HETERO cannot name a device {device!r}", location=at(0, index), hint="rename the device"
-            )
+            message = f"HETERO cannot name a device {device!r}"
+            raise EditError(message, location=at(0, index), hint="rename the device")
     if not devices:
         raise EditError("there is no operator to run")
     used = [device for _, device in sorted(affinity.devices.items()) if device in set(devices)]

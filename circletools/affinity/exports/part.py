@@ -23,10 +23,8 @@ def part_file(model: Model, affinity: Affinity) -> PartFile:
         if not name:
             raise EditError("the operator has no name: its output has none", location=at(0, index))
         if rules.setdefault(name, (device, 0))[0] != device:
-            raise EditError(
-                f"two operators are named {name!r}; this one has device {device}, the other {rules[name][0]}",
-                location=at(0, index),
-            )
+            message = f"two operators are named {name!r}; this one has device {device}, the other {rules[name][0]}"
+            raise EditError(message, location=at(0, index))
     backends = list(dict.fromkeys(device for _, device in sorted(affinity.devices.items())))
     if not backends:
         raise EditError("the affinity names no device")

@@ -7,6 +7,7 @@ The groups are kept in an execution order, so a merge only concerns the groups b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import permutations
 
 
 class Contraction:
@@ -71,10 +72,7 @@ class Contraction:
     def _join(self, merging: set[int]) -> int:
         keep = max(merging, key=lambda group: (len(self.successors[group]) + len(self.predecessors[group]), -group))
         for group in sorted(merging - {keep}):
-            for ours, theirs in (
-                (self.successors, self.predecessors),
-                (self.predecessors, self.successors),
-            ):
+            for ours, theirs in permutations((self.successors, self.predecessors)):
                 for neighbour in ours[group]:
                     theirs[neighbour].discard(group)
                     if neighbour not in merging:

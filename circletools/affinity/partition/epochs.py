@@ -32,7 +32,9 @@ def turns(graph: OperatorGraph, devices: Sequence[int], first: int | None = None
             ready[devices[operator]].append(operator)  # ascending, so a heap
     partitions: OperatorSets = []
     while any(ready.values()):
-        turn = first if first is not None and ready[first] and not partitions else _whose_turn(ready)
+        turn = min((queue[0], device) for device, queue in ready.items() if queue)[1]
+        if first is not None and ready[first] and not partitions:
+            turn = first
         queue, partition = ready[turn], []
         while queue:
             operator = heappop(queue)
@@ -43,7 +45,3 @@ def turns(graph: OperatorGraph, devices: Sequence[int], first: int | None = None
                     heappush(ready[devices[successor]], successor)
         partitions.append(tuple(partition))
     return partitions
-
-
-def _whose_turn(ready: dict[int, list[int]]) -> int:
-    return min((queue[0], device) for device, queue in ready.items() if queue)[1]

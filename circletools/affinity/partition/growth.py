@@ -17,6 +17,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import add
 
 from circletools.affinity.partition.chains import Chains, Row
 from circletools.affinity.partition.effort import STEP, Effort
@@ -63,15 +64,13 @@ class Region:
         self.position: dict[int, int] = {operator: position for position, operator in enumerate(operators)}
         self.devices: list[int] = [devices[operator] for operator in operators]
         inside = self.position
-        self.successors: list[list[int]] = [
-            [inside[o] for o in graph.successors[v] if o in inside] for v in operators
-        ]
-        self.predecessors: list[list[int]] = [
-            [inside[o] for o in graph.predecessors[v] if o in inside] for v in operators
-        ]
-        self.neighbours: list[list[int]] = [
-            after + before for after, before in zip(self.successors, self.predecessors, strict=True)
-        ]
+        self.successors: list[list[int]]
+        self.predecessors: list[list[int]]
+        self.successors, self.predecessors = (
+            [[inside[o] for o in rows[v] if o in inside] for v in operators]
+            for rows in (graph.successors, graph.predecessors)
+        )
+        self.neighbours: list[list[int]] = list(map(add, self.successors, self.predecessors))
         self.chains: Chains = Chains(self.successors, self.predecessors)
         self.is_neck: list[bool] = self._necks()
 
@@ -84,9 +83,8 @@ class Region:
         jumps = [0] * (len(self.operators) + 1)
         for position, row in enumerate(self.successors):
             if row:
-                last = max(row)
                 jumps[position + 1] += 1
-                jumps[last] -= 1
+                jumps[max(row)] -= 1
         return [over == 0 for over in accumulate(jumps[:-1])]
 
     def take(self, operators: Iterable[int]) -> None:
@@ -101,10 +99,8 @@ class Region:
         """
         growth = _Growth(self, self.position[root], on_step)
         growth.run()
-        back = self.operators
-        return Candidate(
-            root, tuple([back[at] for at in growth.members]), tuple([back[at] for at in growth.taken_back])
-        )
+        members, taken_back = ([self.operators[at] for at in some] for some in (growth.members, growth.taken_back))
+        return Candidate(root, tuple(members), tuple(taken_back))
 
 
 _Bounds = tuple[Row, Row, int, int]

@@ -32,12 +32,9 @@ def fewest(graph: OperatorGraph, devices: Sequence[int], safe: OperatorSets) -> 
 
 def _pieces(graph: OperatorGraph, devices: Sequence[int]) -> list[OperatorSets]:
     """Return what is connected and of one level, for levels from the start and from the end."""
-    levels = (
-        _levels(graph.predecessors, devices, graph.order),
-        _levels(graph.successors, devices, graph.order[::-1]),
-    )
     pieces = []
-    for level in levels:
+    for before, order in ((graph.predecessors, graph.order), (graph.successors, graph.order[::-1])):
+        level = _levels(before, devices, order)
         group = connected(graph, [2 * len(graph) * device + its for device, its in zip(devices, level, strict=True)])
         pieces.append([tuple(members) for members in members_of(group, max(group, default=-1) + 1)])
     return pieces

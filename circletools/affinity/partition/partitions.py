@@ -22,8 +22,7 @@ from circletools.affinity.partition.seed import seed_partitions
 from circletools.errors import EditError
 from circletools.model.graph import OperatorGraph
 
-__all__ = ["Mode", "Partition", "make_partitions"]
-
+OnStep = Callable[[Step], None] | None
 Mode = Literal["seed", "safe", "min", "epochs"]
 
 
@@ -36,10 +35,7 @@ class Partition:
 
 
 def make_partitions(
-    graph: OperatorGraph,
-    devices: Sequence[int],
-    mode: Mode = "safe",
-    on_step: Callable[[Step], None] | None = None,
+    graph: OperatorGraph, devices: Sequence[int], mode: Mode = "safe", on_step: OnStep = None
 ) -> tuple[Partition, ...]:
     """Return the partitions, in an order in which they can run.
 
@@ -59,11 +55,11 @@ def make_partitions(
     return tuple(Partition(devices[partitions[index][0]], tuple(sorted(partitions[index]))) for index in order)
 
 
-def _safe(graph: OperatorGraph, devices: Sequence[int], on_step: Callable[[Step], None] | None) -> OperatorSets:
+def _safe(graph: OperatorGraph, devices: Sequence[int], on_step: OnStep) -> OperatorSets:
     return repaired(graph, devices, seed_partitions(graph, devices, on_step))
 
 
-_MODES: dict[Mode, Callable[[OperatorGraph, Sequence[int], Callable[[Step], None] | None], OperatorSets]] = {
+_MODES: dict[Mode, Callable[[OperatorGraph, Sequence[int], OnStep], OperatorSets]] = {
     "seed": seed_partitions,
     "safe": _safe,
     "min": lambda graph, devices, on_step: fewest(graph, devices, _safe(graph, devices, on_step)),

@@ -10,7 +10,7 @@ Two partitions may end up waiting for each other: see `repair`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 
 from circletools.affinity.partition.effort import Effort
@@ -32,7 +32,7 @@ def seed_partitions(
     partitions: list[tuple[int, ...]] = []
     for device in sorted(set(devices)):
         operators = [operator for operator, its in enumerate(devices) if its == device]
-        partitions += _rounds(operators, grower)
+        partitions += iter(_Rounds(operators, grower).select, None)
     return partitions
 
 
@@ -64,20 +64,12 @@ class _Grower:
         region = self._region.get(root)
         if region is not None:
             return region.grow(root, self._on_step)
-        members = tuple(self._members[self._group[root]])
-        return Candidate(root, members)
+        return Candidate(root, tuple(self._members[self._group[root]]))
 
     def take(self, members: Sequence[int]) -> None:
         region = self._region.get(members[0])
         if region is not None:
             region.take(members)
-
-
-def _rounds(operators: Sequence[int], grower: _Grower) -> Iterator[tuple[int, ...]]:
-    """Yield the partitions of one device."""
-    rounds = _Rounds(operators, grower)
-    while (members := rounds.select()) is not None:
-        yield members
 
 
 class _Rounds:

@@ -1,1 +1,1 @@
-"""Tracking: origins through a tool that knew nothing of them, from the model before and after it."""
+"""Tracking: origins across a tool that does not keep them, from the model before and after it."""

@@ -66,7 +66,7 @@ def read_side(model: Model) -> Side:
     producer[outputs.tensor] = outputs.operator
     buffers = tensors.buffers.astype(np.int64)
     holds = np.concatenate([model.buffers.data.count > 0, [False]]) if len(model.buffers) else np.zeros(1, np.bool_)
-    holds[:-1] |= model.buffers.offsets > 1
+    holds[:-1] |= model.buffers.external
     is_constant = holds[np.minimum(buffers, len(holds) - 1)] & (producer == NONE)
     return Side(
         model, codes, inputs, outputs, producer, _products(tensors.shapes), is_constant,

@@ -1,0 +1,206 @@
+"""The prefix itself: its length by the size of the old file, the room below 2 GiB, and when there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from circletools.errors import EditError, UsageError
+from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Wire
+from circletools.flatbuf.overlay import FileOffsets, NewTable, Overlay
+from circletools.flatbuf.prefix import MARKER, find_base, write_prefix
+from circletools.flatbuf.verify import walk
+from circletools.model.external import FILE_OFFSETS
+from tests.kit.build import Raw, Table
+from tests.kit.every_field import difference
+from tests.kit.objects import file_of, objects, wire_of
+
+PLAIN = file_of(
+    Table("Model", version=3, description="text", buffers=[Table("Buffer"), Table("Buffer", data=b"abc")])
+)
+
+
+def overlay_of(data: bytes, offsets: FileOffsets = FILE_OFFSETS) -> Overlay:
+    wire, schema, root = wire_of(data)
+    return Overlay(wire, schema, root, find_base(wire, schema), offsets)
+
+
+def written(overlay: Overlay, end: int | None = None) -> bytes:
+    """Return the prefix, none where nothing is to be written."""
+    root = overlay.settle()
+    return b"" if root is None else write_prefix(overlay, root, overlay.wire.size if end is None else end)
+
+
+def edited(data: bytes, **fields: str | int | None) -> bytes:
+    """Return the file with fields of its root set."""
+    overlay = overlay_of(data)
+    for name, value in fields.items():
+        overlay.root.set(name, value)
+    return written(overlay) + data[overlay.base :]
+
+
+def test_an_edit_and_the_next() -> None:
+    first = edited(PLAIN, description="other")
+    assert difference(PLAIN, first) == {"description": (b"text", b"other")}
+    assert first.endswith(PLAIN)
+    assert find_base(*wire_of(first)[:2]) == len(first) - len(PLAIN)
+    assert edited(first) == first
+    assert edited(first, version=5) == edited(PLAIN, description="other", version=5)
+    assert edited(first, description="text") == PLAIN
+    assert edited(edited(first, metadata_buffer=None, description=None), description="text") == PLAIN
+    assert edited(PLAIN, description="text") == PLAIN
+    assert edited(PLAIN) == PLAIN
+
+
+def test_what_is_new_is_the_old_where_it_says_the_same() -> None:
+    """New bytes that equal the original's own object let go of it; others are written."""
+    overlay = overlay_of(PLAIN)
+    buffers = overlay.references(overlay.root, "buffers")
+    overlay.element(buffers, "Buffer", 1).set("data", b"abc")
+    assert written(overlay) == b""
+    overlay.element(buffers, "Buffer", 1).set("data", b"abd")
+    assert difference(PLAIN, written(overlay) + PLAIN) == {"buffers[1].data": ([97, 98, 99], [97, 98, 100])}
+    buffers.append(NewTable(overlay.schema.tables["Buffer"]))
+    assert difference(PLAIN, written(overlay) + PLAIN)["buffers"] == (2, 3)
+
+
+def test_what_was_emptied_again_is_absent() -> None:
+    data = file_of(Table("Model", version=3))
+    overlay = overlay_of(data)
+    overlay.root.fields[overlay.root.type.by_name["buffers"].slot] = []
+    assert written(overlay) == b""
+    empty = file_of(Table("Model", version=3, buffers=[]))
+    overlay = overlay_of(empty)
+    assert overlay.references(overlay.root, "buffers") == []
+    assert written(overlay) == b""
+
+
+@pytest.mark.parametrize(
+    ("size", "alignment"),
+    [
+        (1000, 64),
+        ((16 << 20) - 1, 64),
+        (16 << 20, 4096),
+        ((512 << 20) - 1, 4096),
+        (512 << 20, 1 << 20),
+        (1 << 40, 1 << 20),
+    ],
+)
+@pytest.mark.parametrize("again", [False, True])
+def test_the_length_is_a_multiple_that_suits_the_size(size: int, alignment: int, again: bool) -> None:
+    overlay = overlay_of(edited(PLAIN, description="b" * 500) if again else PLAIN)
+    overlay.root.set("description", "a" * 100)
+    end = overlay.wire.size
+    overlay.wire.size = size + overlay.base  # the rest of the file is not looked at
+    prefix = written(overlay, end)
+    assert len(prefix) == max(alignment, 192)
+    assert (prefix[8:16], int.from_bytes(prefix[16:24], "little")) == (MARKER, len(prefix))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_near_2_gib_the_prefix_is_as_long_as_there_is_room(again: bool) -> None:
+    overlay = overlay_of(edited(PLAIN, description="b" * 500) if again else PLAIN)
+    overlay.root.set("description", "a" * 100)
+    overlay.wire.size = 4 << 30
+    most = MAX_FLATBUFFER_BYTES + overlay.base
+    for room in (1 << 20, 4096, 192):
+        assert len(written(overlay, most - room)) == room
+    for room, length in (((1 << 20) - 1, 4096), (4095, 192)):
+        assert len(written(overlay, most - room)) == length
+    with pytest.raises(EditError, match="past 2 GiB"):
+        written(overlay, most - 191)
+
+
+def test_positions_in_the_file_are_moved_once_its_length_is_known() -> None:
+    data = file_of(Table("Model", buffers=[Table("Buffer"), Table("Buffer", offset=1000, size=5)]))
+    for name, moved in (("size", True), ("data", True)):
+        overlay = overlay_of(data)
+        assert not overlay.moves
+        buffers = overlay.references(overlay.root, "buffers")
+        overlay.element(buffers, "Buffer", 1).set(name, b"\7" * 8)
+        assert overlay.moves
+        prefix = written(overlay)
+        found = walk(*wire_of(prefix + data)[:2]).tables["Buffer"].scalars("offset").tolist()
+        assert sorted(found) == [0, 1000 + len(prefix) * moved]
+
+
+def test_a_prefix_is_where_its_marker_says() -> None:
+    first = edited(PLAIN, description="other")
+    base = len(first) - len(PLAIN)
+    wire, schema, _ = wire_of(first)
+    assert find_base(wire, schema) == base
+    assert find_base(wire_of(PLAIN)[0], schema) == 0
+    assert find_base(Wire(first[:8] + b"X" + first[9:]), schema) == 0
+    for wrong in (0, base - 64, base + 1, base + 64, len(first) // 64 * 64, 1 << 63):
+        assert find_base(Wire(first[:16] + wrong.to_bytes(8, "little") + first[24:]), schema) == 0
+    assert find_base(Wire(first[: base + 7]), schema) == 0
+    other = first[: base + 4] + b"TFL4" + first[base + 8 :]
+    assert find_base(Wire(other), schema) == 0
+
+
+def test_all_of_a_prefix_is_aligned() -> None:
+    overlay = overlay_of(PLAIN)
+    buffers = overlay.references(overlay.root, "buffers")
+    for size in range(1, 40):
+        table = NewTable(overlay.schema.tables["Buffer"])
+        table.set("data", bytes([size]) * size)
+        buffers.append(table)
+    prefix = written(overlay)
+    found = [one for one in objects(prefix + PLAIN) if one.start < len(prefix)]
+    assert len([one for one in found if one.kind == "bytes"]) == 39
+    for one in found:
+        if one.kind == "bytes":
+            assert (one.start + 4) % 16 == 0
+    assert len(prefix) % 64 == 0
+
+
+# --- values and tables --------------------------------------------------------------------------------------
+
+
+def test_values_that_a_field_cannot_hold_are_refused() -> None:
+    overlay = overlay_of(PLAIN)
+    for name, value in (("version", 1 << 32), ("version", -1), ("version", 1.5), ("description", "\ud800")):
+        with pytest.raises(UsageError, match=f"Model.{name} cannot hold this"):
+            overlay.root.set(name, value)
+    overlay.root.set("version", (1 << 32) - 1)
+    assert overlay.root["version"] == b"\xff" * 4
+    overlay.root.set("metadata_buffer", [])
+    assert overlay.root["metadata_buffer"] == b""
+    overlay.root.set("metadata_buffer", [1, 2])
+    assert overlay.root["metadata_buffer"] == b"\1\0\0\0\2\0\0\0"
+    overlay.root.set("description", "caf\udce9")
+    assert overlay.text(overlay.root, "description") == b"caf\xe9"
+
+
+def test_fields_are_shared_between_tables() -> None:
+    overlay = overlay_of(PLAIN)
+    other = NewTable(overlay.schema.tables["Model"])
+    other.set("metadata_buffer", [1])
+    other.share("description", overlay.root)
+    assert other["description"] == overlay.root["description"]
+    assert overlay.text(other, "description") == b"text"
+    other.share("metadata_buffer", overlay.root)
+    assert other["metadata_buffer"] is None
+    assert overlay.text(NewTable(overlay.schema.tables["Model"]), "description") == b""
+
+
+def test_the_same_table_opens_as_one() -> None:
+    overlay = overlay_of(PLAIN)
+    (first, _) = overlay.references(overlay.root, "buffers")
+    assert isinstance(first, int)
+    assert overlay.open("Buffer", first) is overlay.open("Buffer", first)
+    assert overlay.copy("Buffer", first) is not overlay.open("Buffer", first)
+    absent = overlay.references(overlay.root, "buffers")
+    assert overlay.references(overlay.root, "buffers") is absent
+
+
+def test_an_unknown_member_of_a_union_in_an_old_prefix_is_refused() -> None:
+    raw = Raw()
+    operator = raw.table({3: ("u8", 250), 4: raw.table()})
+    data = raw.finish(raw.table({2: raw.refs([raw.table({3: raw.refs([operator])})])}))
+    first = edited(data, description="new")
+    overlay = overlay_of(first)
+    graph = overlay.element(overlay.references(overlay.root, "subgraphs"), "SubGraph", 0)
+    made = overlay.element(overlay.references(graph, "operators"), "Operator", 0)
+    made.fields[4] = NewTable(overlay.schema.tables["AddOptions"])
+    with pytest.raises(EditError, match=r"Operator.builtin_options has the unknown union code 250"):
+        overlay.settle()

@@ -1,0 +1,325 @@
+"""Objects of one flatbuffer copied into another: all that is named, once, aligned, with what is replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from circletools.errors import EditError, ModelFormatError
+from circletools.flatbuf import transplant as module
+from circletools.flatbuf.columns import Tables
+from circletools.flatbuf.transplant import Altered, Value, transplant
+from circletools.flatbuf.verify import walk
+from tests.kit.build import Raw, Shared, Table
+from tests.kit.every_field import difference, every_field
+from tests.kit.objects import file_of, objects, wire_of
+from tests.kit.support import bytes_of, put_u32, u32
+
+every_field = cache(every_field)
+
+
+def copied(data: bytes, fields: Mapping[str, Value] | None = None, at: int | None = None) -> bytes:
+    """Return the file with fields of the root replaced, by name."""
+    wire, schema, root = wire_of(data)
+    root_type = schema.tables["Model"]
+    slots = {root_type.by_name[name].slot: value for name, value in (fields or {}).items()}
+    parts = transplant(wire, schema, Altered(root_type, root if at is None else at, slots))
+    return b"".join(part if isinstance(part, bytes) else data[slice(*part)] for part in parts)
+
+
+def tables_of(data: bytes, name: str) -> Tables:
+    wire, schema, _ = wire_of(data)
+    return walk(wire, schema).tables[name]
+
+
+def altered(data: bytes, name: str, row: int = 0, /, **fields: Value) -> Altered:
+    """Return a table of the file with fields replaced; row -1 is none of the file."""
+    found = wire_of(data)[1].tables[name]
+    at = int(tables_of(data, name).at[row]) if row >= 0 else 0
+    return Altered(found, at, {found.by_name[field].slot: value for field, value in fields.items()})
+
+
+def sound(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Check where the objects of a file lie; yield kind and bytes of each."""
+    found = objects(data)
+    for one in found:
+        assert (one.start + 4 if one.kind in ("vector", "bytes") else one.start) % one.alignment == 0, one
+        assert one.start % (2 if one.kind == "vtable" else 4) == 0, one
+        yield one.kind, data[one.start : one.end]
+    for before, after in pairwise(found):
+        if before[:2] == after[:2]:
+            continue  # empty vectors of two kinds
+        assert before.end <= after.start
+        assert not any(data[before.end : after.start])
+        assert after.start - before.end < 16
+    assert 8 <= found[0].start < 8 + 16
+    assert len(data) - found[-1].end < 16
+    assert len(data) % 16 == 0
+
+
+@pytest.mark.parametrize("name", ["circle", "tflite"])
+def test_every_field_of_every_table_is_copied(name: str) -> None:
+    data = every_field(name)
+    after = copied(data)
+    assert {path for path in difference(data, after) if not path.endswith("offset")} == set()
+    assert list(sound(after))
+
+
+def test_a_copy_is_sound_says_the_same_and_is_copied_to_itself(own_model: Path) -> None:
+    data = own_model.read_bytes()
+    after = copied(data)
+    contents = list(sound(after))
+    small = [one for one in contents if one[0] == "vtable" or (one[0] in ("string", "bytes") and len(one[1]) < 60)]
+    assert len(set(small)) == len(small)
+    assert {path for path in difference(data, after) if not path.endswith("offset")} == set()
+    assert copied(after) == after
+
+
+def layout(data: bytes) -> list[str]:
+    return [f"{one.kind} {one.start} {one.end - one.start}" for one in objects(data)]
+
+
+def model() -> bytes:
+    tensors = [
+        Table("Tensor", name="abc", shape=[1, 2, 3], buffer=1, is_variable=True),
+        Table("Tensor", name="abcdefgh", buffer=2),
+        Table("Tensor", name="abc", quantization=Table("QuantizationParameters", zero_point=[5], scale=[0.5])),
+    ]
+    operators = [Table("Operator", inputs=[0, 1], outputs=[2], builtin_options=Table("SoftmaxOptions", beta=2.0))]
+    buffers = [Table("Buffer"), *(Table("Buffer", data=bytes([size]) * size) for size in (16, 9, 3, 20))]
+    graph = Table("SubGraph", tensors=tensors, operators=operators, inputs=[0])
+    return file_of(Table("Model", version=3, subgraphs=[graph], buffers=buffers, description="a text"))
+
+
+def test_where_everything_goes() -> None:
+    data = model()
+    assert layout(copied(data)) == [
+        *("Model 16 20", "vtable 38 14", "vector 52 8", "SubGraph 60 16", "vtable 76 12"),
+        *("vector 88 16", "Tensor 104 20", "vtable 124 16", "vector 140 16", "Tensor 156 12"),
+        *("string 168 13", "Tensor 184 12", "vtable 198 14", "string 212 8", "QuantizationParameters 220 12"),
+        *("vtable 232 12", "vector 244 8", "vector 252 12", "vector 264 8", "vector 272 8"),
+        *("Operator 280 20", "vtable 302 14", "vector 316 12", "vector 328 8", "SoftmaxOptions 336 8"),
+        *("string 344 11", "vector 356 24", "Buffer 380 4", "vtable 384 4", "Buffer 388 8"),
+        *("bytes 396 20", "Buffer 420 8", "bytes 428 13", "Buffer 444 8", "bytes 452 7"),
+        *("Buffer 460 8", "vtable 470 6", "bytes 476 24"),
+    ]  # fmt: skip
+
+
+# --- what is replaced ---------------------------------------------------------------------------------------
+
+
+def test_fields_that_a_table_has_are_replaced_in_its_form() -> None:
+    data = model()
+    tensor = altered(data, "Tensor", 0, name=b"new", buffer=b"\x07\0\0\0")
+    graph = altered(data, "SubGraph", 0, tensors=[tensor, tensor])
+    after = copied(data, {"description": b"other", "subgraphs": [graph]})
+    assert list(sound(after))
+    row = int(tables_of(data, "Tensor").at[0])
+    found = difference(data, after)
+    assert found["description"] == (b"a text", b"other")
+    assert found["subgraphs[0].tensors"] == (3, 2)
+    assert ("subgraphs[0].inputs" in found, "version" in found, row > 0) == (False, False, True)
+    tensors = tables_of(after, "Tensor")
+    assert tensors.strings("name").count(b"new") == len(tensors) - 0
+    assert set(tensors.scalars("buffer").tolist()) == {7}
+
+
+def test_fields_that_a_table_lacks_are_added_and_others_left_out() -> None:
+    data = model()
+    after = copied(data, {"description": None, "metadata_buffer": b"\1\0\0\0\2\0\0\0"})
+    assert list(sound(after))
+    assert difference(data, after) == {"description": (b"a text", None), "metadata_buffer": (None, [1, 2])}
+
+
+@pytest.mark.parametrize(
+    ("value", "written"), [(None, False), (b"\0\0\0\0", False), (b"\1\0\0\0", True)], ids=["none", "default", "other"]
+)
+def test_a_default_is_not_written_where_none_stood(value: bytes | None, written: bool) -> None:
+    data = file_of(Table("Model", description="text"))
+    after = copied(data, {"version": value})
+    assert difference(data, after) == ({"version": (None, 1)} if written else {})
+    assert (after == copied(data)) != written
+
+
+def test_a_default_replaces_what_is_written() -> None:
+    assert difference(model(), copied(model(), {"version": b"\0\0\0\0"})) == {"version": (3, 0)}
+
+
+def test_a_table_of_no_file() -> None:
+    data = model()
+    buffers: list[int | Altered] = [altered(data, "Buffer", -1), altered(data, "Buffer", -1, data=b"12345")]
+    after = copied(data, {"version": b"\x09\0\0\0", "buffers": buffers, "description": None}, 0)
+    assert list(sound(after))
+    found = {"version": (9,), "buffers": (2,)}
+    assert {path: (value[1],) for path, value in difference(file_of(Table("Model")), after).items()} == {
+        **found, "buffers[0]": ("Buffer",), "buffers[1]": ("Buffer",), "buffers[1].data": (list(b"12345"),)
+    }  # fmt: skip
+
+
+def test_an_operator_in_a_new_form_keeps_its_options() -> None:
+    data = model()
+    operator = altered(data, "Operator", 0, custom_options=b"options")
+    after = copied(data, {"subgraphs": [altered(data, "SubGraph", 0, operators=[operator])]})
+    place = "subgraphs[0].operators[0].custom_options"
+    assert difference(data, after) == {place: (None, list(b"options"))}
+    replaced = altered(data, "SoftmaxOptions", 0, beta=b"\0\0\0\x3f")
+    operator = altered(data, "Operator", 0, builtin_options=replaced, custom_options=b"options")
+    after = copied(data, {"subgraphs": [altered(data, "SubGraph", 0, operators=[operator])]})
+    assert difference(data, after)["subgraphs[0].operators[0].builtin_options.beta"] == (2.0, 0.5)
+
+
+def test_what_is_named_twice_is_copied_once() -> None:
+    shared = Shared([1] * 40)
+    tensor = Table("Tensor", name="n" * 99, shape=shared, shape_signature=shared)
+    graph = Table("SubGraph", tensors=[tensor, tensor, Table("Tensor", shape=shared)], inputs=[0])
+    data = file_of(Table("Model", subgraphs=[graph, graph]))
+    for file in (data, copied(data)):
+        kinds = [one.kind for one in objects(file)]
+        assert {kind: kinds.count(kind) for kind in ("SubGraph", "Tensor", "string")} == {
+            "SubGraph": 1, "Tensor": 2, "string": 1
+        }  # fmt: skip
+        assert [one.end - one.start for one in objects(file)].count(164) == 1
+
+
+@pytest.mark.parametrize(("size", "times"), [(64, 1), (65, 2)])
+def test_equal_data_stands_once_while_it_is_small(size: int, times: int) -> None:
+    values = [Table("Buffer", data=b"x" * size), Table("Buffer", data=b"x" * size)]
+    data = file_of(Table("Model", buffers=[Table("Buffer"), *values]))
+    assert [one.kind for one in objects(copied(data))].count("bytes") == times
+    new: list[int | Altered] = [altered(data, "Buffer", -1, data=b"y" * size) for _ in range(2)]
+    assert [one.kind for one in objects(copied(data, {"buffers": new}))].count("bytes") == times
+    long = [Table("Tensor", name="n" * (size - 1)) for _ in range(2)]
+    data = file_of(Table("Model", subgraphs=[Table("SubGraph", tensors=long)]))
+    assert [one.kind for one in objects(copied(data))].count("string") == times
+
+
+# --- pieces and limits --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "streamed"), [(1 << 16, False), ((1 << 16) + 1, True)])
+@pytest.mark.parametrize("kind", ["bytes", "string", "vector"])
+def test_long_data_is_a_range_of_the_old_file(kind: str, size: int, streamed: bool) -> None:
+    value = b"0123456789abcde" * (size // 15) + b"X" * (size % 15)
+    if kind == "bytes":
+        root = Table("Model", description="text", buffers=[Table("Buffer", data=value), Table("Buffer", data=b"end")])
+    elif kind == "string":
+        root = Table("Model", description=value.decode(), metadata_buffer=[1, 2, 3])
+    else:
+        size, value = size // 4 * 4 + 4 * streamed, b"\1\0\0\0" * (size // 4 + streamed)
+        root = Table("Model", metadata_buffer=[1] * (size // 4), description="te")
+    data = file_of(root)
+    wire, schema, at = wire_of(data)
+    parts = transplant(wire, schema, Altered(schema.tables["Model"], at, {}))
+    start = data.index(value)
+    assert [part for part in parts if isinstance(part, tuple)] == [(start, start + size)] * streamed
+    assert difference(data, copied(data)) == {}
+    assert list(sound(copied(data)))
+    assert all(isinstance(one, bytes) != isinstance(other, bytes) for one, other in pairwise(parts))
+
+
+def test_more_than_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = bytes_of("circle/mlp")
+    monkeypatch.setattr(module, "MAX_FLATBUFFER_BYTES", len(copied(data)))
+    copied(data)
+    monkeypatch.setattr(module, "MAX_FLATBUFFER_BYTES", len(copied(data)) - 1)
+    with pytest.raises(EditError, match="past 2 GiB"):
+        copied(data)
+
+
+def overlapping(count: int) -> bytes:
+    """Buffers whose vectors start one word after the other and share all that follows."""
+    raw = Raw()
+    raw.ints([4 * count] * (2 * count))
+    area = raw.builder.Offset()
+    tables = []
+    for index in range(count):
+        raw.builder.StartObject(1)
+        raw.builder.PrependUOffsetTRelativeSlot(0, area - 4 * index, 0)
+        tables.append(int(raw.builder.EndObject()))
+    return raw.finish(raw.table({4: raw.refs(tables)}))
+
+
+def test_vectors_that_overlap_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = overlapping(300)
+    assert len(copied(data)) > 300 * 1200
+    more = 600 + 299 * 1200 - 16 * len(data)  # the first has a count of its own
+    monkeypatch.setattr(module, "_OVERLAP_BYTES", more)
+    copied(data)
+    monkeypatch.setattr(module, "_OVERLAP_BYTES", more - 1)
+    with pytest.raises(ModelFormatError, match="overlap"):
+        copied(data)
+    monkeypatch.undo()
+    with pytest.raises(ModelFormatError, match="overlap"):
+        copied(overlapping(3000))
+
+
+# --- refused ------------------------------------------------------------------------------------------------
+
+
+def test_a_field_beyond_the_schema_is_refused() -> None:
+    data = file_of(Table("Model", version=3, buffers=[Table("Buffer")]), unknown={"Buffer": (30, b"new")})
+    with pytest.raises(EditError, match="a table Buffer has a field that the tflite schema does not know"):
+        copied(data)
+    assert difference(data, copied(data, {"buffers": []})) == {
+        "buffers": (1, 0), "buffers[0]": ("Buffer", None), "buffers[0].slot 30": (b"new", None)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("code", [0, 255])
+def test_an_unknown_member_of_a_union_is_refused(code: int) -> None:
+    raw = Raw()
+    operator = raw.table({3: ("u8", code), 4: raw.table()})
+    data = raw.finish(raw.table({2: raw.refs([raw.table({3: raw.refs([operator])})])}))
+    with pytest.raises(EditError, match=f"builtin_options has the unknown union code {code}"):
+        copied(data)
+
+
+def test_a_union_without_its_code_is_refused() -> None:
+    raw = Raw()
+    operator = raw.table({4: raw.table()})
+    data = raw.finish(raw.table({2: raw.refs([raw.table({3: raw.refs([operator])})])}))
+    with pytest.raises(EditError, match="builtin_options has the unknown union code 0"):
+        copied(data)
+
+
+def test_fields_that_lie_over_each_other_are_refused() -> None:
+    raw = Raw()
+    data = bytearray(raw.finish(raw.table({0: ("u32", 3), 5: raw.ints([1])})))
+    vtable = objects(bytes(data))[0].start
+    data[vtable + 4 : vtable + 6] = data[vtable + 14 : vtable + 16]
+    with pytest.raises(EditError, match=r"lies over another field"):
+        copied(bytes(data))
+    data[vtable + 4 : vtable + 6] = b"\2\0"
+    with pytest.raises(EditError, match=r"Model.version lies over another field"):
+        copied(bytes(data))
+
+
+# --- deprecated fields, which the walk does not look at -----------------------------------------------------
+
+
+def tagged() -> bytes:
+    """A signature with a tag."""
+    raw = Raw()
+    return raw.finish(raw.table({7: raw.refs([raw.table({3: raw.string(b"tag")})])}))
+
+
+def test_a_deprecated_text_is_carried() -> None:
+    assert difference(tagged(), copied(tagged())) == {}
+
+
+def test_a_deprecated_text_outside_the_file_is_refused() -> None:
+    data = tagged() + bytes(8)
+    at = next(one.start for one in objects(data) if one.kind == "SignatureDef") + 4
+    for reference in (len(data) - at - 3, len(data) - at, 1 << 30):
+        with pytest.raises(ModelFormatError, match="a vector or string ends outside the file"):
+            copied(put_u32(data, at, reference))
+    assert copied(put_u32(data, at, len(data) - at - 4))
+    text = at + u32(data, at)
+    room = len(data) - text - 4
+    assert copied(put_u32(data, text, room))
+    with pytest.raises(ModelFormatError, match="a vector or string ends outside the file"):
+        copied(put_u32(data, text, room + 1))
