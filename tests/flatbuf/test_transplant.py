@@ -16,7 +16,7 @@ from circletools.flatbuf.verify import walk
 from tests.kit.build import Raw, Shared, Table
 from tests.kit.every_field import difference, every_field
 from tests.kit.objects import file_of, objects, wire_of
-from tests.kit.support import bytes_of, put_u32, u32
+from tests.kit.support import bytes_of, entry_at, put, put_u32, u32
 
 every_field = cache(every_field)
 SOME = (
@@ -330,3 +330,15 @@ def test_a_deprecated_text_outside_the_file_is_refused() -> None:
     assert copied(put_u32(data, text, room))
     with pytest.raises(ModelFormatError, match="a vector or string ends outside the file"):
         copied(put_u32(data, text, room + 1))
+    last = put_u32(data, at, len(data) - at - 4)
+    with pytest.raises(ModelFormatError, match="a vector or string ends outside the file"):
+        copied(put_u32(last, len(data) - 4, 1))
+
+
+def test_a_deprecated_field_outside_the_file_is_refused() -> None:
+    data = tagged()
+    table = next(one.start for one in objects(data) if one.kind == "SignatureDef")
+    entry = entry_at(data, table, 3)
+    for offset in (len(data) - table - 3, 60_000):
+        with pytest.raises(ModelFormatError, match="a SignatureDef ends outside the file"):
+            copied(put(data, entry, offset.to_bytes(2, "little")))
