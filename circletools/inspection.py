@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from circletools.edit.archive import archive_entries
 from circletools.edit.editable import original_start
 from circletools.model.external import external_data
 from circletools.model.model import Model
@@ -113,12 +112,15 @@ def inspect_model(model: Model) -> Inspection:
             ExternalSummary(kind, len(data.rows), int(data.sizes.sum())) for kind, data in external.items()
         ),
         trailing_bytes=trailing,
-        associated_files=_members(model, trailing),
+        associated_files=tuple(entry.filename for entry in (archive_entries(model) if trailing else None) or ()),
         operators=_histogram(codes, model.operator_columns.code_indices),
         subgraphs=tuple(_subgraph(model, subgraph, codes) for subgraph in model.subgraphs),
         signatures=tuple(model.signatures),
         metadata=tuple(
-            MetadataSummary(entry.name, entry.buffer, _value_bytes(model, entry.buffer)) for entry in model.metadata
+            MetadataSummary(
+                entry.name, entry.buffer, len(buffers[entry.buffer].data) if entry.buffer < len(buffers) else None
+            )
+            for entry in model.metadata
         ),
     )
 
@@ -149,19 +151,3 @@ def _tensor(subgraph: Subgraph, index: int) -> TensorSummary:
     tensor = subgraph.tensors[index]
     shape = tensor.shape if tensor.shape_signature is None else tensor.shape_signature
     return TensorSummary(index, tensor.name, tensor.type, tuple(shape))
-
-
-def _value_bytes(model: Model, buffer: int) -> int | None:
-    return len(model.buffers[buffer].data) if buffer < len(model.buffers) else None
-
-
-def _members(model: Model, trailing: int) -> tuple[str, ...]:
-    """Name the files in a ZIP archive behind the flatbuffer, where TFLite metadata keeps labels and the like."""
-    if not trailing:
-        return ()
-    try:
-        file = model.source.path or io.BytesIO(model.wire.memory)
-        with zipfile.ZipFile(file) as archive:
-            return tuple(archive.namelist())
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
-        return ()

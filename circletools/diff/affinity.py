@@ -11,7 +11,7 @@ from circletools.affinity.store import Affinity, check_freshness, read_affinity
 from circletools.affinity.tables import NONE
 from circletools.diff.alignment import Indices
 from circletools.diff.comparison import ModelComparison
-from circletools.diff.tolerance import freshness_of, read_or_note
+from circletools.diff.tolerance import between, freshness_of, read_or_note
 from circletools.findings import Finding
 from circletools.flatbuf.comparison import Difference
 from circletools.wording import ranges
@@ -26,16 +26,12 @@ def affinity_differences(comparison: ModelComparison, notes: list[Finding]) -> I
     old, new = (read_or_note(read_affinity, model, "affinity", notes) for model in models)
     if old is None or new is None:
         if old is not new:
-            devices = [None if one is None else {"devices": _devices(one)} for one in (old, new)]
-            yield Difference("added" if old is None else "removed", "affinity", "affinity", *devices)
+            yield between("affinity", *(None if one is None else {"devices": _devices(one)} for one in (old, new)))
         return
     states = [freshness_of(check_freshness, model, one) for model, one in zip(models, (old, new), strict=True)]
-    for path, values in (
-        ("affinity.devices", [_devices(old), _devices(new)]),
-        ("affinity.freshness", states),
-    ):
+    for path, values in (("affinity.devices", [_devices(old), _devices(new)]), ("affinity.freshness", states)):
         if values[0] != values[1]:
-            yield Difference("changed", path, path, *values)
+            yield between(path, *values)
     for row, pair in enumerate(
         zip(comparison.subgraphs.before.tolist(), comparison.subgraphs.after.tolist(), strict=True)
     ):
@@ -93,14 +89,15 @@ class _Partition(NamedTuple):
 
 def _partitions(affinity: Affinity, subgraph: int, partner: Mapping[int, int] | None) -> dict[int, _Partition]:
     """Return the partitions of a subgraph by their least member."""
-    known = affinity.subgraphs.get(subgraph)
+    if subgraph not in affinity.subgraphs:
+        return {}
+    known = affinity.subgraphs[subgraph]
     operators: dict[int, list[int]] = {}
-    for operator, number in enumerate(() if known is None else known.partitions.tolist()):
+    for operator, number in enumerate(known.partitions.tolist()):
         if number != NONE:
             operators.setdefault(number, []).append(operator)
     found = {}
     for number, own in operators.items():
-        assert known is not None
         members = frozenset(own if partner is None else (partner.get(one, -1 - one) for one in own))
         device = affinity.devices.get(int(known.devices[own[0]]))
         least = min(members, key=lambda member: (member < 0, member))
@@ -114,13 +111,7 @@ def _partition_differences(
     """Compare partitions that have the same least member."""
     for least in sorted(ours.keys() | theirs.keys()):
         sides = ours.get(least), theirs.get(least)
-        paths = [
-            None if one is None else f"subgraphs[{subgraph}].partitions[{one.number}]"
-            for subgraph, one in zip(pair, sides, strict=True)
-        ]
-        old, new = (None if one is None else one.shown for one in sides)
-        if sides[0] is None or sides[1] is None:
-            path = str(paths[0] or paths[1])
-            yield Difference("added" if sides[0] is None else "removed", path, path, old, new)
-        elif (sides[0].device, sides[0].members) != (sides[1].device, sides[1].members):
-            yield Difference("changed", str(paths[0]), str(paths[1]), old, new)
+        same = {None if one is None else (one.device, one.members) for one in sides}
+        if len(same) > 1:
+            paths = [f"subgraphs[{at}].partitions[{one.number}]" for at, one in zip(pair, sides, strict=True) if one]
+            yield between((paths[0], paths[-1]), *(None if one is None else one.shown for one in sides))

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.model.keys import alone_in_both
+
 Indices = NDArray[np.int64]
 Keys = NDArray[Any]
 Levels = Sequence[tuple[Keys, Keys]]
@@ -107,20 +109,11 @@ def _trim(keys: tuple[Keys, Keys], before: Indices, after: Indices, partner: Ind
 
 def _anchors(before: Keys, after: Keys) -> tuple[Indices, Indices]:
     """Return where keys stand that are unique on both sides and keep their order: the longest such sequence."""
-    old, new = _unique_keys(before, after)
+    old, new = alone_in_both(before, after)
     order = np.argsort(old)
     old, new = old[order], new[order]
     kept = _longest_ascent(new)
     return old[kept], new[kept]
-
-
-def _unique_keys(before: Keys, after: Keys) -> tuple[Indices, Indices]:
-    sides = []
-    for keys in (before, after):
-        values, first, counts = np.unique(keys, return_index=True, return_counts=True)
-        sides.append((values[counts == 1], first[counts == 1]))
-    _, old, new = np.intersect1d(sides[0][0], sides[1][0], assume_unique=True, return_indices=True)
-    return sides[0][1][old], sides[1][1][new]
 
 
 def _longest_ascent(values: Indices) -> Indices:
@@ -161,7 +154,7 @@ def _find_moved(keys: tuple[Keys, Keys], gaps: list[_Gap], partner: Indices, mov
     if not gaps:
         return gaps
     before, after = (np.concatenate([gap[side] for gap in gaps]) for side in (0, 1))
-    old, new = _unique_keys(keys[0][before], keys[1][after])
+    old, new = alone_in_both(keys[0][before], keys[1][after])
     partner[before[old]] = after[new]
     moved[before[old]] = True
     taken = np.zeros(len(keys[1]), np.bool_)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.diff.alignment import Alignment, Indices, Keys, align
-from circletools.diff.contents import buffer_data, custom_options
+from circletools.diff.contents import contents, custom_options
 from circletools.diff.correspondence import Nested, Numbering, TensorNumbering, nested
 from circletools.flatbuf.comparison import Comparison, Difference, Pairs, Rules
 from circletools.flatbuf.roles import Kind, load_roles
@@ -38,9 +38,8 @@ class ModelComparison:
 
     def __init__(self, before: Model, after: Model) -> None:
         """Check the structure of both, and align them."""
-        self.after: Model
-        self.before: Model
-        self.before, self.after = before, after
+        self.before: Model = before
+        self.after: Model = after
         for model in (before, after):
             _ = model.reachable
         self._names, self._tensor_names = Interning(), Interning()
@@ -76,14 +75,10 @@ class ModelComparison:
         return keys(self.before), keys(self.after)
 
     def _align_codes(self) -> Alignment:
-        def whole(model: Model) -> Keys:
-            codes = [(code.code, code.custom_code, code.version) for code in model.operator_codes]
-            return self._names.keys(codes)
-
-        def name(model: Model) -> Keys:
-            return self._names.keys([code.name for code in model.operator_codes])
-
-        return align([self._both(whole)], [self._both(name)], by_place=True)
+        codes = self.before.operator_codes, self.after.operator_codes
+        whole = [self._names.keys((code.code, code.custom_code, code.version) for code in side) for side in codes]
+        names = [self._names.keys(code.name for code in side) for side in codes]
+        return align([(whole[0], whole[1])], [(names[0], names[1])], by_place=True)
 
     def _align_buffers(self) -> Alignment:
         def content(model: Model) -> Keys:
@@ -99,13 +94,10 @@ class ModelComparison:
         def whole(model: Model) -> Keys:
             return mixed(content(model), readers(model))
 
-        def length(model: Model) -> Keys:
-            return _ranges(model)[1]
-
         kept = [np.flatnonzero(~_of_metadata(model))[1:] for model in (self.before, self.after)]
         levels, blunt = (
             [(old[kept[0]], new[kept[1]]) for old, new in map(self._both, makers)]
-            for makers in ((whole, content, readers), (length,))
+            for makers in ((whole, content, readers), (lambda model: _ranges(model)[1],))
         )
         found = align(levels, blunt, by_place=True)
         sentinel = [_ROOT] if len(self.before.buffers) and len(self.after.buffers) else []
@@ -181,20 +173,17 @@ class ModelComparison:
         def nothing(_: Pairs) -> Iterator[Difference]:
             return iter(())
 
-        lists = {
-            ("Model", "operator_codes"): self.codes,
-            ("Model", "buffers"): self.buffers,
-            ("Model", "subgraphs"): self.subgraphs,
-        }
-        inner = {("SubGraph", "tensors"): self.tensors, ("SubGraph", "operators"): self.operators}
         return {
-            **{key: self._listed(key[1], nested([found])) for key, found in lists.items()},
-            **{key: self._listed(key[1], found) for key, found in inner.items()},
+            ("Model", "operator_codes"): self._listed("operator_codes", nested([self.codes])),
+            ("Model", "buffers"): self._listed("buffers", nested([self.buffers])),
+            ("Model", "subgraphs"): self._listed("subgraphs", nested([self.subgraphs])),
+            ("SubGraph", "tensors"): self._listed("tensors", self.tensors),
+            ("SubGraph", "operators"): self._listed("operators", self.operators),
             ("Model", "metadata"): nothing,
             ("Model", "signature_defs"): self._signatures,
             ("SignatureDef", "inputs"): lambda pairs: self._signature_entries(pairs, "inputs"),
             ("SignatureDef", "outputs"): lambda pairs: self._signature_entries(pairs, "outputs"),
-            ("Buffer", "data"): lambda pairs: buffer_data(self._engine, pairs),
+            ("Buffer", "data"): lambda pairs: contents(self._engine, pairs, "data", ("offset", "size")),
             ("Buffer", "offset"): nothing,
             ("Buffer", "size"): nothing,
             ("Operator", "custom_options"): lambda pairs: custom_options(

@@ -16,17 +16,12 @@ from circletools.model.external import FILE_OFFSETS, external_data
 from circletools.model.model import Model
 
 
-def buffer_data(engine: Comparison, pairs: Pairs) -> Iterator[Difference]:
-    """Compare what buffers hold."""
-    yield from _contents(engine, pairs, "data", ("offset", "size"))
-
-
 def custom_options(engine: Comparison, pairs: Pairs, before: Model, after: Model) -> Iterator[Difference]:
     """Compare custom options; of those that name a compiled program in the file, also the program, not its place."""
     old, new = _programs(before), _programs(after)
     known = np.isin(pairs.before.at, list(old)) & np.isin(pairs.after.at, list(new))
     rest = pairs.take(np.flatnonzero(~known))
-    yield from _contents(engine, rest, "custom_options", ("large_custom_options_offset", "large_custom_options_size"))
+    yield from contents(engine, rest, "custom_options", ("large_custom_options_offset", "large_custom_options_size"))
     for row in np.flatnonzero(known).tolist():
         ours, theirs = old[int(pairs.before.at[row])], new[int(pairs.after.at[row])]
         options = theirs.options
@@ -60,7 +55,8 @@ def _programs(model: Model) -> dict[int, _Program]:
     return programs
 
 
-def _contents(engine: Comparison, pairs: Pairs, name: str, outside: tuple[str, str]) -> Iterator[Difference]:
+def contents(engine: Comparison, pairs: Pairs, name: str, outside: tuple[str, str]) -> Iterator[Difference]:
+    """Compare data in a vector of bytes, or where the fields `outside` say that it lies."""
     places = [[tables.scalars(field) for field in outside] for tables in (pairs.before, pairs.after)]
     external = (places[0][0] > 1) | (places[1][0] > 1)
     item = pairs.before.field(name)
@@ -71,7 +67,10 @@ def _contents(engine: Comparison, pairs: Pairs, name: str, outside: tuple[str, s
         )
         if not same_bytes(old, new):
             index = first_differing_byte(old, new)
-            values = ({"count": len(data), "index": index, "value": _at(data, index)} for data in (old, new))
+            values = (
+                {"count": len(data), "index": index, "value": data[index] if index < len(data) else None}
+                for data in (old, new)
+            )
             path, path_after = (f"{place}.{name}" for place in pairs.place(row))
             yield Difference("changed", path, path_after, *values)
 
@@ -86,7 +85,3 @@ def _data(tables: Tables, row: int, name: str, place: list[NDArray[Any]]) -> mem
         location = f"{tables.type.name}.{name}"
         raise ModelFormatError("external data lies outside the file", offset=offset, location=location)
     return tables.wire.memory[offset : offset + size]
-
-
-def _at(data: memoryview, index: int) -> int | None:
-    return int(data[index]) if index < len(data) else None

@@ -63,7 +63,11 @@ def compare_models(
     chosen = _chosen(sections)
     files = before.wire.memory, after.wire.memory
     for model in (before, after):
-        _check(model)
+        try:
+            _ = model.reachable
+        except CircleToolsError as error:
+            error.name_file(model.source.name)
+            raise
     if same_bytes(*files):
         return ModelDifference((), True, ())
     at = first_differing_byte(*files)
@@ -86,15 +90,6 @@ def _chosen(sections: Iterable[str] | None) -> list[Section]:
     return [section for section in SECTIONS if section in wanted]
 
 
-def _check(model: Model) -> None:
-    """Check the structure of a model, so that an error names the one of the two that is broken."""
-    try:
-        _ = model.reachable
-    except CircleToolsError as error:
-        error.name_file(model.source.name)
-        raise
-
-
 def _compared(before: Model, after: Model, sections: Iterable[Section]) -> tuple[list[Change], list[Finding]]:
     comparison = ModelComparison(before, after)
     notes: list[Finding] = []
@@ -109,9 +104,8 @@ def _compared(before: Model, after: Model, sections: Iterable[Section]) -> tuple
 
 def _without(changes: Iterable[Change], globs: Sequence[str]) -> tuple[Change, ...]:
     """Return the changes but those at a path that a glob matches, or below it."""
-    words = (re.escape(glob).replace(r"\*", ".*").replace(r"\?", ".") for glob in globs)
-    pattern = re.compile("|".join(f"(?:{word})" for word in words) or "(?!)", re.DOTALL)
-    below = re.compile(rf"(?:{pattern.pattern})(?:[.\[].*)?", re.DOTALL)
+    words = "|".join(re.escape(glob).replace(r"\*", ".*").replace(r"\?", ".") for glob in globs)
+    below = re.compile(rf"(?:{words})(?:[.\[].*)?" if globs else "(?!)", re.DOTALL)
     return tuple(
         change
         for change in changes
@@ -119,12 +113,8 @@ def _without(changes: Iterable[Change], globs: Sequence[str]) -> tuple[Change, .
     )
 
 
-def _structure(comparison: ModelComparison, _: list[Finding]) -> Iterator[Difference]:
-    return comparison.differences()
-
-
 _DIFFERENCES: dict[Section, Callable[[ModelComparison, list[Finding]], Iterator[Difference]]] = {
-    "structure": _structure,
+    "structure": lambda comparison, _: comparison.differences(),
     "metadata": metadata_differences,
     "origins": origin_differences,
     "affinity": affinity_differences,

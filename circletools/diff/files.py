@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Iterator
 from typing import Any
 
 from circletools.diff.comparison import ModelComparison
-from circletools.edit.archive import directory_start
+from circletools.diff.tolerance import between
+from circletools.edit.archive import archive_entries, directory_start
 from circletools.edit.editable import original_start
 from circletools.findings import Finding
 from circletools.flatbuf.columns import Wire
@@ -18,7 +17,6 @@ from circletools.flatbuf.verify import walk
 from circletools.model.external import external_data
 from circletools.model.model import Model
 
-_UNREADABLE = (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError)
 _Members = dict[str, dict[str, Any]]
 
 
@@ -26,21 +24,18 @@ def file_differences(comparison: ModelComparison, _: list[Finding]) -> Iterator[
     """Yield the differences of format, of the files in an archive (by length and CRC), or of other bytes behind."""
     models = comparison.before, comparison.after
     if models[0].format != models[1].format:
-        yield Difference("changed", "format", "format", models[0].format, models[1].format)
+        yield between("format", models[0].format, models[1].format)
     behind = [model.wire.memory[_end(model) :] for model in models]
     archives = [_members(model, data) for model, data in zip(models, behind, strict=True)]
     if archives[0] is None and archives[1] is None:
         old, new = (bytes_ if any(bytes_) else bytes_[:0] for bytes_ in behind)
         if not same_bytes(old, new):
-            counts = ({"bytes": len(data)} for data in (old, new))
-            yield Difference("changed", "trailing_bytes", "trailing_bytes", *counts)
+            yield between("trailing_bytes", {"bytes": len(old)}, {"bytes": len(new)})
         return
     first, second = (members or {} for members in archives)
     for name in dict.fromkeys((*first, *second)):
-        old_member, new_member, path = first.get(name), second.get(name), f"archive[{name}]"
-        if old_member != new_member:
-            kind = "added" if old_member is None else "removed" if new_member is None else "changed"
-            yield Difference(kind, path, path, old_member, new_member)  # type: ignore[arg-type]
+        if first.get(name) != second.get(name):
+            yield between(f"archive[{name}]", first.get(name), second.get(name))
 
 
 def _end(model: Model) -> int:
@@ -54,12 +49,7 @@ def _end(model: Model) -> int:
 
 def _members(model: Model, behind: memoryview) -> _Members | None:
     """Return the files of an archive behind the model, None where there is none that can be read."""
-    start = directory_start(behind)
-    if start is None:
-        return None
-    try:
-        with zipfile.ZipFile(model.source.path or io.BytesIO(model.wire.memory)) as archive:
-            entries = archive.infolist()
-    except _UNREADABLE:
+    entries = None if directory_start(behind) is None else archive_entries(model)
+    if entries is None:
         return None
     return {entry.filename: {"bytes": entry.file_size, "crc32": f"{entry.CRC:08x}"} for entry in entries}

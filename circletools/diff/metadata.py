@@ -9,6 +9,7 @@ from typing import Any
 
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, DEVICE_TABLE, decode_affinity
 from circletools.diff.comparison import ModelComparison
+from circletools.diff.tolerance import between
 from circletools.errors import TableFormatError
 from circletools.findings import Finding
 from circletools.flatbuf.comparison import Difference
@@ -43,14 +44,10 @@ def metadata_differences(comparison: ModelComparison, _: list[Finding]) -> Itera
     """
     before, after = _entries(comparison.before), _entries(comparison.after)
     for label in dict.fromkeys((*before, *after)):
-        old, new, path = before.get(label), after.get(label), f"metadata[{label}]"
-        if old is None or new is None:
-            kind, values = ("added", new) if old is None else ("removed", old)
-            assert values is not None
-            shown = _described(label, values)
-            yield Difference(kind, path, path, *((None, shown) if old is None else (shown, None)))  # type: ignore[arg-type]
-        elif not _same(old, new):
-            yield Difference("changed", path, path, _described(label, old), _described(label, new))
+        old, new = values = before.get(label), after.get(label)
+        if old is None or new is None or not _same(old, new):
+            shown = (None if value is None else _described(label, value) for value in values)
+            yield between(f"metadata[{label}]", *shown)
 
 
 def _entries(model: Model) -> dict[str, memoryview | int]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 
 from circletools.diff.alignment import Indices
 from circletools.diff.comparison import ModelComparison
-from circletools.diff.tolerance import freshness_of, read_or_note
+from circletools.diff.tolerance import between, freshness_of, read_or_note
 from circletools.findings import Finding
 from circletools.flatbuf.comparison import Difference
 from circletools.origin.read import Origins, check_freshness, read_origins
@@ -26,12 +25,11 @@ def origin_differences(comparison: ModelComparison, notes: list[Finding]) -> Ite
     old, new = (read_or_note(read_origins, model, "origins", notes) for model in models)
     if old is None or new is None:
         if old is not new:
-            counts = [None if one is None else _counted(one) for one in (old, new)]
-            yield Difference("added" if old is None else "removed", "origins", "origins", *counts)
+            yield between("origins", *(None if one is None else _counted(one) for one in (old, new)))
         return
     states = [freshness_of(check_freshness, model, one) for model, one in zip(models, (old, new), strict=True)]
     if states[0] != states[1]:
-        yield Difference("changed", "origins.freshness", "origins.freshness", *states)
+        yield between("origins.freshness", *states)
     yield from _sources(old, new)
     yield from _operators(comparison, old, new)
 
@@ -44,10 +42,9 @@ def _sources(old: Origins, new: Origins) -> Iterator[Difference]:
     if old.sources == new.sources:
         return
     for source in sorted(old.sources.keys() | new.sources.keys()):
-        names, path = (old.sources.get(source), new.sources.get(source)), f"origins.sources[{source}]"
+        names = old.sources.get(source), new.sources.get(source)
         if names[0] != names[1]:
-            kind = "added" if names[0] is None else "removed" if names[1] is None else "changed"
-            yield Difference(kind, path, path, *names)  # type: ignore[arg-type]
+            yield between(f"origins.sources[{source}]", *names)
 
 
 def _operators(comparison: ModelComparison, old: Origins, new: Origins) -> Iterator[Difference]:
@@ -64,20 +61,22 @@ def _operators(comparison: ModelComparison, old: Origins, new: Origins) -> Itera
                 continue
             names = _names(old, ours, before), _names(new, theirs, after)
             if names[0] != names[1]:
-                yield Difference("changed", _path(ours, before), _path(theirs, after), *names)
-    yield from _one_sided("removed", old, subgraphs.before, found.removed)
-    yield from _one_sided("added", new, subgraphs.after, found.added)
+                yield between((_path(ours, before), _path(theirs, after)), *names)
+    for path, removed in _one_sided(old, subgraphs.before, found.removed):
+        yield between(path, removed, None)
+    for path, added in _one_sided(new, subgraphs.after, found.added):
+        yield between(path, None, added)
 
 
 def _one_sided(
-    kind: Literal["added", "removed"], origins: Origins, subgraphs: Indices, which: tuple[Indices, Indices]
-) -> Iterator[Difference]:
-    """Yield the origins of operators that only one model has."""
+    origins: Origins, subgraphs: Indices, which: tuple[Indices, Indices]
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the place and the origins of operators that only one model has."""
     for row, operator in zip(*(side.tolist() for side in which), strict=True):
         subgraph = int(subgraphs[row])
-        names, path = _names(origins, subgraph, operator), _path(subgraph, operator)
+        names = _names(origins, subgraph, operator)
         if names:
-            yield Difference(kind, path, path, *((None, names) if kind == "added" else (names, None)))
+            yield _path(subgraph, operator), names
 
 
 def _slices(rows: Indices, count: int) -> Iterator[slice]:

@@ -10,7 +10,9 @@ Format: APPNOTE.TXT of PKWARE, 4.3.12 and 4.3.16.
 
 from __future__ import annotations
 
+import io
 from struct import Struct
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from circletools.errors import EditError
 from circletools.model.external import external_data
@@ -47,6 +49,15 @@ def directory_start(file: memoryview) -> int | None:
     size = _END_FIELDS.unpack_from(file, place)[5]
     start = place - size
     return start if start >= 0 and bytes(file[start : start + 4]) in (_ENTRY, _END) else None
+
+
+def archive_entries(model: Model) -> list[ZipInfo] | None:
+    """Return what an archive behind a model says of its files, None where there is none that can be read."""
+    try:
+        with ZipFile(model.source.path or io.BytesIO(model.wire.memory)) as archive:
+            return archive.infolist()
+    except (BadZipFile, ValueError, NotImplementedError, OSError, EOFError):
+        return None
 
 
 def _end_place(file: memoryview) -> int | None:

@@ -56,6 +56,16 @@ def row_keys(flat: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.uint64
     return mixed(np.diff(sums[splits]), counts)
 
 
+def alone_in_both(before: NDArray[Any], after: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the keys stand that both have exactly once."""
+    sides = []
+    for keys in (before, after):
+        values, first, counts = np.unique(keys, return_index=True, return_counts=True)
+        sides.append((values[counts == 1], first[counts == 1]))
+    _, old, new = np.intersect1d(sides[0][0], sides[1][0], assume_unique=True, return_indices=True)
+    return sides[0][1][old], sides[1][1][new]
+
+
 def sample_keys(data: NDArray[np.uint8], start: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return a number for each range of bytes: by its length, and bytes that are spread over it evenly."""
     keys = np.zeros(len(start), np.uint64)

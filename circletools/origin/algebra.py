@@ -16,11 +16,6 @@ Origin = frozenset[int]
 UNKNOWN: Origin = frozenset()
 
 
-def single(source: int) -> Origin:
-    """Return the origin of an operator that came from one source."""
-    return frozenset((source,))
-
-
 def union(*origins: Origin) -> Origin:
     """Return the origin of an operator that several were fused into."""
     return UNKNOWN.union(*origins)

@@ -14,7 +14,7 @@ from typing import Any
 
 from circletools.errors import InvalidInputError, UsageError
 from circletools.metadata.codec import encode_name
-from circletools.origin.read import OperatorOrigins, Origins
+from circletools.origin.read import Origins
 from circletools.storage.strict_json import read_json
 from circletools.wording import SCHEMA_VERSION
 
@@ -110,12 +110,9 @@ class _Collected:
         count = max(self.subgraphs, default=0) + 1
         if count > _MOST_SUBGRAPHS:
             raise InvalidInputError(f"subgraph {count - 1} is out of all proportion", location=self.name)
-        known = {
-            index: {operator: frozenset(origin) for operator, origin in operators.items()}
-            for index, operators in self.subgraphs.items()
-        }
-        nothing: OperatorOrigins = {}
-        return Origins(self.sources, tuple(known.get(index, nothing) for index in range(count)))
+        described = (self.subgraphs.get(index, {}) for index in range(count))
+        frozen = ({operator: frozenset(origin) for operator, origin in one.items()} for one in described)
+        return Origins(self.sources, tuple(frozen))
 
 
 def _items(document: Any, key: str, name: str) -> list[Mapping[str, Any]]:

@@ -12,17 +12,20 @@ from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, decode_op_table, d
 
 def origin_findings(model: Model) -> list[Finding]:
     """Return what is wrong with the tables; nothing where the model has none."""
-    broken = _malformed(model)
-    if broken:
-        return broken
+    source_table, op_table = model.metadata_value(SOURCE_TABLE), model.metadata_value(OP_TABLE)
+    code = "MALFORMED_ORIGIN_TABLE"
     try:
+        sources = {} if source_table is None else decode_source_table(source_table)
+        if op_table is not None:
+            decode_op_table(op_table)
+            code = "UNKNOWN_SOURCE_ID"
+            decode_op_table(op_table, sources)
+            code = "MALFORMED_ORIGIN_TABLE"
         origins = read_origins(model)
-        if origins is None:
-            return []
-        freshness = check_freshness(model, origins)
+        return [] if origins is None else table_findings(model, origins, check_freshness(model, origins))
     except TableFormatError as error:
-        return [_from_error("MALFORMED_ORIGIN_TABLE", error)]
-    return table_findings(model, origins, freshness)
+        message = f"{error.message}; run `circletool strip-metadata --origins`"
+        return [Finding(code, "error", f"metadata {error.location}", message)]
 
 
 def table_findings(model: Model, origins: Origins, freshness: Freshness) -> list[Finding]:
@@ -41,24 +44,3 @@ def table_findings(model: Model, origins: Origins, freshness: Freshness) -> list
             place = f"subgraphs[{subgraph.index}].operators[{missing[0]}]"
             findings.append(Finding("PARTIAL_OP_TABLE", "info", place, message))
     return findings
-
-
-def _malformed(model: Model) -> list[Finding]:
-    source_table, op_table = model.metadata_value(SOURCE_TABLE), model.metadata_value(OP_TABLE)
-    try:
-        sources = {} if source_table is None else decode_source_table(source_table)
-        if op_table is not None:
-            decode_op_table(op_table)
-    except TableFormatError as error:
-        return [_from_error("MALFORMED_ORIGIN_TABLE", error)]
-    try:
-        if op_table is not None:
-            decode_op_table(op_table, sources)
-    except TableFormatError as error:
-        return [_from_error("UNKNOWN_SOURCE_ID", error)]
-    return []
-
-
-def _from_error(code: str, error: TableFormatError) -> Finding:
-    message = f"{error.message}; run `circletool strip-metadata --origins`"
-    return Finding(code, "error", f"metadata {error.location}", message)

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from circletools.errors import UsageError
 from circletools.findings import Finding, Severity
-from circletools.flatbuf.columns import Vectors
 from circletools.model.model import Model
+from circletools.model.operator_facts import OperatorFacts, Uses
 from circletools.model.rows import Subgraph
 
 
@@ -110,12 +110,10 @@ def _of_subgraph(model: Model, index: int, constants: bool, copies: bool) -> lis
     outputs = subgraph.outputs.tolist()
     if not outputs:
         return []
-    first = int(model.tensor_columns.splits[index])
-    count = len(subgraph.tensors)
+    facts = OperatorFacts(model, index)
     inputs = {tensor: slot for slot, tensor in reversed(list(enumerate(subgraph.inputs.tolist())))}
-    producers = _last_operator(model, index, "outputs", count)
-    readers = _last_operator(model, index, "inputs", count)
-    variable = model.tensor_columns.variable[first : first + count]
+    producers, readers = (_last_operator(uses, facts.tensor_count) for uses in (facts.outputs, facts.inputs))
+    variable = model.tensor_columns.variable[facts.tensor_rows]
     times = Counter(outputs)
     found, seen = [], dict[int, int]()
     for slot, tensor in enumerate(outputs):
@@ -146,17 +144,11 @@ def _is_constant(model: Model, subgraph: Subgraph, index: int) -> bool:
     return len(model.buffers[tensor.buffer].data) > 0 or 0 in tensor.shape
 
 
-def _last_operator(model: Model, subgraph: int, field: str, tensors: int) -> NDArray[np.int64]:
+def _last_operator(uses: Uses, tensors: int) -> NDArray[np.int64]:
     """Return for each tensor the last operator that has it among its inputs or outputs, -1 for none."""
-    columns = model.operator_columns
-    first, end = columns.splits[subgraph : subgraph + 2].tolist()
-    vectors: Vectors = getattr(columns, field)
-    rows = Vectors(model.wire, vectors.dtype, vectors.start[first:end], vectors.count[first:end])
-    named = rows.flat().astype(np.int64)
-    operators = np.repeat(np.arange(end - first), rows.count)
     last = np.full(tensors, -1, np.int64)
-    present = (named >= 0) & (named < tensors)
-    last[named[present]] = operators[present]
+    present = uses.tensors < tensors
+    last[uses.tensors[present]] = uses.operators[present]
     return last
 
 

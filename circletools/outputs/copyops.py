@@ -9,7 +9,6 @@ Scalars are reshaped: given an empty permutation, onert reverses the axes, shoul
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -18,6 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from circletools.errors import EditError
+from circletools.flatbuf.columns import Tables
+from circletools.flatbuf.schema import Schema
 from circletools.model.indices import model_indices
 from circletools.model.model import Model
 from circletools.outputs.analysis import AliasedOutput, AliasKind, entry_subgraphs
@@ -134,15 +135,14 @@ def _branches(model: Model) -> set[int]:
     return {subgraph for indices in called for subgraph in indices.values.tolist()}
 
 
-def _rank_is_unknown(model: Model, output: AliasedOutput, row: int) -> bool:
+def _rank_is_unknown(tensor: Tables, model: Model, output: AliasedOutput) -> bool:
     """Say whether an empty shape can mean that the rank is unknown.
 
     `has_rank` tells a scalar from it, but older converters never wrote that. In the bodies of their loops such
     tensors are common, and so are computed ones. In Circle, an input of a subgraph that a user calls has the shape
     that the user sees.
     """
-    ranked = bool(model.tensor_columns.tables.take(np.array([row])).scalars("has_rank")[0])
-    if ranked or _is_stored(output):
+    if tensor.scalars("has_rank")[0] or _is_stored(output):
         return False
     if model.format == "tflite" or output.kind is not AliasKind.INPUT:
         return True
@@ -151,7 +151,11 @@ def _rank_is_unknown(model: Model, output: AliasedOutput, row: int) -> bool:
 
 def _operator(code: str, traits: _Traits, model: Model, output: AliasedOutput) -> CopyOperator:
     tensor = model.subgraphs[output.subgraph].tensors[output.tensor]
-    version = next(rule["version"] for rule in _table()["operators"][code]["versions"] if _fits(rule, traits))
+    version = next(
+        rule["version"]
+        for rule in _table()["operators"][code]["versions"]
+        if traits.type in rule.get("types", (traits.type,)) and traits.rank >= rule.get("min_rank", 0)
+    )
     if code == "TRANSPOSE":
         return CopyOperator(code, version, tuple(range(traits.rank)), "TransposeOptions")
     if traits.rank_unknown:
@@ -159,10 +163,6 @@ def _operator(code: str, traits: _Traits, model: Model, output: AliasedOutput) -
     if code == "RESHAPE":
         return CopyOperator(code, version, tensor.shape_signature or tensor.shape, None)
     return CopyOperator(code, version, None, "ConcatenationOptions")
-
-
-def _fits(rule: Mapping[str, Any], traits: _Traits) -> bool:
-    return traits.type in rule.get("types", (traits.type,)) and traits.rank >= rule.get("min_rank", 0)
 
 
 def _outcome(code: str, runtime: str, traits: _Traits) -> str:
@@ -188,9 +188,11 @@ def _holds(ranks: str, rank: int) -> bool:
 
 def _traits(model: Model, output: AliasedOutput) -> _Traits:
     tensor = model.subgraphs[output.subgraph].tensors[output.tensor]
-    unknown = sum(1 for size in tensor.shape_signature or () if size < 0)
-    row = int(model.tensor_columns.splits[output.subgraph]) + output.tensor
-    if model.tensor_columns.tables.take(np.array([row])).has("sparsity")[0]:
+    unknown = sum(size < 0 for size in tensor.shape_signature or ())
+    table = model.tensor_columns.tables.take(
+        np.array([int(model.tensor_columns.splits[output.subgraph]) + output.tensor])
+    )
+    if table.has("sparsity")[0]:
         kind = "sparse"
     elif unknown:
         kind = "dynamic" if unknown == 1 else "dynamic_all"
@@ -200,14 +202,13 @@ def _traits(model: Model, output: AliasedOutput) -> _Traits:
         kind = "constant"
     else:
         kind = "fan_out" if output.kind is AliasKind.DUPLICATE else "static"
-    if not tensor.shape and _rank_is_unknown(model, output, row):
-        return _Traits(tensor.type, 1, kind, _quantization(model, output), rank_unknown=True)
-    return _Traits(tensor.type, len(tensor.shape), kind, _quantization(model, output))
+    unknown_rank = not tensor.shape and _rank_is_unknown(table, model, output)
+    rank = 1 if unknown_rank else len(tensor.shape)
+    return _Traits(tensor.type, rank, kind, _quantization(table, model.schema), unknown_rank)
 
 
-def _quantization(model: Model, output: AliasedOutput) -> str:
-    row = int(model.tensor_columns.splits[output.subgraph]) + output.tensor
-    tables, rows = model.tensor_columns.tables.take(np.array([row])).child("quantization", model.schema)
+def _quantization(tensor: Tables, schema: Schema) -> str:
+    tables, rows = tensor.child("quantization", schema)
     if not len(rows):
         return "none"
     scales, zero_points = (tables.vectors(name).row(0) for name in ("scale", "zero_point"))

@@ -28,6 +28,7 @@ import numpy as np
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.model.model import Model
+from circletools.model.operator_facts import OperatorFacts
 from circletools.model.rows import Subgraph
 from circletools.outputs.analysis import AliasedOutput, AliasKind, aliased_outputs, entry_subgraphs
 from circletools.outputs.copyops import CopyChoice, CopyOperator, choose_copy_operator
@@ -78,16 +79,12 @@ def _to_copy(model: Model, outputs: list[AliasedOutput], detach_taps: bool) -> I
     shared = {(output.subgraph, output.tensor) for output in outputs if output.kind is AliasKind.DUPLICATE}
     for output in outputs:
         if output.kind is AliasKind.TAP and not detach_taps:
-            again = (output.subgraph, output.tensor) in shared
-            if output.subgraph in entries and again and _by_control_flow(model, output):
+            operators = model.subgraphs[output.subgraph].operators
+            again = (output.subgraph, output.tensor) in shared and output.producer >= 0
+            if output.subgraph in entries and again and operators[output.producer].code.name in ("IF", "WHILE"):
                 yield output
         elif output.kind is not AliasKind.UNPRODUCED:
             yield output
-
-
-def _by_control_flow(model: Model, output: AliasedOutput) -> bool:
-    operators = model.subgraphs[output.subgraph].operators
-    return output.producer >= 0 and operators[output.producer].code.name in ("IF", "WHILE")
 
 
 class _SubgraphFix:
@@ -95,9 +92,7 @@ class _SubgraphFix:
 
     def __init__(self, edit: ModelEdit, subgraph: Subgraph) -> None:
         self.edit, self.subgraph = edit, subgraph
-        columns = edit.model.tensor_columns
-        first, end = columns.splits[subgraph.index : subgraph.index + 2].tolist()
-        self.names = set(columns.names[first:end])
+        self.names = set(OperatorFacts(edit.model, subgraph.index).tensor_names)
         self.numbers: dict[str, int] = {}  # a name -> the last number that was put behind it
         self.operands: dict[tuple[int, ...], int] = {}  # the value of a second input -> its tensor
 
@@ -117,19 +112,13 @@ class _SubgraphFix:
         target = edit.add_tensor_like(subgraph, output.tensor, self.unique(f"{output.name}_permute"))
         code = edit.add_operator_code(operator.code, operator.version)
         inputs = [output.tensor]
+        options: tuple[str, dict[str, int]] | None = None if operator.options is None else (operator.options, {})
         inherits = [output.producer] if output.producer >= 0 else []
         if operator.operand is not None:
             inputs.append(self.operand(operator.operand))
         if operator.reads_shape:
             inputs.append(self.shape_of(output, inherits))
-        edit.add_operator(
-            subgraph,
-            code,
-            inputs,
-            [target],
-            options=None if operator.options is None else (operator.options, {}),
-            inherits=inherits,
-        )
+        edit.add_operator(subgraph, code, inputs, [target], options=options, inherits=inherits)
         return target
 
     def shape_of(self, output: AliasedOutput, inherits: list[int]) -> int:
@@ -138,8 +127,7 @@ class _SubgraphFix:
         name = self.unique(f"{output.name}_shape")
         shape = edit.add_tensor(subgraph, name, type="INT32", shape=[1], shape_signature=[-1])
         code = edit.add_operator_code("SHAPE", 1)
-        int32 = edit.model.schema.enum_value("TensorType", "INT32")
-        options = ("ShapeOptions", {"out_type": int32})
+        options = ("ShapeOptions", {"out_type": edit.model.schema.enum_value("TensorType", "INT32")})
         edit.add_operator(subgraph, code, [output.tensor], [shape], options=options, inherits=inherits)
         return shape
 

@@ -11,6 +11,7 @@ from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, Subgraph
 from circletools.findings import Finding
 from circletools.metadata.stamp import STAMP, encode_stamp, make_stamp, operator_record, operator_records
 from circletools.model.model import Model
+from circletools.origin.embed import ORIGIN_ENTRIES
 from circletools.origin.read import EXACT_TABLE, Origins, check_freshness, encode_exact, merge, read_origins
 from circletools.origin.tables import (
     EXECUTION_PLAN_TABLE,
@@ -25,7 +26,6 @@ _WHOLE_MODEL = {
     EXECUTION_PLAN_TABLE: "it orders all operators and plans their memory",
     "TFLITE_METADATA": "it describes the inputs and outputs of the whole model",
 }
-_ORIGINS = (SOURCE_TABLE, OP_TABLE, EXACT_TABLE, STAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def inherited(model: Model) -> tuple[dict[int, str], Origins | None, tuple[Findi
         message = "the origins are left out of the parts: they are stale; run `circletool embed-origins --replace`"
         dropped.append(Finding("STALE_ORIGIN", "info", "", message))
         origins = None
-    gone = {*_WHOLE_MODEL, *(() if origins is not None else _ORIGINS)}
+    gone = {*_WHOLE_MODEL, *(() if origins is not None else ORIGIN_ENTRIES)}
     entries = {index: name for name, index in sorted(last.items(), key=lambda item: item[1]) if name not in gone}
     return entries, origins, tuple(dropped)
 

@@ -37,7 +37,7 @@ class Connections:
 
 def encode_connections(connections: Connections) -> bytes:
     """Return the document. Bytes of a name that are no UTF-8 are lone surrogates, as everywhere in JSON here."""
-    return _document({"source": asdict(connections.source), "parts": [asdict(part) for part in connections.parts]})
+    return _document(asdict(connections))
 
 
 def decode_connections(data: bytes, name: str) -> Connections:

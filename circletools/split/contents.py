@@ -116,7 +116,7 @@ class Contents:
             name = names[index] = digest(
                 self.codes[operator.code.index],
                 self.digests.table("Operator", positions[index]),
-                self._large(first + index),
+                model.wire.memory[slice(*self.external.get(("large_custom_options", first + index), (0, 0)))],
                 len(operator.inputs).to_bytes(4, "little"),
                 *map(read, operator.inputs),
                 *(self.form(subgraph, tensor) if tensor >= 0 else b"" for tensor in operator.outputs),
@@ -128,20 +128,17 @@ class Contents:
             read(tensor)
         return Flow(names, reads, constants | made)
 
-    def input(self, subgraph: int, position: int, tensor: int) -> bytes:
-        """Return the digest of an input of the whole model."""
-        return digest(b"input", position.to_bytes(4, "little"), self.form(subgraph, tensor))
+    def inputs(self, subgraph: int) -> dict[int, bytes]:
+        """Return the digests of the inputs of a subgraph, by tensor."""
+        return {
+            tensor: digest(b"input", slot.to_bytes(4, "little"), self.form(subgraph, tensor))
+            for slot, tensor in enumerate(self.model.subgraphs[subgraph].inputs.tolist())
+        }
 
     def _data(self, buffer: int) -> bytes:
-        known = self.data.get(buffer)
-        if known is None:
-            data = self.model.buffers[buffer].data if buffer < len(self.model.buffers) else b""
-            known = self.data[buffer] = digest(data)
-        return known
-
-    def _large(self, row: int) -> bytes | memoryview:
-        start, end = self.external.get(("large_custom_options", row), (0, 0))
-        return self.model.wire.memory[start:end]
+        if buffer not in self.data:
+            self.data[buffer] = digest(self.model.buffers[buffer].data if buffer < len(self.model.buffers) else b"")
+        return self.data[buffer]
 
     def _instead(self, table: str, item: Field, value: bytes) -> bytes | None:
         """Return what stands for a number of a subgraph, or for the place of a compiled program."""
@@ -165,10 +162,8 @@ class Contents:
                 raise ModelFormatError("subgraphs call each other too deep", location=f"subgraphs[{index}]")
             self.depth += 1
             self.subgraphs[index] = b"calls itself...."
-            view = self.model.subgraphs[index]
-            inputs = {tensor: self.input(index, slot, tensor) for slot, tensor in enumerate(view.inputs.tolist())}
-            flow = self.flow(index, inputs)
-            outputs = [flow.tensors[tensor] for tensor in view.outputs.tolist()]
+            flow = self.flow(index, self.inputs(index))
+            outputs = [flow.tensors[tensor] for tensor in self.model.subgraphs[index].outputs.tolist()]
             self.subgraphs[index] = digest(*sorted(flow.operators.values()), *outputs)
             self.depth -= 1
         return self.subgraphs[index]

@@ -21,12 +21,12 @@ class Comparison:
         self._source, self._codes, self._place = source, codes, place
         self._left = Counter(source.operators.values())
         self._known = set(source.operators.values())
-        self._computed = _computed(source)
+        self._computed = set(source.tensors.values())
         self._seen: set[bytes] = set()
 
     def add(self, part: Flow, codes: Sequence[str], file: str, place: str) -> Iterator[Finding]:
         """Count the operators of a part, and yield those that are too many."""
-        self._seen |= _computed(part)
+        self._seen.update(part.tensors.values())
         for index, operator in part.operators.items():
             if self._left[operator]:
                 self._left[operator] -= 1
@@ -47,7 +47,3 @@ class Comparison:
                 if self._seen.issuperset(self._source.reads[index]):
                     place = f"{self._place}.operators[{index}]"
                     yield Finding("OPERATORS_DIFFER", "error", place, f"{self._codes[index]} is in no part")
-
-
-def _computed(flow: Flow) -> set[bytes]:
-    return set(flow.tensors.values())

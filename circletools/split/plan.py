@@ -145,12 +145,8 @@ def _unique_names(names: Mapping[int, bytes], taken: Iterable[bytes]) -> dict[in
     for tensor, given in names.items():
         name = given
         if not name or name in seen:
-            name = _free(b"%b#%d" % (name, tensor), used)
+            name = next(free for more in count() if (free := b"%b#%d%b" % (given, tensor, b"_" * more)) not in used)
             used.add(name)
         seen.add(name)
         result[tensor] = name
     return result
-
-
-def _free(name: bytes, used: set[bytes]) -> bytes:
-    return next(other for other in (name + b"_" * more for more in count()) if other not in used)

@@ -113,11 +113,11 @@ class _Parts:
     def __init__(self, files: SplitFiles, model: Model, subgraph: int) -> None:
         self._files = files
         source, whole, view = files.connections.source, Contents(model), model.subgraphs[subgraph]
-        inputs = view.inputs.tolist()
-        given = {tensor: whole.input(subgraph, slot, tensor) for slot, tensor in enumerate(inputs)}
+        inputs = dict(zip(source.inputs, view.inputs.tolist(), strict=True))
+        given = whole.inputs(subgraph)
         flow = whole.flow(subgraph, given)
-        self._known = {name: given[tensor] for name, tensor in zip(source.inputs, inputs, strict=True)}
-        self._forms = {name: whole.form(subgraph, tensor) for name, tensor in zip(source.inputs, inputs, strict=True)}
+        self._known = {name: given[tensor] for name, tensor in inputs.items()}
+        self._forms = {name: whole.form(subgraph, tensor) for name, tensor in inputs.items()}
         self._expected = [flow.tensors[tensor] for tensor in view.outputs.tolist()]
         self._inherited = frozenset(inherited(model)[0].values())
         self.comparison = Comparison(flow, model.code_names(subgraph), f"source.subgraphs[{subgraph}]")

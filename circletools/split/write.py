@@ -60,9 +60,7 @@ def split(model: Model, target: str | os.PathLike[str], *, subgraph: int = 0, fo
         return force and _is_split(found)
 
     check_directory(directory, may_replace)
-    if model.source.path and os.path.realpath(directory) in map(
-        str, Path(os.path.realpath(model.source.path)).parents
-    ):
+    if model.source.path and Path(os.path.realpath(directory)) in Path(os.path.realpath(model.source.path)).parents:
         raise UsageError("the model that is split is in the directory that is replaced", location=str(directory))
     excerpts = Excerpts(model)
     plan = plan_split(model, subgraph)
@@ -99,10 +97,10 @@ def _is_split(directory: Path) -> bool:
     """Say whether all that is in a directory was written by a split."""
     try:
         found = find_connections(directory)
-        connections = None if found is None else decode_connections(found.read_bytes(), str(found))
+        if found is None:
+            return False
+        connections = decode_connections(found.read_bytes(), str(found))
     except (CircleToolsError, OSError):
-        return False
-    if connections is None or found is None:
         return False
     ours, folder = written(found.name, connections), directory / Path(MANIFEST).parent
     return all(
@@ -126,14 +124,11 @@ def _connect(model: Model, plan: SplitPlan, stem: str) -> Connections:
     return Connections(
         piece(source, plan.inputs, plan.outputs),
         tuple(
-            piece(f"{stem}.part.{number:05}_{_for_file(part.device)}.{model.format}", part.inputs, part.outputs)
+            piece(f"{stem}.part.{number:05}_{device[:64]}.{model.format}", part.inputs, part.outputs)
             for number, part in enumerate(plan.parts, 1)
+            for device in [re.sub(r"[^A-Za-z0-9._-]", "_", part.device)]
         ),
     )
-
-
-def _for_file(device: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]", "_", device)[:64]
 
 
 def _excerpt(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, ModelFormatError, UsageError
 from circletools.model.model import open_model
-from circletools.origin.algebra import UNKNOWN, Origin, inherit, single, union
+from circletools.origin.algebra import UNKNOWN, Origin, inherit, union
 from circletools.origin.embed import embed, strip
 from circletools.origin.names import NameSource, collect_sources, scopes
 from circletools.origin.read import Origins
@@ -210,4 +210,4 @@ def test_inherit(operators: dict[int, Origin], parents: list[int], source: int) 
     assert (source in inherited) == any(source in operators.get(parent, ()) for parent in parents)
     assert inherited == inherit(operators, [*parents[::-1], *parents])
     assert inherit(operators, []) == union() == UNKNOWN
-    assert inherit({0: single(source)}, [0]) == {source}
+    assert inherit({0: frozenset({source})}, [0]) == {source}

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
-from circletools.render.traces import trace_json
+from circletools.render.traces import buckets_json, trace_json
+from circletools.trace.nnapi.statistics import Table
 from tests.kit.trace_support import read
 
 EXPECTED = Path(__file__).with_name("expected")
@@ -69,4 +70,20 @@ def test_an_execution_in_which_no_other_time_passed() -> None:
     document = {"executions": [{**DOCUMENT["executions"][0], "buckets": []}]}
     assert trace_csv(document, per_execution=True).splitlines()[1:] == [
         "0,0,warm-up,1000,synchronous,3100000,900000,,,,,"
+    ]
+
+
+def test_time_outside_any_run() -> None:
+    (run,) = trace_json(read("10 T1 B [NN_LR_PE]f\n20 T1 E"))["runs"]
+    assert [run[name] for name in ("index", "process", "name", "start_ns", "partial")] == [-1, -1, "", -1, False]
+
+
+def test_executions_are_asked_for() -> None:
+    assert "executions" in DOCUMENT
+    assert "executions" not in trace_json(ANALYSIS)
+
+
+def test_a_bucket_without_time_of_its_own() -> None:
+    assert buckets_json(Table(inclusive_ns={("LR", "PE"): 5})) == [
+        {"layer": "LR", "phase": "PE", "self_ns": 0, "inclusive_ns": 5, "driver_busy_ns": 0}
     ]

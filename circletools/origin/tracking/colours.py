@@ -46,13 +46,3 @@ class Edges:
         fed = gather(self.count, taker, mixed(colours[self.giver], self.pin, 1))
         feeds = gather(self.count, self.giver, mixed(colours[taker], self.pin, 2))
         return mixed(colours, fed, feeds)
-
-
-def alone_in_both(before: Colours, after: Colours) -> tuple[Indices, Indices]:
-    """Return the positions in either model of the colours that stand exactly once in each."""
-    old, old_at, old_count = np.unique(before, return_index=True, return_counts=True)
-    new, new_at, new_count = np.unique(after, return_index=True, return_counts=True)
-    old, old_at = old[old_count == 1], old_at[old_count == 1]
-    new, new_at = new[new_count == 1], new_at[new_count == 1]
-    _, from_old, from_new = np.intersect1d(old, new, assume_unique=True, return_indices=True)
-    return old_at[from_old], new_at[from_new]

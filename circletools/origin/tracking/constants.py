@@ -97,14 +97,11 @@ def _by_content(side: Side, numbers: dict[bytes, int]) -> tuple[Indices, dict[in
     for row, buffer in zip(rows.tolist(), buffers, strict=True):
         if buffer not in number_of:
             data = side.model.buffers[buffer].data
-            number = number_of[buffer] = numbers.setdefault(_digest(data), len(numbers))
+            digest = blake2b(data, digest_size=16).digest()
+            number = number_of[buffer] = numbers.setdefault(digest, len(numbers))
             distinct.setdefault(number, _Constant(row, data, tuple(shapes.row(row).tolist())))
         classes[row] = number_of[buffer]
     return classes, distinct
-
-
-def _digest(data: memoryview) -> bytes:
-    return blake2b(data, digest_size=16).digest()
 
 
 def _close(

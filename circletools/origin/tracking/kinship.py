@@ -59,7 +59,7 @@ def _known_by_name(matcher: Matcher, scores: Scorer) -> float:
 
 def _working(matcher: Matcher) -> tuple[int, int]:
     """Return how many operators of either model do more than convert."""
-    before, after = (sum(code not in CONVERTING for code in side.codes) for side in (matcher.before, matcher.after))
+    before, after = (sum(code not in CONVERTING for code in side.codes) for side in matcher.sides)
     return before, after
 
 
@@ -67,5 +67,5 @@ def _named(matcher: Matcher) -> bool:
     """Say whether outputs of operators have names in both models."""
     return all(
         any(side.model.tensor_columns.names[tensor] for tensor in side.outputs.tensor.tolist())
-        for side in (matcher.before, matcher.after)
+        for side in matcher.sides
     )

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.model.keys import mixed
+from circletools.model.keys import alone_in_both, mixed
 from circletools.origin.tracking.anchors import Anchors
-from circletools.origin.tracking.colours import Colours, Edges, alone_in_both, gather
+from circletools.origin.tracking.colours import Colours, Edges, gather
 from circletools.origin.tracking.constants import Classes
 from circletools.origin.tracking.side import NONE, Indices, Side, View, main_inputs, view
 
@@ -34,6 +34,11 @@ class Pairs:
     choices: list[int]
     fresh: deque[tuple[int, int]] = field(default_factory=deque)
 
+    @property
+    def partners(self) -> tuple[list[int], list[int]]:
+        """The partners of either model's operators."""
+        return self.to_after, self.to_before
+
     def add(self, old: int, new: int, choices: int = 1) -> None:
         """Pair two operators that have no partner yet."""
         self.to_after[old], self.to_before[new], self.choices[new] = new, old, choices
@@ -45,11 +50,12 @@ class Matcher:
 
     def __init__(self, before: Side, after: Side, classes: Classes, anchors: Anchors) -> None:
         """Start without any pair."""
-        self.anchors: Anchors
-        self.classes: Classes
-        self.after: Side
-        self.before: Side
-        self.before, self.after, self.classes, self.anchors = before, after, classes, anchors
+        self.before: Side = before
+        self.after: Side = after
+        self.sides: tuple[Side, Side] = (before, after)
+        self.classes: Classes = classes
+        self.numbers: tuple[Indices, Indices] = (classes.before, classes.after)
+        self.anchors: Anchors = anchors
         self.views: list[View] = []
         self.names_count = False  # that equal names say something
         self.paired = 0
@@ -65,18 +71,15 @@ class Matcher:
         """Look through other operators than before."""
         shown = [
             old if old is not None and np.array_equal(old.hidden, mask) else view(side, mask)
-            for side, mask, old in zip((self.before, self.after), hidden, self.views or (None, None), strict=True)
+            for side, mask, old in zip(self.sides, hidden, self.views or (None, None), strict=True)
         ]
         if self.views and shown[0] is self.views[0] and shown[1] is self.views[1]:
             return
         self.views = shown
-        sides = self.before, self.after
-        self.computed: list[Indices] = [_computed(side, shown) for side, shown in zip(sides, self.views, strict=True)]
+        self.computed: list[Indices] = [_computed(side, seen) for side, seen in zip(self.sides, shown, strict=True)]
         self.held: list[dict[int, frozenset[int]]] = [
-            _held(side, shown, classes, self.classes)
-            for side, shown, classes in zip(
-                (self.before, self.after), self.views, (self.classes.before, self.classes.after), strict=True
-            )
+            _held(side, seen, numbers, self.classes)
+            for side, seen, numbers in zip(self.sides, shown, self.numbers, strict=True)
         ]
 
     def match(self, *, by_size: bool = True, choosing: bool = True) -> None:
@@ -157,7 +160,7 @@ class Matcher:
     def _match_colours(self, *, with_constants: bool, by_size: bool) -> int:
         """Pair operators whose colours stand alone, the deepest first; return how many pairs came of it."""
         pairs = self.pairs
-        free = [np.flatnonzero(np.array(partner, np.int64) == NONE) for partner in (pairs.to_after, pairs.to_before)]
+        free = [np.flatnonzero(np.array(partner, np.int64) == NONE) for partner in pairs.partners]
         free = [rows[~v.hidden[rows]] for rows, v in zip(free, self.views, strict=True)]
         if not all(rows.size for rows in free):
             return 0
@@ -165,7 +168,10 @@ class Matcher:
         history = [self._history(side, with_constants, by_size) for side in (0, 1)]
         for depth in _DEPTHS:
             colours = [rounds[depth] for rounds in history]
-            rows = [rows[self._is_free(side, rows)] for side, rows in enumerate(free)]
+            rows = [
+                rows[np.array(partner, np.int64)[rows] == NONE]
+                for rows, partner in zip(free, pairs.partners, strict=True)
+            ]
             olds, news = alone_in_both(colours[0][rows[0]], colours[1][rows[1]])
             for old, new in zip(rows[0][olds].tolist(), rows[1][news].tolist(), strict=True):
                 # Alone by itself and not by what is around it: only what it holds can vouch for it.
@@ -174,14 +180,9 @@ class Matcher:
             self.spread(by_size=by_size)
         return start - pairs.to_before.count(NONE)
 
-    def _is_free(self, side: int, rows: Indices) -> NDArray[np.bool_]:
-        partner = np.array((self.pairs.to_after, self.pairs.to_before)[side], np.int64)
-        free: NDArray[np.bool_] = partner[rows] == NONE
-        return free
-
     def _history(self, side: int, with_constants: bool, by_size: bool) -> list[Colours]:
         """Return the colours of one side after 0, 1, 2, … rounds."""
-        edges = Edges((self.before, self.after)[side], self.views[side])
+        edges = Edges(self.sides[side], self.views[side])
         rounds = [self._labels(side, edges, with_constants, by_size)]
         for _ in range(_DEPTHS[0]):
             rounds.append(edges.refine(rounds[-1]))
@@ -189,7 +190,7 @@ class Matcher:
 
     def _labels(self, side: int, edges: Edges, with_constants: bool, by_size: bool) -> Colours:
         """Return what each operator is by itself; one that has a partner is like that one and no other."""
-        this = (self.before, self.after)[side]
+        this = self.sides[side]
         sizes = self.sizes[side] if by_size else np.zeros(len(this), np.int64)
         what = mixed(self.codes[side], sizes, 3)
         bare = ~edges.fed
@@ -197,7 +198,7 @@ class Matcher:
         anchors = np.zeros(len(this.producer), np.int64)
         for number, pair in enumerate(self.anchors.inputs, 1):
             anchors[pair[side]] = number
-        known = (self.classes.before, self.classes.after)[side][value]
+        known = self.numbers[side][value]
         constant = this.is_constant[value]
         shared = constant & self.classes.shared[np.maximum(known, 0)] if len(self.classes.shared) else constant
         kind = np.where(shared & with_constants, known + 8, np.where(constant, 1, 0))
@@ -208,13 +209,13 @@ class Matcher:
         labels = mixed(what, held, given, self._homes(side, edges))
         pairs = self.pairs
         identity = np.arange(len(this)) if side else np.array(pairs.to_after, np.int64).reshape(-1)
-        paired = np.array((pairs.to_after, pairs.to_before)[side], np.int64).reshape(-1) != NONE
+        paired = np.array(pairs.partners[side], np.int64).reshape(-1) != NONE
         labels[paired] = mixed(identity[paired], 6)
         return labels
 
     def _homes(self, side: int, edges: Edges) -> Indices:
         """Return, for operators that neither take nor feed anything, the subgraph they are in; 0 for all others."""
-        this = (self.before, self.after)[side]
+        this = self.sides[side]
         number = {pair[side]: index for index, pair in enumerate(self.anchors.subgraphs.items(), 1)}
         counts = np.diff(this.operator_splits)
         homes = np.repeat([number.get(subgraph, 0) for subgraph in range(len(counts))], counts).astype(np.int64)
@@ -228,10 +229,9 @@ class Matcher:
         """Pair what has the same colour as others, as many in each model, in the order of the operators."""
         history = [self._history(side, True, by_size)[-1] for side in (0, 1)]
         groups: dict[int, tuple[list[int], list[int]]] = {}
-        partners = (self.pairs.to_after, self.pairs.to_before)
         for side, colours in enumerate(history):
             for row, colour in enumerate(colours.tolist()):
-                if partners[side][row] == NONE and not self.views[side].hidden[row]:
+                if self.pairs.partners[side][row] == NONE and not self.views[side].hidden[row]:
                     groups.setdefault(colour, ([], []))[side].append(row)
         alike = [pair for pair in groups.values() if len(pair[0]) == len(pair[1])]
         for olds, news in sorted(alike, key=lambda pair: pair[1][0]):
@@ -242,15 +242,17 @@ class Matcher:
     def look_through_the_rest(self) -> None:
         """Hide what has no partner and only hands on one value, so that the graph joins up across it."""
         hidden = []
-        for side, partner in ((self.before, self.pairs.to_after), (self.after, self.pairs.to_before)):
+        for side, partner in zip(self.sides, self.pairs.partners, strict=True):
             converting = np.array([code in CONVERTING for code in side.codes], np.bool_)
             hidden.append((_single(side) | converting) & (np.array(partner, np.int64) == NONE))
-        self.show(hidden)
-        self.pairs.fresh.extend((old, new) for new, old in enumerate(self.pairs.to_before) if old != NONE)
+        self._show_anew(hidden)
 
     def look_at_everything(self) -> None:
         """Hide nothing."""
-        self.show([np.zeros(len(side), np.bool_) for side in (self.before, self.after)])
+        self._show_anew([np.zeros(len(side), np.bool_) for side in self.sides])
+
+    def _show_anew(self, hidden: list[NDArray[np.bool_]]) -> None:
+        self.show(hidden)
         self.pairs.fresh.extend((old, new) for new, old in enumerate(self.pairs.to_before) if old != NONE)
 
 

@@ -160,8 +160,8 @@ def one_by_one(matcher: Matcher, olds: Sequence[int], news: Sequence[int]) -> li
 def _places(matcher: Matcher, side: int, row: int) -> list[tuple[str, str, int]]:
     """Return where an operator stands: its code with each paired operator that it takes from or feeds, in order."""
     partner = (matcher.pairs.to_after, list(range(len(matcher.after))))[side]
-    free = (matcher.pairs.to_after, matcher.pairs.to_before)[side]
-    shown, code = matcher.views[side], (matcher.before, matcher.after)[side].codes[row]
+    free = matcher.pairs.partners[side]
+    shown, code = matcher.views[side], matcher.sides[side].codes[row]
     givers = {("from", source[0]) for source in shown.sources[row] if source[0] != NONE}
     takers = {("to", taker) for value in shown.made[row] for taker, _ in shown.takers.get(value, ())}
     return sorted((code, way, partner[other]) for way, other in givers | takers if free[other] != NONE)

@@ -87,8 +87,8 @@ class Scorer:
             if first_made is None or second_made is None:
                 total += 1
                 continue
-            olds = self._takers(0, first_made)
-            news = self._takers(1, second_made)
+            olds = set(matcher.views[0].takers.get(first_made, ()))
+            news = set(matcher.views[1].takers.get(second_made, ()))
             to_after = matcher.pairs.to_after
             total += max(len(olds), len(news))
             agreeing += len({(to_after[taker], slot) for taker, slot in olds if to_after[taker] != NONE} & news)
@@ -97,14 +97,11 @@ class Scorer:
             agreeing += len(set(old_ends) & set(new_ends))
         return agreeing / total if total else 1.0
 
-    def _takers(self, side: int, value: int) -> set[tuple[int, int]]:
-        return set(self.matcher.views[side].takers.get(value, ()))
-
     def _moves(self, source: Source | None, side: int) -> bool:
         """Say whether a slot that only one of the two has takes what is no constant: a bias may come or go."""
         if source is None:
             return False
-        return source[0] != NONE or not (self.matcher.before, self.matcher.after)[side].is_constant[source[2]]
+        return source[0] != NONE or not self.matcher.sides[side].is_constant[source[2]]
 
     def _same(self, old: Source, new: Source) -> bool:
         matcher = self.matcher
@@ -132,8 +129,8 @@ def scorer(matcher: Matcher) -> Scorer:
 
 def _beside_the_lost(matcher: Matcher, side: int) -> Beside:
     """Say which operators are fed by, and which feed, one without a partner that does more than convert."""
-    this = (matcher.before, matcher.after)[side]
-    partner = np.array((matcher.pairs.to_after, matcher.pairs.to_before)[side], np.int64).reshape(-1)
+    this = matcher.sides[side]
+    partner = np.array(matcher.pairs.partners[side], np.int64).reshape(-1)
     lost = (partner == NONE) & np.array([code not in CONVERTING for code in this.codes], np.bool_)
     giver, taker = this.producer[this.inputs.tensor], this.inputs.operator
     giver, taker = giver[giver != NONE], taker[giver != NONE]

@@ -181,20 +181,16 @@ def _operators(before: Side, after: Side) -> list[Found]:
         for new, old in enumerate(matcher.pairs.to_before)
     ]
     kin = kinship(matcher, scores)
-    return [_tempered(entry, kin) for entry in cover(matcher, paired, ends)]
-
-
-def _tempered(found: Found, kin: float) -> Found:
-    """Return what was found, with the confidence that it has between models that are so far the same."""
-    return {
-        old: (evidence, confidence * (1.0 if evidence in OF_ITSELF else kin))
-        for old, (evidence, confidence) in found.items()
-    }
+    return [
+        {old: (why, sure if why in OF_ITSELF else sure * kin) for old, (why, sure) in entry.items()}
+        for entry in cover(matcher, paired, ends)
+    ]
 
 
 def _enter_called(matcher: Matcher, calls: tuple[Calls, Calls], *, choosing: bool = True) -> None:
     """Pair the subgraphs that paired operators call, and match again, as deep as calls go."""
     sides, called = (matcher.before, matcher.after), [side.by_row for side in calls]
+    counts = [len(side.model.subgraphs) for side in sides]
     entered: set[tuple[int, int]] = set()
     for _ in range(_DEEPEST):
         callers = {
@@ -204,13 +200,9 @@ def _enter_called(matcher: Matcher, calls: tuple[Calls, Calls], *, choosing: boo
             pair
             for old, new in sorted(callers - entered, key=lambda caller: caller[1])
             for pair in zip(called[0][old], called[1][new], strict=False)
-            if min(pair) >= 0 and all(map(_is_there, sides, pair))
+            if all(0 <= subgraph < count for subgraph, count in zip(pair, counts, strict=True))
         ]
         entered |= callers
         if not matcher.anchors.add(*sides, pairs):
             return
         matcher.match(choosing=choosing)
-
-
-def _is_there(side: Side, subgraph: int) -> bool:
-    return subgraph < len(side.model.subgraphs)

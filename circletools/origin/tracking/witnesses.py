@@ -32,9 +32,8 @@ class Witnesses:
             int(matcher.views[0].value[old]): int(matcher.views[1].value[new]) for old, new in matcher.anchors.inputs
         }
         self.contradicted: set[tuple[int, int]] = set()
-        self.places: list[int]
-        self.constants: list[int]
-        self.constants, self.places = [0, 0], [0, 0]  # against, for
+        self.constants: list[int] = [0, 0]  # against, for
+        self.places: list[int] = [0, 0]
         for old, new in pairs:
             constants, places = self._constants(old, new), self._places(old, new)
             for heard, total in ((constants, self.constants), (places, self.places)):

@@ -1,0 +1,181 @@
+"""What is found and what is done, value for value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circletools.edit.edit import ModelEdit
+from circletools.errors import EditError, UsageError
+from circletools.model.model import open_model
+from circletools.outputs.analysis import AliasedOutput, AliasKind, aliased_outputs, choose_subgraphs, output_findings
+from circletools.outputs.rewrite import fix_outputs
+from tests.kit.build import Build, floats, unranked
+from tests.kit.outputs_support import fixed, plain
+from tests.kit.support import read
+
+
+def of_every_kind() -> Build:
+    """Return a model with one output of each kind, and two that are their own."""
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x")
+    first = graph.compute("NEG", [x], "first")
+    second = graph.compute("NEG", [first], "second")
+    third = graph.compute("NEG", [x], "third")
+    constant, nothing = graph.constant("c", floats(2, 2)), graph.tensor("nothing")
+    graph.ends([x], [second, constant, x, second, first, nothing, third])
+    return build
+
+
+def test_every_kind_is_found_with_what_it_shares() -> None:
+    with open_model(of_every_kind().to_bytes()) as model:
+        found = aliased_outputs(model)
+        with_copies = aliased_outputs(model, copies=True)
+        without_constants = aliased_outputs(model, constants=False)
+    expected = [
+        AliasedOutput(AliasKind.CONSTANT, 0, 1, 4, "c", -1),
+        AliasedOutput(AliasKind.INPUT, 0, 2, 0, "x", -1, 0),
+        AliasedOutput(AliasKind.DUPLICATE, 0, 3, 2, "second", 1, 0),
+        AliasedOutput(AliasKind.TAP, 0, 4, 1, "first", 0, 1),
+        AliasedOutput(AliasKind.UNPRODUCED, 0, 5, 5, "nothing", -1),
+    ]
+    assert found == expected
+    assert with_copies == [AliasedOutput(AliasKind.TAP, 0, 0, 2, "second", 1, -1), *expected]
+    assert without_constants == expected[1:]
+
+
+def test_the_operator_that_reads_an_output_may_be_the_first_or_the_last() -> None:
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x"), graph.tensor("y")
+    graph.compute("ADD", [x, y], "z")
+    graph.operator("NEG", [x], [y])  # not in order: operator 0 reads what operator 1 makes
+    graph.ends([x], [y])
+    with open_model(build.to_bytes()) as model:
+        assert aliased_outputs(model) == [AliasedOutput(AliasKind.TAP, 0, 0, y, "y", 1, 0)]
+
+
+def test_constants_that_operators_read_are_left() -> None:
+    build = Build()
+    graph = build.graph()
+    x, c = graph.tensor("x"), graph.constant("c", floats(2, 2))
+    graph.ends([x], [graph.compute("ADD", [x, c], "y"), c])
+    with open_model(build.to_bytes()) as model:
+        assert aliased_outputs(model, constants=False, copies=True) == []
+
+
+def test_messages_and_severities() -> None:
+    with open_model(of_every_kind().to_bytes()) as model:
+        found = [(one.code, one.severity, one.location, one.message) for one in output_findings(model)]
+    run = "; run `circletool fix-outputs"
+    assert found == [
+        ("CONSTANT_OUTPUT", "warning", "subgraphs[0].outputs[1]", f"'c' is a constant{run}`"),
+        ("INPUT_ALIASED_OUTPUT", "warning", "subgraphs[0].outputs[2]", f"'x' is also input 0{run}`"),
+        ("DUPLICATE_OUTPUT", "warning", "subgraphs[0].outputs[3]", f"'second' is already output 0{run}`"),
+        (
+            "OUTPUT_TAP", "info", "subgraphs[0].outputs[4]",
+            f"'first' is also read by operator 1{run} --detach-taps`",
+        ),
+        (
+            "UNPRODUCED_OUTPUT", "warning", "subgraphs[0].outputs[5]",
+            "'nothing' is produced by no operator, input or constant; correct the program that wrote the model",
+        ),
+    ]  # fmt: skip
+
+
+def test_what_a_fix_does_unless_told_otherwise() -> None:
+    with open_model(of_every_kind().to_bytes()) as model:
+        result = fix_outputs(ModelEdit(model))
+    assert result.changes == (
+        "subgraphs[0].outputs[1] c: a copy of the constant",
+        "subgraphs[0].outputs[2] x: a copy of the input",
+        "subgraphs[0].outputs[3] second: a copy of the earlier output",
+    )
+    (note,) = result.notes
+    assert (note.code, note.severity, note.location) == ("UNPRODUCED_OUTPUT", "info", "subgraphs[0].outputs[5]")
+    assert note.message == "'nothing' is produced by no operator, input or constant; it is not copied"
+
+
+def test_with_taps_the_first_of_equal_outputs_is_copied_too() -> None:
+    with open_model(of_every_kind().to_bytes()) as model:
+        result = fix_outputs(ModelEdit(model), keep_constants=True, detach_taps=True)
+    assert [change.split()[0] for change in result.changes] == [
+        f"subgraphs[0].outputs[{slot}]" for slot in (0, 2, 3, 4)
+    ]
+
+
+def looping(*outputs: int) -> bytes:
+    """Return a model whose outputs are those of WHILE, by their position, and which reads both."""
+    build = Build()
+    main, condition, body = (build.graph(name) for name in ("main", "condition", "body"))
+    i, x = main.tensor("i", (1,), "INT32"), main.tensor("x", (1,), "INT32")
+    ends = [main.tensor(name, (1,), "INT32") for name in ("count", "value")]
+    main.operator("WHILE", [i, x], ends, cond_subgraph_index=1, body_subgraph_index=2)
+    main.operator("ADD", ends, [main.tensor("sum", (1,), "INT32")])
+    main.ends([i, x], [ends[position] for position in outputs])
+    for graph in (condition, body):
+        for name in ("i", "state"):
+            graph.tensor(name, (1,), "INT32")
+    limit, less = condition.constant("limit", np.array([3], np.int32)), condition.tensor("less", (1,), "BOOL")
+    condition.operator("LESS", [0, limit], [less])
+    condition.ends([0, 1], [less])
+    following = [body.tensor(name, (1,), "INT32") for name in ("following", "other")]
+    for own, new in enumerate(following):
+        body.operator("NEG", [own], [new])
+    body.ends([0, 1], following)
+    return build.to_bytes()
+
+
+def test_only_repeated_outputs_of_control_flow_are_copied_from_the_first_on() -> None:
+    done = {}
+    for outputs in ((0, 1), (0, 0), (1, 0, 1)):
+        with open_model(looping(*outputs)) as model:
+            changes = fix_outputs(ModelEdit(model)).changes
+        done[outputs] = [change.split("] ")[0].rpartition("[")[2] for change in changes]
+    assert done == {(0, 1): [], (0, 0): ["0", "1"], (1, 0, 1): ["0", "2"]}
+
+
+def test_the_shape_of_what_has_no_rank_is_asked_for() -> None:
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x"), graph.tensor("y")
+    graph.operator("NEG", [x], [y])
+    unranked(graph, y)
+    graph.ends([x], [y, y])
+    model = read(fixed(build.to_bytes()))
+    assert [(code["builtinCode"], code["version"]) for code in model["operatorCodes"][1:]] == [(22, 1), (77, 1)]
+    (after,) = model["subgraphs"]
+    assert [list(operator["outputs"]) for operator in after["operators"]] == [[1], [3], [2]]
+    assert [tensor["name"] for tensor in after["tensors"][2:]] == [b"y_permute", b"y_shape"]
+    assert list(after["tensors"][3]["shape"]) == [1]
+    assert list(after["tensors"][3]["shapeSignature"]) == [-1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "signature", "said"),
+    [
+        ((1, 3), None, "INT8 of rank 2"),
+        ((1, 0), None, "INT8 of rank 2, without elements"),
+        ((1, 0), (0, 0), "INT8 of rank 2, without elements"),
+        ((1, 0), (-1, 0), "INT8 of rank 2, a dimension unknown"),
+        ((1, 1), (-1, -1), "INT8 of rank 2, several dimensions unknown"),
+    ],
+)
+def test_a_refusal_tells_the_kind_of_tensor(
+    shape: tuple[int, ...], signature: tuple[int, ...] | None, said: str
+) -> None:
+    with pytest.raises(EditError) as caught:
+        fixed(plain("circle", "INT8", shape, signature), copy_operator="transpose")
+    assert caught.value.message == f"TRANSPOSE does not copy the output 'x' exactly in onert: {said}"
+    assert caught.value.location == "subgraphs[0].outputs[0]"
+
+
+def test_subgraphs_are_chosen_by_short_numbers() -> None:
+    with open_model(looping(0)) as model:
+        assert [choose_subgraphs(model, choice) for choice in ("entry", "all", "2", "0" * 9)] == [
+            [0], [0, 1, 2], [2], [0],
+        ]  # fmt: skip
+        for choice in ("3", "0" * 10, "-1", "²", ""):
+            with pytest.raises(UsageError):
+                choose_subgraphs(model, choice)
