@@ -162,11 +162,11 @@ def test_order_is_canonical(sources: dict[int, str], operators: dict[int, frozen
 
 @pytest.mark.parametrize("number", [-1, 2**32])
 def test_no_id(number: int) -> None:
-    with pytest.raises(UsageError, match="no id"):
+    with pytest.raises(UsageError, match="not an id"):
         encode_source_table({number: "a"})
-    with pytest.raises(UsageError, match="no id"):
+    with pytest.raises(UsageError, match="not an id"):
         encode_op_table({number: {1}})
-    with pytest.raises(UsageError, match="no id"):
+    with pytest.raises(UsageError, match="not an id"):
         encode_op_table({1: {0, number}})
 
 

@@ -123,3 +123,14 @@ def test_the_json_document() -> None:
             ],
             "notes": ["why"],
         }  # fmt: skip
+
+
+def test_each_side_names_its_own() -> None:
+    place = "subgraphs[0].tensors[0]"
+    sides = [Difference("removed", place, place, 1, None), Difference("added", place, place, None, 1)]
+    alike = [changed(f"buffers[{index}].data", index, None) for index in range(5)]
+    found = ModelDifference(tuple(Change("structure", one) for one in (*sides, *alike)), False, ())
+    with ct.open(MLP) as before, ct.open(bytes_of("tflite/two_signatures")) as after:
+        lines = [line.split() for line in difference_text(found, before, after)]
+    assert lines[1:3] == [["-", place, "tico::p_hidden_weight", "1"], ["+", place, "best_x:0", "1"]]
+    assert lines[6][:3] == ["and", "2", "more"]  # unless all are asked for

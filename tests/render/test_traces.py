@@ -38,6 +38,7 @@ def test_runs_can_be_made_as_they_are_read() -> None:
     streamed = trace_json(ANALYSIS, per_execution=True, stream=True)
     assert list(trace_text(streamed)) == list(trace_text(DOCUMENT))
     assert list(streamed["runs"]) == []
+    assert isinstance(DOCUMENT["runs"], list)
 
 
 def test_one_view_leaves_out_the_other() -> None:
