@@ -49,7 +49,8 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
     Raises TableFormatError for a malformed table, EditError for times of operators without a device, and what reading
     costs raises.
     """
-    inputs = read_request(costs) if isinstance(costs, CostRequest) else costs
+    if isinstance(costs, CostRequest):
+        costs = read_request(costs) if costs.has_costs else None
     affinity = read_affinity(model)
     freshness = None if affinity is None else check_freshness(model, affinity)
     found, notes = affinity or Affinity({}, {}), list[Finding]()
@@ -61,9 +62,9 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
         message = f"the affinity is stale from {freshness.place} on: {freshness.reason}"
         notes.append(Finding("STALE_AFFINITY", "warning", name, message))
     estimates: Mapping[int, Estimate] = {}
-    if inputs is not None:
-        chooser = Chooser(model, source_names(model) if inputs.by_origin else ())
-        known, gaps = costs_of(model, inputs, list(found.devices.values()))
+    if costs is not None:
+        chooser = Chooser(model, source_names(model) if costs.by_origin else ())
+        known, gaps = costs_of(model, costs, list(found.devices.values()))
         estimates = affinity_estimates(chooser, found, known)
         notes = [*gaps, *notes]
     return AffinityInspection(
@@ -72,10 +73,7 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
         found,
         freshness,
         {index: model.code_names(index) for index in found.subgraphs},
-        {
-            index: [text(names[0]) if names else "" for names in model.output_names(index)]
-            for index in found.subgraphs
-        },
+        {index: [text(row[0]) if row else "" for row in model.output_names(index)] for index in found.subgraphs},
         estimates,
         tuple(notes),
     )

@@ -14,7 +14,7 @@ from circletools.trace.operators.read import read_profile
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.costs_support import CODES, diamond_trace
 from tests.kit.operator_support import TRACES
-from tests.kit.support import path_of
+from tests.kit.support import bytes_of, path_of
 
 DIAMOND = path_of("circle/diamond")
 COSTS = {
@@ -43,6 +43,13 @@ def test_a_model_without_affinity(costs: ct.CostRequest) -> None:
     assert (found.freshness, found.is_current, found.estimates) == (None, False, {})
     assert [note.code for note in found.notes] == ["NO_AFFINITY"]
     assert ct.render.affinity_json(found)["freshness"] == "absent"
+
+
+def test_a_request_that_names_no_costs_asks_for_no_times() -> None:
+    with ct.open(bytes_of("circle/diamond")) as model, ct.edit(model) as edit:
+        ct.affinity.annotate(edit, ct.plan(model, ct.PlanRequest(devices=("npu", "cpu"), default="cpu")))
+        data = edit.to_bytes()
+    assert inspected(data, ct.CostRequest()) == inspected(data)
 
 
 def test_a_stale_affinity_is_not_shown(costs: ct.CostRequest) -> None:
