@@ -35,7 +35,7 @@ def place_fields(fields: Sequence[Field]) -> tuple[list[tuple[Field, int]], int,
         end = align(end, item.width)
         placed.append((item, end))
         end += item.width
-    return placed, end, max(4, *(item.width for item in fields), 0)
+    return placed, end, max((4, *(item.width for item in fields)))
 
 
 def vtable_bytes(placed: Sequence[tuple[Field, int]], size: int) -> bytes:

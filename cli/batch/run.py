@@ -110,10 +110,7 @@ class _Printer:
         if out:
             show_bytes(out)
         for kind, text in outcome.messages:
-            if kind is None:
-                tell(text)
-            else:
-                complain(kind, text)
+            complain(kind, text)
 
 
 def _check_log(log: Path, tasks: Iterable[Task]) -> None:

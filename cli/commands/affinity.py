@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Literal
 
 import typer
 
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import show, show_json, show_notes, show_text
+from ..console.terminal import show_as, tell_notes
 from .affinity_options import COSTS, PLANNING, WHAT_IF, filling
-from .parameters import Format, InPlace, Input, Json, Output
+from .parameters import Format, InPlace, Input, Json, JsonFormat, Output, form_of, refuse_mixing
 from .rewriting import rewrite
-
-
-class By(StrEnum):
-    """What a row stands for."""
-
-    OPERATOR = "operator"
-    PARTITION = "partition"
 
 
 @filling(ct.PlanRequest, PLANNING)
@@ -35,15 +28,15 @@ def annotate_affinity(
     allow. Selectors are index:0-10,15, name:GLOB (an output tensor), origin:GLOB (a source) and op:GLOB (an
     operator code); 1/ in front selects in subgraph 1.
     """
-    if (json or request.explain) and output == "-":
-        raise ct.UsageError("the report and an output of - would mix on standard output", hint="name an output file")
+    if json or request.explain:
+        refuse_mixing("the report", output, "name an output file")
     inputs = ct.read_request(replace(request, keep=False))
 
     def change(edit: ct.ModelEdit) -> ct.RewriteResult:
         plan = ct.plan(edit.model, inputs)
         if json or request.explain:
             _show_plan(plan, json)
-        show_notes(plan.notes)
+        tell_notes(plan.notes)
         return ct.affinity.annotate(edit, plan)
 
     rewrite(source, output, in_place, change, inputs=request.files)
@@ -60,7 +53,7 @@ def partition(source: Input, request: ct.PlanRequest, json: Json = False) -> Non
     with reading(source) as model:
         plan = ct.plan(model, inputs)
         _show_plan(plan, json)
-    show_notes(plan.notes)
+    tell_notes(plan.notes)
 
 
 @filling(ct.CostRequest, COSTS)
@@ -70,37 +63,31 @@ def dump_affinity(
         Format | None, typer.Option("--format", help="Output format; `text` unless given.")
     ] = None,
     by: Annotated[
-        By, typer.Option("--by", help="Show a row for each operator, or for each partition.")
-    ] = By.OPERATOR,
+        Literal["operator", "partition"],
+        typer.Option("--by", help="Show a row for each operator, or for each partition."),
+    ] = "operator",
     *,
     request: ct.CostRequest,
-    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    json: JsonFormat = False,
 ) -> None:
     """Show the device and the partition of each operator.
 
     With costs, also shows the estimated time. Exit status 1 when the model has no affinity, or one that no longer
     describes its operators.
     """
-    if json and output_format not in (None, Format.JSON):
-        raise ct.UsageError(f"--json and --format {output_format} exclude each other")
-    if output_format is Format.CSV and request.has_costs:
+    form = form_of(output_format, json)
+    if form == "csv" and request.has_costs:
         raise ct.UsageError("CSV has no room for estimates", hint="use --format text or json")
-    inputs = None if request is None else ct.read_request(request)
+    inputs = ct.read_request(request)
     with reading(source) as model:
         found = ct.inspect_affinity(model, inputs)
-        if json or output_format is Format.JSON:
-            show_json(ct.render.affinity_json(found))
-        elif output_format is Format.CSV:
-            show_text(ct.render.affinity_csv(found, by_partition=by is By.PARTITION))
-        else:
-            show(ct.render.affinity_text(found, by_partition=by is By.PARTITION))
-    show_notes(found.notes)
+        text = partial(ct.render.affinity_text, by_partition=by == "partition")
+        csv = partial(ct.render.affinity_csv, by_partition=by == "partition")
+        show_as(form, found, text=text, json=ct.render.affinity_json, csv=csv)
+    tell_notes(found.notes)
     if not found.is_current:
         raise typer.Exit(1)
 
 
 def _show_plan(plan: ct.Plan, json: bool) -> None:
-    if json:
-        show_json(ct.render.plan_json(plan))
-    else:
-        show(ct.render.plan_text(plan))
+    show_as("json" if json else "text", plan, text=ct.render.plan_text, json=ct.render.plan_json)

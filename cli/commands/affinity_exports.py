@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import show_notes, show_text
+from ..console.terminal import show_text, tell_notes
 from .affinity_options import TRANSFERS, filling
 from .parameters import Input, Json
 from .rewriting import refuse_inputs
 
-
-class Target(StrEnum):
-    """The tool that is to read it."""
-
-    ONERT = "onert"
-    ONERT_EXEC_TIME = "onert-exec-time"
-    PART = "part"
-    OPENVINO = "openvino"
-    MODEL_EXPLORER = "model-explorer"
-    DOT = "dot"
+Target = Literal["onert", "onert-exec-time", "part", "openvino", "model-explorer", "dot"]
 
 
 @filling(ct.CostRequest, TRANSFERS)
@@ -46,20 +36,20 @@ def export_affinity(
     openvino: JSON for HETERO. model-explorer: node data. dot: a graph for Graphviz. What the target would ignore
     or get wrong is refused; docs/affinity-exports.md lists what each supports.
     """
-    if request.has_costs is not (to is Target.ONERT_EXEC_TIME):
+    if request.has_costs is not (to == "onert-exec-time"):
         raise ct.UsageError(
             "--to onert-exec-time and costs (--costs, --trace) go together",
             hint="--trace cpu=trace.chrome.json has times and names",
         )
     inputs = ct.read_request(request) if request.has_costs else None
-    if json and to in (Target.PART, Target.DOT):
+    if json and to in ("part", "dot"):
         raise ct.UsageError(f"--json: there is no JSON for {to}")
     if output is not None:
         refuse_inputs(output, [source, *request.files])
     with reading(source) as model:
-        exported = ct.affinity.export(model, to.value) if inputs is None else ct.export_costs(model, inputs)
+        exported = ct.affinity.export(model, to) if inputs is None else ct.export_costs(model, inputs)
         text = ct.render.export_text(exported, as_json=json)
-    show_notes(exported.notes)
+    tell_notes(exported.notes)
     if output is None or output == "-":
         show_text(text)
     else:

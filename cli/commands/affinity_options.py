@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from enum import Enum, StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -32,7 +31,11 @@ def filling(request: type[ct.CostRequest], options: Mapping[str, Any]) -> Callab
         @wraps(command)
         def run(*arguments: Any, **given: Any) -> None:
             filled = {name: given.pop(name, None) for name in options}
-            values = {name: _plain(value) for name, value in filled.items() if value is not None}
+            values: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in filled.items()
+                if value is not None
+            }
             command(*arguments, request=request(**values), **given)
 
         parameters: list[inspect.Parameter] = []
@@ -45,23 +48,8 @@ def filling(request: type[ct.CostRequest], options: Mapping[str, Any]) -> Callab
     return decorate
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Enum):
-        return value.value
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _names(devices: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in devices.split(","))
-
-
-class Mode(StrEnum):
-    """How to partition; see circletools.affinity.partition.partitions."""
-
-    SEED = "seed"
-    SAFE = "safe"
-    MIN = "min"
-    EPOCHS = "epochs"
 
 
 TRANSFERS = {
@@ -128,7 +116,10 @@ PLANNING = {
             "--min-size", metavar="N", min=1, help="Move partitions of fewer operators to the default or last device."
         ),
     ],
-    "mode": Annotated[Mode, typer.Option("--mode", help="Partitioning algorithm; see docs/affinity.md.")],
+    "mode": Annotated[
+        Literal["seed", "safe", "min", "epochs"],
+        typer.Option("--mode", help="Partitioning algorithm; see docs/affinity.md."),
+    ],
     "reproject": Annotated[
         str | None,
         typer.Option(

@@ -10,12 +10,12 @@ import typer
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import complain, show, show_json, show_text
-from .parameters import Format
+from ..console.terminal import show_as, tell_notes
+from .parameters import FORMAT, Format, JsonFormat, form_of
 
 
 class By(StrEnum):
-    """A table to show."""
+    """A table to show; typer takes no list of literals."""
 
     OPERATOR = "operator"
     SOURCE = "source"
@@ -28,10 +28,8 @@ def attribute(
         typer.Argument(metavar="TRACE", help="The operator-level trace; - is standard input.", show_default=False),
     ],
     model: Annotated[str, typer.Option("--model", metavar="M", help="The model that was run.", show_default=False)],
-    output_format: Annotated[
-        Format | None, typer.Option("--format", help="The output format; text by default.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    output_format: Annotated[Format | None, FORMAT] = None,
+    json: JsonFormat = False,
     by: Annotated[
         list[By] | None,
         typer.Option("--by", metavar="|".join(By), help="The table to show, may be repeated; all by default."),
@@ -46,21 +44,14 @@ def attribute(
     TRACE is onert's trace.chrome.json, a system trace with LiteRT's marks, or the report of benchmark_model. Exit
     status 1 when the origins no longer describe the model's operators.
     """
-    if json and output_format not in (None, Format.JSON):
-        raise ct.UsageError(f"--json and --format {output_format} exclude each other")
+    form = form_of(output_format, json)
     if trace == model == "-":
         raise ct.UsageError("the trace and the model cannot both be standard input")
-    tables = [table.value for table in By if by is None or table in by]
     times = ct.read_profile(trace, skip=skip)
     with reading(model) as opened:
         result = ct.attribute(opened, times, depth=depth)
-    if json or output_format is Format.JSON:
-        show_json(ct.render.attribution_json(result, tables))
-    elif output_format is Format.CSV:
-        show_text(ct.render.attribution_csv(result, tables))
-    else:
-        show(ct.render.attribution_text(result, tables))
-    for note in result.notes:
-        complain("note" if note.severity == "info" else note.severity, f"{note.location}: {note.message}")
+    text, as_json, csv = ct.render.attribution_text, ct.render.attribution_json, ct.render.attribution_csv
+    show_as(form, result, by or tuple(By), text=text, json=as_json, csv=csv)
+    tell_notes(result.notes)
     if any(note.severity == "warning" for note in result.notes):
         raise typer.Exit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -9,7 +10,7 @@ import typer
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import show, show_json, tell_notes
+from ..console.terminal import show_as, tell_notes
 from .parameters import Json
 
 
@@ -44,10 +45,8 @@ def diff(
     sections = None if only is None else [name.strip() for name in only.split(",")]
     with reading(before) as old, reading(after) as new:
         found = ct.diff(old, new, sections, ignore=ignore or ())
-        if json:
-            show_json(ct.render.difference_json(found, old, new))
-        else:
-            show(ct.render.difference_text(found, old, new, full=full))
-    tell_notes(found.notes, "")
+        text = partial(ct.render.difference_text, full=full)
+        show_as("json" if json else "text", found, old, new, text=text, json=ct.render.difference_json)
+    tell_notes(found.notes)
     if found.changes:
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ import circletools as ct
 
 from ..console.captured import record
 from ..console.reading import reading
-from ..console.terminal import complain, show, show_json
+from ..console.terminal import complain, show_as
 from .parameters import Input, Json
 
 
@@ -18,10 +18,7 @@ def inspect(source: Input, json: Json = False) -> None:
     """Show format, sizes, operators, signatures and metadata."""
     with reading(source) as model:
         found = ct.inspect(model)
-    if json:
-        show_json(ct.render.inspection_json(found))
-    else:
-        show(ct.render.inspection_text(found))
+    show_as("json" if json else "text", found, text=ct.render.inspection_text, json=ct.render.inspection_json)
 
 
 def verify(source: Input, json: Json = False) -> None:
@@ -52,10 +49,8 @@ def _judge(source: str, json: bool, find: Callable[[ct.Model], list[ct.Finding]]
     except ct.InvalidInputError as error:
         broken = str(error)
     record(len(findings), broken)
-    if json:
-        show_json(ct.render.check_json(source, findings, broken))
-    else:
-        show(ct.render.findings_text(source, findings, broken))
-        if broken:
-            complain("error", broken)
+    text, as_json = ct.render.findings_text, ct.render.check_json
+    show_as("json" if json else "text", source, findings, broken, text=text, json=as_json)
+    if broken and not json:
+        complain("error", broken)
     return {"ok": 0, "findings": 1, "invalid": 3}[ct.render.verdict(findings, broken)]

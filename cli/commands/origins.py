@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json as json_module
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 import circletools as ct
 
 from ..console.reading import read_text, reading
-from ..console.terminal import show, show_json, show_text, tell, tell_notes
-from .parameters import Directory, Format, InPlace, Input, Output
+from ..console.terminal import show_as, tell, tell_notes
+from .parameters import Directory, Format, InPlace, Input, JsonFormat, Output, form_of
 from .rewriting import rewrite
-
-
-class Names(StrEnum):
-    """Where the names of sources come from; see circletools.origin.names."""
-
-    OUTPUT = "output"
-    TENSOR_PREFIX = "tensor-prefix"
-    DEBUG_METADATA = "debug-metadata"
 
 
 def embed_origins(
@@ -32,7 +23,8 @@ def embed_origins(
         Path | None, typer.Option("--origins", help="A JSON or CSV file with sources and operators.")
     ] = None,
     names: Annotated[
-        Names | None, typer.Option("--names", help="What to name sources after; by default output.")
+        Literal["output", "tensor-prefix", "debug-metadata"] | None,
+        typer.Option("--names", help="What to name sources after; by default output."),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace existing tables.")] = False,
     stamp: Annotated[
@@ -51,7 +43,7 @@ def embed_origins(
 
     def change(edit: ct.ModelEdit) -> ct.RewriteResult:
         if given is None:
-            chosen = ct.origins.collect(edit.model, ct.origins.NameSource((names or Names.OUTPUT).value))
+            chosen = ct.origins.collect(edit.model, ct.origins.NameSource(names or "output"))
             return ct.origins.embed(edit, chosen, replace=replace, stamp=stamp)
         try:
             return ct.origins.embed(edit, given, replace=replace, stamp=stamp)
@@ -67,7 +59,7 @@ def dump_origins(
     output_format: Annotated[
         Format | None, typer.Option("--format", help="The output format; by default text.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    json: JsonFormat = False,
     operator: Annotated[
         str | None, typer.Option("--operator", metavar="RANGES", help="Only these operators, as in 0-10,15.")
     ] = None,
@@ -83,17 +75,12 @@ def dump_origins(
     Exit status 1 when the model has no origins, or when they no longer describe its operators. The JSON and the
     CSV are accepted by embed-origins --origins.
     """
-    if json and output_format not in (None, Format.JSON):
-        raise ct.UsageError(f"--json and --format {output_format} exclude each other")
+    form = form_of(output_format, json)
     selection = ct.origins.Selection.parse(operator, source_name, subgraph)
     with reading(source) as model:
         table = ct.origins.describe(model, selection)
-    if json or output_format is Format.JSON:
-        show_json(ct.render.origins_json(table))
-    elif output_format is Format.CSV:
-        show_text(ct.render.origins_csv(table))
-    else:
-        show(ct.render.origins_text(table))
+    text, as_json, csv = ct.render.origins_text, ct.render.origins_json, ct.render.origins_csv
+    show_as(form, table, text=text, json=as_json, csv=csv)
     tell_notes(table.notes, source)
     if not table.describes_the_model:
         raise typer.Exit(1)

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 import circletools as ct
 
 from ..console.terminal import show_json
-from .parameters import InPlace, Input, Json, Output
+from .parameters import InPlace, Input, Json, Output, refuse_mixing
 from .rewriting import rewrite
-
-
-class CopyOperator(StrEnum):
-    """The operator to copy with; `auto` takes what the measured table has for the tensor."""
-
-    AUTO = "auto"
-    TRANSPOSE = "transpose"
-    RESHAPE = "reshape"
-    CONCATENATION = "concatenation"
 
 
 def fix_outputs(
@@ -31,8 +21,9 @@ def fix_outputs(
         typer.Option("--subgraph", metavar="entry|all|N", help="Subgraphs to fix; entry: main and signatures."),
     ] = "entry",
     copy_operator: Annotated[
-        CopyOperator, typer.Option("--copy-op", help="The operator to copy with.")
-    ] = CopyOperator.AUTO,
+        Literal["auto", "transpose", "reshape", "concatenation"],
+        typer.Option("--copy-op", help="The operator to copy with."),
+    ] = "auto",
     keep_constants: Annotated[
         bool, typer.Option("--keep-constants", help="Copy a constant only where it is listed again.")
     ] = False,
@@ -49,15 +40,14 @@ def fix_outputs(
     of the format: LiteRT for .tflite, onert for .circle. Run it after all other optimisers: some remove operators
     that only copy. docs/outputs.md has the rules.
     """
-    if json and output == "-" and not dry_run:
-        hint = "name a file, or leave out --json"
-        raise ct.UsageError("--json and an output of - would mix on standard output", hint=hint)
+    if json and not dry_run:
+        refuse_mixing("--json", output, "name a file, or leave out --json")
 
     def change(edit: ct.ModelEdit) -> ct.RewriteResult:
         return ct.outputs.fix(
             edit,
             subgraph,
-            copy_operator=copy_operator.value,
+            copy_operator=copy_operator,
             keep_constants=keep_constants,
             detach_taps=detach_taps,
         )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,15 +12,6 @@ import circletools as ct
 from ..console.reading import reading
 from ..console.terminal import show, show_json, tell, tell_notes
 from .parameters import Directory, Input, Json
-
-
-class Runtime(StrEnum):
-    """What to run models in; `none` compares the files alone."""
-
-    LITERT = "litert"
-    ONERT = "onert"
-    NONE = "none"
-
 
 Subgraph = Annotated[int, typer.Option("--subgraph", metavar="N", min=0, help="The subgraph to split.")]
 
@@ -59,7 +49,7 @@ def verify_split(
         ),
     ] = None,
     runtime: Annotated[
-        Runtime | None,
+        Literal["litert", "onert", "none"] | None,
         typer.Option("--runtime", help="The runtime; by default litert for .tflite, onert for .circle."),
     ] = None,
     subgraph: Subgraph = 0,
@@ -76,12 +66,7 @@ def verify_split(
     inputs, and every bit is compared. Exit status 1 when there is a finding; docs/split.md has all codes.
     """
     found = ct.verify_split(
-        directory,
-        source=source,
-        runtime=None if runtime is None else runtime.value,
-        subgraph=subgraph,
-        seed=seed,
-        timeout_s=seconds,
+        directory, source=source, runtime=runtime, subgraph=subgraph, seed=seed, timeout_s=seconds
     )
     if json:
         show_json(ct.render.split_verification_json(found))

@@ -2,52 +2,29 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from functools import partial
 from typing import Annotated, Literal
 
 import typer
 
 import circletools as ct
 
-from ..console.terminal import complain, show, show_json, show_text, tell
-from .parameters import Json
+from ..console.terminal import complain, show_as, show_json, tell
+from .parameters import FORMAT, Json, form_of
 from .rewriting import refuse_inputs
 
 _TRACE = typer.Argument(metavar="TRACE", help="The trace to read; - is standard input.", show_default=False)
 _MOST_SHOWN = 20
 
 
-class Format(StrEnum):
-    """An output format."""
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    JSON = "json"
-    CSV = "csv"
-
-
-class By(StrEnum):
-    """What to break time down by."""
-
-    BUCKET = "bucket"
-    FUNCTION = "function"
-
-
-class Target(StrEnum):
-    """What a trace can be exported to."""
-
-    CHROME = "chrome"
-    PERFETTO = "perfetto"
-
-
+Format = Literal["text", "markdown", "json", "csv"]
+By = Literal["bucket", "function"]
 Strict = Annotated[bool, typer.Option("--strict", help="Fail if a diagnostic is an error.")]
 
 
 def trace_stats(
     source: Annotated[str, _TRACE],
-    output_format: Annotated[
-        Format | None, typer.Option("--format", help="The output format; text by default.")
-    ] = None,
+    output_format: Annotated[Format | None, FORMAT] = None,
     json: Json = False,
     per_execution: Annotated[bool, typer.Option("--per-execution", help="List every execution.")] = False,
     by: Annotated[By | None, typer.Option("--by", help="Show only layers and phases, or only functions.")] = None,
@@ -58,22 +35,16 @@ def trace_stats(
     By layer and phase, run, execution and function. Reads systrace HTML, ftrace text, atrace -z and Perfetto,
     each also in gzip. Exit status 1 when a diagnostic is an error, 3 with --strict.
     """
-    if json and output_format not in (None, Format.JSON):
-        raise ct.UsageError(f"--json and --format {output_format} exclude each other")
+    form = form_of(output_format, json)
     analysis = ct.read_trace(source, per_execution=per_execution, strict=strict)
-    chosen: Literal["bucket", "function"] | None = "function" if by is By.FUNCTION else "bucket"
-    if by is None and output_format is not Format.CSV:
-        chosen = None
-    as_json = json or output_format is Format.JSON
-    document = ct.render.trace_json(analysis, chosen, per_execution=per_execution, stream=not as_json)
-    if as_json:
+    if by is None and form == "csv":
+        by = "bucket"
+    document = ct.render.trace_json(analysis, by, per_execution=per_execution, stream=form != "json")
+    if form == "json":
         show_json(document)
-    elif output_format is Format.CSV:
-        show_text(ct.render.trace_csv(document, chosen or "bucket", per_execution=per_execution))
-    elif output_format is Format.MARKDOWN:
-        show(ct.render.trace_markdown(document, chosen))
     else:
-        show(ct.render.trace_text(document, chosen))
+        csv = partial(ct.render.trace_csv, per_execution=per_execution)
+        show_as(form, document, by, text=ct.render.trace_text, markdown=ct.render.trace_markdown, csv=csv)
     if _complain(analysis):
         raise typer.Exit(1)
 
@@ -99,9 +70,7 @@ def trace_compare(
             "--threshold", metavar="PCT", min=0, help="Report what is slower by more than this, in percent."
         ),
     ] = 10.0,
-    output_format: Annotated[
-        Format | None, typer.Option("--format", help="The output format; text by default.")
-    ] = None,
+    output_format: Annotated[Format | None, FORMAT] = None,
     json: Json = False,
     strict: Strict = False,
     operators: Annotated[
@@ -113,11 +82,10 @@ def trace_compare(
     Compares layers and phases, or operators. Exit status 1 when something is slower by more than the threshold;
     with five executions or more in both, only when the interval of the ratio lies above 1.
     """
-    if json and output_format not in (None, Format.JSON):
-        raise ct.UsageError(f"--json and --format {output_format} exclude each other")
+    form = form_of(output_format, json)
     if before == after == "-":
         raise ct.UsageError("only one of the traces can be standard input")
-    if output_format is Format.MARKDOWN:
+    if form == "markdown":
         raise ct.UsageError("trace-compare writes text, json and csv")
     analyses: list[ct.Analysis] = []
     comparison: ct.TraceComparison | ct.ProfileComparison
@@ -127,14 +95,9 @@ def trace_compare(
         first, second = (ct.read_trace(source, per_execution=True, strict=strict) for source in (before, after))
         comparison = ct.compare_traces(first, second, threshold)
         analyses = [first, second]
-    if json or output_format is Format.JSON:
-        show_json(ct.render.comparison_json(comparison))
-    elif output_format is Format.CSV:
-        show_text(ct.render.comparison_csv(comparison))
-    else:
-        show(ct.render.comparison_text(comparison))
-    failed = _complain(*analyses)
-    if failed or comparison.regressed:
+    text, as_json, csv = ct.render.comparison_text, ct.render.comparison_json, ct.render.comparison_csv
+    show_as(form, comparison, text=text, json=as_json, csv=csv)
+    if _complain(*analyses) or comparison.regressed:
         raise typer.Exit(1)
 
 
@@ -143,7 +106,9 @@ def trace_export(
     output: Annotated[
         str, typer.Argument(metavar="OUT", help="The file to write; - is standard output.", show_default=False)
     ],
-    to: Annotated[Target, typer.Option("--to", help="The format to write.", show_default=False)],
+    to: Annotated[
+        Literal["chrome", "perfetto"], typer.Option("--to", help="The format to write.", show_default=False)
+    ],
     strict: Strict = False,
 ) -> None:
     """Write the marks of a trace as nested slices.
@@ -152,7 +117,7 @@ def trace_export(
     can be read in place of the trace.
     """
     refuse_inputs(output, [source])
-    exported = ct.export_trace(source, to.value, strict=strict)
+    exported = ct.export_trace(source, to, strict=strict)
     ct.files.write(output, exported.pieces)
     if _complain(exported.analysis):
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ import circletools as ct
 
 from ..console.reading import reading
 from ..console.terminal import show, show_json, tell_notes
-from .parameters import Json
+from .parameters import Json, refuse_mixing
 from .rewriting import rewrite
 
 Before = Annotated[
@@ -55,10 +55,8 @@ def track_origins(
     if before == after == "-":
         raise ct.UsageError("BEFORE and AFTER cannot both be standard input")
     to_stdout = output == "-" and not dry_run
-    if json and to_stdout:
-        raise ct.UsageError(
-            "--json and an output of - would mix on standard output", hint="name a file, or leave out --json"
-        )
+    if json and not dry_run:
+        refuse_mixing("--json", output, "name a file, or leave out --json")
     notes: list[ct.Finding] = []
     with reading(before) as old:
 

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -22,34 +22,28 @@ _LINES_AT_ONCE = 4096
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
-def complain(kind: str, message: str) -> None:
+def complain(kind: str | None, message: str) -> None:
     """Write `error: …` or `warning: …` to standard error, in colour on a terminal unless NO_COLOR is set."""
     if (keep := captured.current()) is not None:
         keep.messages.append((kind, message))
         return
-    label = f"{kind}:"
-    if kind in _COLORS and sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
-        label = f"\033[{_COLORS[kind]}m{label}\033[0m"
-    _message(f"{label} {_plain(message)}\n")
-
-
-def show_notes(notes: Iterable[ct.Finding]) -> None:
-    """Write notes of a result to standard error: `note: …` or `warning: …`, with the place that they are about."""
-    for note in notes:
-        place = f"{note.location}: " if note.location else ""
-        complain("note" if note.severity == "info" else note.severity, f"{place}{note.message}")
+    if sys.stderr is None:
+        return
+    label = f"{kind}: " if kind else ""
+    if kind in _COLORS and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        label = f"\033[{_COLORS[kind]}m{kind}:\033[0m "
+    with suppress(OSError):  # where nobody can be told, the exit status still tells
+        sys.stderr.buffer.write(_encoded(f"{label}{_plain(message)}\n"))
+        sys.stderr.buffer.flush()
 
 
 def tell(message: str) -> None:
     """Write a message to standard error."""
-    if (keep := captured.current()) is not None:
-        keep.messages.append((None, message))
-        return
-    _message(f"{_plain(message)}\n")
+    complain(None, message)
 
 
-def tell_notes(notes: Iterable[ct.Finding], source: str) -> None:
-    """Write notes about a model to standard error: `warning: net.circle: subgraphs[0]: …`."""
+def tell_notes(notes: Iterable[ct.Finding], source: str = "") -> None:
+    """Write notes of a result to standard error: `warning: net.circle: subgraphs[0]: …`, with the place they have."""
     for note in notes:
         kind = "note" if note.severity == "info" else note.severity
         complain(kind, ": ".join(filter(None, (source, note.location, note.message))))
@@ -61,19 +55,17 @@ def fail(error: ct.CircleToolsError) -> int:
     return error.exit_code
 
 
-def _message(text: str) -> None:
-    # Where nobody can be told, the exit status still tells.
-    with suppress(OSError):
-        if sys.stderr is not None:
-            sys.stderr.buffer.write(_encoded(text))
-            sys.stderr.buffer.flush()
-
-
 def show(lines: Iterable[str]) -> None:
     """Write lines for people to standard output, as they come."""
     rest = iter(lines)
     while some := list(islice(rest, _LINES_AT_ONCE)):
         show_text("".join(f"{_plain(line)}\n" for line in some))
+
+
+def show_as(form: str, *values: Any, **writers: Callable[..., Any]) -> None:
+    """Write a result to standard output in a form (text, markdown, json, csv), by its writer among `writers`."""
+    show_one = {"json": show_json, "csv": show_text}.get(form, show)
+    show_one(writers[form](*values))
 
 
 def show_text(text: str) -> None:

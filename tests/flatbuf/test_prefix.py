@@ -204,3 +204,12 @@ def test_an_unknown_member_of_a_union_in_an_old_prefix_is_refused() -> None:
     made.fields[4] = NewTable(overlay.schema.tables["AddOptions"])
     with pytest.raises(EditError, match=r"Operator.builtin_options has the unknown union code 250"):
         overlay.settle()
+
+
+def test_positions_in_vectors_are_moved_by_their_bytes() -> None:
+    graph = Table("SubGraph", operators=[Table("Operator", custom_options=b"place")])
+    data = file_of(Table("Model", subgraphs=[graph]))
+    overlay = overlay_of(data, {("Operator", "custom_options"): lambda raw, _by: raw.upper()})
+    opened = overlay.element(overlay.references(overlay.root, "subgraphs"), "SubGraph", 0)
+    operator = overlay.element(overlay.references(opened, "operators"), "Operator", 0)
+    assert operator["custom_options"] == b"PLACE"

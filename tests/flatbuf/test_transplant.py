@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -17,9 +16,16 @@ from circletools.flatbuf.verify import walk
 from tests.kit.build import Raw, Shared, Table
 from tests.kit.every_field import difference, every_field
 from tests.kit.objects import file_of, objects, wire_of
-from tests.kit.support import bytes_of, put_u32, u32
+from tests.kit.support import bytes_of, entry_at, put, put_u32, u32
 
 every_field = cache(every_field)
+SOME = (
+    "circle/mlp_external",
+    "circle/while_loop",
+    "circle/quantized_linear",
+    "tflite/sparse",
+    "tflite/two_signatures",
+)
 
 
 def copied(data: bytes, fields: Mapping[str, Value] | None = None, at: int | None = None) -> bytes:
@@ -69,8 +75,9 @@ def test_every_field_of_every_table_is_copied(name: str) -> None:
     assert list(sound(after))
 
 
-def test_a_copy_is_sound_says_the_same_and_is_copied_to_itself(own_model: Path) -> None:
-    data = own_model.read_bytes()
+@pytest.mark.parametrize("name", SOME)
+def test_a_copy_is_sound_says_the_same_and_is_copied_to_itself(name: str) -> None:
+    data = bytes_of(name)
     after = copied(data)
     contents = list(sound(after))
     small = [one for one in contents if one[0] == "vtable" or (one[0] in ("string", "bytes") and len(one[1]) < 60)]
@@ -323,3 +330,15 @@ def test_a_deprecated_text_outside_the_file_is_refused() -> None:
     assert copied(put_u32(data, text, room))
     with pytest.raises(ModelFormatError, match="a vector or string ends outside the file"):
         copied(put_u32(data, text, room + 1))
+    last = put_u32(data, at, len(data) - at - 4)
+    with pytest.raises(ModelFormatError, match="a vector or string ends outside the file"):
+        copied(put_u32(last, len(data) - 4, 1))
+
+
+def test_a_deprecated_field_outside_the_file_is_refused() -> None:
+    data = tagged()
+    table = next(one.start for one in objects(data) if one.kind == "SignatureDef")
+    entry = entry_at(data, table, 3)
+    for offset in (len(data) - table - 3, 60_000):
+        with pytest.raises(ModelFormatError, match="a SignatureDef ends outside the file"):
+            copied(put(data, entry, offset.to_bytes(2, "little")))
