@@ -50,11 +50,10 @@ def transfers(facts: OperatorFacts, partitions: Sequence[int], devices: Sequence
         _cut(tensors[tensor], producer[tensor], operators, partitions, devices)
         for tensor, operators in sorted(readers.items())
     ]
-    sized = [cut for cut in cuts if cut.size_bytes is not None]
     return Transfers(
         tuple(cuts),
         sum(cut.devices for cut in cuts),
-        sum(cut.devices * (cut.size_bytes or 0) for cut in sized),
+        sum(cut.devices * (cut.size_bytes or 0) for cut in cuts),
         sum(cut.devices for cut in cuts if cut.size_bytes is None),
         len(set(partitions)),
     )

@@ -33,8 +33,7 @@ def measured_times(model: Model, trace: OperatorTrace, others: Collection[str] =
     """
     times, elsewhere = {}, {}
     for place, measured in Join(model, trace).operators.items():
-        foreign = measured.backends.intersection(others)
-        if foreign:
+        if foreign := measured.backends.intersection(others):
             elsewhere[place] = frozenset(foreign)
             continue
         time = time_of(measured, trace)
@@ -88,9 +87,6 @@ def onert_names(model: Model, traces: Iterable[OperatorTrace]) -> dict[tuple[int
     for trace in traces:
         if trace.runtime == "onert":
             operators = Join(model, trace).operators
-            names |= {
-                (run.subgraph, run.operator): run.name
-                for run in trace.runs
-                if (run.subgraph, run.operator) in operators
-            }
+            places = ((run, (run.subgraph, run.operator)) for run in trace.runs)
+            names |= {place: run.name for run, place in places if place in operators}
     return names

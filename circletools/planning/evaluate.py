@@ -72,10 +72,8 @@ class Evaluator:
         problem = self.problems[index]
         estimate = evaluate(problem, planned.numbers, [partition.device for partition in planned.partitions])
         together = _in_parallel(problem, facts.graph, planned) if self.parallel else None
-        used = None
-        if self.memory:
-            used = tuple(footprints(contents(facts), facts.graph, planned.partitions, devices))
-        return Evaluation(crossing, estimate, together, used)
+        used = footprints(contents(facts), facts.graph, planned.partitions, devices) if self.memory else None
+        return Evaluation(crossing, estimate, together, None if used is None else tuple(used))
 
 
 def _in_parallel(problem: Problem, graph: OperatorGraph, planned: SubgraphPartitioning) -> Parallel:

@@ -72,10 +72,7 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
         found,
         freshness,
         {index: model.code_names(index) for index in found.subgraphs},
-        {
-            index: [text(names[0]) if names else "" for names in model.output_names(index)]
-            for index in found.subgraphs
-        },
+        {index: [text(row[0]) if row else "" for row in model.output_names(index)] for index in found.subgraphs},
         estimates,
         tuple(notes),
     )

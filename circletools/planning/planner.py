@@ -95,9 +95,8 @@ def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment)
     default = inputs.rules.default
     sizing = Sizing(request.mode, request.min_size, default.device if default else None)
     grown = request.explain and request.mode == "seed"
-    partitioning = make_partitioning(
-        facts, assignment, sizing, (lambda number, step: steps.append((number, step))) if grown else None
-    )
+    on_step = (lambda number, step: steps.append((number, step))) if grown else None
+    partitioning = make_partitioning(facts, assignment, sizing, on_step)
     check_caps(facts, partitioning, problem.caps)
     evaluator = Evaluator(facts, problem.costs, request.parallel, bool(problem.caps))
     evaluation = evaluator.evaluate(partitioning)

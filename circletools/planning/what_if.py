@@ -71,10 +71,8 @@ def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule],
     subgraphs = []
     for index, rules in enumerate(by_precedence(chooser, changes)):
         planned = partitioning.subgraphs[index]
-        numbers = [
-            devices.index(rule.device) if rule else number
-            for rule, number in zip(rules, planned.numbers, strict=True)
-        ]
+        pairs = zip(rules, planned.numbers, strict=True)
+        numbers = [devices.index(rule.device) if rule else number for rule, number in pairs]
         if numbers != planned.numbers:
             graph = chooser.facts[index].graph
             planned = SubgraphPartitioning(numbers, make_partitions(graph, numbers, mode))
@@ -94,22 +92,14 @@ def compare(assignment: Assignment, before: Side, after: Side) -> WhatIf:
             for operator, old, new in moves:
                 number = new if is_target else old
                 refusal = assignment.refusal(number, index, operator)
-                if refusal is None:
-                    continue
-                impossible.setdefault(assignment.devices[number], []).append(operator)
-                if is_target:
-                    place, said = (
-                        f"subgraphs[{index}].operators[{operator}]",
-                        f"the device does not take it: {refusal}",
-                    )
+                if refusal is not None:
+                    impossible.setdefault(assignment.devices[number], []).append(operator)
+                if refusal is not None and is_target:
+                    place = f"subgraphs[{index}].operators[{operator}]"
+                    said = f"the device does not take it: {refusal}"
                     refused.append(Finding("REFUSED_OPERATOR", "warning", place, said))
         names = assignment.devices
-        subgraphs.append(
-            SubgraphWhatIf(
-                tuple(Move(operator, names[old], names[new]) for operator, old, new in moves),
-                costs,
-                later,
-                {device: tuple(operators) for device, operators in impossible.items()},
-            )
-        )
+        told = tuple(Move(operator, names[old], names[new]) for operator, old, new in moves)
+        unable = {device: tuple(operators) for device, operators in impossible.items()}
+        subgraphs.append(SubgraphWhatIf(told, costs, later, unable))
     return WhatIf(tuple(subgraphs), tuple(refused))

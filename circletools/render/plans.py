@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import astuple
 from typing import Any
 
 from circletools.planning.evaluate import Evaluation
@@ -66,15 +67,9 @@ def _subgraph_json(plan: Plan, index: int) -> dict[str, Any]:
     }
     if plan.steps is not None:
         entry["reasons"] = [plan.reason(index, operator) for operator in range(len(subgraph.numbers))]
+        keys = ("action", "operator_index", "operators", "rejected")
         entry["steps"] = [
-            {
-                "action": step.action,
-                "operator_index": step.operator,
-                "operators": step.members,
-                "rejected": step.rejected,
-            }
-            for number, step in plan.steps
-            if number == index
+            dict(zip(keys, astuple(step), strict=True)) for number, step in plan.steps if number == index
         ]
     return entry
 
@@ -85,12 +80,8 @@ def _subgraph_text(plan: Plan, index: int) -> Iterator[str]:
         return
     if plan.steps is not None:
         yield from _explained(plan, index)
-    yield from table_text(
-        [
-            (str(number), plan.devices[partition.device], ranges(partition.operators))
-            for number, partition in enumerate(subgraph.partitions)
-        ]
-    )
+    devices = ((plan.devices[partition.device], partition.operators) for partition in subgraph.partitions)
+    yield from table_text([(str(number), device, ranges(row)) for number, (device, row) in enumerate(devices)])
     yield f"  {transfers_text(plan.evaluation[index].transfers)}"
     yield from (f"  {line}" for line in evaluation_text(plan.evaluation[index], plan.devices, plan.caps))
 

@@ -169,6 +169,14 @@ def test_rules_that_agree_may_overlap() -> None:
     assert names(DIAMOND, "index:0-3=npu", "index:3-5=npu") == ["npu"] * 6
 
 
+def test_only_rules_that_a_table_speaks_against_count_as_such() -> None:
+    refusals = {"npu": [[None, "no", None, None, "no", "no"]]}
+    with open_model(DIAMOND) as model:
+        found = assigned(model, ["npu", "cpu"], "index:0-1=npu", "index:2=cpu", refusals=refusals, default="cpu")
+        assert found.numbers[0] == [0, 0, 1, 0, 1, 1]
+        assert found.against_capability() == [(0, 1)]
+
+
 def test_devices_with_a_table_take_what_they_can_in_turn() -> None:
     refusals = {"npu": [["no float", None, None, "no float", None, "no float"]], "gpu": [[None, "no"] + [None] * 4]}
     with open_model(DIAMOND) as model:

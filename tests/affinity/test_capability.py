@@ -245,6 +245,8 @@ def test_an_unpacked_constant_counts_as_one_and_stays_with_its_readers() -> None
         kept = [reason for name, reason in zip(names, reasons, strict=True) if name == "DEQUANTIZE"]
         assert None in kept  # the weights of the convolutions
         assert any(reason and "which reads the constant" in reason for reason in kept)  # those of the others
+        for_every = {"*": [form], "CONV_2D": [with_constants]}
+        assert why_not(parsed(for_every), OperatorFacts(model, 0))[names.index("CONV_2D")] is None
         plain = why_not(parsed({**unpacking, "DEQUANTIZE": [{**form, "unpacks": False}]}), OperatorFacts(model, 0))
         assert all(reason for name, reason in zip(names, plain, strict=True) if name == "CONV_2D")
 

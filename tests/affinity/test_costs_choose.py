@@ -120,6 +120,16 @@ def test_64_devices_are_the_most() -> None:
             make_problems(Chooser(model), named, costs_of(document))
 
 
+def test_an_output_that_is_no_tensor_takes_no_memory() -> None:
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x", (1, 4))
+    y = graph.compute("TANH", [x], "y", (1, 4))
+    graph.ends([x, -1], [y, y + 1, -1])
+    with open_model(build.to_bytes()) as model:
+        assert contents(OperatorFacts(model, 0)).kept.tolist() == [y]
+
+
 def test_a_limit_of_memory_is_kept_to_the_byte() -> None:
     with open_model(DIAMOND) as model:
         facts = [OperatorFacts(model, 0)]

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from circletools.affinity.partition import chains
+from circletools.affinity.partition import chains, levels
 from circletools.affinity.partition.chains import NOWHERE, Chains
 from circletools.affinity.partition.contraction import Contraction, merge_neighbours
 from circletools.affinity.partition.groups import strong_components
+from circletools.affinity.partition.partitions import make_partitions
 from circletools.affinity.partition.schedule import schedule
+from circletools.affinity.partition.seed import seed_partitions
 from circletools.errors import EditError
 from circletools.model.graph import OperatorGraph
 from tests.kit.partition_reference import all_reached
@@ -142,3 +144,28 @@ def test_strong_components_are_those_who_reach_each_other() -> None:
 def test_a_schedule_takes_the_lowest_that_can_run() -> None:
     assert schedule([[3], [], [1], []], [0, 1, 2, 3]) == [0, 2, 1, 3]
     assert schedule([[1], [0, 2], [], []], [0, 1, 2, 3]) == [3]  # 0 and 1 wait for each other, 2 for them
+
+
+# --- small graphs in which one detail decides -----------------------------------------------------------------
+
+BY_LEVEL = "0-4 0-5 0-8 0-10 1-4 1-6 1-7 2-3 2-7 2-9 3-7 3-8 3-9 4-10 5-6 5-7 6-8 9-10"
+BACKWARD = "0-4 0-5 0-8 1-2 1-5 1-6 1-8 2-4 2-5 2-9 3-8 3-9 3-10 4-5 4-8 4-9 5-10 6-7"
+
+
+def edges(words: str) -> list[tuple[int, int]]:
+    return [(int(a), int(b)) for a, b in (edge.split("-") for edge in words.split())]
+
+
+def test_pieces_by_level_and_merging_backward_make_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(make_partitions(graph_of(11, edges(BY_LEVEL)), [0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0], "min")) == 7
+    graph, devices = graph_of(11, edges(BACKWARD)), [1, 0, 0, 1, 0, 1, 1, 0, 0, 1, 1]
+    assert len(make_partitions(graph, devices, "min")) == 6
+    monkeypatch.setattr(levels, "_MANY", 11)
+    assert len(make_partitions(graph, devices, "min")) == 6
+    monkeypatch.setattr(levels, "_MANY", 10)  # merging backward is left out of more operators
+    assert len(make_partitions(graph, devices, "min")) == 7
+
+
+def test_an_operator_that_a_candidate_gave_back_gets_its_own() -> None:
+    graph = graph_of(8, edges("0-1 0-4 0-7 1-3 2-3 2-7 3-5 3-7 4-7"))
+    assert seed_partitions(graph, [0, 0, 0, 0, 1, 1, 0, 0]) == [(0, 1, 3), (2,), (6,), (7,), (4,), (5,)]

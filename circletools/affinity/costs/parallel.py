@@ -145,7 +145,7 @@ class _Lane:
 
     def take(self, start: float, end: float) -> None:
         """Take a time out of the gap that it lies in."""
-        at = min(bisect_right(self._ends, start), len(self._ends) - 1)
+        at = bisect_right(self._ends, start)
         low, high = self._starts[at], self._ends[at]
         left = [(a, b) for a, b in ((low, start), (end, high)) if b > a]
         self._starts[at : at + 1] = [a for a, _ in left]
