@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Literal
 
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.executions import Execution
-from circletools.trace.nnapi.functions import Function
 from circletools.trace.nnapi.statistics import Table
 from circletools.trace.nnapi.summaries import (
     ExecutionSummary,
@@ -47,22 +45,14 @@ def trace_json(
             {"by": way, **asdict(summary)} for way, summary in driver_summaries(analysis)
         ]
         if per_execution:
-            document["executions"] = list(_executions_json(analysis))
+            tables = analysis.execution_tables
+            document["executions"] = [
+                _execution_json(one, tables.get(one.number, Table())) for one in analysis.executions
+            ]
     if by != "bucket":
-        document["functions"] = [_function_json(function) for function in analysis.functions]
+        document["functions"] = [asdict(function) for function in analysis.functions]
     document["diagnostics"] = [asdict(diagnostic) for diagnostic in analysis.diagnostics]
     return document
-
-
-def _function_json(function: Function) -> Document:
-    return {
-        "layer": function.layer,
-        "phase": function.phase,
-        "name": function.name,
-        "calls": function.calls,
-        "self_ns": function.self_ns,
-        "inclusive_ns": function.inclusive_ns,
-    }
 
 
 def _run_json(summary: RunSummary) -> Document:
@@ -107,10 +97,6 @@ def _summary_json(summary: ExecutionSummary | None) -> Document:
     if summary.rest_median_ns is not None:
         document |= {"first_ns": summary.first_ns, "rest_median_ns": summary.rest_median_ns}
     return document | {"most_at_once": summary.most_at_once}
-
-
-def _executions_json(analysis: Analysis) -> Iterator[Document]:
-    return (_execution_json(one, analysis.execution_tables.get(one.number, Table())) for one in analysis.executions)
 
 
 def _execution_json(execution: Execution, table: Table) -> Document:

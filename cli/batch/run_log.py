@@ -12,7 +12,6 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -153,19 +152,16 @@ def _identity(task: Task) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, StrEnum | Path):
-        return str(value)
-    return value
+    return str(value) if isinstance(value, Path) else value
 
 
 def _whole(line: bytes) -> bool:
     """Say whether this is a JSON document; one that is nested too deep to tell may be."""
     try:
-        json.loads(line)
+        with suppress(RecursionError):
+            json.loads(line)
     except ValueError:
         return False
-    except RecursionError:
-        return True
     return True
 
 

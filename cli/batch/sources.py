@@ -127,11 +127,10 @@ def _lies_in(name: str, directory: str) -> bool:
 
 
 def _options(given: dict[str, Any], batch: BatchOptions) -> dict[str, Any]:
-    return {name: _path(value, batch) if isinstance(value, Path) else value for name, value in given.items()}
-
-
-def _path(path: Path, batch: BatchOptions) -> Path:
-    return Path(_name(os.fspath(path), batch))
+    return {
+        name: Path(_name(os.fspath(value), batch)) if isinstance(value, Path) else value
+        for name, value in given.items()
+    }
 
 
 def _name(file: str, batch: BatchOptions) -> str:

@@ -177,8 +177,6 @@ def _line_of_error(file: str, outcome: Outcome) -> bytes:
 
 def _with_column(file: str, table: bytes) -> bytes:
     """Return a CSV table with the name of the file in front of every row."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    rows = csv.reader(io.StringIO(table.decode("utf-8", "surrogateescape"), newline=""))
-    writer.writerows([file if number else "file", *row] for number, row in enumerate(rows))
-    return text.getvalue().encode("utf-8", "surrogateescape")
+    head, *rows = csv.reader(io.StringIO(table.decode("utf-8", "surrogateescape"), newline=""))
+    text = ct.render.csv_text(["file", *head], ([file, *row] for row in rows))
+    return text.encode("utf-8", "surrogateescape")

@@ -179,3 +179,19 @@ def test_subgraphs_are_chosen_by_short_numbers() -> None:
         for choice in ("3", "0" * 10, "-1", "²", ""):
             with pytest.raises(UsageError):
                 choose_subgraphs(model, choice)
+
+
+def test_a_tensor_that_does_not_exist_shares_nothing() -> None:
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x")
+    y = graph.compute("NEG", [x], "y")
+    graph.operator("ADD", [x, y + 1], [x])
+    graph.ends([x], [y])
+    with open_model(build.to_bytes()) as model:
+        assert aliased_outputs(model) == []
+
+
+def test_a_long_choice_is_cut() -> None:
+    with open_model(looping(0)) as model, pytest.raises(UsageError, match=rf"--subgraph '{'x' * 40}' is neither"):
+        choose_subgraphs(model, "x" * 41)

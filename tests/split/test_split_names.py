@@ -1,0 +1,46 @@
+"""Names that a split makes, and digests of outputs, value for value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from circletools.model.model import open_model
+from circletools.split.contents import Contents
+from tests.kit.build import Build
+from tests.kit.split_support import alternating, split_to, with_devices
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (1, "'#1'"),
+        (5, "'#1', '#2', '#3', '#4', '#5'"),
+        (6, "'#1', '#2', '#3', '#4', '#5' and 1 more"),
+        (7, "'#1', '#2', '#3', '#4', '#5' and 2 more"),
+    ],
+)
+def test_five_made_names_are_told(count: int, said: str, tmp_path: Path) -> None:
+    build = Build()
+    graph = build.graph()
+    last = first = graph.tensor("x")
+    for name in [""] * count + ["out"]:
+        last = graph.compute("NEG", [last], name)
+    graph.ends([first], [last])
+    done = split_to(with_devices(build.to_bytes(), alternating), tmp_path / "parts", "tflite")
+    (message,) = [note.message for note in done.notes if note.code == "TENSOR_RENAMED"]
+    assert message == f"tensors without a unique name are called {said} in the parts"
+
+
+def test_the_form_of_the_first_tensor_counts() -> None:
+    digests = []
+    for shape in ((2, 2), (4, 1)):
+        build = Build()
+        graph = build.graph()
+        made, given = graph.tensor("y", shape), graph.tensor("x")
+        graph.operator("NEG", [given], [made])
+        graph.ends([given], [made])
+        with open_model(build.to_bytes()) as model:
+            digests.append(Contents(model).flow(0, {given: b"x"}).operators[0])
+    assert digests[0] != digests[1]
