@@ -95,8 +95,13 @@ def _agree(paths: list[Path]) -> None:
     assert wrong == []
 
 
+def measured_models() -> list[Path]:
+    """Return the models of testdata but those with constants that no probe has: of blocks, which XNNPACK takes."""
+    return [path for path in sorted((TESTDATA / "tflite").glob("*.tflite")) if "blockwise" not in path.name]
+
+
 def test_xnnpack_takes_the_operators_that_its_table_says() -> None:
-    _agree(sorted((TESTDATA / "tflite").glob("*.tflite")))
+    _agree(measured_models())
 
 
 def test_xnnpack_takes_the_operators_that_its_table_says_in_public_models() -> None:
@@ -172,7 +177,7 @@ def test_the_plan_is_one_of_epochs() -> None:
 def test_the_table_and_the_mode_epochs_predict_the_partitions() -> None:
     """From the file alone, without asking the runtime."""
     table, seen = load("xnnpack"), 0
-    paths = sorted((TESTDATA / "tflite").glob("*.tflite"))
+    paths = measured_models()
     for path, of_model in zip(paths, read_plans([*paths]), strict=True):
         with open_model(path) as model:
             for subgraph, plan in enumerate(of_model):
