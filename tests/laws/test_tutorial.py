@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.presence import need
 from tests.kit.support import ROOT
 from tests.laws.test_docs import blocks, shell
 
@@ -23,6 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_commands_print_what_is_shown(folder: Path) -> None:
+    need("onert")  # which the program of the tutorial runs the model in
     transcripts = re.findall(r"^```console( varies)?\n(.*?)^```", TUTORIAL, re.MULTILINE | re.DOTALL)
     assert sum(bool(varies) for varies, _ in transcripts) == 1
     for varies, transcript in transcripts:
