@@ -18,7 +18,7 @@ from circletools.affinity.partition.epochs import turns
 from circletools.fit.naming import Naming, Source, naming_of
 from circletools.fit.needed import needed_subgraphs
 from circletools.fit.remedies import follows_another, remedy_of
-from circletools.fit.request import FitRequest, Key, key_of
+from circletools.fit.request import FitInputs, FitRequest, Key, key_of, read_fit_request
 from circletools.fit.sources import fewest_sources
 from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, TargetFit
 from circletools.model.model import Model
@@ -29,18 +29,20 @@ __all__ = ["fit"]
 _Refusals = Sequence[Refusal | None]
 
 
-def fit(model: Model, request: FitRequest) -> Fit:
+def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     """Return for each target whether a model runs there whole, what stops it, and what to change.
 
     Raises UsageError for a target that has no table, InvalidInputError for a table or a baseline that cannot be read,
     ModelFormatError for a model that is broken.
     """
-    tables, known = request.tables(), request.known(model.source.name)
+    inputs = read_fit_request(request) if isinstance(request, FitRequest) else request
+    known = inputs.known(model.source.name)
     facts, naming = facts_of(model), naming_of(model)
     targets = tuple(
-        _target(model, facts, naming, (name, table, known.get(name, Counter()))) for name, table in tables.items()
+        _target(model, facts, naming, (name, table, known.get(name, Counter())))
+        for name, table in inputs.tables.items()
     )
-    return Fit(model.source.name, model.format, targets, request.baseline is not None, naming.notes)
+    return Fit(model.source.name, model.format, targets, inputs.baseline is not None, naming.notes)
 
 
 def _target(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from circletools.errors import TableFormatError
 from circletools.findings import Finding
@@ -49,4 +50,6 @@ def naming_of(model: Model) -> Naming:
         stale = origins is not None and check_freshness(model, origins).state == "stale"
     except TableFormatError:
         origins, stale = None, True
-    return Naming(model, None, origin_findings(model)) if stale else Naming(model, origins)
+    if not stale:
+        return Naming(model, origins)
+    return Naming(model, None, [replace(note, severity="warning") for note in origin_findings(model)])

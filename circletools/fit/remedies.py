@@ -71,11 +71,11 @@ def _tensor(place: str, tensor: str, allowed: str) -> str:
         return "leave out @"
     if tensor == _LEFT_OUT:
         return f"give it @ as {' or '.join(wanted)}"
-    for kind, make in (("constant", "make @ a constant"), ("computed", "compute @ at run time")):
-        other = tensor.rpartition(" ")[0]
-        if not tensor.endswith(kind) and any(_covers(one, f"{other} {kind}") for one in wanted):
+    traits, _, kind = tensor.rpartition(" ")
+    for other, make in (("constant", "make @ a constant"), ("computed", "compute @ at run time")):
+        if other != kind and any(_covers(one, f"{traits} {other}") for one in wanted):
             return make + without
-    return f"convert @ to {' or '.join(wanted)}{without}"
+    return f"convert @ to {' or '.join(one.removesuffix(f' {kind}') for one in wanted)}{without}"
 
 
 def _covers(allowed: str, tensor: str) -> bool:

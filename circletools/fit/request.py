@@ -32,36 +32,49 @@ class FitRequest:
     on: tuple[str, ...]
     baseline: str | os.PathLike[str] | None = None
 
-    def tables(self) -> dict[str, Capability]:
-        """Return the tables by target, in the order they are named. Raises UsageError, InvalidInputError."""
-        if not self.on or not all(self.on):
-            raise UsageError("no target is named", hint=f"write --on {','.join(shipped_devices()[:2])}")
-        tables: dict[str, Capability] = {}
-        for name in dict.fromkeys(self.on):
-            table = _read_table(name)
-            if table.device in tables:
-                raise UsageError(f"a second capability table for {table.device!r}", location=f"--on {name}")
-            tables[table.device] = table
-        return tables
+
+@dataclass(frozen=True, slots=True)
+class FitInputs:
+    """A request, and what its files hold: tables by target, and the documents of the baseline, if there is one."""
+
+    tables: Mapping[str, Capability]
+    baseline: Sequence[Mapping[str, Any]] | None
 
     def known(self, file: str) -> dict[str, Counter[Key]]:
         """Return the findings of the baseline about a model, by target.
 
-        Of several models the one that was called `file` then counts. Raises InvalidInputError.
+        Of several models the one that was called `file` then counts.
         """
-        if self.baseline is None:
-            return {}
-        name = os.fspath(self.baseline)
-        try:
-            models = _documents(read_bytes(name), name)
-            named = [model for model in models if model.get("file") == file]
-            chosen = named or (models if len(models) == 1 else [{"targets": []}])
-            return {target["target"]: Counter(map(_key, target["findings"])) for target in chosen[0]["targets"]}
-        except (KeyError, TypeError, AttributeError) as error:
-            hint = "it is what `circletool fit --json` wrote"
-            raise _named(InvalidInputError("this is no baseline", location=name, hint=hint)) from error
-        except InvalidInputError as error:
-            raise _named(error) from None
+        documents = self.baseline or ()
+        named = [document for document in documents if document.get("file") == file]
+        for document in named[:1] or (documents if len(documents) == 1 else ()):
+            return {target["target"]: Counter(map(_key, target["findings"])) for target in document["targets"]}
+        return {}
+
+
+def read_fit_request(request: FitRequest) -> FitInputs:
+    """Read the files that a request names, for one model or many.
+
+    Raises UsageError for a target that has no table, InvalidInputError for a file that cannot be read.
+    """
+    try:
+        return FitInputs(_tables(request.on), None if request.baseline is None else _baseline(request.baseline))
+    except CircleToolsError as error:
+        error.names_file = True  # it is not about the model
+        raise
+
+
+def _tables(names: Sequence[str]) -> dict[str, Capability]:
+    shipped = shipped_devices()
+    if not names or not all(names):
+        raise UsageError("no target is named", hint=f"write --on {','.join(shipped[:2])}")
+    tables: dict[str, Capability] = {}
+    for name in dict.fromkeys(names):
+        table = _shipped(name) if name in shipped else load_capability(name)
+        if table.device in tables:
+            raise UsageError(f"a second capability table for {table.device!r}", location=f"--on {name}")
+        tables[table.device] = table
+    return tables
 
 
 @cache
@@ -69,28 +82,23 @@ def _shipped(name: str) -> Capability:
     return load_capability(name)
 
 
-def _read_table(name: str) -> Capability:
-    try:
-        return _shipped(name) if name in shipped_devices() else load_capability(name)
-    except CircleToolsError as error:
-        raise _named(error) from None
-
-
-def _named(error: CircleToolsError) -> CircleToolsError:
-    """Mark an error as being about a file that it names, not about the model."""
-    error.names_file = True
-    return error
-
-
-def _documents(data: bytes, name: str) -> list[Mapping[str, Any]]:
+def _baseline(path: str | os.PathLike[str]) -> list[Mapping[str, Any]]:
     """Return the documents of a file: one, or one a line; one about a model that could not be read has no targets."""
-    lines = data.splitlines() if data.lstrip()[:1] == b"{" and b"\n{" in data else [data]
-    found = [read_json(line, name) for line in lines if line.strip()]
-    for document in found:
-        if document["schema_version"] != SCHEMA_VERSION:
-            message = f"schema_version {document['schema_version']!r} is not known"
-            raise InvalidInputError(message, location=name)
-    return [{"targets": [], **document} if "error" in document else document for document in found]
+    name, data = os.fspath(path), read_bytes(path)
+    lines = data.splitlines() if data.startswith(b"{") and b"\n{" in data else [data]
+    documents = [read_json(line, name) for line in lines if line.strip() or len(lines) == 1]
+    try:
+        for document in documents:
+            if document["schema_version"] != SCHEMA_VERSION:
+                message = f"schema_version {document['schema_version']!r} is not known"
+                raise InvalidInputError(message, location=name)
+        found = [{"targets": [], **document} if "error" in document else document for document in documents]
+        for document in found:
+            FitInputs({}, [document]).known("")
+    except (KeyError, TypeError, AttributeError) as error:
+        hint = "it is what `circletool fit --json` wrote"
+        raise InvalidInputError("this is no baseline", location=name, hint=hint) from error
+    return found
 
 
 def key_of(code: str, reason: str, origin: Sequence[str]) -> Key:

@@ -7,14 +7,15 @@ from hashlib import blake2b
 from itertools import groupby
 from typing import Any
 
+from circletools.fit.request import key_of
 from circletools.fit.verdicts import Fit, Misfit, TargetFit
 from circletools.render.sarif import sarif_location, sarif_run
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
 
 _RULES = {
-    "REFUSED_OPERATOR": "An operator is not taken by a target on which the model is to run.",
-    "NOT_MEASURED": "Whether a target takes an operator was not measured.",
+    "REFUSED_OPERATOR": "A target on which the model is to run does not take an operator.",
+    "NOT_MEASURED": "A target was never asked whether it takes an operator.",
 }
 
 
@@ -146,7 +147,8 @@ def fit_sarif(found: Fit) -> dict[str, Any]:
 def _result(found: Fit, target: str, misfit: Misfit) -> dict[str, Any]:
     origin = _origin(misfit)
     verb = "does not take" if misfit.measured else "was never asked about"
-    key = "\0".join((target, misfit.code, misfit.reason, *misfit.origin)).encode("utf-8", "surrogatepass")
+    code, reason, names = key_of(misfit.code, misfit.reason, misfit.origin)
+    key = "\0".join((target, code, reason, *names)).encode("utf-8", "surrogatepass")
     result: dict[str, Any] = {
         "ruleId": "REFUSED_OPERATOR" if misfit.measured else "NOT_MEASURED",
         "level": "error" if misfit.measured else "note",

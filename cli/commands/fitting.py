@@ -33,7 +33,7 @@ def fit(
         typer.Option("--baseline", metavar="FILE", help="The JSON of an earlier run; what it has is not new."),
     ] = None,
 ) -> None:
-    """Tell whether a model runs on targets, and what stops it.
+    """Tell if models run on targets, and what stops them.
 
     For each operator that a target does not take: why, what to change, and which source it comes from; then the
     sources to change, the worst first. Exit status 1 when a model is not resident on a target, with --baseline when
@@ -41,9 +41,9 @@ def fit(
     """
     if json and sarif:
         raise ct.UsageError("--json and --sarif exclude each other")
-    request = ct.FitRequest(on=tuple(name.strip() for name in on.split(",")), baseline=baseline)
+    inputs = ct.read_request(ct.FitRequest(on=tuple(name.strip() for name in on.split(",")), baseline=baseline))
     with reading(source) as model:
-        found = ct.fit(model, request)
+        found = ct.fit(model, inputs)
     record(sum(len(target.misfits) for target in found.targets))
     form = "json" if json else "sarif" if sarif else "text"
     show_as(form, found, text=ct.render.fit_text, json=ct.render.fit_json, sarif=ct.render.fit_sarif)

@@ -20,8 +20,10 @@ def least_bytes(*values: Tensor) -> list[float]:
     build = Build()
     graph = build.graph()
     for value in values:
-        kind: str | int = int(value.type[8:]) if value.type.startswith("UNKNOWN:") else value.type
-        graph.tensor("t", value.shape, type=kind, shape_signature=value.shape_signature)
+        name, _, number = value.type.partition(":")
+        at = graph.tensor("t", value.shape, "FLOAT32" if number else name, shape_signature=value.shape_signature)
+        if number:
+            graph.table.tensors[at].type = int(number)
     with open_model(build.to_bytes()) as model:
         found: list[float] = OperatorFacts(model, 0).least_bytes.tolist()
     return found
