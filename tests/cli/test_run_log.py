@@ -245,10 +245,9 @@ def test_what_was_done_before(status: int, word: str, tmp_path: Path) -> None:
 
     def done(other: Task, *, resume: bool = True) -> int | None:
         run_log = RunLog(log, resume=resume)
-        try:
-            return run_log.done(other)
-        finally:
-            run_log.close()
+        found: int | None = run_log.done(other)
+        run_log.close()
+        return found
 
     assert done(task) == (status if status < 2 else None)
     assert done(task, resume=False) is None
