@@ -248,7 +248,7 @@ def test_operators_that_no_table_can_tell_apart_have_one_key() -> None:
 def test_why_a_form_does_not_fit(form: dict[str, Any], reason: str | None) -> None:
     table = parse_capability(json.dumps({"device": "npu", "operators": {"NEG": [form]}}).encode(), "t.json")
     with open_model(row_of("NEG")) as model:
-        assert refusals(table, model) == [reason]
+        assert [found and str(found) for found in refusals(table, model)] == [reason]
 
 
 # --- exports ------------------------------------------------------------------------------------------------
@@ -368,7 +368,8 @@ def test_partitions_of_fewer_operators_go_to_the_fallback(least: int, demoted: s
         assert made.subgraphs[0].numbers == [0, 0 if demoted else 1, 0, 0]
         last = make_partitioning(facts, given, Sizing("safe", 3))
         assert last.subgraphs[0].numbers == [1, 1, 1, 1]
-        assert (last.subgraphs[0].demoted, last.subgraphs[0].partition_of()) == ({0, 2, 3}, [0] * 4)
+        assert last.subgraphs[0].demoted == {0, 2, 3}
+        assert last.subgraphs[0].partition_of() == [0] * 4
         assert to_affinity(last).subgraphs[0].devices.tolist() == ids(1, 1, 1, 1).tolist()
 
 

@@ -16,7 +16,7 @@ from circletools.affinity.partition.groups import connected, group_successors, m
 from circletools.affinity.partition.growth import Region
 from circletools.affinity.partition.levels import fewest, merged
 from circletools.affinity.partition.partitions import make_partitions
-from circletools.affinity.partition.repair import group_of, repaired, waiting_for_each_other
+from circletools.affinity.partition.repair import OperatorSets, group_of, repaired, waiting_for_each_other
 from circletools.affinity.partition.schedule import schedule
 from circletools.affinity.partition.seed import seed_partitions
 from circletools.errors import EditError
@@ -68,7 +68,7 @@ def test_cycles_are_those_of_more_than_one_partition() -> None:
     graph = graph_of(4, CYCLIC)
     assert waiting_for_each_other(graph, [(0, 3), (1, 2)]) == [[0, 1]]
     assert waiting_for_each_other(graph, [(0,), (1, 2), (3,)]) == []
-    whole = [(0, 1, 2, 3)]
+    whole: OperatorSets = [(0, 1, 2, 3)]
     assert repaired(graph, [0] * 4, whole) is whole
 
 
@@ -228,7 +228,7 @@ def test_neighbours_of_one_device_are_merged_until_none_can_be() -> None:
     # Neither direction is better.
     for seed, forward, back in ((5, 6, 5), (98, 4, 5), (228, 10, 8)):
         count, edges, devices = random_case(seed)
-        singles = [(operator,) for operator in range(count)]
+        singles: OperatorSets = [(operator,) for operator in range(count)]
         found = (merged(graph_of(count, edges), devices, singles, backward=either) for either in (False, True))
         assert tuple(map(len, found)) == (forward, back)
 
