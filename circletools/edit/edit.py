@@ -32,7 +32,7 @@ from circletools.model.external import FILE_OFFSETS, external_data
 from circletools.model.model import Model
 from circletools.model.verify import OPTIONAL
 from circletools.model.views import OperatorCode
-from circletools.storage.files import Part, Progress, check_target, same_file, view, write
+from circletools.storage.files import Part, Progress, check_target, view, write
 
 __all__ = ["ModelEdit"]
 
@@ -147,8 +147,7 @@ class ModelEdit:
     # ------------------------------------------------------------------ subgraphs
 
     def _check_subgraph(self, index: int) -> None:
-        if not 0 <= index < len(self.model.subgraphs):
-            raise UsageError(f"subgraph {index} does not exist; there are {len(self.model.subgraphs)}")
+        _check("subgraph", index, len(self.model.subgraphs))
 
     def _subgraph(self, index: int) -> NewTable:
         self._check_subgraph(index)
@@ -169,8 +168,8 @@ class ModelEdit:
     ) -> int:
         """Append a tensor and return its index. `type` is a TensorType name, `buffer` 0 means no data."""
         schema = self.model.schema
-        if not 0 <= buffer < max(self._pool.count, 1):
-            raise UsageError(f"buffer {buffer} does not exist; there are {self._pool.count}")
+        if buffer:
+            _check("buffer", buffer, self._pool.count)
         table = NewTable(schema.tables["Tensor"])
         table.set("shape", list(shape))
         if shape_signature is not None:
@@ -236,13 +235,11 @@ class ModelEdit:
         new one continues, for the tables that follow (origins, devices).
         """
         schema = self.model.schema
-        if not 0 <= code < len(self._codes):
-            raise UsageError(f"operator code {code} does not exist; there are {len(self._codes)}")
+        _check("operator code", code, len(self._codes))
         self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)
         count = len(self._list(subgraph, "operators"))
         for parent in inherits:
-            if not 0 <= parent < count:
-                raise UsageError(f"operator {parent} does not exist; there are {count}")
+            _check("operator", parent, count)
         table = NewTable(schema.tables["Operator"])
         table.set("opcode_index", code)
         table.set("inputs", np.array(inputs, np.int32))
@@ -303,8 +300,7 @@ class ModelEdit:
         Raises UsageError for a signature, an entry or a tensor that does not exist.
         """
         overlay, signatures = self._overlay, self.model.signatures
-        if not 0 <= signature < len(signatures):
-            raise UsageError(f"signature {signature} does not exist; there are {len(signatures)}")
+        _check("signature", signature, len(signatures))
         entries = getattr(signatures[signature], direction)
         if not 0 <= entry < len(entries):
             raise UsageError(f"signature {signature} has no entry {entry} among its {len(entries)} {direction}")
@@ -343,9 +339,7 @@ class ModelEdit:
 
     def check_target(self, target: str | os.PathLike[str], *, in_place: bool = False) -> None:
         """Raise what `save` would, as far as it shows without writing."""
-        path = self.model.source.path
-        if path is not None and not in_place and same_file(path, target):
-            raise UsageError("input and output are the same file", location=os.fspath(target), hint="use --in-place")
+        self.model.source.check_other(target, in_place=in_place)
         check_target(target)
 
     def _store_metadata(self) -> None:
@@ -369,6 +363,11 @@ class ModelEdit:
                     subgraph = overlay.element(overlay.references(root, "subgraphs"), "SubGraph", index)
                     operators = overlay.references(subgraph, "operators")
                     overlay.element(operators, "Operator", row - int(splits[index]))
+
+
+def _check(what: str, index: int, count: int) -> None:
+    if not 0 <= index < count:
+        raise UsageError(f"{what} {index} does not exist; there are {count}")
 
 
 def _member(members: Mapping[int, str], name: str, what: str) -> int:

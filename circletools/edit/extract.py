@@ -81,15 +81,16 @@ class Excerpts:
     def take(self, excerpt: Excerpt) -> list[Part]:
         """Return the file of an excerpt."""
         build = _Build(self, excerpt)
-        chunks = transplant(self.model.wire, self.schema, build.model({}))
-        behind: list[Part] = []
+        parts = self._parts(build.model({}))
         ranges = build.external()
-        if ranges:
-            # Only now is it known where external data goes. The positions in the flatbuffer have a fixed width.
-            moves, behind = self.external.place(ranges, sum(map(_length, chunks)))
-            chunks = transplant(self.model.wire, self.schema, build.model(moves))
-        source = self.model.source
-        return [*(chunk if isinstance(chunk, bytes) else Range(source, *chunk) for chunk in chunks), *behind]
+        if not ranges:
+            return parts
+        # Only now is it known where external data goes. The positions in the flatbuffer have a fixed width.
+        moves, behind = self.external.place(ranges, sum(map(len, parts)))
+        return [*self._parts(build.model(moves)), *behind]
+
+    def _parts(self, root: Altered) -> list[Part]:
+        return self.model.source.parts(transplant(self.model.wire, self.schema, root))
 
 
 class _Build:
@@ -270,10 +271,6 @@ class _External:
 
 def _renumbered(indices: Iterable[int]) -> dict[int, int]:
     return {old: new for new, old in enumerate(sorted(set(indices)))}
-
-
-def _length(chunk: bytes | tuple[int, int]) -> int:
-    return len(chunk) if isinstance(chunk, bytes) else chunk[1] - chunk[0]
 
 
 def _u4(value: int) -> bytes:

@@ -152,13 +152,7 @@ class _Compaction:
             return
         codes = tables.union_codes(item)
         for code in np.unique(codes[targets != 0]).tolist():
-            yield self.member(tables, item, code), targets[(codes == code) & (targets != 0)]
-
-    def member(self, tables: Tables, item: Field, code: int) -> str:
-        member = self.schema.unions[str(item.target)].get(code)
-        if member is None:
-            raise EditError(f"{tables.type.name}.{item.name} has the unknown union code {code}")
-        return member
+            yield self.schema.member(tables.type, item, code), targets[(codes == code) & (targets != 0)]
 
     def group(self, tables: Tables, order: NDArray[np.int64]) -> Iterator[_Group]:
         """Split the tables of a type by which fields they have."""
@@ -193,10 +187,9 @@ class _Compaction:
 
     def collect_leaves(self, name: str, item: Field, met: Positions) -> None:
         """List the strings or vectors of scalars of a field, those with equal contents once."""
-        text = item.kind == "string"
-        width = 1 if text else item.dtype.itemsize
+        text, width = item.kind == "string", item.element.itemsize
         mover = self.file_offsets.get((name, item.name))
-        vectors = vectors_at(self.wire, met, np.dtype("u1") if text else item.dtype)
+        vectors = vectors_at(self.wire, met, item.element)
         indices = []
         for start, count in zip(vectors.start.tolist(), vectors.count.tolist(), strict=True):
             length = count * width
@@ -259,9 +252,8 @@ class _Compaction:
             _store(out, new, vectors.count, OFFSET)
             elements = vectors.element_positions()
             places = np.repeat(new + _COUNT_BYTES - vectors.start, vectors.count) + elements
-            _store(
-                out, places, self.moved_tables(target, elements + self.wire.gather(elements, OFFSET)) - places, OFFSET
-            )
+            moved = self.moved_tables(target, elements + self.wire.gather(elements, OFFSET))
+            _store(out, places, moved - places, OFFSET)
 
     def write_group(self, out: NDArray[np.uint8], tables: Tables, group: _Group) -> None:
         at = group.start + np.arange(len(group.rows), dtype=np.int64) * group.stride
@@ -305,7 +297,7 @@ class _Compaction:
         codes, new = tables.union_codes(item), np.zeros(len(old), np.int64)
         for code in np.unique(codes).tolist():
             here = codes == code
-            new[here] = self.moved_tables(self.member(tables, item, code), old[here])
+            new[here] = self.moved_tables(self.schema.member(tables.type, item, code), old[here])
         return new
 
     def write_leaves(self, at: int, order: list[int]) -> Iterator[Chunk]:

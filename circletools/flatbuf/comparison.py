@@ -17,13 +17,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.flatbuf.columns import Tables, Vectors, vectors_at
+from circletools.flatbuf.columns import Mask, Tables, Vectors, places_in_rows, vectors_at
 from circletools.flatbuf.description import SHOWN_ELEMENTS, described, number, shortened, union_members
 from circletools.flatbuf.leaves import differing_vectors, first_difference
 from circletools.flatbuf.schema import OFFSET, Field, Schema
 
 Rows = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Kind = Literal["added", "removed", "changed", "moved"]
 Place = Callable[[int], tuple[str, str]]
 
@@ -131,9 +130,7 @@ class Comparison:
 
     def vectors(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
         """Yield the differences in a string, or in a vector of numbers."""
-        before, after = (_targets(tables, item) for tables in (pairs.before, pairs.after))
-        width = np.dtype("u1") if item.kind == "string" else item.dtype
-        old, new = vectors_at(pairs.before.wire, before, width), vectors_at(pairs.after.wire, after, width)
+        before, after, old, new = _vectors(pairs, item, item.element)
         one_sided = (before == 0) != (after == 0)
         resized = one_sided | (old.count != new.count)
         translated = (pairs.before.type.name, item.name) in self.rules.numbers
@@ -154,9 +151,8 @@ class Comparison:
         differs = np.zeros(len(equal_length), np.bool_)
         rows = np.flatnonzero(equal_length & (old.count > 0))
         if rows.size:
-            some = [Vectors(all_.wire, all_.dtype, all_.start[rows], all_.count[rows]) for all_ in (old, new)]
-            owner = np.repeat(rows, some[0].count)
-            unequal = self._unequal(pairs, item, owner, some[0].flat(), some[1].flat())
+            owner = np.repeat(rows, old.count[rows])
+            unequal = self._unequal(pairs, item, owner, old.take(rows).flat(), new.take(rows).flat())
             differs[owner[unequal]] = True
         return differs
 
@@ -217,8 +213,7 @@ class Comparison:
 
     def _vectors_of_tables(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
         """Compare elements by their place."""
-        before, after = (_targets(tables, item) for tables in (pairs.before, pairs.after))
-        old, new = vectors_at(pairs.before.wire, before, OFFSET), vectors_at(pairs.after.wire, after, OFFSET)
+        before, after, old, new = _vectors(pairs, item, OFFSET)
         one_sided = ((before == 0) != (after == 0)) & (old.count == new.count)
         for row in np.flatnonzero(one_sided).tolist():
             yield _changed(_below(pairs.place(row), item.name), _empty(before[row]), _empty(after[row]))
@@ -325,10 +320,15 @@ def _targets(tables: Tables, item: Field) -> Rows:
     return tables.targets(item.name) if item.name in tables.type.by_name else np.zeros(len(tables), np.int64)
 
 
+def _vectors(pairs: Pairs, item: Field, dtype: np.dtype[Any]) -> tuple[Rows, Rows, Vectors, Vectors]:
+    """Return where the vectors of a field stand in both files, and the vectors."""
+    before, after = (_targets(tables, item) for tables in (pairs.before, pairs.after))
+    return before, after, vectors_at(pairs.before.wire, before, dtype), vectors_at(pairs.after.wire, after, dtype)
+
+
 def _numbered(counts: Rows) -> tuple[Rows, Rows]:
     """Return row and index of each element, for vectors of these lengths."""
-    rows = np.repeat(np.arange(len(counts)), counts)
-    return rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(np.arange(len(counts)), counts), places_in_rows(counts)
 
 
 def _elements(tables: Tables, name: str, which: tuple[Rows, Rows], schema: Schema) -> Tables:

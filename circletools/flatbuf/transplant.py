@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from circletools.errors import EditError, ModelFormatError
-from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Wire
+from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, OVERLAP, OVERLAP_BYTES, Wire, too_large
 from circletools.flatbuf.compact import Chunk
 from circletools.flatbuf.layout import data_alignment, place_fields, vtable_bytes
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
@@ -27,7 +27,6 @@ _U2, _I4, _U4 = Struct("<H"), Struct("<i"), Struct("<I")
 _HEADER_BYTES, _LARGEST_ALIGNMENT = 8, 16
 _STREAMED_BYTES = 1 << 16  # longer data is not copied through memory
 _SMALL_BYTES = 64  # equal data up to this is written once
-_OVERLAP, _OVERLAP_BYTES = 16, 1 << 20  # as in columns: sharing is legal, but what it is copied to must have an end
 
 
 @dataclass(eq=False, slots=True)
@@ -85,10 +84,7 @@ class _Writer:
         header = _U4.pack(self.size + _HEADER_BYTES - place) + self.schema.identifier
         self.put(header)
         if self.size > MAX_FLATBUFFER_BYTES:
-            raise EditError(
-                "the flatbuffer would grow past 2 GiB, the most that the format can address",
-                hint="keep the data of large buffers outside the flatbuffer (external buffers)",
-            )
+            raise too_large()
         return _joined(self.chunks[::-1])
 
     # ------------------------------------------------------------------ bytes, last first
@@ -136,7 +132,9 @@ class _Writer:
         places = [
             (
                 offset,
-                self.value(item, changes[item.slot]) if item.slot in changes else self.old(form, at, offset, item),
+                self.value(item, changes[item.slot])
+                if item.slot in changes
+                else self.old(table_type, form, at, item),
             )
             for offset, item in form.references
         ]
@@ -162,7 +160,7 @@ class _Writer:
             elif item.kind == "union" and isinstance(value, int):
                 code = fields[item.type_slot]
                 assert isinstance(code, bytes)
-                places.append((offset, self.table(self.member(item, code[0]), value)))
+                places.append((offset, self.member(table_type, item, code[0], value)))
             else:
                 places.append((offset, self.value(item, value)))
         return self.inline(form, inline, places, 0)
@@ -200,20 +198,19 @@ class _Writer:
             fields[slot] = raw if item.kind == "scalar" else position + int.from_bytes(raw, "little")
         return fields
 
-    def member(self, item: Field, code: int) -> TableType:
-        member = self.schema.unions[str(item.target)].get(code)
-        if member is None:
-            raise EditError(f"{item.name} has the unknown union code {code}")
-        return self.schema.tables[member]
+    def member(self, owner: TableType, item: Field, code: int, at: int) -> int:
+        """Copy the member of a union."""
+        return self.table(self.schema.tables[self.schema.member(owner, item, code)], at)
 
     # ------------------------------------------------------------------ what tables refer to
 
-    def old(self, form: _Form, at: int, offset: int, item: Field) -> int:
-        """Copy what the reference field at this offset of a table of the old file leads to."""
-        target: int = at + offset + _U4.unpack_from(self.memory, at + offset)[0]
+    def old(self, owner: TableType, form: _Form, at: int, item: Field) -> int:
+        """Copy what a reference field of a table of the old file leads to."""
+        position = at + form.offsets[item.slot]
+        target: int = position + _U4.unpack_from(self.memory, position)[0]
         if item.kind == "union":
             code = self.memory[at + form.offsets[item.type_slot]] if item.type_slot in form.offsets else 0
-            return self.table(self.member(item, code), target)
+            return self.member(owner, item, code, target)
         return self.value(item, target)
 
     def value(self, item: Field, value: Value) -> int:
@@ -255,12 +252,12 @@ class _Writer:
 
     def old_data(self, item: Field, at: int) -> int:
         """Copy a string or a vector of scalars."""
-        length = 0 if at + 4 > self.wire.limit else _U4.unpack_from(self.memory, at)[0] * _width(item)
+        length = 0 if at + 4 > self.wire.limit else _U4.unpack_from(self.memory, at)[0] * item.element.itemsize
         end = at + 4 + length
         if end > self.wire.limit:  # the walk does not check deprecated fields
             raise ModelFormatError("a vector or string ends outside the file", offset=at)
         self.data_bytes += length
-        if self.data_bytes > _OVERLAP * self.wire.size + _OVERLAP_BYTES:
+        if self.data_bytes > OVERLAP * self.wire.size + OVERLAP_BYTES:
             raise ModelFormatError("vectors or strings overlap", offset=at)
         if length <= _STREAMED_BYTES:
             return self.data(item, bytes(self.memory[at + 4 : end]))
@@ -273,7 +270,7 @@ class _Writer:
 
     def data(self, item: Field, data: bytes) -> int:
         """Write a string or a vector of scalars."""
-        alignment, width = self.alignment(item, len(data)), _width(item)
+        alignment, width = self.alignment(item, len(data)), item.element.itemsize
         if item.kind == "string":
             data, count = data + b"\0", len(data)
         else:
@@ -289,12 +286,8 @@ class _Writer:
 
     @staticmethod
     def alignment(item: Field, length: int) -> int:
-        width = _width(item)
+        width = item.element.itemsize
         return max(data_alignment(length) if width == 1 and item.kind != "string" else width, OFFSET.itemsize)
-
-
-def _width(item: Field) -> int:
-    return 1 if item.kind == "string" else item.dtype.itemsize
 
 
 def _is_default(item: Field, value: Value) -> bool:

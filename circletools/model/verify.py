@@ -77,11 +77,9 @@ class _Bounds:
             return
         known = self.model.root.children("external_buffers", self.model.schema)[0].scalars("id")
         bad = np.flatnonzero(~np.isin(values, known) & ~np.isin(values, indices.role.none))
-
-        def message(at: int) -> str:
-            return f"external buffer {values[at]} does not exist"
-
-        yield from _findings("INDEX_OUT_OF_RANGE", bad, indices.place, message)
+        yield from _findings(
+            "INDEX_OUT_OF_RANGE", bad, indices.place, lambda at: f"external buffer {values[at]} does not exist"
+        )
 
     def _check_debug_metadata(self, indices: Indices) -> Iterator[Finding]:
         """Check the indices into debug metadata, where there is any that can be read."""

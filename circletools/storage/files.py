@@ -7,7 +7,7 @@ import mmap
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -46,6 +46,15 @@ class Source:
             self.file.close()
         self.memory = memoryview(b"")
         self.closed = True
+
+    def parts(self, chunks: Iterable[bytes | tuple[int, int]]) -> list[Part]:
+        """Return chunks of a new file, which are bytes or ranges (start, end) of this one, to be written."""
+        return [chunk if isinstance(chunk, bytes) else Range(self, *chunk) for chunk in chunks]
+
+    def check_other(self, target: str | os.PathLike[str], *, in_place: bool) -> None:
+        """Raise UsageError when `target` is the file itself, unless that is to be changed `in_place`."""
+        if self.path is not None and not in_place and same_file(self.path, target):
+            raise UsageError("input and output are the same file", location=os.fspath(target), hint="use --in-place")
 
     def check_unchanged(self, target: Path | None = None) -> None:
         """Raise InvalidInputError when the file was written to since it was opened.

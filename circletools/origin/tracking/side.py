@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Vectors
+from circletools.model.graph import grouped
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 
 Indices = NDArray[np.int64]
 NONE = -1
-_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +126,14 @@ def view(side: Side, hidden: NDArray[np.bool_]) -> View:
     operators, slots = side.inputs.operator[shown], side.inputs.position[shown]
     values = value[side.inputs.tensor[shown]]
     columns = zip(side.producer[values].tolist(), position[values].tolist(), values.tolist(), strict=True)
-    sources = _rows(len(side), operators, list(columns))
+    sources = grouped(len(side), operators, list(columns))
     takers: dict[int, list[tuple[int, int]]] = {}
     for taken, operator, slot in zip(values.tolist(), operators.tolist(), slots.tolist(), strict=True):
         takers.setdefault(taken, []).append((operator, slot))
     # Of many that write one tensor only the last makes its value: else each of them would stand for all its takers.
     makes = (side.producer[side.outputs.tensor] == side.outputs.operator) & ~hidden[side.outputs.operator]
     makes &= position[side.outputs.tensor] == side.outputs.position
-    made = _rows(len(side), side.outputs.operator[makes], side.outputs.tensor[makes].tolist())
+    made = grouped(len(side), side.outputs.operator[makes], side.outputs.tensor[makes].tolist())
     return View(value, sources, takers, made, hidden)
 
 
@@ -161,8 +158,3 @@ def main_inputs(side: Side) -> Indices:
         chosen = np.flatnonzero(side.is_constant[side.inputs.tensor] == constant)[::-1]
         main[side.inputs.operator[chosen]] = side.inputs.tensor[chosen]
     return main
-
-
-def _rows(count: int, keys: Indices, items: Sequence[_Item]) -> list[list[_Item]]:
-    bounds = np.searchsorted(keys, np.arange(count + 1)).tolist()
-    return [list(items[start:end]) for start, end in pairwise(bounds)]
