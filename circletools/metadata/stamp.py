@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 
 from circletools.edit.edit import ModelEdit
-from circletools.errors import TableFormatError
+from circletools.metadata.codec import TableReader
 from circletools.model.model import Model
 
 STAMP = "CIRCLETOOLS_stamp"
@@ -109,26 +109,12 @@ def encode_stamp(stamp: Stamp) -> bytes:
 
 def decode_stamp(data: bytes | memoryview, entry: str = STAMP) -> Stamp:
     """Decode a stamp. Raises TableFormatError, naming the metadata entry."""
-    data = bytes(data)
-    if len(data) < _HEADER.size:
-        raise TableFormatError("shorter than its header (8 bytes)", offset=0, location=entry)
-    version, count = _HEADER.unpack_from(data)
-    if version != _VERSION:
-        raise TableFormatError(
-            f"version {version} is not known", offset=0, location=entry, hint="a newer circletools wrote it"
-        )
-    position, subgraphs = _HEADER.size, []
-    for _ in range(count):
-        if position + _SUBGRAPH.size > len(data):
-            raise TableFormatError("a subgraph's entry is cut off", offset=position, location=entry)
-        operators, fingerprint = _SUBGRAPH.unpack_from(data, position)
-        position += _SUBGRAPH.size
-        if position + operators > len(data):
-            raise TableFormatError(f"{operators} operator checks are cut off", offset=position, location=entry)
-        subgraphs.append(SubgraphStamp(fingerprint, data[position : position + operators]))
-        position += operators
-    if position != len(data):
-        raise TableFormatError("bytes left over", offset=position, location=entry)
+    reader, subgraphs = TableReader(data, entry), []
+    for _ in range(reader.header(_VERSION)):
+        operators, fingerprint = _SUBGRAPH.unpack(reader.take(_SUBGRAPH.size, "a subgraph's entry is cut off"))
+        checks = reader.take(operators, f"{operators} operator checks are cut off")
+        subgraphs.append(SubgraphStamp(fingerprint, bytes(checks)))
+    reader.finish()
     return Stamp(tuple(subgraphs))
 
 

@@ -38,13 +38,12 @@ Samples = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """The class of each tensor, -1 for what is no constant, and of each class what it is.
+    """The class of each tensor of both models, -1 for what is no constant, and of each class what it is.
 
     `shared` says that both models have it, `how` by which comparison, `distinctive` that chance hardly made it equal.
     """
 
-    before: Indices
-    after: Indices
+    numbers: tuple[Indices, Indices]
     shared: NDArray[np.bool_]
     how: NDArray[np.int8]
     distinctive: NDArray[np.bool_]
@@ -62,24 +61,20 @@ class _Constant:
 def classify(before: Side, after: Side) -> Classes:
     """Compare all constants of two models. Raises ModelFormatError for data outside the file."""
     numbers: dict[bytes, int] = {}
-    tensors, found = [], []
-    for side in (before, after):
-        classes, distinct = _by_content(side, numbers)
-        tensors.append(classes)
-        found.append(distinct)
-    alone = [[number for number in found[side] if number not in found[1 - side]] for side in (0, 1)]
-    merged = _close(before, after, *({number: found[side][number] for number in alone[side]} for side in (0, 1)))
+    old_tensors, olds = _by_content(before, numbers)
+    new_tensors, news = _by_content(after, numbers)
+    all_ = olds | news
     how = np.zeros(len(numbers), np.int8)
-    shared = np.zeros(len(numbers), np.bool_)
-    distinctive = np.zeros(len(numbers), np.bool_)
-    shared[list(found[0].keys() & found[1].keys())] = True
-    for number, constant in (found[0] | found[1]).items():
-        distinctive[number] = _is_distinctive(constant.data)
-    same = np.arange(len(numbers) + 1)
-    for old, (new, kind) in merged.items():
-        same[old], shared[new], how[new] = new, True, kind
-    same[-1] = NONE
-    return Classes(tensors[0], same[tensors[1]], shared, how, distinctive)
+    shared = np.array([number in olds and number in news for number in range(len(numbers))], np.bool_)
+    distinctive = np.array([_is_distinctive(all_[number].data) for number in range(len(numbers))], np.bool_)
+    same = np.append(np.arange(len(numbers)), NONE)
+    for new, (old, kind) in _close(before, after, _without(olds, news), _without(news, olds)).items():
+        same[new], shared[old], how[old] = old, True, kind
+    return Classes((old_tensors, same[new_tensors]), shared, how, distinctive)
+
+
+def _without(constants: dict[int, _Constant], others: dict[int, _Constant]) -> dict[int, _Constant]:
+    return {number: constant for number, constant in constants.items() if number not in others}
 
 
 def _is_distinctive(data: memoryview) -> bool:

@@ -107,7 +107,7 @@ class Scorer:
         matcher = self.matcher
         if old[0] != NONE or new[0] != NONE:
             return old[0] != NONE and old[1] == new[1] and matcher.pairs.to_after[old[0]] == new[0]
-        classes = int(matcher.classes.before[old[2]]), int(matcher.classes.after[new[2]])
+        classes = int(matcher.classes.numbers[0][old[2]]), int(matcher.classes.numbers[1][new[2]])
         if classes == (NONE, NONE):
             return self.inputs.get(old[2], old[2] if old[2] == new[2] else NONE) == new[2]
         if NONE in classes:
@@ -130,8 +130,7 @@ def scorer(matcher: Matcher) -> Scorer:
 def _beside_the_lost(matcher: Matcher, side: int) -> Beside:
     """Say which operators are fed by, and which feed, one without a partner that does more than convert."""
     this = matcher.sides[side]
-    partner = np.array(matcher.pairs.partners[side], np.int64).reshape(-1)
-    lost = (partner == NONE) & np.array([code not in CONVERTING for code in this.codes], np.bool_)
+    lost = matcher.pairs.lonely(side) & ~this.is_any(CONVERTING)
     giver, taker = this.producer[this.inputs.tensor], this.inputs.operator
     giver, taker = giver[giver != NONE], taker[giver != NONE]
     fed, feeds = np.zeros(len(this), np.bool_), np.zeros(len(this), np.bool_)

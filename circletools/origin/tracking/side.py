@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Vectors
 from circletools.model.graph import grouped
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
+from circletools.model.operator_facts import OperatorFacts, Uses, facts_of
 
 Indices = NDArray[np.int64]
 NONE = -1
@@ -44,6 +45,10 @@ class Side:
         """Return the number of operators, of all subgraphs."""
         return len(self.codes)
 
+    def is_any(self, codes: Container[str]) -> NDArray[np.bool_]:
+        """Say which operators are of one of these codes."""
+        return np.array([code in codes for code in self.codes], np.bool_)
+
     def boundary(self, subgraph: int, direction: str) -> list[int]:
         """Return the tensor rows of a subgraph's `inputs` or `outputs`. Raises ModelFormatError."""
         first, end = self.tensor_splits[subgraph : subgraph + 2].tolist()
@@ -55,10 +60,12 @@ class Side:
 
 def read_side(model: Model) -> Side:
     """Return the arrays of a model. Raises ModelFormatError for an index that leads nowhere."""
-    operators, tensors = model.operator_columns, model.tensor_columns
-    count = len(model.subgraphs)
-    codes = [name for subgraph in range(count) for name in model.code_names(subgraph)]
-    inputs, outputs = (_slots(model, count, direction) for direction in ("inputs", "outputs"))
+    operators, tensors, facts = model.operator_columns, model.tensor_columns, facts_of(model)
+    codes = [name for one in facts for name in one.code_names]
+    for one in facts:
+        one.check_tensors()
+    inputs = _slots(facts, [one.inputs for one in facts])
+    outputs = _slots(facts, [one.outputs for one in facts])
     producer = np.full(len(tensors.tables), NONE, np.int64)
     producer[outputs.tensor] = outputs.operator
     buffers = tensors.buffers.astype(np.int64)
@@ -71,33 +78,25 @@ def read_side(model: Model) -> Side:
     )  # fmt: skip
 
 
-def _slots(model: Model, subgraphs: int, direction: str) -> Slots:
-    operators, tensors = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for subgraph in range(subgraphs):
-        facts = OperatorFacts(model, subgraph)
-        rows, used = facts.inputs if direction == "inputs" else facts.outputs
-        first, end = model.tensor_columns.splits[subgraph : subgraph + 2].tolist()
-        if used.size and int(used.max()) >= end - first:
-            location = f"subgraphs[{subgraph}]"
-            raise ModelFormatError(f"tensor {used.max()} does not exist; there are {end - first}", location=location)
-        operators.append(rows + int(model.operator_columns.splits[subgraph]))
-        tensors.append(used + first)
-    operator = np.concatenate(operators)
-    position = np.arange(len(operator)) - np.searchsorted(operator, operator)
-    return Slots(operator, position, np.concatenate(tensors))
+def _slots(facts: Sequence[OperatorFacts], uses: Sequence[Uses]) -> Slots:
+    """Return what the operators of all subgraphs use, with their rows and those of the tensors in the whole model."""
+    none = np.empty(0, np.int64)
+    operator = np.concatenate([none, *(use.operators + one.rows.start for one, use in zip(facts, uses, strict=True))])
+    tensor = np.concatenate(
+        [none, *(use.tensors + one.tensor_rows.start for one, use in zip(facts, uses, strict=True))]
+    )
+    return Slots(operator, np.arange(len(operator)) - np.searchsorted(operator, operator), tensor)
 
 
 def _products(shapes: Vectors) -> Indices:
     """Return the number of elements of each shape, 0 where a size is 0, negative or out of all proportion."""
-    sizes = np.append(shapes.flat().astype(np.float64), 1.0)
+    sizes = np.append(shapes.flat().astype(np.float64), 1.0)  # the 1 belongs to the last row, for reduceat
     starts = shapes.splits()[:-1]
     products = np.ones(len(starts))
     filled = shapes.count > 0
     if filled.any():
         with np.errstate(over="ignore", invalid="ignore"):
             products[filled] = np.multiply.reduceat(sizes, starts[filled])
-    last = np.flatnonzero(filled)[-1:]  # reduceat takes the sentinel into the last row: it is 1
-    assert not last.size or sizes[-1] == 1.0
     products[~((products > 0) & (products < 2**62))] = 0
     return products.astype(np.int64)
 
