@@ -16,8 +16,6 @@ from circletools.model.model import Model
 from circletools.model.rows import Subgraph
 from circletools.model.views import Signature
 
-__all__ = ["Inspection", "inspect_model"]
-
 
 @dataclass(frozen=True, slots=True)
 class ExternalSummary:

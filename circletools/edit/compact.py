@@ -14,8 +14,6 @@ from circletools.model.external import FILE_OFFSETS, external_data
 from circletools.model.model import Model
 from circletools.storage.files import Part, Progress, write
 
-__all__ = ["compact"]
-
 _PIECE_BYTES = 1 << 20
 _EXTERNAL_ALIGNMENT = 64  # external data keeps its alignment up to this
 

@@ -34,8 +34,6 @@ from circletools.model.verify import OPTIONAL
 from circletools.model.views import OperatorCode
 from circletools.storage.files import Part, Progress, check_target, view, write
 
-__all__ = ["ModelEdit"]
-
 _PLACEHOLDER_CODE = 127  # stands in deprecated_builtin_code (a byte) for every code from 127 on
 
 

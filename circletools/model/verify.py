@@ -21,8 +21,6 @@ from circletools.model.external import ExternalData, external_data
 from circletools.model.indices import Indices, model_indices
 from circletools.model.model import Model
 
-__all__ = ["check_model"]
-
 _SHOWN = 20  # findings of one kind that are told one by one
 OPTIONAL = -1  # an optional input, or one that is left out
 _INDICES: tuple[Kind, ...] = (

@@ -24,8 +24,6 @@ from circletools.trace.sources.batch import NO_PROCESS
 from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Numbers, distinct, sums
 
-__all__ = ["Analysis", "analyse", "read_trace"]
-
 _APPLICATION = (Role.RUN, Role.WARM_UP, Role.BENCHMARK)
 _EXECUTION = (Role.START, Role.FENCED, Role.WAIT, Role.COMPUTE)
 _MOST_REMEMBERED = 1 << 16

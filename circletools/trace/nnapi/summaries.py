@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import sub
 
 from circletools.trace.nnapi.analysis import Analysis
-from circletools.trace.nnapi.executions import Execution, Spans
+from circletools.trace.nnapi.executions import Execution
 from circletools.trace.nnapi.statistics import Table
 from circletools.trace.nnapi.timeline import APP_PHASES, Run, run_of
 
@@ -95,12 +96,8 @@ def driver_summaries(analysis: Analysis) -> list[tuple[str, Summary]]:
     """Return the times of executions in the driver, by each way in which the trace tells them."""
     driver = analysis.driver
     ways = (("server calls", driver.calls), ("marks", driver.marks), ("requests and callbacks", driver.callbacks))
-    found = ((way, summarise(_lengths(spans))) for way, spans in ways)
+    found = ((way, summarise(map(sub, spans.ends, spans.starts))) for way, spans in ways)
     return [(way, summary) for way, summary in found if summary is not None]
-
-
-def _lengths(spans: Spans) -> Iterator[int]:
-    return (end - start for start, end in zip(spans.starts, spans.ends, strict=True))
 
 
 def summarise(times: Iterable[int]) -> Summary | None:

@@ -9,8 +9,6 @@ from typing import Literal, NamedTuple
 from circletools.errors import InvalidInputError, UsageError
 from circletools.wording import counted
 
-__all__ = ["OperatorRun", "OperatorTrace", "without_first"]
-
 Runtime = Literal["onert", "litert", "benchmark_model"]
 
 UNKNOWN_SUBGRAPH = -1
