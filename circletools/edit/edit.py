@@ -25,7 +25,7 @@ from circletools.edit.editable import check_editable, original_start
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import EditError, UsageError
 from circletools.flatbuf.columns import Tables
-from circletools.flatbuf.overlay import NewTable, Overlay, References
+from circletools.flatbuf.overlay import FieldValue, NewTable, Overlay, References
 from circletools.flatbuf.prefix import write_prefix
 from circletools.flatbuf.verify import check_header
 from circletools.model.external import FILE_OFFSETS, external_data
@@ -108,11 +108,8 @@ class ModelEdit:
         self._values[name] = value
         same = [entry for entry in self._entries if entry.name == name]
         if not same:
-            table = NewTable(self.model.schema.tables["Metadata"])
-            table.set("name", name)
-            entry = _Entry(name, self._pool.add(value), table)
-            table.set("buffer", entry.buffer)
-            self._entries.append(entry)
+            buffer = self._pool.add(value)
+            self._entries.append(_Entry(name, buffer, self._table("Metadata", name=name, buffer=buffer)))
             return
         entry = same[0]
         if entry.buffer and not self._pool.shared(entry.buffer):
@@ -165,16 +162,12 @@ class ModelEdit:
         buffer: int = 0,
     ) -> int:
         """Append a tensor and return its index. `type` is a TensorType name, `buffer` 0 means no data."""
-        schema = self.model.schema
         if buffer:
             _check("buffer", buffer, self._pool.count)
-        table = NewTable(schema.tables["Tensor"])
-        table.set("shape", list(shape))
-        if shape_signature is not None:
-            table.set("shape_signature", list(shape_signature))
-        table.set("type", _member(schema.enums["TensorType"], type, "tensor type"))
-        table.set("buffer", buffer)
-        table.set("name", name)
+        kind = _member(self.model.schema.enums["TensorType"], type, "tensor type")
+        table = self._table(
+            "Tensor", shape=shape, shape_signature=shape_signature, type=kind, buffer=buffer, name=name
+        )
         table.set("has_rank", True)
         return self._append_tensor(subgraph, table)
 
@@ -193,6 +186,13 @@ class ModelEdit:
         table.set("name", name)
         return self._append_tensor(subgraph, table)
 
+    def _table(self, type_name: str, /, **fields: FieldValue) -> NewTable:
+        """Return a new table with these fields; None leaves one out."""
+        table = NewTable(self.model.schema.tables[type_name])
+        for name, value in fields.items():
+            table.set(name, value)
+        return table
+
     def _append_tensor(self, subgraph: int, table: NewTable) -> int:
         tensors = self._list(subgraph, "tensors")
         tensors.append(table)
@@ -201,18 +201,13 @@ class ModelEdit:
 
     def add_operator_code(self, name: str, version: int = 1, custom_code: str = "") -> int:
         """Return the index of this operator code, appended if the model has none like it."""
-        schema = self.model.schema
-        code = _member(schema.enums["BuiltinOperator"], name, "operator code")
+        code = _member(self.model.schema.enums["BuiltinOperator"], name, "operator code")
         for known in self._codes:
             if (known.code, known.version, known.custom_code) == (code, version, custom_code):
                 return known.index
-        table = NewTable(schema.tables["OperatorCode"])
-        table.set("deprecated_builtin_code", min(code, _PLACEHOLDER_CODE))
-        table.set("builtin_code", code)
-        table.set("version", version)
-        if custom_code:
-            table.set("custom_code", custom_code)
         codes = self._overlay.references(self._overlay.root, "operator_codes")
+        table = self._table("OperatorCode", builtin_code=code, version=version, custom_code=custom_code or None)
+        table.set("deprecated_builtin_code", min(code, _PLACEHOLDER_CODE))
         codes.append(table)
         self._codes.append(OperatorCode(len(self._codes), code, custom_code, version, name))
         return len(codes) - 1
@@ -238,10 +233,8 @@ class ModelEdit:
         count = len(self._list(subgraph, "operators"))
         for parent in inherits:
             _check("operator", parent, count)
-        table = NewTable(schema.tables["Operator"])
-        table.set("opcode_index", code)
-        table.set("inputs", np.array(inputs, np.int32))
-        table.set("outputs", np.array(outputs, np.int32))
+        given = np.array(inputs, np.int32), np.array(outputs, np.int32)
+        table = self._table("Operator", opcode_index=code, inputs=given[0], outputs=given[1])
         if options is not None:
             member, fields = options
             fields_of = {"BuiltinOptions": "builtin_options", "BuiltinOptions2": "builtin_options_2"}
@@ -249,13 +242,11 @@ class ModelEdit:
             if union is None:
                 raise UsageError(f"this format has no options table {member}")
             field = fields_of[union]
-            contents = NewTable(schema.tables[member])
-            for name, value in fields.items():
-                if name not in contents.type.by_name:
-                    raise UsageError(f"{member} has no field {name}")
-                contents.set(name, value)
+            unknown = next((name for name in fields if name not in schema.tables[member].by_name), None)
+            if unknown is not None:
+                raise UsageError(f"{member} has no field {unknown}")
             table.set(f"{field}_type", _member(schema.unions[union], member, "options table"))
-            table.set(field, contents)
+            table.set(field, self._table(member, **fields))
         operators = self._list(subgraph, "operators")
         operators.append(table)
         names = tuple(self._tensor_name(subgraph, tensor) for tensor in outputs)

@@ -97,9 +97,7 @@ class Comparison:
             rule = self.rules.fields.get((pairs.before.type.name, name))
             if rule is not None:
                 yield from rule(pairs)
-            elif item.kind == "union":
-                yield from self._unions(pairs, item)
-            elif item.kind == "table":
+            elif item.kind in ("table", "union"):
                 yield from self._children(pairs, item)
             elif item.kind == "vector" and item.target is not None:
                 yield from self._vectors_of_tables(pairs, item)
@@ -158,12 +156,6 @@ class Comparison:
 
     # ------------------------------------------------------------------ tables in tables
 
-    def _children(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
-        before, after = (_targets(tables, item) for tables in (pairs.before, pairs.after))
-        yield from self._appeared(pairs, item, before, after, (before == 0) != (after == 0))
-        rows = np.flatnonzero((before != 0) & (after != 0))
-        yield from self._descend(pairs, item, str(item.target), before, after, rows)
-
     def _descend(
         self, pairs: Pairs, item: Field, target: str, before: Rows, after: Rows, rows: Rows
     ) -> Iterator[Difference]:
@@ -179,8 +171,8 @@ class Comparison:
                 )
             )
 
-    def _unions(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
-        """Compare members by name: the two formats may number them differently."""
+    def _children(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
+        """Compare members of unions by name: the two formats may number them differently."""
         before, after = (_targets(tables, item) for tables in (pairs.before, pairs.after))
         old, old_names = union_members(pairs.before, item, self.before)
         new, new_names = union_members(pairs.after, item, self.after)
@@ -190,8 +182,8 @@ class Comparison:
         new = np.array([names[name] for name in new_names], np.int64)[new]
         other, listed = old != new, list(names)
         empty = other & (before == 0) & (after == 0)
-        code = next(other.name for other in pairs.before.type.fields if other.slot == item.type_slot)
         for row in np.flatnonzero(empty).tolist():
+            code = pairs.before.type.by_slot[item.type_slot].name
             yield _changed(_below(pairs.place(row), code), listed[old[row]], listed[new[row]])
         yield from self._appeared(pairs, item, before, after, (other & ~empty) | ((before == 0) != (after == 0)))
         for kind in np.unique(old[both & ~other]).tolist():

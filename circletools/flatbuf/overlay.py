@@ -28,6 +28,7 @@ FileOffsets: TypeAlias = Mapping[tuple[str, str], Callable[[bytes, int], bytes |
 # scalar, a string or a vector of scalars, according to the field; a list is a vector of tables.
 References: TypeAlias = "list[int | NewTable]"
 Value: TypeAlias = "int | bytes | NewTable | References"
+FieldValue: TypeAlias = "float | str | bytes | ArrayLike | NewTable | None"
 
 
 @dataclass(eq=False, slots=True)
@@ -41,7 +42,7 @@ class NewTable:
         """Return the value of a field, None where it is absent."""
         return self.fields.get(self.type.by_name[name].slot)
 
-    def set(self, name: str, value: float | str | bytes | ArrayLike | NewTable | None) -> None:
+    def set(self, name: str, value: FieldValue) -> None:
         """Set a field to a number, text, numbers or a table, according to its kind; None removes it.
 
         Raises UsageError for a number that the field cannot hold, or for text that no bytes decode to.

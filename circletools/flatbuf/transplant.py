@@ -10,10 +10,10 @@ they are, and the references in them set anew; large vectors of scalars stay ran
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -53,8 +53,7 @@ class _Form:
     vtable: bytes
     size: int
     alignment: int
-    offsets: Mapping[int, int]  # slot -> offset in the table
-    references: tuple[tuple[int, Field], ...]
+    placed: Sequence[tuple[Field, int]]  # with the field's offset in the table, ascending
 
 
 def transplant(wire: Wire, schema: Schema, root: Altered) -> list[Chunk]:
@@ -113,65 +112,42 @@ class _Writer:
     def altered(self, table: Altered) -> int:
         """Write an altered table; return its place."""
         if table.at:
-            form = self.form(table.type, table.at)
-            changes = {
-                slot: value
-                for slot, value in table.fields.items()
-                if slot in form.offsets or not (value is None or _is_default(table.type.by_slot[slot], value))
-            }
-            if all(slot in form.offsets and value is not None for slot, value in changes.items()):
-                return self.carried(table.type, table.at, changes)
-            fields: dict[int, Value] = self.fields_of(table.type, table.at, form)
-            fields.update(changes)
-            return self.fresh(table.type, fields)
-        return self.fresh(table.type, dict(table.fields))
+            return self.carried(table.type, table.at, table.fields)
+        return self.fresh(table.type, table.fields)
 
     def carried(self, table_type: TableType, at: int, changes: Mapping[int, Value]) -> int:
-        """Write a table in its old form; the changes are to fields that it has."""
+        """Write a table of the old file: in its old form, unless the changes give it other fields."""
         form = self.form(table_type, at)
-        places = [
-            (
-                offset,
-                self.value(item, changes[item.slot])
-                if item.slot in changes
-                else self.old(table_type, form, at, item),
-            )
-            for offset, item in form.references
-        ]
-        inline = bytearray(self.memory[at : at + form.size])
+        fields: dict[int, Value] = {}
+        for item, offset in form.placed:
+            raw = bytes(self.memory[at + offset : at + offset + item.width])
+            fields[item.slot] = raw if item.kind == "scalar" else at + offset + int.from_bytes(raw, "little")
         for slot, value in changes.items():
-            if isinstance(value, bytes) and table_type.by_slot[slot].kind == "scalar":
-                offset = form.offsets[slot]
-                inline[offset : offset + len(value)] = value
-        return self.inline(form, inline, places, at)
+            if slot in fields or not (value is None or _is_default(table_type.by_slot[slot], value)):
+                fields[slot] = value
+        if len(fields) == len(form.placed) and None not in fields.values():
+            return self.inline(table_type, form, fields, at)
+        return self.fresh(table_type, fields)
 
     def fresh(self, table_type: TableType, fields: Mapping[int, Value]) -> int:
         """Write a table in a new form."""
-        items = [item for item in table_type.fields if fields.get(item.slot) is not None]
-        placed, size, alignment = place_fields(items)
-        offsets = {item.slot: offset for item, offset in placed}
-        form = _Form(vtable_bytes(placed, size), size, alignment, offsets, ())
-        inline, places = bytearray(size), []
-        for item, offset in placed:
-            value = fields[item.slot]
-            if item.kind == "scalar":
-                assert isinstance(value, bytes)
-                inline[offset : offset + len(value)] = value
-            elif item.kind == "union" and isinstance(value, int):
-                code = fields[item.type_slot]
-                assert isinstance(code, bytes)
-                places.append((offset, self.member(table_type, item, code[0], value)))
-            else:
-                places.append((offset, self.value(item, value)))
-        return self.inline(form, inline, places, 0)
+        placed, size, alignment = place_fields([i for i in table_type.fields if fields.get(i.slot) is not None])
+        return self.inline(table_type, _Form(vtable_bytes(placed, size), size, alignment, placed), fields, 0)
 
-    def inline(self, form: _Form, inline: bytearray, places: list[tuple[int, int]], phase: int) -> int:
-        """Write the inline bytes of a table behind its vtable, with references to these places."""
+    def inline(self, table_type: TableType, form: _Form, fields: Mapping[int, Value], at: int) -> int:
+        """Write a table behind its vtable; what is between its fields is taken from `at`, if it stood there."""
+        inline = bytearray(self.memory[at : at + form.size] if at else form.size)
+        places = []
+        for item, offset in form.placed:
+            if item.kind == "scalar":
+                inline[offset : offset + item.width] = cast(bytes, fields[item.slot])
+            else:
+                places.append((offset, self.reference(table_type, item, fields)))
         vtable = self.vtables.get(form.vtable)
         if vtable is None:
             self.pad(len(form.vtable), 2)
             vtable = self.vtables[form.vtable] = self.put(form.vtable)
-        self.pad(form.size, form.alignment, phase)
+        self.pad(form.size, form.alignment, at)
         here = self.size + form.size
         _I4.pack_into(inline, 0, vtable - here)
         for offset, place in places:
@@ -189,29 +165,15 @@ class _Writer:
             raise ModelFormatError(f"a {table_type.name} ends outside the file", offset=at)
         return form
 
-    def fields_of(self, table_type: TableType, at: int, form: _Form) -> dict[int, Value]:
-        """Return the fields of a table of the old file."""
-        fields: dict[int, Value] = {}
-        for slot, offset in form.offsets.items():
-            item, position = table_type.by_slot[slot], at + offset
-            raw = bytes(self.memory[position : position + item.width])
-            fields[slot] = raw if item.kind == "scalar" else position + int.from_bytes(raw, "little")
-        return fields
-
-    def member(self, owner: TableType, item: Field, code: int, at: int) -> int:
-        """Copy the member of a union."""
-        return self.table(self.schema.tables[self.schema.member(owner, item, code)], at)
-
     # ------------------------------------------------------------------ what tables refer to
 
-    def old(self, owner: TableType, form: _Form, at: int, item: Field) -> int:
-        """Copy what a reference field of a table of the old file leads to."""
-        position = at + form.offsets[item.slot]
-        target: int = position + _U4.unpack_from(self.memory, position)[0]
-        if item.kind == "union":
-            code = self.memory[at + form.offsets[item.type_slot]] if item.type_slot in form.offsets else 0
-            return self.member(owner, item, code, target)
-        return self.value(item, target)
+    def reference(self, owner: TableType, item: Field, fields: Mapping[int, Value]) -> int:
+        """Write what a reference field of a table with these fields refers to; return its place."""
+        value = fields[item.slot]
+        if item.kind == "union" and isinstance(value, int):
+            code = cast(bytes, fields.get(item.type_slot) or b"\0")[0]
+            return self.table(self.schema.tables[self.schema.member(owner, item, code)], value)
+        return self.value(item, value)
 
     def value(self, item: Field, value: Value) -> int:
         """Write what a reference field refers to; return its place."""
@@ -296,7 +258,7 @@ def _is_default(item: Field, value: Value) -> bool:
 
 def _form(table_type: TableType, vtable: bytes, schema_format: str) -> _Form:
     """Read a vtable. Raises EditError for fields that the schema does not know, or that lie over each other."""
-    offsets, end = {}, _I4.size
+    placed: list[tuple[Field, int]] = []
     for slot in range(len(vtable) // 2 - 2):
         offset = _U2.unpack_from(vtable, 4 + 2 * slot)[0]
         if offset and slot not in table_type.by_slot:
@@ -305,16 +267,15 @@ def _form(table_type: TableType, vtable: bytes, schema_format: str) -> _Form:
                 hint="the file was written with a newer schema; copying the table would lose the field",
             )
         if offset:
-            offsets[slot] = offset
-    placed = [(offsets[slot], table_type.by_slot[slot]) for slot in sorted(offsets, key=offsets.__getitem__)]
-    for offset, item in placed:
+            placed.append((table_type.by_slot[slot], offset))
+    placed.sort(key=lambda field: field[1])
+    end = _I4.size
+    for item, offset in placed:
         if offset < end:
             raise EditError(f"{table_type.name}.{item.name} lies over another field", hint="mend the writer")
         end = offset + item.width
-    references = tuple((offset, item) for offset, item in placed if item.kind != "scalar")
-    alignment = max((item.width for _, item in placed), default=4)
-    new = vtable_bytes([(item, offset) for offset, item in placed], end)
-    return _Form(new, end, max(alignment, 4), offsets, references)
+    alignment = max((item.width for item, _ in placed), default=4)
+    return _Form(vtable_bytes(placed, end), end, max(alignment, 4), placed)
 
 
 def _joined(chunks: list[Chunk]) -> list[Chunk]:

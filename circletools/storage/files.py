@@ -200,7 +200,16 @@ def write(
 
 def _replace(path: Path, parts: Sequence[Part], source: Source | None, progress: Progress | None) -> None:
     def fill(file: BinaryIO, early: bool) -> None:
-        _fill(file, parts, progress, early=early)
+        """Write the parts one after the other; `early` has the disk start while the copy goes on."""
+        total, done = sum(len(part) for part in parts), 0
+        for part in parts:
+            for written in _copy(part, file.fileno(), done):
+                if early:
+                    start_writing(file.fileno(), done, written - done)
+                done = written
+                if progress is not None:
+                    progress(done, total)
+        os.ftruncate(file.fileno(), total)
 
     def check() -> None:
         if source is not None:
@@ -275,19 +284,6 @@ def _stream(stream: BinaryIO, parts: Sequence[Part]) -> None:
     for part in parts:
         stream.write(view(part))
     stream.flush()
-
-
-def _fill(file: BinaryIO, parts: Sequence[Part], progress: Progress | None, *, early: bool) -> None:
-    """Write the parts one after the other; `early` has the disk start while the copy goes on."""
-    total, done = sum(len(part) for part in parts), 0
-    for part in parts:
-        for written in _copy(part, file.fileno(), done):
-            if early:
-                start_writing(file.fileno(), done, written - done)
-            done = written
-            if progress is not None:
-                progress(done, total)
-    os.ftruncate(file.fileno(), total)
 
 
 def _copy(part: Part, target: int, at: int) -> Iterator[int]:

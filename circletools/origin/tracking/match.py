@@ -74,14 +74,13 @@ class Matcher:
         self.show([side.is_any(CONVERTING) for side in self.sides])
 
     def show(self, hidden: list[NDArray[np.bool_]]) -> None:
-        """Look through other operators than before."""
+        """Look through other operators than before; what is paired is followed anew."""
         shown = [
             old if old is not None and np.array_equal(old.hidden, mask) else view(side, mask)
             for side, mask, old in zip(self.sides, hidden, self.views or (None, None), strict=True)
         ]
-        if self.views and shown[0] is self.views[0] and shown[1] is self.views[1]:
-            return
         self.views = shown
+        self.pairs.fresh.extend((old, new) for new, old in enumerate(self.pairs.to_before) if old != NONE)
         values = [seen.value[side.inputs.tensor] for side, seen in zip(self.sides, shown, strict=True)]
         self.computed: list[Indices] = [_computed(side, seen) for side, seen in zip(self.sides, values, strict=True)]
         self.held: list[dict[int, frozenset[int]]] = [
@@ -247,7 +246,7 @@ class Matcher:
 
     def look_through_the_rest(self) -> None:
         """Hide what has no partner and only hands on one value, so that the graph joins up across it."""
-        self._show_anew(
+        self.show(
             [
                 (_single(side) | side.is_any(CONVERTING)) & self.pairs.lonely(number)
                 for number, side in enumerate(self.sides)
@@ -256,11 +255,7 @@ class Matcher:
 
     def look_at_everything(self) -> None:
         """Hide nothing."""
-        self._show_anew([np.zeros(len(side), np.bool_) for side in self.sides])
-
-    def _show_anew(self, hidden: list[NDArray[np.bool_]]) -> None:
-        self.show(hidden)
-        self.pairs.fresh.extend((old, new) for new, old in enumerate(self.pairs.to_before) if old != NONE)
+        self.show([np.zeros(len(side), np.bool_) for side in self.sides])
 
 
 def _output_sizes(side: Side) -> Indices:

@@ -181,12 +181,12 @@ class _Pass:
         if len(own) < 2:
             yield self.runs.common, intervals
             return
+        timelines = [*own.values(), self.runs.common]  # -1 is the last
         numbers = {process: number for number, process in enumerate(own)}
         of_thread = np.array([numbers.get(process, -1) for process in self._processes], np.int64)
         chosen = of_thread[intervals.threads]
         for number in np.unique(chosen).tolist():
-            timeline = self.runs.common if number < 0 else list(own.values())[number]
-            yield timeline, intervals.only(chosen == number)
+            yield timelines[number], intervals.only(chosen == number)
 
     def _threads(self, batch: Batch) -> Numbers:
         """Return the index of each event's thread."""

@@ -144,9 +144,7 @@ class _Reader:
         quick = (found.bar >= _FIRST_FAST) & (found.bar - found.start >= _FIRST_FAST)
         if not quick.any():
             return quick
-        everything = bool(quick.all())
-        bar = found.bar if everything else found.bar[quick]
-        start = found.start if everything else found.start[quick]
+        bar, start = found.bar[quick], found.start[quick]
         good = (words[bar - 9] == _NAME[0]) & (words[bar - 17] == _NAME[1])
         good &= words[bar - 25] >> np.uint64(16) == _NAME[2]
         fraction, others = spread(words[bar - 31])  # S . d d d d d d :
