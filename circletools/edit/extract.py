@@ -172,12 +172,7 @@ class _Build:
         source, excerpt = self.source, self.excerpt
         first = source.tensor_splits[excerpt.subgraph]
         tensors: References = [
-            self.tensor(
-                first + tensor,
-                self.new_here,
-                **({"name": excerpt.names[tensor]} if tensor in excerpt.names else {}),
-            )
-            for tensor in self.tensors
+            self.tensor(first + tensor, self.new_here, excerpt.names.get(tensor)) for tensor in self.tensors
         ]
         operators: References = [self.operator(row, moves, self.new_here) for row in self.rows]
         return self.altered(
@@ -195,8 +190,10 @@ class _Build:
         at = int(self.source.model.subgraph_tables.at[subgraph])
         return self.altered("SubGraph", at, tensors=tensors, operators=operators)
 
-    def tensor(self, row: int, new: NewIndices, /, **fields: Value) -> Altered:
-        fields |= self.source.indices.fields("Tensor", row, new)
+    def tensor(self, row: int, new: NewIndices, name: bytes | None = None) -> Altered:
+        fields = self.source.indices.fields("Tensor", row, new)
+        if name is not None:
+            fields["name"] = name
         return self.altered("Tensor", self.source.tensor_at[row], **fields)
 
     def operator(self, row: int, moves: Mapping[tuple[str, int], int], new: NewIndices) -> Altered:

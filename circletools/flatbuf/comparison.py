@@ -23,6 +23,9 @@ from circletools.flatbuf.leaves import differing_vectors, first_difference
 from circletools.flatbuf.schema import OFFSET, Field, Schema
 
 Rows = NDArray[np.int64]
+Elements = tuple[Rows, Rows]
+"""Row and index of each element of some vectors."""
+
 Kind = Literal["added", "removed", "changed", "moved"]
 Place = Callable[[int], tuple[str, str]]
 
@@ -217,17 +220,9 @@ class Comparison:
             yield from self.one_sided(pairs, item.name, kind, (rows[beyond], elements[beyond]))  # type: ignore[arg-type]
 
     def elements(
-        self,
-        pairs: Pairs,
-        name: str,
-        before: tuple[Rows, Rows],
-        after: tuple[Rows, Rows],
-        owners: tuple[Rows, Rows] | None = None,
+        self, pairs: Pairs, name: str, before: Elements, after: Elements, owners: tuple[Rows, Rows] | None = None
     ) -> Iterator[Difference]:
-        """Yield the differences between elements of vectors of tables that belong together.
-
-        `before` and `after` have row and index of each; the rows are the same.
-        """
+        """Yield the differences between elements of vectors of tables that belong together, in the same rows."""
         if not before[0].size:
             return
         place = pairs.place
@@ -248,7 +243,7 @@ class Comparison:
         )
 
     def one_sided(
-        self, pairs: Pairs, name: str, kind: Literal["added", "removed"], which: tuple[Rows, Rows]
+        self, pairs: Pairs, name: str, kind: Literal["added", "removed"], which: Elements
     ) -> Iterator[Difference]:
         """Yield elements that only one of the files has, as they are."""
         if not which[0].size:
@@ -318,12 +313,12 @@ def _vectors(pairs: Pairs, item: Field, dtype: np.dtype[Any]) -> tuple[Rows, Row
     return before, after, vectors_at(pairs.before.wire, before, dtype), vectors_at(pairs.after.wire, after, dtype)
 
 
-def _numbered(counts: Rows) -> tuple[Rows, Rows]:
+def _numbered(counts: Rows) -> Elements:
     """Return row and index of each element, for vectors of these lengths."""
     return np.repeat(np.arange(len(counts)), counts), places_in_rows(counts)
 
 
-def _elements(tables: Tables, name: str, which: tuple[Rows, Rows], schema: Schema) -> Tables:
+def _elements(tables: Tables, name: str, which: Elements, schema: Schema) -> Tables:
     """Return elements of vectors of tables, by row and index."""
     children, vectors = tables.children(name, schema)
     return children.take(vectors.splits()[which[0]] + which[1])

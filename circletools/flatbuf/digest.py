@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from struct import Struct
 
@@ -25,6 +26,7 @@ def digest(*parts: bytes | memoryview) -> bytes:
     return state.digest()
 
 
+@dataclass(slots=True)
 class Digests:
     """Digests of the tables of a file that passed `walk`.
 
@@ -32,23 +34,21 @@ class Digests:
     something that has no place here. A field that is written with the schema's default is as one that is absent.
     """
 
-    def __init__(
-        self,
-        wire: Wire,
-        schema: Schema,
-        left_out: Container[tuple[str, str]],
-        instead: Callable[[str, Field, bytes], bytes | None],
-    ) -> None:
-        self.wire: Wire = wire
-        self.memory: memoryview = wire.memory
-        self.schema: Schema = schema
-        self.left_out: Container[tuple[str, str]] = left_out
-        self.instead: Callable[[str, Field, bytes], bytes | None] = instead
-        self.known: dict[tuple[str, int], bytes] = {}
-        self.defaults: dict[tuple[str, int], bytes] = {
+    wire: Wire
+    schema: Schema
+    left_out: Container[tuple[str, str]]
+    instead: Callable[[str, Field, bytes], bytes | None]
+    memory: memoryview = field(init=False)
+    known: dict[tuple[str, int], bytes] = field(init=False, default_factory=dict)
+    defaults: dict[tuple[str, int], bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Note what the schema's defaults are as bytes."""
+        self.memory = self.wire.memory
+        self.defaults = {
             (name, item.slot): np.array(item.default, item.dtype).tobytes()
-            for name in schema.order
-            for item in schema.tables[name].fields
+            for name in self.schema.order
+            for item in self.schema.tables[name].fields
             if item.kind == "scalar"
         }
 

@@ -116,10 +116,8 @@ class _Walk:
         name, limit = table_type.name, self.wire.limit
         self.require((at & 3 == 0) & (at <= limit - 4), name, at, "a table is misaligned or outside the file")
         vtable = at - self.wire.gather(at, _I4)
-        self.require(
-            (vtable & 1 == 0) & (vtable >= 0) & (vtable <= limit - 2), name, vtable,
-            "a vtable is misaligned or outside the file",
-        )  # fmt: skip
+        good = (vtable & 1 == 0) & (vtable >= 0) & (vtable <= limit - 2)
+        self.require(good, name, vtable, "a vtable is misaligned or outside the file")
         size = self.wire.gather(vtable, _U2).astype(np.int64)
         self.require((size & 1 == 0) & (vtable + size <= limit), name, vtable, "a vtable's size is odd or too large")
         self.reach(at + 4)
@@ -131,22 +129,16 @@ class _Walk:
         rows = np.flatnonzero(positions)
         if not rows.size:
             return
-        positions = positions[rows]
-        width = field.width
-        owner = tables.type.name
-        self.require(
-            (positions & (width - 1) == 0) & (positions <= self.wire.limit - width), owner, positions,
-            "a field is misaligned or outside the file", rows, field.name,
-        )  # fmt: skip
+        positions, width, owner = positions[rows], field.width, tables.type.name
+        good = (positions & (width - 1) == 0) & (positions <= self.wire.limit - width)
+        self.require(good, owner, positions, "a field is misaligned or outside the file", rows, field.name)
         self.reach(positions + width)
         if field.kind == "scalar":
             return
         offsets = self.wire.gather(positions, OFFSET).astype(np.int64)
         targets = positions + offsets
-        self.require(
-            (offsets > 0) & (offsets < 2**31) & (targets < self.wire.limit), owner, positions,
-            "a reference leads outside the file", rows, field.name,
-        )  # fmt: skip
+        good = (offsets > 0) & (offsets < 2**31) & (targets < self.wire.limit)
+        self.require(good, owner, positions, "a reference leads outside the file", rows, field.name)
         edges = _Edges(targets, visits[rows], owner, rows, field.name, None)
         if field.kind == "table":
             self.queue(str(field.target), edges)
@@ -176,10 +168,8 @@ class _Walk:
     def check_vectors(self, owner: str, field: Field, rows: NDArray[np.int64], targets: Positions) -> Vectors:
         """Check headers and ends of the vectors at `targets`."""
         limit = self.wire.limit
-        self.require(
-            (targets & 3 == 0) & (targets <= limit - 4), owner, targets,
-            "a vector is misaligned or outside the file", rows, field.name,
-        )  # fmt: skip
+        good = (targets & 3 == 0) & (targets <= limit - 4)
+        self.require(good, owner, targets, "a vector is misaligned or outside the file", rows, field.name)
         ends = targets + 4 + self.wire.gather(targets, OFFSET).astype(np.int64) * field.element.itemsize
         self.require(ends <= limit, owner, targets, "a vector ends outside the file", rows, field.name)
         self.reach(ends)

@@ -135,17 +135,14 @@ def _check_external(model: Model) -> Iterator[Finding]:
 
 def _check_sentinel(model: Model) -> Iterator[Finding]:
     if len(model.buffers) and (model.buffers.data.count[0] or model.buffers.external[0]):
-        yield Finding(
-            "SENTINEL_BUFFER_NOT_EMPTY", "warning", "buffers[0]", "buffer 0 must be empty; it means no data"
-        )
+        message = "buffer 0 must be empty; it means no data"
+        yield Finding("SENTINEL_BUFFER_NOT_EMPTY", "warning", "buffers[0]", message)
 
 
 def _check_size(model: Model) -> Iterator[Finding]:
     if model.reachable.visits > MAX_TABLES:
-        yield Finding(
-            "TOO_MANY_TABLES", "warning", "model",
-            f"{model.reachable.visits} tables; LiteRT refuses more than {MAX_TABLES}",
-        )  # fmt: skip
+        message = f"{model.reachable.visits} tables; LiteRT refuses more than {MAX_TABLES}"
+        yield Finding("TOO_MANY_TABLES", "warning", "model", message)
 
 
 def _place(field: str, splits: NDArray[np.int64], row: int) -> str:

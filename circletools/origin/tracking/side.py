@@ -39,7 +39,6 @@ class Side:
     elements: Indices
     is_constant: NDArray[np.bool_]
     operator_splits: Indices
-    tensor_splits: Indices
 
     def __len__(self) -> int:
         """Return the number of operators, of all subgraphs."""
@@ -51,16 +50,16 @@ class Side:
 
     def boundary(self, subgraph: int, direction: str) -> list[int]:
         """Return the tensor rows of a subgraph's `inputs` or `outputs`. Raises ModelFormatError."""
-        first, end = self.tensor_splits[subgraph : subgraph + 2].tolist()
+        rows = self.model.tensor_columns.rows_of(subgraph)
         tensors = self.model.subgraph_tables.vectors(direction).row(subgraph).tolist()
-        if any(not 0 <= tensor < end - first for tensor in tensors):
+        if any(not 0 <= tensor < len(rows) for tensor in tensors):
             raise ModelFormatError("the tensor does not exist", location=f"subgraphs[{subgraph}].{direction}")
-        return [first + tensor for tensor in tensors]
+        return [rows[tensor] for tensor in tensors]
 
 
 def read_side(model: Model) -> Side:
     """Return the arrays of a model. Raises ModelFormatError for an index that leads nowhere."""
-    operators, tensors, facts = model.operator_columns, model.tensor_columns, facts_of(model)
+    tensors, facts = model.tensor_columns, facts_of(model)
     codes = [name for one in facts for name in one.code_names]
     for one in facts:
         one.check_tensors()
@@ -73,9 +72,8 @@ def read_side(model: Model) -> Side:
     holds[:-1] |= model.buffers.external
     is_constant = holds[np.minimum(buffers, len(holds) - 1)] & (producer == NONE)
     return Side(
-        model, codes, inputs, outputs, producer, _products(tensors.shapes), is_constant,
-        operators.splits, tensors.splits,
-    )  # fmt: skip
+        model, codes, inputs, outputs, producer, _products(tensors.shapes), is_constant, model.operator_columns.splits
+    )
 
 
 def _slots(facts: Sequence[OperatorFacts], uses: Sequence[Uses]) -> Slots:
