@@ -103,9 +103,8 @@ class _Build:
         self.called = source.called(excerpt.subgraph, excerpt.operators)
         self.tensors = source.tensors(excerpt)
         self.new_tensor = {tensor: index for index, tensor in enumerate(self.tensors)}
-        called_rows = [row for subgraph in self.called for row in self.operators_of(subgraph)]
-        codes = source.indices.named("operator_code", "Operator", (*self.rows, *called_rows))
-        self.new_code = _renumbered(codes)
+        self.all_rows = [*self.rows, *(row for subgraph in self.called for row in self.operators_of(subgraph))]
+        self.new_code = _renumbered(source.indices.named("operator_code", "Operator", self.all_rows))
         self.new_buffer = _renumbered(self.used_buffers())
         self.new: NewIndices = {
             "buffer": self.new_buffer,
@@ -139,9 +138,8 @@ class _Build:
         known = self.source.external.known
         if not known:
             return {}
-        rows = (*self.rows, *(row for subgraph in self.called for row in self.operators_of(subgraph)))
         named = [("Buffer", row) for row in self.new_buffer]
-        named += [(kind, row) for kind in ("large_custom_options", "bytecode") for row in rows]
+        named += [(kind, row) for kind in ("large_custom_options", "bytecode") for row in self.all_rows]
         return {key: known[key] for key in named if key in known}
 
     # ------------------------------------------------------------------ tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib import resources
@@ -123,21 +123,18 @@ def _field(description: Mapping[str, Any]) -> Field:
     )
 
 
-def _order(tables: Mapping[str, TableType], unions: Mapping[str, Mapping[int, str]], root: str) -> tuple[str, ...]:
+def _order(schema: Schema) -> tuple[str, ...]:
     """Sort the reachable types topologically; the engine relies on the types not being recursive."""
     users: TopologicalSorter[str] = TopologicalSorter()
-    pending, seen = [root], {root}
+    pending, seen = [schema.root], {schema.root}
     while pending:
         name = pending.pop()
         users.add(name)
-        for field in tables[name].fields:
-            members = unions[field.target].values() if field.kind == "union" and field.target else (field.target,)
-            for member in members:
-                if member is not None:
-                    users.add(member, name)
-                    if member not in seen:
-                        seen.add(member)
-                        pending.append(member)
+        for member in (member for field in schema.tables[name].fields for member in schema.targets(field)):
+            users.add(member, name)
+            if member not in seen:
+                seen.add(member)
+                pending.append(member)
     return tuple(users.static_order())
 
 
@@ -167,15 +164,16 @@ def load_schema(format_name: Literal["circle", "tflite", "debug_metadata"]) -> S
             tuple(sorted(fields, key=lambda field: -field.width)),
         )
     unions = {name: {code: member for member, code in members.items()} for name, members in data["unions"].items()}
-    return Schema(
+    schema = Schema(
         format=data["format"],
         identifier=data["file_identifier"].encode("ascii"),
         root=data["root"],
         tables=tables,
         unions=unions,
         enums={name: {value: key for key, value in members.items()} for name, members in data["enums"].items()},
-        order=_order(tables, unions, data["root"]),
+        order=(),
     )
+    return replace(schema, order=_order(schema))
 
 
 def format_of(identifier: bytes) -> Literal["circle", "tflite"] | None:

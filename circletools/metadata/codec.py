@@ -19,14 +19,9 @@ def encode_names(names: Mapping[int, str]) -> bytes:
     """
     check_ids(names)
     parts = [_U4.pack(len(names))]
-    try:
-        for number, name in sorted(names.items()):
-            data = name.encode("utf-8", "surrogateescape")
-            if b"\0" in data:
-                encode_name(name, f"the name of source {number}")
-            parts.append(b"%b%b\0" % (_PAIR.pack(number, len(data) + 1), data))
-    except UnicodeEncodeError:
-        encode_name(name, f"the name of source {number}")
+    for number, name in sorted(names.items()):
+        data = encode_name(name, f"the name of source {number}")
+        parts.append(b"%b%b\0" % (_PAIR.pack(number, len(data) + 1), data))
     return b"".join(parts)
 
 

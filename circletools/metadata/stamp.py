@@ -83,15 +83,11 @@ def operator_records(model: Model, subgraph: int) -> list[bytes]:
 
 def make_stamp(records: Iterable[Sequence[bytes]]) -> Stamp:
     """Return the stamp for the operator records of each subgraph."""
-    return Stamp(
-        tuple(
-            SubgraphStamp(
-                blake2b(b"".join(subgraph), digest_size=8).digest(),
-                np.fromiter(map(zlib.crc32, subgraph), np.uint32, len(subgraph)).astype(np.uint8).tobytes(),
-            )
-            for subgraph in records
-        )
-    )
+    subgraphs = []
+    for subgraph in records:
+        checks = np.fromiter(map(zlib.crc32, subgraph), np.uint32, len(subgraph)).astype(np.uint8)
+        subgraphs.append(SubgraphStamp(blake2b(b"".join(subgraph), digest_size=8).digest(), checks.tobytes()))
+    return Stamp(tuple(subgraphs))
 
 
 def stamp_model(model: Model) -> Stamp:

@@ -188,14 +188,10 @@ def _spread(size: int, count: int) -> Indices:
 def _best_pairs(old: Samples, new: Samples, channels: bool) -> list[tuple[int, int, int]]:
     """Return (new, old, kind) of the samples that belong together."""
     found = _mutual(_centred(old[:, 0]), _centred(new[:, 0]), CLOSE)
-    if channels:
-        rows, columns = {row for row, _, _ in found}, {column for _, column, _ in found}
-        for grid in (1, 2):
-            for row, column, kind in _mutual(_by_channel(old[:, grid]), _by_channel(new[:, grid]), SCALED):
-                if row not in rows and column not in columns:
-                    found.append((row, column, kind))
-                    rows.add(row)
-                    columns.add(column)
+    for grid in (1, 2) if channels else ():
+        rows, columns = ({pair[side] for pair in found} for side in (0, 1))
+        more = _mutual(_by_channel(old[:, grid]), _by_channel(new[:, grid]), SCALED)
+        found += [pair for pair in more if pair[0] not in rows and pair[1] not in columns]
     return found
 
 
@@ -221,18 +217,13 @@ def _unit(samples: Samples) -> Samples:
 
 
 def _mutual(old: Samples, new: Samples, kind: int) -> list[tuple[int, int, int]]:
+    """Return (new, old, kind) of the samples of which each is the other's best, with none that comes near."""
     likeness = new @ old.T
-    best = likeness.argmax(axis=1)
-    back = likeness.argmax(axis=0)
-    found = []
-    for row, column in enumerate(best.tolist()):
-        value = likeness[row, column]
-        if value < _SIMILAR or back[column] != row:
-            continue
-        near = (likeness[row] > value - _APART).sum() + (likeness[:, column] > value - _APART).sum()
-        if near == 2:
-            found.append((row, column, kind))
-    return found
+    rows, best = np.arange(len(new)), likeness.argmax(axis=1)
+    value = likeness[rows, best]
+    near = (likeness > value[:, None] - _APART).sum(axis=1) + (likeness[:, best] > value - _APART).sum(axis=0)
+    chosen = (value >= _SIMILAR) & (likeness.argmax(axis=0)[best] == rows) & (near == 2)
+    return [(row, column, kind) for row, column in zip(rows[chosen].tolist(), best[chosen].tolist(), strict=True)]
 
 
 class _Reader:

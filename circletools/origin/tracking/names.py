@@ -67,19 +67,13 @@ def _same_names(matcher: Matcher) -> list[tuple[int, int]]:
     inverse = {new: old for old, new in subgraphs.items()}
     before, after = matcher.before, matcher.after
     old_names, new_names = _names(before, {s: s for s in subgraphs}), _names(after, inverse)
-    pairs = []
-    taken: set[int] = set()
-    left: list[tuple[tuple[int, bytes], int]] = []
-    for key, new in new_names.items():
-        old = old_names.get(key)
-        if old is None:
-            left.append((key, new))
-        else:
-            pairs.append((old, new))
-            taken.add(old)
+    pairs = [(old_names[key], new) for key, new in new_names.items() if key in old_names]
+    taken = {old for old, _ in pairs}
     more = len(subgraphs) < len(after.model.subgraphs)
     anywhere = {name: old for (_, name), old in old_names.items()} if more else {}
-    for (subgraph, name), new in left:
+    for (subgraph, name), new in new_names.items():
+        if (subgraph, name) in old_names:
+            continue
         if subgraph == NONE and name in anywhere and anywhere[name] not in taken:  # moved to a subgraph of its own
             pairs.append((anywhere[name], new))
             taken.add(anywhere[name])
