@@ -51,8 +51,7 @@ class Excerpts:
         self.model, self.schema = model, model.schema
         operators, tensors = model.operator_columns, model.tensor_columns
         self.calls = Calls(model)
-        self.operator_splits: list[int] = operators.splits.tolist()
-        self.tensor_splits: list[int] = tensors.splits.tolist()
+        self.operators_of, self.tensors_of = operators.rows_of, tensors.rows_of
         self.operator_at: list[int] = operators.tables.at.tolist()
         self.tensor_at: list[int] = tensors.tables.at.tolist()
         self.indices = Renumbering(model)
@@ -64,18 +63,18 @@ class Excerpts:
 
     def called(self, subgraph: int, operators: Iterable[int]) -> list[int]:
         """Return the subgraphs that go along with these operators, ascending."""
-        first = self.operator_splits[subgraph]
-        return self.calls.reached(first + operator for operator in operators)
+        rows = self.operators_of(subgraph)
+        return self.calls.reached(rows[operator] for operator in operators)
 
     def tensors(self, excerpt: Excerpt) -> list[int]:
         """Return the tensors of the subgraph that the excerpt has, ascending: also those that its tensors name."""
-        rows = (self.operator_splits[excerpt.subgraph] + operator for operator in excerpt.operators)
-        first = self.tensor_splits[excerpt.subgraph]
+        operator_rows, rows = self.operators_of(excerpt.subgraph), self.tensors_of(excerpt.subgraph)
+        reading = (operator_rows[operator] for operator in excerpt.operators)
         found: set[int] = set()
-        more = self.indices.named("tensor", "Operator", rows).union(excerpt.inputs, excerpt.outputs) - {-1}
+        more = self.indices.named("tensor", "Operator", reading).union(excerpt.inputs, excerpt.outputs) - {-1}
         while more:
             found |= more
-            more = self.indices.named("tensor", "Tensor", (first + tensor for tensor in more)) - found - {-1}
+            more = self.indices.named("tensor", "Tensor", (rows[tensor] for tensor in more)) - found - {-1}
         return sorted(found)
 
     def take(self, excerpt: Excerpt) -> list[Part]:
@@ -98,12 +97,12 @@ class _Build:
 
     def __init__(self, source: Excerpts, excerpt: Excerpt) -> None:
         self.source, self.excerpt, self.schema = source, excerpt, source.schema
-        first = source.operator_splits[excerpt.subgraph]
-        self.rows = [first + operator for operator in excerpt.operators]
+        rows = source.operators_of(excerpt.subgraph)
+        self.rows = [rows[operator] for operator in excerpt.operators]
         self.called = source.called(excerpt.subgraph, excerpt.operators)
         self.tensors = source.tensors(excerpt)
         self.new_tensor = {tensor: index for index, tensor in enumerate(self.tensors)}
-        self.all_rows = [*self.rows, *(row for subgraph in self.called for row in self.operators_of(subgraph))]
+        self.all_rows = [*self.rows, *(row for subgraph in self.called for row in source.operators_of(subgraph))]
         self.new_code = _renumbered(source.indices.named("operator_code", "Operator", self.all_rows))
         self.new_buffer = _renumbered(self.used_buffers())
         self.new: NewIndices = {
@@ -115,18 +114,12 @@ class _Build:
         given = [entry for entry, value in excerpt.metadata.items() if value is not None]
         self.given = {entry: index for index, entry in enumerate(given, len(self.new_buffer))}
 
-    def operators_of(self, subgraph: int) -> range:
-        return range(*self.source.operator_splits[subgraph : subgraph + 2])
-
-    def tensors_of(self, subgraph: int) -> range:
-        return range(*self.source.tensor_splits[subgraph : subgraph + 2])
-
     def used_buffers(self) -> set[int]:
         """Return the buffers that the excerpt has; the first is there in every model that has any."""
         source = self.source
-        first = source.tensor_splits[self.excerpt.subgraph]
-        rows = [first + tensor for tensor in self.tensors]
-        rows += [row for subgraph in self.called for row in self.tensors_of(subgraph)]
+        here = source.tensors_of(self.excerpt.subgraph)
+        rows = [here[tensor] for tensor in self.tensors]
+        rows += [row for subgraph in self.called for row in source.tensors_of(subgraph)]
         kept = {
             source.model.metadata[entry].buffer for entry, value in self.excerpt.metadata.items() if value is None
         }
@@ -168,9 +161,9 @@ class _Build:
 
     def main(self, moves: Mapping[tuple[str, int], int]) -> Altered:
         source, excerpt = self.source, self.excerpt
-        first = source.tensor_splits[excerpt.subgraph]
+        rows = source.tensors_of(excerpt.subgraph)
         tensors: References = [
-            self.tensor(first + tensor, self.new_here, excerpt.names.get(tensor)) for tensor in self.tensors
+            self.tensor(rows[tensor], self.new_here, excerpt.names.get(tensor)) for tensor in self.tensors
         ]
         operators: References = [self.operator(row, moves, self.new_here) for row in self.rows]
         return self.altered(
@@ -183,8 +176,8 @@ class _Build:
         )
 
     def callee(self, subgraph: int, moves: Mapping[tuple[str, int], int]) -> Altered:
-        tensors: References = [self.tensor(row, self.new) for row in self.tensors_of(subgraph)]
-        operators: References = [self.operator(row, moves, self.new) for row in self.operators_of(subgraph)]
+        tensors: References = [self.tensor(row, self.new) for row in self.source.tensors_of(subgraph)]
+        operators: References = [self.operator(row, moves, self.new) for row in self.source.operators_of(subgraph)]
         at = int(self.source.model.subgraph_tables.at[subgraph])
         return self.altered("SubGraph", at, tensors=tensors, operators=operators)
 

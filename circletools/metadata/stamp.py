@@ -40,11 +40,8 @@ class SubgraphStamp:
     checks: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """The operators of a model, one entry for each subgraph."""
-
-    subgraphs: tuple[SubgraphStamp, ...]
+Stamp = tuple[SubgraphStamp, ...]
+"""The operators of a model, one entry for each subgraph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +84,7 @@ def make_stamp(records: Iterable[Sequence[bytes]]) -> Stamp:
     for subgraph in records:
         checks = np.fromiter(map(zlib.crc32, subgraph), np.uint32, len(subgraph)).astype(np.uint8)
         subgraphs.append(SubgraphStamp(blake2b(b"".join(subgraph), digest_size=8).digest(), checks.tobytes()))
-    return Stamp(tuple(subgraphs))
+    return tuple(subgraphs)
 
 
 def stamp_model(model: Model) -> Stamp:
@@ -97,8 +94,8 @@ def stamp_model(model: Model) -> Stamp:
 
 def encode_stamp(stamp: Stamp) -> bytes:
     """Encode a stamp."""
-    parts = [_HEADER.pack(_VERSION, len(stamp.subgraphs))]
-    for subgraph in stamp.subgraphs:
+    parts = [_HEADER.pack(_VERSION, len(stamp))]
+    for subgraph in stamp:
         parts += (_SUBGRAPH.pack(len(subgraph.checks), subgraph.fingerprint), subgraph.checks)
     return b"".join(parts)
 
@@ -111,16 +108,15 @@ def decode_stamp(data: bytes | memoryview, entry: str = STAMP) -> Stamp:
         checks = reader.take(operators, f"{operators} operator checks are cut off")
         subgraphs.append(SubgraphStamp(fingerprint, bytes(checks)))
     reader.finish()
-    return Stamp(tuple(subgraphs))
+    return tuple(subgraphs)
 
 
 def compare(then: Stamp, now: Stamp) -> Freshness:
     """Compare the stamp in a file with the file's operators."""
-    if len(then.subgraphs) != len(now.subgraphs):
-        first = min(len(then.subgraphs), len(now.subgraphs))
-        reason = f"there were {len(then.subgraphs)} subgraphs, now there are {len(now.subgraphs)}"
-        return Freshness("stale", first, 0, reason)
-    for index, (old, new) in enumerate(zip(then.subgraphs, now.subgraphs, strict=True)):
+    if len(then) != len(now):
+        reason = f"there were {len(then)} subgraphs, now there are {len(now)}"
+        return Freshness("stale", min(len(then), len(now)), 0, reason)
+    for index, (old, new) in enumerate(zip(then, now, strict=True)):
         if old != new:
             differing = (row for row, (a, b) in enumerate(zip(old.checks, new.checks, strict=False)) if a != b)
             before, after = len(old.checks), len(new.checks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from operator import sub
 
 from circletools.trace.nnapi.analysis import Analysis
@@ -130,8 +130,4 @@ def summarise_executions(executions: Sequence[Execution]) -> ExecutionSummary | 
 def most_at_once(executions: Iterable[Execution]) -> int:
     """Return how many executions were in flight together, at most."""
     steps = sorted(step for one in executions for step in ((one.start_ns, 1), (one.end_ns, -1)))
-    flying = most = 0
-    for _, step in steps:
-        flying += step
-        most = max(most, flying)
-    return max(most, 1)
+    return max(1, max(accumulate(step for _, step in steps), default=1))
