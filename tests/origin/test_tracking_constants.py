@@ -119,8 +119,8 @@ def test_numbers_of_four_bits_are_unpacked(kind: str, low: int, shape: tuple[int
 def test_each_channel_has_its_scale_and_offset(axis: int) -> None:
     """Read without them, it would be another constant."""
     generator = np.random.default_rng(2)
-    scales = [generator.uniform(0.01, 9, value.shape[axis]) for value in WHOLE]
-    zeros = [generator.integers(-90, 90, value.shape[axis]) for value in WHOLE]
+    scales = [generator.uniform(0.01, 9, (value.shape[axis],)) for value in WHOLE]
+    zeros = [generator.integers(-90, 90, (value.shape[axis],)) for value in WHOLE]
     before, after = [], []
     for value, scale, zero in zip(WHOLE, scales, zeros, strict=True):
         spread = [np.expand_dims(row, 1 - axis) for row in (scale, zero)]
@@ -196,7 +196,7 @@ def test_of_two_that_are_nearly_alike_neither_is_taken() -> None:
 @pytest.mark.parametrize("axis", [0, 1])
 def test_channels_may_be_scaled_each_by_its_own_factor(axis: int) -> None:
     before = [floats(12, 20, seed=seed) for seed in range(3)]
-    factors = np.random.default_rng(4).uniform(-3, 3, before[0].shape[axis])
+    factors = np.random.default_rng(4).uniform(-3, 3, (before[0].shape[axis],))
     after = [(value * np.expand_dims(factors, 1 - axis)).astype(np.float32) for value in before]
     assert kinds([of(value) for value in before], [of(value) for value in after]) == [
         (index, SCALED) for index in range(3)
