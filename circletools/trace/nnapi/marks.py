@@ -130,11 +130,7 @@ _CALLS = {
     for (interface, phase), methods in _METHODS.items()
     for method in methods.split()
 }
-_ROLES = {
-    ("LA", "PO"): Role.RUN,
-    ("LA", "PWU"): Role.WARM_UP,
-    ("LA", "PBM"): Role.BENCHMARK,
-}
+_ROLES = {("LA", "PO"): Role.RUN, ("LA", "PWU"): Role.WARM_UP, ("LA", "PBM"): Role.BENCHMARK}
 _EXECUTIONS = {
     "ANeuralNetworksExecution_startCompute": Role.START,
     "ANeuralNetworksExecution_startComputeWithDependencies": Role.FENCED,
