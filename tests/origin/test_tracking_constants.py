@@ -45,10 +45,11 @@ def classes_of(before: list[Held], after: list[Held]) -> Classes:
 def kinds(before: list[Held], after: list[Held]) -> list[tuple[int, int] | None]:
     """Return for each constant of AFTER which of BEFORE's it is, and how it was found; None for one that is new."""
     classes = classes_of(before, after)
-    assert classes.before[0] == classes.after[0] == NONE
-    position = {number: index for index, number in enumerate(classes.before[1:].tolist())}
+    olds, news = (numbers.tolist() for numbers in classes.numbers)
+    assert olds[0] == news[0] == NONE
+    position = {number: index for index, number in enumerate(olds[1:])}
     found: list[tuple[int, int] | None] = []
-    for number in classes.after[1:].tolist():
+    for number in news[1:]:
         shared = bool(classes.shared[number])
         assert shared == (number in position)
         found.append((position[number], int(classes.how[number])) if shared else None)
@@ -65,8 +66,8 @@ def test_equal_bytes_are_the_same_constant_whatever_their_form() -> None:
     shape, _, data, _ = second
     assert kinds([second], [(shape[::-1], "INT32", data, None)]) == [(0, EXACT)]
     twice = classes_of([first, first], [first])
-    assert twice.before.tolist() == [NONE, 0, 0]
-    assert (twice.after.tolist(), twice.shared.tolist()) == ([NONE, 0], [True])
+    assert [numbers.tolist() for numbers in twice.numbers] == [[NONE, 0, 0], [NONE, 0]]
+    assert twice.shared.tolist() == [True]
 
 
 @pytest.mark.parametrize(
