@@ -20,8 +20,6 @@ _ADDED = re.compile(rb"(_(de|re)?quant(ize|ized)?|_(u?int(4|8|16)|fp?16|float16)
 _STEPS_BACK = 6
 _BELIEVED = 0.5  # the share of equal names that operators of one code have
 
-Keyed = dict[tuple[int, bytes], int]
-
 
 def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
     """Pair operators whose first outputs have the same name.
@@ -87,7 +85,7 @@ def _same_names(matcher: Matcher) -> list[tuple[int, int]]:
     return pairs
 
 
-def _names(side: Side, numbers: dict[int, int]) -> Keyed:
+def _names(side: Side, numbers: dict[int, int]) -> dict[tuple[int, bytes], int]:
     """Return the operator of each name of a first output that stands once; subgraphs by `numbers`, else -1."""
     names, first = side.model.tensor_columns.names, side.outputs.position == 0
     operators, tensors = side.outputs.operator[first], side.outputs.tensor[first].tolist()
