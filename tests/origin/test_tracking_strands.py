@@ -203,6 +203,7 @@ def test_what_is_put_in_goes_on_with_what_is_before_it(before: str, after: str, 
             "TANH:a NEG:b;c FC1:d",
             ["0=0:name 1.000", "1=1:place 1.000", "1=2:fused 1.000", "2=3:name 1.000"],
         ),
+        ("TANH:a NEG:b RELU:c", "TANH:a NEG:a;b RELU:c", ["0=0:name 1.000", "1=1:place 1.000", "2=2:name 1.000"]),
         ("TANH:a NEG:a RELU:c", "TANH:a NEG:b RELU:c", ["0=0:name 1.000", "1=1:place 1.000", "2=2:name 1.000"]),
         ("TANH:a FC1:b", "RELU:a FC1:b", ["0=0:region 0.666", "1=1:name 0.980"]),
         (
