@@ -269,3 +269,26 @@ def test_names_are_believed_where_they_go_with_codes(before: str, after: str, ex
 )
 def test_a_part_of_a_model_is_known_by_names_with_a_path(before: str, after: str, expected: list[str]) -> None:
     assert said(before, after) == expected
+
+
+def two_strands(turned: bool, signature: bool) -> bytes:
+    """Return x -> NEG -> a and y -> NEG -> b in a subgraph behind another one; `turned`, the second comes first."""
+    build = Build()
+    main, graph = build.graph(), build.graph("two")
+    main.ends([main.tensor("m")], [])
+    ends = []
+    for _ in range(2):
+        given = graph.tensor("", (4, 4))
+        ends.append((given, graph.compute("NEG", [given], "", (4, 4))))
+    graph.ends([given for given, _ in ends], [made for _, made in ends])
+    if signature:
+        (x, a), (y, b) = ends[::-1] if turned else ends
+        build.signature("two", [("x", x), ("y", y)], [("a", a), ("b", b)], subgraph=1)
+    return build.to_bytes()
+
+
+@pytest.mark.parametrize("signature", [True, False])
+@pytest.mark.parametrize("turned", [True, False])
+def test_inputs_and_outputs_are_known_by_the_names_of_a_signature(turned: bool, signature: bool) -> None:
+    _, operators = tracked(two_strands(False, signature), two_strands(turned, signature)).origins.operators
+    assert operators == ({0: {1}, 1: {0}} if turned and signature else {0: {0}, 1: {1}})
