@@ -68,6 +68,18 @@ def test_by_place_what_is_left_in_equal_numbers_belongs_together() -> None:
     assert shown(align([(keys("axyd"), keys("avd"))], by_place=True)) == ([(0, 0), (3, 2)], [], [1, 2], [1])
 
 
+def test_what_stands_between_equal_elements_belongs_together_by_place() -> None:
+    def placed(before: str, after: str, first: str, second: str) -> Any:
+        return shown(align([(keys(first), keys(second))], [(keys(before), keys(after))], by_place=True))
+
+    assert placed("p11q", "r11s", "abcd", "efgh") == ([(0, 0), (1, 1), (2, 2), (3, 3)], [], [], [])
+    assert placed("p11q", "rt11s", "abcd", "efghi") == ([(1, 2), (2, 3), (3, 4)], [], [0], [0, 1])
+    assert placed("p11qv", "r11s", "abcde", "fghi") == ([(0, 0), (1, 1), (2, 2)], [], [3, 4], [3])
+    # What has moved, here to the front, is no longer between the others.
+    moved = align([(keys("abcx"), keys("caby"))], by_place=True)
+    assert shown(moved) == ([(0, 1), (1, 2), (2, 0), (3, 3)], [2], [], [])
+
+
 def longest_ascent(values: list[int]) -> int:
     return max(
         size for size in range(len(values) + 1) for some in combinations(values, size) if list(some) == sorted(some)
@@ -161,7 +173,7 @@ def test_alignments_joined() -> None:
     assert [side.tolist() for side in found.added] == [[1, 1], [0, 1]]
     assert list(found.moves()) == [(0, 1, 0), (2, 1, 0)]
     nothing = nested([])
-    assert (nothing.rows.tolist(), nothing.moved.dtype, list(nothing.moves())) == ([], np.bool_, [])
+    assert (nothing.rows.tolist(), str(nothing.moved.dtype), list(nothing.moves())) == ([], "bool", [])
 
 
 def numbers_of_tensors() -> TensorNumbering:
