@@ -10,6 +10,7 @@ import pytest
 
 from circletools.origin.tracking.score import Evidence
 from tests.kit.build import Build
+from tests.kit.origin_support import entries
 from tests.kit.tracking_support import own_constants, tracked
 
 
@@ -306,7 +307,7 @@ def test_a_signature_of_a_subgraph_that_does_not_exist_says_nothing(subgraph: in
         build.signature("main", [("x", given)], [("y", made)], subgraph=number)
         models.append(build.to_bytes())
     for before, after in (models, models[::-1], [models[0], models[0]]):
-        assert tracked(before, after).origins.operators == ({0: {0}},)
+        assert tracked(before, after).origins.operators == entries({0: {0}})
 
 
 @pytest.mark.parametrize("tensor", [3, 4, 5])
@@ -319,4 +320,4 @@ def test_a_tensor_of_a_signature_that_does_not_exist_says_nothing(tensor: int) -
     graph.ends(given, made)
     build.signature("two", [("x", 0), ("y", tensor)], [("a", 2), ("b", tensor)], subgraph=1)
     data = build.to_bytes()
-    assert tracked(data, data).origins.operators == ({}, {0: {0}, 1: {1}})
+    assert tracked(data, data).origins.operators == entries({}, {0: {0}, 1: {1}})
