@@ -17,8 +17,6 @@ from circletools.origin.read import Origins, read_origins
 from circletools.outputs.analysis import output_findings
 from circletools.wording import ranges
 
-__all__ = ["check"]
-
 _ENDS = {
     "refused": "refuses the model",
     "crash": "crashes on the model",

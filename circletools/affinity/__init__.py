@@ -14,7 +14,8 @@ from circletools.lazy import face
 
 if TYPE_CHECKING:
     from circletools.affinity.capability.file import load_capability
-    from circletools.affinity.capability.table import Capability, refusals
+    from circletools.affinity.capability.file import shipped_devices as shipped
+    from circletools.affinity.capability.table import Capability, Refusal, refusals
     from circletools.affinity.exports.export import Export, export
     from circletools.affinity.findings import affinity_findings as check
     from circletools.affinity.partition.partitions import Partition
@@ -27,6 +28,7 @@ __all__ = [
     "Capability",
     "Export",
     "Partition",
+    "Refusal",
     "SubgraphAffinity",
     "annotate",
     "check",
@@ -36,6 +38,7 @@ __all__ = [
     "load_capability",
     "read",
     "refusals",
+    "shipped",
     "strip",
 ]
 
@@ -44,6 +47,7 @@ _PLACES = {
     "Capability": "circletools.affinity.capability.table",
     "Export": "circletools.affinity.exports.export",
     "Partition": "circletools.affinity.partition.partitions",
+    "Refusal": "circletools.affinity.capability.table",
     "SubgraphAffinity": "circletools.affinity.tables",
     "annotate": "circletools.affinity.store",
     "check": "circletools.affinity.findings:affinity_findings",
@@ -53,6 +57,7 @@ _PLACES = {
     "load_capability": "circletools.affinity.capability.file",
     "read": "circletools.affinity.store:read_affinity",
     "refusals": "circletools.affinity.capability.table",
+    "shipped": "circletools.affinity.capability.file:shipped_devices",
     "strip": "circletools.affinity.store",
 }
 if not TYPE_CHECKING:  # else every name would be taken for one of the face

@@ -24,6 +24,7 @@ SCRIPTS = (
     "details",
     "tables",
     "panels",
+    "fit",
     "tree",
     "timing",
     "search",
