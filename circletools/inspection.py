@@ -20,6 +20,14 @@ __all__ = ["Inspection", "inspect_model"]
 
 
 @dataclass(frozen=True, slots=True)
+class BufferSummary:
+    """How many buffers there are, and how many bytes lie inside the flatbuffer."""
+
+    count: int
+    inside_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class ExternalSummary:
     """Data of one kind that lies behind the flatbuffer."""
 
@@ -44,7 +52,7 @@ class SubgraphSummary:
 
     index: int
     name: str
-    tensor_count: int
+    tensors: int
     operator_count: int
     operators: Mapping[str, int]
     inputs: tuple[TensorSummary, ...]
@@ -75,8 +83,7 @@ class Inspection:
     flatbuffer_bytes: int
     prefix_bytes: int
     tables: int
-    buffer_count: int
-    buffer_bytes: int
+    buffers: BufferSummary
     external: tuple[ExternalSummary, ...]
     trailing_bytes: int
     associated_files: tuple[str, ...]
@@ -106,8 +113,7 @@ def inspect_model(model: Model) -> Inspection:
         flatbuffer_bytes=reachable.end,
         prefix_bytes=original_start(model),
         tables=reachable.visits,
-        buffer_count=len(buffers),
-        buffer_bytes=int(buffers.data.count.sum()),
+        buffers=BufferSummary(len(buffers), int(buffers.data.count.sum())),
         external=tuple(
             ExternalSummary(kind, len(data.rows), int(data.sizes.sum())) for kind, data in external.items()
         ),
@@ -137,7 +143,7 @@ def _subgraph(model: Model, subgraph: Subgraph, codes: list[str]) -> SubgraphSum
     return SubgraphSummary(
         index=subgraph.index,
         name=subgraph.name,
-        tensor_count=len(subgraph.tensors),
+        tensors=len(subgraph.tensors),
         operator_count=len(subgraph.operators),
         operators=_histogram(codes, np.array(subgraph.operators.code_indices(), np.int64)),
         inputs=tuple(_tensor(subgraph, index) for index in subgraph.inputs.tolist()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from typing import Any
 
 from circletools.planning.evaluate import Evaluation
@@ -14,7 +14,6 @@ from circletools.render.costs import (
     estimate_text,
     evaluation_json,
     evaluation_text,
-    transfers_json,
     transfers_text,
 )
 from circletools.render.table import table_text
@@ -62,7 +61,7 @@ def _subgraph_json(plan: Plan, index: int) -> dict[str, Any]:
             {"device": plan.devices[partition.device], "operators": list(partition.operators)}
             for partition in subgraph.partitions
         ],
-        "transfers": transfers_json(plan.evaluation[index].transfers),
+        "transfers": asdict(plan.evaluation[index].transfers),
         **evaluation_json(plan.evaluation[index], plan.devices, plan.caps),
     }
     if plan.steps is not None:
@@ -110,7 +109,7 @@ def _what_if_json(plan: Plan, index: int) -> dict[str, Any]:
 
 
 def _side_json(side: Evaluation) -> dict[str, Any]:
-    entry: dict[str, Any] = {"transfers": transfers_json(side.transfers)}
+    entry: dict[str, Any] = {"transfers": asdict(side.transfers)}
     if side.estimate is not None:
         entry["estimate"] = estimate_json(side.estimate)
     if side.parallel is not None:

@@ -14,11 +14,12 @@ import numpy as np
 
 from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.findings import affinity_findings
+from circletools.affinity.partition.groups import members_of
 from circletools.affinity.store import Affinity
 from circletools.errors import EditError, UsageError
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
-from circletools.split.state import check_state
+from circletools.split.state import Numbers, check_state
 
 _HINT = "run annotate-affinity anew"
 
@@ -64,17 +65,15 @@ def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
     ids = affinity.subgraphs[subgraph]
     number_of = ids.partitions.astype(np.int64)
     check_state(model, subgraph, number_of)
-    members = _members(number_of)
+    members = members_of(number_of.tolist(), int(number_of.max()) + 1)
     view = model.subgraphs[subgraph]
     ends = tuple(view.inputs.tolist()), tuple(view.outputs.tolist())
     taken, given = _flow(model, subgraph, number_of, *ends)
+    devices = [int(ids.devices[operators[0]]) for operators in members]
     parts = tuple(
-        PlannedPart(
-            int(ids.devices[operators[0]]), affinity.devices[int(ids.devices[operators[0]])],
-            tuple(operators), tuple(inputs), tuple(outputs),
-        )
-        for operators, inputs, outputs in zip(members, taken, given, strict=True)
-    )  # fmt: skip
+        PlannedPart(device, affinity.devices[device], *map(tuple, tensors))
+        for device, *tensors in zip(devices, members, taken, given, strict=True)
+    )
     crossing = {*ends[0], *ends[1], *(tensor for part in parts for tensor in (*part.inputs, *part.outputs))}
     raw = OperatorFacts(model, subgraph).tensor_names
     names = _unique_names({tensor: raw[tensor] for tensor in sorted(crossing)}, raw)
@@ -94,19 +93,8 @@ def _check_affinity(model: Model, affinity: Affinity, subgraph: int) -> None:
             raise EditError(finding.message, location=finding.location, hint=_HINT)
 
 
-def _members(number_of: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[list[int]]:
-    members: list[list[int]] = [[] for _ in range(int(number_of.max()) + 1)]
-    for operator, number in enumerate(number_of.tolist()):
-        members[number].append(operator)
-    return members
-
-
 def _flow(
-    model: Model,
-    subgraph: int,
-    number_of: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
-    inputs: Sequence[int],
-    outputs: Sequence[int],
+    model: Model, subgraph: int, number_of: Numbers, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Return the tensors that each part takes and gives: those of the subgraph first, in its order."""
     facts = OperatorFacts(model, subgraph)
