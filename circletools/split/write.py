@@ -15,7 +15,7 @@ from circletools.errors import CircleToolsError, UsageError
 from circletools.findings import Finding
 from circletools.model.model import Model
 from circletools.model.views import Tensor, text
-from circletools.split.annotations import Annotations, part_metadata, read_annotations
+from circletools.split.annotations import Annotations, part_metadata, part_records, read_annotations
 from circletools.split.connections import (
     Connections,
     Piece,
@@ -64,7 +64,7 @@ def split(model: Model, target: str | os.PathLike[str], *, subgraph: int = 0, fo
         raise UsageError("the model that is split is in the directory that is replaced", location=str(directory))
     excerpts = Excerpts(model)
     plan = plan_split(model, subgraph)
-    annotations = read_annotations(model, plan)
+    annotations, records = read_annotations(model), part_records(model, plan)
     stem = Path(model.source.path.name).stem if model.source.path else "model"
     signatures = _signatures(model, plan)
     connections = _connect(model, plan, stem)
@@ -76,7 +76,7 @@ def split(model: Model, target: str | os.PathLike[str], *, subgraph: int = 0, fo
     def files() -> Iterator[tuple[str, list[Part]]]:
         for part, piece in zip(plan.parts, connections.parts, strict=True):
             called = excerpts.called(plan.subgraph, part.operators)
-            metadata = part_metadata(annotations, plan, part, called)
+            metadata = part_metadata(annotations, records, plan, part, called)
             ends = part.operators, part.inputs, part.outputs
             excerpt = Excerpt(plan.subgraph, *ends, plan.renamed, metadata, signatures.get(_ends(part), ()))
             yield piece.file, excerpts.take(excerpt)
