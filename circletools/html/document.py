@@ -99,7 +99,7 @@ def shortened(value: Any) -> Any:
         return short(value)
     if isinstance(value, dict):
         return {short(key): shortened(item) for key, item in value.items()}
-    if isinstance(value, list | tuple) and value and not isinstance(value[0], int | float):
+    if isinstance(value, list) and value and not isinstance(value[0], int | float):
         return [shortened(item) for item in value]
     return value
 

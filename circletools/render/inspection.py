@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 from circletools.inspection import Inspection, SubgraphSummary
+from circletools.render.fields import fields_json
 from circletools.wording import SCHEMA_VERSION
 
 
@@ -21,7 +21,7 @@ def inspection_json(found: Inspection) -> dict[str, Any]:
         }
         for signature in found.signatures
     ]
-    return {"schema_version": SCHEMA_VERSION} | asdict(found) | {"signatures": signatures}
+    return {"schema_version": SCHEMA_VERSION} | fields_json(found) | {"signatures": signatures}
 
 
 def inspection_text(found: Inspection) -> Iterator[str]:

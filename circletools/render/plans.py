@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, astuple
+from dataclasses import astuple
 from typing import Any
 
 from circletools.planning.evaluate import Evaluation
@@ -16,6 +16,7 @@ from circletools.render.costs import (
     evaluation_text,
     transfers_text,
 )
+from circletools.render.fields import fields_json
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, ranges
 
@@ -61,7 +62,7 @@ def _subgraph_json(plan: Plan, index: int) -> dict[str, Any]:
             {"device": plan.devices[partition.device], "operators": list(partition.operators)}
             for partition in subgraph.partitions
         ],
-        "transfers": asdict(plan.evaluation[index].transfers),
+        "transfers": fields_json(plan.evaluation[index].transfers),
         **evaluation_json(plan.evaluation[index], plan.devices, plan.caps),
     }
     if plan.steps is not None:
@@ -109,7 +110,7 @@ def _what_if_json(plan: Plan, index: int) -> dict[str, Any]:
 
 
 def _side_json(side: Evaluation) -> dict[str, Any]:
-    entry: dict[str, Any] = {"transfers": asdict(side.transfers)}
+    entry: dict[str, Any] = {"transfers": fields_json(side.transfers)}
     if side.estimate is not None:
         entry["estimate"] = estimate_json(side.estimate)
     if side.parallel is not None:
