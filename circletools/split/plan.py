@@ -65,7 +65,7 @@ def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
     ids = affinity.subgraphs[subgraph]
     number_of = ids.partitions.astype(np.int64)
     check_state(model, subgraph, number_of)
-    members = members_of(number_of.tolist(), int(number_of.max()) + 1)
+    members = members_of(number_of.tolist())
     view = model.subgraphs[subgraph]
     ends = tuple(view.inputs.tolist()), tuple(view.outputs.tolist())
     taken, given = _flow(model, subgraph, number_of, *ends)
