@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
-from circletools.profile.attribution import AddedTime, Attribution, GroupTime, OperatorTime
+from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Time
 from circletools.render.table import csv_text, table_text
 from circletools.wording import SCHEMA_VERSION, counted, microseconds
@@ -117,16 +117,20 @@ def _csv_rows(attribution: Attribution, by: Container[str]) -> Iterator[tuple[ob
 
 def attribution_text(attribution: Attribution, by: Container[str] = EVERY) -> Iterator[str]:
     """Yield the tables for people, longest times first; times are microseconds."""
-    yield _headline(attribution)
-    present = [row for row in attribution.operators if row.time is not None]
+    executions = counted(attribution.executions, "execution")
+    averages = ", averages only" if attribution.averaged else ""
+    yield f"{attribution.runtime}: {executions}{averages}, {microseconds(attribution.total_ns)} us in all"
     if "operator" in by:
-        yield from _operators_text(attribution, present)
+        yield from _operators_text(attribution)
     if "source" in by:
         yield from _groups_text("sources", attribution, attribution.sources)
     if "module" in by:
         yield from _groups_text("modules", attribution, attribution.modules)
     for kind, title in _ADDED_TITLES.items():
-        yield from _added_text(title, attribution, [row for row in attribution.added if row.kind == kind])
+        added = [row for row in attribution.added if row.kind == kind]
+        if added:
+            lines = [(row.time, (str(row.index), " ".join(row.backends)), row.name) for row in added]
+            yield from _table(title, ("index", "backend"), lines, attribution)
     absent = [row for row in attribution.operators if row.time is None]
     if absent:
         place = _places(attribution)
@@ -134,13 +138,7 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY) -> It
         yield "operators without a time: " + ", ".join(f"{place(row)} {row.code}" for row in absent)
 
 
-def _headline(attribution: Attribution) -> str:
-    executions = counted(attribution.executions, "execution")
-    averages = ", averages only" if attribution.averaged else ""
-    return f"{attribution.runtime}: {executions}{averages}, {microseconds(attribution.total_ns)} us in all"
-
-
-def _operators_text(attribution: Attribution, rows: list[OperatorTime]) -> Iterator[str]:
+def _operators_text(attribution: Attribution) -> Iterator[str]:
     names = attribution.source_names
     place = _places(attribution)
     lines = [
@@ -149,7 +147,7 @@ def _operators_text(attribution: Attribution, rows: list[OperatorTime]) -> Itera
             (place(row), row.code, " ".join(row.backends)),
             "<- " + (", ".join(f"{source} {names[source]}" for source in row.sources) or _NO_ORIGIN),
         )
-        for row in rows
+        for row in attribution.operators
         if row.time is not None
     ]
     yield from _table("operators", ("index", "code", "backend"), lines, attribution)
@@ -165,12 +163,6 @@ def _groups_text(title: str, attribution: Attribution, rows: Iterable[GroupTime]
         shared = "yes" if row.share.shared else ""
         lines.append((row.share.time, (str(len(row.share.operators)), shared), label))
     yield from _table(title, ("operators", "shared"), lines, attribution)
-
-
-def _added_text(title: str, attribution: Attribution, rows: list[AddedTime]) -> Iterator[str]:
-    lines = [(row.time, (str(row.index), " ".join(row.backends)), row.name) for row in rows]
-    if lines:
-        yield from _table(title, ("index", "backend"), lines, attribution)
 
 
 def _table(

@@ -9,13 +9,7 @@ from typing import Any
 from circletools.planning.evaluate import Evaluation
 from circletools.planning.plan import Plan
 from circletools.planning.what_if import SubgraphWhatIf
-from circletools.render.costs import (
-    estimate_json,
-    estimate_text,
-    evaluation_json,
-    evaluation_text,
-    transfers_text,
-)
+from circletools.render.costs import estimate_json, estimate_text, evaluation_json, evaluation_text, transfers_text
 from circletools.render.fields import fields_json
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, ranges

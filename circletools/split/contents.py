@@ -80,16 +80,12 @@ class Contents:
         own = self.digests.table("Tensor", int(self.model.tensor_columns.tables.at[row]))
         if row not in self.named or not deep:
             return own
-        buffers = self.model.tensor_columns.buffers
-        return digest(
-            own,
-            *(
-                b""
-                if other < 0
-                else digest(self.form(subgraph, other, deep - 1), self._data(int(buffers[first + other])))
-                for other in self.named[row]
-            ),
-        )
+
+        def whole(other: int) -> bytes:
+            data = self._data(int(self.model.tensor_columns.buffers[first + other]))
+            return digest(self.form(subgraph, other, deep - 1), data)
+
+        return digest(own, *(b"" if other < 0 else whole(other) for other in self.named[row]))
 
     def flow(self, subgraph: int, given: Mapping[int, bytes]) -> Flow:
         """Return the digests of a subgraph whose inputs are what `given` says, by tensor."""

@@ -16,13 +16,7 @@ from circletools.findings import Finding
 from circletools.model.model import Model
 from circletools.model.views import Tensor, text
 from circletools.split.annotations import Annotations, part_metadata, part_records, read_annotations
-from circletools.split.connections import (
-    Connections,
-    Piece,
-    decode_connections,
-    encode_connections,
-    encode_manifest,
-)
+from circletools.split.connections import Connections, Piece, decode_connections, encode_connections, encode_manifest
 from circletools.split.plan import PlannedPart, SplitPlan, plan_split
 from circletools.storage.directories import check_directory, write_directory
 from circletools.storage.files import Part

@@ -40,11 +40,7 @@ def fix_outputs(
 
     def change(edit: ct.ModelEdit) -> ct.RewriteResult:
         return ct.outputs.fix(
-            edit,
-            subgraph,
-            copy_operator=copy_operator,
-            keep_constants=keep_constants,
-            detach_taps=detach_taps,
+            edit, subgraph, copy_operator=copy_operator, keep_constants=keep_constants, detach_taps=detach_taps
         )
 
     result = rewrite(source, output, in_place, change, dry=dry_run)
