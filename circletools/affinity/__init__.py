@@ -14,7 +14,7 @@ from circletools.lazy import face
 
 if TYPE_CHECKING:
     from circletools.affinity.capability.file import load_capability
-    from circletools.affinity.capability.table import Capability, refusals
+    from circletools.affinity.capability.table import Capability, Refusal, refusals
     from circletools.affinity.exports.export import Export, export
     from circletools.affinity.findings import affinity_findings as check
     from circletools.affinity.partition.partitions import Partition
@@ -27,6 +27,7 @@ __all__ = [
     "Capability",
     "Export",
     "Partition",
+    "Refusal",
     "SubgraphAffinity",
     "annotate",
     "check",
@@ -44,6 +45,7 @@ _PLACES = {
     "Capability": "circletools.affinity.capability.table",
     "Export": "circletools.affinity.exports.export",
     "Partition": "circletools.affinity.partition.partitions",
+    "Refusal": "circletools.affinity.capability.table",
     "SubgraphAffinity": "circletools.affinity.tables",
     "annotate": "circletools.affinity.store",
     "check": "circletools.affinity.findings:affinity_findings",

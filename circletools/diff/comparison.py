@@ -220,10 +220,9 @@ class ModelComparison:
         for row in range(len(pairs.before)):
             ours, theirs = (some[at[row] : at[row + 1]] for some, at in zip(keys, splits, strict=True))
             found.append(align([(ours, theirs)], by_place=True))
-        owners = [tables.scalars("subgraph_index").astype(np.int64) for tables in (pairs.before, pairs.after)]
-        yield from self._listed(name, nested(found))(
-            Pairs(pairs.before, pairs.after, pairs.place, (owners[0], owners[1]))
-        )
+        old, new = (side.scalars("subgraph_index").astype(np.int64) for side in (pairs.before, pairs.after))
+        owned = Pairs(pairs.before, pairs.after, pairs.place, (old, new))
+        yield from self._listed(name, nested(found))(owned)
 
     def _number_rules(self) -> dict[tuple[str, str], Any]:
         def by(numbering: Numbering) -> Callable[..., tuple[Keys, Keys]]:

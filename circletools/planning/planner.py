@@ -8,11 +8,11 @@ print(plan.devices[partition.device], partition.operators)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from circletools.affinity.assign.assign import Assignment, Constraints, assign
-from circletools.affinity.capability.table import why_not
+from circletools.affinity.capability.table import Refusal, why_not
 from circletools.affinity.costs.choose import Goal, assign_by_cost, check_caps
 from circletools.affinity.costs.problem import Problem
 from circletools.affinity.costs.times import make_problems
@@ -63,13 +63,32 @@ def make_plan_problem(model: Model, inputs: PlanInputs) -> PlanProblem:
     if not devices and inputs.costs is not None:
         devices = inputs.costs.devices
     chooser = Chooser(model, source_names(model) if inputs.by_origin else ())
-    refusals = {device: [why_not(table, facts) for facts in chooser.facts] for device, table in inputs.tables.items()}
+    refused = {device: [why_not(table, facts) for facts in chooser.facts] for device, table in inputs.tables.items()}
+    notes += [note for device, found in refused.items() for note in _not_measured(device, found)]
+    refusals = {
+        device: [[None if refusal is None else str(refusal) for refusal in of_subgraph] for of_subgraph in found]
+        for device, found in refused.items()
+    }
     given = Constraints(devices, inputs.rules, refusals, before.before if before else ())
     if inputs.costs is None:
         return PlanProblem(chooser, given, None, {}, tuple(notes))
     costs, gaps = costs_of(model, inputs.costs, devices)
     problems = make_problems(chooser, devices, costs)
     return PlanProblem(chooser, given, problems, inputs.caps(devices), (*notes, *gaps))
+
+
+def _not_measured(device: str, refused: Sequence[Sequence[Refusal | None]]) -> Iterator[Finding]:
+    """Yield a note about operators that count as refused only because nobody asked the device about them."""
+    places = [
+        f"subgraphs[{subgraph}].operators[{operator}]"
+        for subgraph, of_subgraph in enumerate(refused)
+        for operator, refusal in enumerate(of_subgraph)
+        if refusal is not None and not refusal.measured
+    ]
+    if places:
+        number = counted(len(places), "operator")
+        message = f"{number} that {device} was never asked about, the first {places[0]}: counted as refused"
+        yield Finding("NOT_MEASURED", "info", "", message)
 
 
 def _before(model: Model, inputs: PlanInputs) -> Reprojection | None:

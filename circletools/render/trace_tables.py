@@ -32,11 +32,9 @@ def _blocks(document: Document, by: By | None) -> Iterator[tuple[str, list[_Row]
     functions = document.get("functions", [])
     shown = functions if by == "function" else functions[:TOP_FUNCTIONS]
     if shown:
-        all_of = f", the {len(shown)} with the most self time of {len(functions)}"
-        yield (
-            f"functions{all_of if len(shown) < len(functions) else ''}",
-            [_FUNCTION_HEAD, *map(_function_cells, shown)],
-        )
+        some = f", the {len(shown)} with the most self time of {len(functions)}"
+        title = "functions" + (some if len(shown) < len(functions) else "")
+        yield title, [_FUNCTION_HEAD, *map(_function_cells, shown)]
 
 
 def _function_cells(one: Document) -> _Row:

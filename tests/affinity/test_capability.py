@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.affinity.capability.file import parse_capability
-from circletools.affinity.capability.table import Capability, why_not
+from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.affinity.capability.traits import QUANTIZABLE, OperatorTraits, TensorTraits
 from circletools.errors import ModelFormatError
 from circletools.model.model import Model, open_model
@@ -139,7 +139,7 @@ def test_the_matcher_means_what_the_table_says(document: dict[str, Any], operato
     reason = parsed(document).why_not(operator)
     of_code = [*document.get(operator.code, ()), *document.get("*", ())]
     assert (reason is None) == any(literally(form, operator) for form in of_code)
-    assert reason is None or reason
+    assert reason is None or reason.reason
 
 
 @pytest.mark.parametrize(
@@ -163,14 +163,39 @@ def test_the_reason_names_the_condition(form: dict[str, Any], reason: str) -> No
     operator = OperatorTraits("ADD", 1, (dynamic, constant), (dynamic,), options)
     found = parsed({"ADD": [form]}).why_not(operator)
     assert found is not None
-    assert reason in found
+    assert reason in found.reason
 
 
 def test_the_nearest_form_gives_the_reason() -> None:
     operator = OperatorTraits("ADD", 2, (), (), {})
     far = {"min_version": 3, "min_inputs": 1}
-    assert parsed({"ADD": [far, {"max_version": 1}, far]}).why_not(operator) == "version 2, not 1"
-    assert parsed({}).why_not(operator) == "npu has no ADD"
+    assert parsed({"ADD": [far, {"max_version": 1}, far]}).why_not(operator) == Refusal("version 2, not 1")
+    assert parsed({}).why_not(operator) == Refusal("npu has no ADD")
+
+
+def test_what_was_not_measured_is_neither_taken_nor_refused() -> None:
+    floats = {"types": ["FLOAT32"]}
+    document = {
+        "measured": [{"operators": ["ADD", "MUL"], "types": ["FLOAT32", "BOOL"]}],
+        "operators": {"ADD": [floats], "DIV": [floats]},
+    }
+    table = parse_capability(json.dumps(document).encode(), "npu.json")
+
+    def answer(code: str, kind: str) -> Refusal | None:
+        tensor = TensorTraits(kind, "", 2, False, False)
+        return table.why_not(OperatorTraits(code, 1, (tensor,), (tensor,), {}))
+
+    assert answer("ADD", "FLOAT32") is None
+    assert answer("DIV", "FLOAT32") is None
+    found = answer("ADD", "BOOL")
+    assert found is not None
+    assert found.measured
+    assert answer("MUL", "FLOAT32") == Refusal("npu has no MUL")
+    for code, kind in (("ADD", "INT64"), ("DIV", "BOOL"), ("SUB", "FLOAT32")):
+        found = answer(code, kind)
+        assert found is not None
+        assert not found.measured
+        assert str(found) == f"not measured: {found.reason}"
 
 
 # --- models -------------------------------------------------------------------------------------------------
@@ -244,7 +269,7 @@ def test_an_unpacked_constant_counts_as_one_and_stays_with_its_readers() -> None
         assert conv == [None] * len(conv) != []
         kept = [reason for name, reason in zip(names, reasons, strict=True) if name == "DEQUANTIZE"]
         assert None in kept  # the weights of the convolutions
-        assert any(reason and "which reads the constant" in reason for reason in kept)  # those of the others
+        assert any("which reads the constant" in str(reason) for reason in kept)  # those of the others
         for_every = {"*": [form], "CONV_2D": [with_constants]}
         assert why_not(parsed(for_every), OperatorFacts(model, 0))[names.index("CONV_2D")] is None
         plain = why_not(parsed({**unpacking, "DEQUANTIZE": [{**form, "unpacks": False}]}), OperatorFacts(model, 0))

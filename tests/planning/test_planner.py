@@ -250,6 +250,19 @@ def test_gaps_of_traces_are_notes(tmp_path: Path) -> None:
     ]
 
 
+def test_operators_that_nobody_asked_about_count_as_refused_and_are_told(tmp_path: Path) -> None:
+    measured = [{"operators": ["FULLY_CONNECTED", "TANH"], "types": ["FLOAT32"]}]
+    table = written(tmp_path, "npu.json", {"device": "npu", "measured": measured, "operators": {"TANH": [{}]}})
+    plan = planned(devices=TWO, capabilities=(f"npu={table}",), default="cpu")
+    assert devices_of(plan) == ["cpu", "npu", "cpu", "cpu", "cpu", "cpu"]
+    (note,) = plan.notes
+    assert (note.code, note.severity) == ("NOT_MEASURED", "info")
+    assert "4 operators" in note.message
+    assert "subgraphs[0].operators[2]" in note.message
+    assert plan.assignment.why(0, 2) == "default (--default); not npu: not measured: npu has no LOGISTIC"
+    assert plan.assignment.why(0, 0) == "default (--default); not npu: npu has no FULLY_CONNECTED"
+
+
 def test_an_operator_on_a_device_that_does_not_take_it_is_noted() -> None:
     plan = planned(path_of("tflite/cnn"), devices=TWO, capabilities=("npu=onert-ruy",), rules=("op:*=npu",))
     (note,) = plan.notes

@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tools.measure.capability import company, forms, templates, templates_structured, witness
+from tools.measure.capability import asked, company, forms, templates, templates_structured, witness
 from tools.measure.capability.runtimes import DEVICES, LEFT, TAKEN, Device, Question
 from tools.measure.capability.single import Probe
 from tools.measure.capability.template import Template
@@ -111,6 +111,13 @@ def _taken(template: Template, bases: Sequence[Probe], outcomes: dict[int, str])
             return
 
 
+def asked_of(device: Device, found: Sequence[Template]) -> list[dict[str, Any]]:
+    """Return what a device is asked about, as the table says it."""
+    first = [(base, template.ranks) for template in found for bases in template.bases_of() for base in bases]
+    others = [(one.probe, one.probe.ranks) for one in (*company.variables(), *company.sparse())]
+    return asked.asked((probe, ranks) for probe, ranks in (*first, *others) if device.asks_first(probe))
+
+
 def table(device: Device, result: Sequence[tuple[Probe, str]], unpacked: set[tuple[str, str, str]]) -> dict[str, Any]:
     """Return what the file holds."""
     known = {probe.code for probe, _ in result}
@@ -123,13 +130,16 @@ def table(device: Device, result: Sequence[tuple[Probe, str]], unpacked: set[tup
         "device": device.name,
         "runtime": f"{device.package} {importlib.metadata.version(device.package)}",
         "method": device.method,
+        "measured": asked_of(device, all_templates()),
         "operators": found,
     }
 
 
 def dump(document: dict[str, Any]) -> str:
     """Return JSON with one form on a line."""
-    lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in document.items() if key != "operators"]
+    lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in document.items() if isinstance(value, str)]
+    groups = ",\n".join(f"    {json.dumps(group)}" for group in document["measured"])
+    lines.append(f'  "measured": [\n{groups}\n  ]')
     of_code = (
         f"    {json.dumps(code)}: [\n" + ",\n".join(f"      {json.dumps(form)}" for form in found) + "\n    ]"
         for code, found in document["operators"].items()

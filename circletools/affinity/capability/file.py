@@ -20,7 +20,7 @@ from circletools.wording import did_you_mean
 T = TypeVar("T")
 
 SCHEMA_VERSION = "1"
-_KEYS = ("schema_version", "device", "runtime", "method", "operators")
+_KEYS = ("schema_version", "device", "runtime", "method", "measured", "operators")
 FORM_KEYS = (
     *("types", "inputs", "min_inputs", "max_inputs", "outputs", "min_outputs", "max_outputs"),
     *("min_rank", "max_rank", "min_version", "max_version", "static", "options", "unpacks"),
@@ -113,6 +113,9 @@ class _Reader:
             self._fail(place, f"must be {words}")
         return value
 
+    def _text(self, value: Any, place: str) -> str:
+        return self._typed(value, str, place, "a text")
+
     def _object(self, value: Any, place: str, keys: tuple[str, ...] | None = None) -> dict[str, Any]:
         found = self._typed(value, dict, place, "an object")
         for key in found:
@@ -134,17 +137,28 @@ class _Reader:
         if "operators" not in top:
             self._fail("", "has no operators")
         operators = {
-            self._code(code): self._forms(forms, f"operators.{code}")
+            self._code(code, "operators"): self._forms(forms, f"operators.{code}")
             for code, forms in self._object(top["operators"], "operators").items()
         }
-        words = (self._typed(top.get(key, ""), str, key, "a text") for key in ("device", "runtime", "method"))
-        device, runtime, method = words
-        return Capability(device or self._name.removesuffix(".json"), operators, runtime, method)
+        device, runtime, method = (self._text(top.get(key, ""), key) for key in ("device", "runtime", "method"))
+        measured = self._measured(top["measured"]) if "measured" in top else None
+        return Capability(device or self._name.removesuffix(".json"), operators, runtime, method, measured)
 
-    def _code(self, code: str) -> str:
+    def _measured(self, value: Any) -> dict[str, tuple[Form, ...]]:
+        found: dict[str, tuple[Form, ...]] = {}
+        for index, entry in enumerate(self._list(value, "measured")):
+            place = f"measured[{index}]"
+            group = self._object(entry, place)
+            form = self._form({key: group[key] for key in group if key != "operators"}, place)
+            for code in self._list(group.get("operators"), f"{place}.operators"):
+                name = self._code(self._text(code, f"{place}.operators"), f"{place}.operators")
+                found[name] = (*found.get(name, ()), form)
+        return found
+
+    def _code(self, code: str, place: str) -> str:
         if code != ANY and not code.startswith("CUSTOM:") and code not in _codes():
             hint = did_you_mean(code, _codes()) or "a custom operator is CUSTOM: and its custom code"
-            self._fail("operators", f"there is no operator {code!r}", hint)
+            self._fail(place, f"there is no operator {code!r}", hint)
         return code
 
     def _forms(self, value: Any, place: str) -> tuple[Form, ...]:
@@ -188,7 +202,7 @@ class _Reader:
         return Places(tuple(found), more)
 
     def _pattern(self, value: Any, place: str) -> TensorPattern:
-        words = self._typed(value, str, place, "a text").split()
+        words = self._text(value, place).split()
         if words == ["none"]:
             return TensorPattern("*", none=True)
         if not words:

@@ -2,7 +2,7 @@
 
     xnnpack = ct.affinity.load_capability("xnnpack")        # or a file of one's own, "npu.json"
     with ct.open("model.tflite") as model:
-        reasons = ct.affinity.refusals(xnnpack, model)      # for each operator None, or the reason in words
+        refused = ct.affinity.refusals(xnnpack, model)      # for each operator None, or a Refusal with the reason
 
 The tables that are shipped were measured; docs/capabilities.md tells how, and what a table can say.
 """
@@ -24,18 +24,36 @@ from circletools.wording import counted
 ANY = "*"
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a device does not take an operator, in words.
+
+    Not `measured`: the device was never asked about such an operator, and may take it. Who needs a yes or a no counts
+    it as refused.
+    """
+
+    reason: str
+    measured: bool = True
+
+    def __str__(self) -> str:
+        """Return the reason, and that it is a guess where it is one."""
+        return self.reason if self.measured else f"not measured: {self.reason}"
+
+
 @dataclass(frozen=True, eq=False)
 class Capability:
     """A capability table: the forms in which a device takes an operator, by operator code name or `*`.
 
     Custom operators are named as everywhere here, `CUSTOM:<custom code>`. `runtime` and `method` tell what was
-    measured and how; empty in a table that does not say.
+    measured and how; empty in a table that does not say. `measured` has the forms that the device was asked about;
+    None in a table that knows all.
     """
 
     device: str
     operators: Mapping[str, tuple[Form, ...]]
     runtime: str = ""
     method: str = ""
+    measured: Mapping[str, tuple[Form, ...]] | None = None
 
     def forms(self, code: str) -> tuple[Form, ...]:
         """Return the forms for an operator code name, those for every operator last."""
@@ -44,8 +62,11 @@ class Capability:
     @cached_property
     def options(self) -> dict[str, tuple[str, ...]]:
         """The names of the options that the forms of each code look at."""
-        every = {name for form in self.operators.get(ANY, ()) for name in form.options}
-        named = {code: {name for form in forms for name in form.options} for code, forms in self.operators.items()}
+        named: dict[str, set[str]] = {}
+        for table in (self.operators, self.measured or {}):
+            for code, forms in table.items():
+                named.setdefault(code, set()).update(name for form in forms for name in form.options)
+        every = named.get(ANY, set())
         return {code: tuple(sorted(names | every)) for code, names in named.items() if names | every}
 
     @cached_property
@@ -53,19 +74,25 @@ class Capability:
         """The codes that have a form whose output counts as a constant."""
         return frozenset(code for code, forms in self.operators.items() if any(form.unpacks for form in forms))
 
-    def why_not(self, operator: OperatorTraits) -> str | None:
+    def why_not(self, operator: OperatorTraits) -> Refusal | None:
         """Return why the device does not take an operator, None when it does.
 
         Of several forms, the one that fewest conditions keep away is what the words are about.
         """
-        forms = self.forms(operator.code)
-        if not forms:
-            return f"{self.device} has no {operator.code}"
-        fewest = min((mismatches(form, operator) for form in forms), key=len)
-        return "; ".join(fewest) or None
+        fewest = min((mismatches(form, operator) for form in self.forms(operator.code)), key=len, default=None)
+        if not fewest:
+            return None if fewest == [] else Refusal(f"{self.device} has no {operator.code}", self._asked(operator))
+        return Refusal("; ".join(fewest), self._asked(operator))
+
+    def _asked(self, operator: OperatorTraits) -> bool:
+        """Say whether the device was asked about such an operator."""
+        if self.measured is None:
+            return True
+        forms = (*self.measured.get(operator.code, ()), *self.measured.get(ANY, ()))
+        return any(not mismatches(form, operator) for form in forms)
 
 
-def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[str | None]:
+def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Refusal | None]:
     """Return for each operator of a subgraph why the device does not take it, None where it does.
 
     Raises ModelFormatError where an operator refers to what does not exist.
@@ -73,12 +100,12 @@ def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[st
     return why_not(capability, OperatorFacts(model, subgraph))
 
 
-def why_not(capability: Capability, facts: OperatorFacts) -> list[str | None]:
+def why_not(capability: Capability, facts: OperatorFacts) -> list[Refusal | None]:
     """Return the same of operators that are read already."""
     traits = SubgraphTraits(facts, capability.options)
     unpacking = _unpack(capability, traits)
-    reasons: list[str | None] = [None] * len(traits)
-    known: dict[object, str | None] = {}
+    reasons: list[Refusal | None] = [None] * len(traits)
+    known: dict[object, Refusal | None] = {}
     for index, key in enumerate(traits.keys()):
         if key not in known:
             known[key] = capability.why_not(traits.operator(index))
@@ -107,7 +134,7 @@ def _unpack(capability: Capability, traits: SubgraphTraits) -> list[int]:
     return found
 
 
-def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: list[str | None]) -> None:
+def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: list[Refusal | None]) -> None:
     """An operator that unpacks a constant stays behind when an operator after it, which reads it, does."""
     if not unpacking:
         return
@@ -116,7 +143,7 @@ def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: li
     for index in unpacking:
         at = max((int(reader[tensor]) for tensor in traits.outputs_of(index) if tensor >= 0), default=-1)
         if at > index:
-            reasons[index] = f"operator {at}, which reads the constant that it unpacks, is not taken"
+            reasons[index] = Refusal(f"operator {at}, which reads the constant that it unpacks, is not taken")
 
 
 def mismatches(form: Form, operator: OperatorTraits) -> list[str]:

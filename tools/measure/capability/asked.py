@@ -1,0 +1,79 @@
+"""What a device was asked about, said as briefly as forms allow: a table tells by it what it does not know."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tools.measure.capability.single import QUANTIZABLE, WORDS, Operand, Probe
+from tools.measure.capability.template import EVERY
+
+_MOST = 0.75
+"""Of this part of all types on, a list of types is written as `*`."""
+
+
+def asked(probes: Iterable[tuple[Probe, Sequence[int]]]) -> list[dict[str, Any]]:
+    """Return the groups of operators that were asked about alike, from first probes and the ranks of their template.
+
+    Types, constants and ranks are gathered apart: what is made of those that were asked counts as asked.
+    """
+    by_code: dict[str, list[tuple[Probe, Sequence[int]]]] = defaultdict(list)
+    for probe, ranks in probes:
+        by_code[probe.code].append((probe, ranks))
+    groups: dict[str, list[str]] = defaultdict(list)
+    for code in sorted(by_code):
+        groups[json.dumps(_form(by_code[code]))].append(code)
+    ordered = sorted(groups.items(), key=lambda group: group[1])
+    return [{"operators": codes, **json.loads(form)} for form, codes in ordered]
+
+
+def _form(probes: Sequence[tuple[Probe, Sequence[int]]]) -> dict[str, Any]:
+    inputs = [probe.inputs for probe, _ in probes]
+    least, most = min(map(len, inputs)), max(map(len, inputs))
+    places = [_place(row[place] for row in inputs if place < len(row)) for place in range(least)]
+    if least != most:
+        # What may be there or not is told together with the place before it.
+        places[-1:] = [_place(operand for row in inputs for operand in row[least - 1 :]), "..."]
+    computed = [
+        operand
+        for probe, _ in probes
+        for operand in (*probe.inputs, *probe.outputs)
+        if operand.kind in {"computed", "variable"}
+    ]
+    ranks = {rank for probe, of_template in probes for rank in (*of_template, *probe.ranks)}
+    return {"types": _types(computed), "inputs": places, "min_rank": min(ranks), "max_rank": max(ranks)}
+
+
+def _place(operands: Iterable[Operand]) -> Any:
+    """Return the kinds and quantizations of one input; `types` has the types."""
+    found = list(operands)
+    texts = ["none"] if any(operand.kind == "none" for operand in found) else []
+    present = [operand for operand in found if operand.kind != "none"]
+    constant = {operand.kind == "constant" for operand in present}
+    kind = "" if len(constant) == 2 else " constant" if True in constant else " computed"
+    if True in constant and {operand.element for operand in present} - {"INT32", "INT64"}:
+        words = {WORDS[operand.quantization] for operand in present}
+        texts += [f"* {word}{kind}" for word in WORDS.values() if word in words]
+    elif present:
+        texts.append(f"*{kind}")
+    return texts[0] if len(texts) == 1 else texts
+
+
+def _types(operands: Sequence[Operand]) -> list[str]:
+    """Return the types of tensors, `*` of a quantization where hardly any was left out."""
+    texts: list[str] = []
+    for word, every in _all_types().items():
+        mine = sorted({operand.element for operand in operands if WORDS[operand.quantization] == word})
+        if len(every) > 1 and len(mine) >= _MOST * len(every):
+            texts.append(f"* {word}")
+        else:
+            texts += [f"{one} {word}" if one in QUANTIZABLE else one for one in mine]
+    return texts
+
+
+def _all_types() -> Mapping[str, set[str]]:
+    found: dict[str, set[str]] = {word: set() for word in WORDS.values()}
+    for name in EVERY:
+        element, _, kind = name.partition("/")
+        found[WORDS[kind or "n"]].add(element)
+    return found
