@@ -81,12 +81,11 @@ def _subgraph_text(plan: Plan, index: int) -> Iterator[str]:
 
 
 def _explained(plan: Plan, index: int) -> Iterator[str]:
-    yield from table_text(
-        [
-            (str(operator), code, plan.device_of(index, operator), plan.reason(index, operator))
-            for operator, code in enumerate(plan.code_names[index])
-        ]
-    )
+    rows = [
+        (str(operator), code, plan.device_of(index, operator), plan.reason(index, operator))
+        for operator, code in enumerate(plan.code_names[index])
+    ]
+    yield from table_text(rows)
     for number, step in plan.steps or ():
         if number == index:
             yield f"  {step.action} {step.operator}: partition {list(step.members)} rejected {list(step.rejected)}"

@@ -68,8 +68,7 @@ def dump_origins(
     selection = ct.origins.Selection.parse(operator, source_name, subgraph)
     with reading(source) as model:
         table = ct.origins.describe(model, selection)
-    text, as_json, csv = ct.render.origins_text, ct.render.origins_json, ct.render.origins_csv
-    show_as(form, table, text=text, json=as_json, csv=csv)
+    show_as(form, table, text=ct.render.origins_text, json=ct.render.origins_json, csv=ct.render.origins_csv)
     tell_notes(table.notes, source)
     if not table.describes_the_model:
         raise typer.Exit(1)
