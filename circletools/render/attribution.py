@@ -13,10 +13,8 @@ from circletools.wording import SCHEMA_VERSION, counted, microseconds
 EVERY = ("operator", "source", "module")
 """The tables."""
 
-CSV_COLUMNS = (
-    *("kind", "subgraph", "operator_index", "name", "output", "backends", "runs"),
-    *("total_ns", "mean_ns", "median_ns", "share_percent", "sources"),
-)
+_TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "share_percent")
+CSV_COLUMNS = ("kind", "subgraph", "operator_index", "name", "output", "backends", *_TIMES, "sources")
 _ADDED_TITLES = {
     "inserted": "inserted by the runtime",
     "delegate": "run by delegates",
@@ -77,16 +75,16 @@ def _group_json(row: GroupTime, attribution: Attribution) -> dict[str, Any]:
 
 
 def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:
-    """Return the fields of a time: nulls where there is none."""
+    """Return the fields of a time."""
+    return dict(zip(_TIMES, _times(time, attribution), strict=True))
+
+
+def _times(time: Time | None, attribution: Attribution) -> Sequence[float | None]:
+    """Return the values of a time: nulls where there is none."""
     if time is None:
-        return dict.fromkeys(("runs", "total_ns", "mean_ns", "median_ns", "share_percent"))
-    return {
-        "runs": time.runs,
-        "total_ns": time.total_ns,
-        "mean_ns": time.total_ns / attribution.executions,
-        "median_ns": time.median_ns,
-        "share_percent": share(time, attribution),
-    }
+        return [None] * len(_TIMES)
+    mean_ns = time.total_ns / attribution.executions
+    return time.runs, time.total_ns, mean_ns, time.median_ns, share(time, attribution)
 
 
 def share(time: Time, attribution: Attribution) -> float:
@@ -100,19 +98,16 @@ def attribution_csv(attribution: Attribution, by: Container[str] = EVERY) -> str
 
 
 def _csv_rows(attribution: Attribution, by: Container[str]) -> Iterator[tuple[object, ...]]:
-    def numbers(time: Time | None) -> Iterable[object]:
-        return _time_json(time, attribution).values()
-
     for row in attribution.operators if "operator" in by else ():
         place = ("operator", row.subgraph, row.index, row.code, row.output, " ".join(row.backends))
-        yield *place, *numbers(row.time), " ".join(map(str, row.sources))
+        yield *place, *_times(row.time, attribution), " ".join(map(str, row.sources))
     for kind, groups in (("source", attribution.sources), ("module", attribution.modules)):
         for group in groups if kind in by else ():
             source = "" if group.source is None else group.source
-            yield kind, "", "", group.name or "", "", "", *numbers(group.share.time), source
+            yield kind, "", "", group.name or "", "", "", *_times(group.share.time, attribution), source
     for added in attribution.added:
         place = (added.kind, added.subgraph, added.index, added.name, "", " ".join(added.backends))
-        yield *place, *numbers(added.time), ""
+        yield *place, *_times(added.time, attribution), ""
 
 
 def attribution_text(attribution: Attribution, by: Container[str] = EVERY) -> Iterator[str]:
