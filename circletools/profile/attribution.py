@@ -174,16 +174,10 @@ def _operators(
         for index, (code, outputs) in enumerate(zip(codes, names, strict=True)):
             place = (subgraph.index, index)
             found = measured.get(place)
-            rows.append(
-                OperatorTime(
-                    *place,
-                    code,
-                    text(outputs[0]) if outputs else "",
-                    tuple(sorted(found.backends)) if found else (),
-                    tuple(sorted(origins.of(*place))),
-                    time_of(found, trace) if found else None,
-                )
-            )
+            output, sources = text(outputs[0]) if outputs else "", tuple(sorted(origins.of(*place)))
+            backends = tuple(sorted(found.backends)) if found else ()
+            time = time_of(found, trace) if found else None
+            rows.append(OperatorTime(*place, code, output, backends, sources, time))
     return tuple(rows)
 
 
