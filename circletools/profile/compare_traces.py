@@ -25,7 +25,7 @@ _ELAPSED = ("", "elapsed")
 
 @dataclass(frozen=True, slots=True)
 class ComparedTrace:
-    """A side of a comparison."""
+    """One of the two traces of a comparison."""
 
     name: str
     runs: int

@@ -217,7 +217,7 @@ class _Reader:
             if word not in known:
                 self._fail(place, f"{word!r} is not known", did_you_mean(word, known))
             if word not in {quantization, constness} or rest.count(word) > 1:
-                self._fail(place, f"{word!r} is too much")
+                self._fail(place, f"{word!r} repeats or contradicts another word")
         if quantization and kind not in QUANTIZABLE | {ANY}:
             self._fail(place, f"{kind} has no quantization", f"leave out {quantization}")
         return TensorPattern(kind, quantization, constness)
