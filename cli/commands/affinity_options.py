@@ -48,57 +48,51 @@ def _names(devices: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in devices.split(","))
 
 
+def _option(kind: Any, name: str, words: str, metavar: str | None = None, **settings: Any) -> Any:
+    return Annotated[kind, option(name, words, metavar, **settings)]
+
+
 def _repeated(name: str, words: str, metavar: str) -> Any:
-    return Annotated[list[str] | None, option(name, f"{words}; may be repeated.", metavar)]
+    return _option(list[str] | None, name, f"{words}; may be repeated.", metavar)
 
 
 TRANSFERS = {
-    "costs": Annotated[
-        Path | None, option("--costs", "Times on each device (JSON); minimise the total time.", "FILE")
-    ],
+    "costs": _option(Path | None, "--costs", "Times on each device (JSON); minimise the total time.", "FILE"),
     "traces": _repeated("--trace", "Times on a device, from an operator trace", "DEVICE=TRACE"),
-    "copy_rate": Annotated[
-        float, option("--copy-rate", "Bandwidth for transfers not listed in --costs.", "BYTES_PER_US", min=1e-9)
-    ],
-    "copy_overhead": Annotated[
-        float, option("--copy-overhead", "Overhead of transfers not listed in --costs.", "US", min=0)
-    ],
+    "copy_rate": _option(
+        float, "--copy-rate", "Bandwidth for transfers not listed in --costs.", "BYTES_PER_US", min=1e-9
+    ),
+    "copy_overhead": _option(float, "--copy-overhead", "Overhead of transfers not listed in --costs.", "US", min=0),
 }
 """Where the times of operators and transfers come from."""
 COSTS = {
     **TRANSFERS,
-    "launch": Annotated[
-        float, option("--launch", "Launch time of partitions on devices without one in --costs.", "US", min=0)
-    ],
+    "launch": _option(float, "--launch", "Launch time of partitions on devices without one in --costs.", "US", min=0),
 }
 PLANNING = {
-    "devices": Annotated[
-        Any, option("--devices", "The devices, the preferred first, as in npu,gpu,cpu.", "A,B,C", parser=_names)
-    ],
-    "rules_file": Annotated[
-        Path | None, option("--rules", "Rules: JSON, or a .part file of circle-partitioner.", "FILE")
-    ],
+    "devices": _option(
+        Any, "--devices", "The devices, the preferred first, as in npu,gpu,cpu.", "A,B,C", parser=_names
+    ),
+    "rules_file": _option(Path | None, "--rules", "Rules: JSON, or a .part file of circle-partitioner.", "FILE"),
     "rules": _repeated("--set", "A rule, as in op:CONV_2D=npu", "SELECTOR=DEVICE"),
     "capabilities": _repeated(
         "--capabilities", "Operators that a device supports: FILE.json or a built-in table", "[DEVICE=]TABLE"
     ),
-    "default": Annotated[str | None, option("--default", "The device of all remaining operators.", "DEVICE")],
-    "min_size": Annotated[
-        int, option("--min-size", "Move partitions of fewer operators to the default or last device.", "N", min=1)
-    ],
-    "mode": Annotated[Mode, option("--mode", "Partitioning algorithm; see docs/affinity.md.")],
-    "reproject": Annotated[
+    "default": _option(str | None, "--default", "The device of all remaining operators.", "DEVICE"),
+    "min_size": _option(
+        int, "--min-size", "Move partitions of fewer operators to the default or last device.", "N", min=1
+    ),
+    "mode": _option(Mode, "--mode", "Partitioning algorithm; see docs/affinity.md."),
+    "reproject": _option(
         str | None,
-        option(
-            "--reproject",
-            "Give operators the devices that their sources have in MODEL, which was annotated before.",
-            "MODEL",
-        ),
-    ],
+        "--reproject",
+        "Give operators the devices that their sources have in MODEL, which was annotated before.",
+        "MODEL",
+    ),
     **COSTS,
-    "parallel": Annotated[bool, option("--parallel", "Minimise the makespan with devices running in parallel.")],
+    "parallel": _option(bool, "--parallel", "Minimise the makespan with devices running in parallel."),
     "memory": _repeated("--memory", "Memory limit of a device", "DEVICE=BYTES"),
-    "explain": Annotated[bool, option("--explain", "Show why each operator is on its device.")],
+    "explain": _option(bool, "--explain", "Show why each operator is on its device."),
 }
 WHAT_IF = PLANNING | {
     "what_if": _repeated("--what-if", "Compare with operators moved to a device", "SELECTOR=DEVICE")
