@@ -19,6 +19,7 @@ from circletools.model.external import external_data
 from circletools.model.indices import model_indices
 from circletools.model.model import Model
 from circletools.model.operator_facts import operator_graph
+from circletools.model.views import OperatorCode
 
 _LEFT_OUT = {
     *keys_with_role("tensor", "buffer", "operator_code"),
@@ -49,11 +50,7 @@ class Contents:
         self.model = model
         check_editable(model)
         self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self._instead)
-        self.codes = [
-            digest(code.code.to_bytes(8, "little", signed=True), code.custom_code.encode("utf-8", "surrogateescape"),
-                   code.version.to_bytes(8, "little", signed=True))
-            for code in model.operator_codes
-        ]  # fmt: skip
+        self.codes = [_code_digest(code) for code in model.operator_codes]
         self.external = {
             (data.kind, row): (start, start + size)
             for data in external_data(model)
@@ -144,9 +141,8 @@ class Contents:
         if (table, item.name) not in self.calling:
             return None
         width = item.dtype.itemsize
-        indices = (
-            int.from_bytes(value[at : at + width], "little", signed=True) for at in range(0, len(value), width)
-        )
+        parts = (value[at : at + width] for at in range(0, len(value), width))
+        indices = (int.from_bytes(part, "little", signed=True) for part in parts)
         return b"".join(self._subgraph(index) for index in indices)
 
     def _subgraph(self, index: int) -> bytes:
@@ -163,6 +159,11 @@ class Contents:
             self.subgraphs[index] = digest(*sorted(flow.operators.values()), *outputs)
             self.depth -= 1
         return self.subgraphs[index]
+
+
+def _code_digest(code: OperatorCode) -> bytes:
+    number, version = (value.to_bytes(8, "little", signed=True) for value in (code.code, code.version))
+    return digest(number, code.custom_code.encode("utf-8", "surrogateescape"), version)
 
 
 def _named_by_tensors(model: Model) -> dict[int, list[int]]:
