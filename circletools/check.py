@@ -9,8 +9,6 @@ from circletools.model.verify import check_model
 from circletools.origin.findings import origin_findings
 from circletools.outputs.analysis import output_findings
 
-__all__ = ["check"]
-
 
 def check(model: Model) -> list[Finding]:
     """Return what `verify` finds, and on a model without errors also the outputs, the origins and the affinity.

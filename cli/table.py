@@ -71,6 +71,8 @@ COMMANDS = (
         "a.tflite b.circle", _lines),
     Row("check", "inspecting", "Verify models, and check outputs, origins and devices.",
         "in.circle", _lines),
+    Row("fit", "fitting", "Tell if models run on targets, and what stops them.",
+        "in.tflite --on xnnpack,litert-cpu", many),
     Row("diff", "comparing", "Show what differs between two models.",
         "in.circle out.circle --only structure"),
     Row("trace-stats", "traces", "Show where the time of an NNAPI trace went.",

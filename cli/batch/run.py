@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -40,12 +41,14 @@ def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
         for task, outcome in in_order(tasks, workers):
             if outcome.fatal:
                 printer.show(task, outcome)
+                printer.end()
                 return outcome.status
             with without_interrupts():  # neither half a line nor a line that the log does not know
                 printer.show(task, outcome)
                 if run_log is not None:
                     run_log.write(task, outcome)
             statuses.append(outcome.status)
+        printer.end()
     if done:
         tell(f"{done} done before: {batch.log}")
     return max(statuses, default=0)
@@ -75,10 +78,13 @@ def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Ou
 
 
 class _Printer:
-    """Shows outcomes: results apart by an empty line under headings, tables under one line of column names."""
+    """Shows outcomes: results apart by an empty line under headings, tables under one line of column names.
+
+    Runs of SARIF become one log.
+    """
 
     def __init__(self) -> None:
-        self._columns = b""
+        self._columns = self._end = b""
         self._begun = False
 
     def show(self, task: Task, outcome: Outcome) -> None:
@@ -88,6 +94,8 @@ class _Printer:
                 columns, end, rows = out.partition(b"\n")
                 out = rows if columns == self._columns else columns + end + rows
                 self._columns = columns
+            elif task.form == "sarif":
+                out = (b"," if self._begun else self._begin_log()) + out
             elif task.form != "json" and task.heading != "line" and self._begun:
                 out = b"\n" + out
             self._begun = True
@@ -95,6 +103,16 @@ class _Printer:
             show_bytes(out)
         for kind, text in outcome.messages:
             complain(kind, text)
+
+    def _begin_log(self) -> bytes:
+        begin, self._end = json.dumps(ct.render.sarif_log([])).encode().split(b"[]")
+        self._end = b"]" + self._end + b"\n"
+        return begin + b"[\n"
+
+    def end(self) -> None:
+        """Write what is to follow the last result."""
+        if self._end:
+            show_bytes(self._end)
 
 
 def _check_log(log: Path, tasks: Iterable[Task]) -> None:

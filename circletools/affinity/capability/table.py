@@ -142,8 +142,10 @@ def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: li
     reader = traits.last_reader_among(left)
     for index in unpacking:
         at = max((int(reader[tensor]) for tensor in traits.outputs_of(index) if tensor >= 0), default=-1)
-        if at > index:
-            reasons[index] = Refusal(f"operator {at}, which reads the constant that it unpacks, is not taken")
+        reading = reasons[at] if at > index else None
+        if reading is not None:
+            words = f"operator {at}, which reads the constant that it unpacks, is not taken"
+            reasons[index] = Refusal(words, reading.measured)
 
 
 def mismatches(form: Form, operator: OperatorTraits) -> list[str]:

@@ -20,7 +20,6 @@ from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.costs.search import least_time
 from circletools.affinity.partition.groups import gathered
 from circletools.affinity.partition.partitions import Partition
-from circletools.affinity.partition.repair import group_of
 from circletools.model.graph import OperatorGraph
 
 
@@ -150,7 +149,9 @@ def partitions_makespan(problem: Problem, partitions: Sequence[Partition]) -> fl
     A partition starts when its device is free and all it reads has arrived; it takes its launch and its operators'
     times, and what it makes is there when it ends.
     """
-    home = np.array(group_of(len(problem.times_us), [partition.operators for partition in partitions]), np.int64)
+    home = np.zeros(len(problem.times_us), np.int64)
+    for number, partition in enumerate(partitions):
+        home[list(partition.operators)] = number
     makers, readers = home[problem.producers[problem.read]], home[problem.readers]
     across = makers != readers
     sent = zip(makers[across].tolist(), problem.read[across].tolist(), strict=True)
