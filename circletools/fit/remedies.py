@@ -17,6 +17,7 @@ NOT_MEASURED = "run it there to know, or measure it as docs/capabilities.md tell
 GENERAL = "change what the reason names"
 
 _PLACE = r"(?P<place>(?:input|output) \d+)"
+_LEFT, _SIGN = "(?P<left>.+)", "(?P<sign><=|>=|==|<|>)"
 _OF_ANOTHER = r"(?P<other>operator \d+), which reads the constant .+ is not taken"
 _LEFT_OUT = "left out"
 
@@ -94,6 +95,11 @@ def _option(name: str, value: str, allowed: str) -> str:
     return f"set {name} to {allowed}"
 
 
+def _comparison(left: str, sign: str, right: str) -> str:
+    of_scales = ".scale" in left or ".zero_point" in left
+    return f"{'quantize' if of_scales else 'change'} it so that {left} {sign} {right}"
+
+
 _REMEDIES: tuple[tuple[str, Callable[..., str]], ...] = (
     (r"version \d+, not (?P<allowed>.+)", "convert it to version {allowed}".format),
     (r"[\d,]+ (?P<what>input|output)s?, not 1", "give it 1 {what}".format),
@@ -102,5 +108,7 @@ _REMEDIES: tuple[tuple[str, Callable[..., str]], ...] = (
     (rf"{_PLACE} has an unknown dimension", lambda place: "fix the shape of @"),
     (rf"{_PLACE} is (?P<tensor>.+), not (?P<allowed>.+)", _tensor),
     (r"(?P<name>\w+) is (?P<value>.+), not (?P<allowed>.+)", _option),
+    (rf"{_LEFT} is \S+, which must be {_SIGN} (?P<right>.+?)(?: \(\S+\))?", _comparison),
+    (rf"{_LEFT} has no value, which must be {_SIGN} (?P<right>.+)", _comparison),
     (_OF_ANOTHER, "change {other}".format),
 )

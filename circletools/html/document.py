@@ -16,6 +16,8 @@ from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.affinity.transfers import transfers
 from circletools.check import check
 from circletools.errors import ModelFormatError, TableFormatError
+from circletools.fit.verdicts import Fit
+from circletools.html.fit import fit_document
 from circletools.html.graph import Columns, Interned, layout_json, or_none, picture, short
 from circletools.html.modules import module_tree, operators_below
 from circletools.html.timing import ReadTrace, layer_times, operator_times
@@ -31,8 +33,12 @@ from circletools.wording import SCHEMA_VERSION
 MOST_CUTS = 1000
 
 
-def page_document(model: Model, name: str, traces: Sequence[ReadTrace] = (), *, version: str = "") -> dict[str, Any]:
+def page_document(
+    model: Model, name: str, traces: Sequence[ReadTrace] = (), *, fitted: Fit | None = None, version: str = ""
+) -> dict[str, Any]:
     """Return the document of a model that is called `name`; `version` is that of circletools, for who looks at it.
+
+    `fitted` is what targets take of it, where that was asked for.
 
     Broken indices and tables are findings, and what they name is left out. Raises ModelFormatError when the
     structure is broken, InvalidInputError for a trace that is not of this model.
@@ -73,6 +79,7 @@ def page_document(model: Model, name: str, traces: Sequence[ReadTrace] = (), *, 
             if (times := trace.operators) is not None
         ],
         "traces": [shortened(layer_times(trace, found)) for trace in traces if (found := trace.layers) is not None],
+        **({} if fitted is None else {"fit": shortened(fit_document(fitted))}),
     }
 
 

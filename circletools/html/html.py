@@ -16,8 +16,8 @@ from importlib.resources import files
 from typing import Any
 
 SCRIPTS = (
-    *("values", "model", "graph", "paint", "view", "details"),
-    *("tables", "panels", "tree", "timing", "search", "main"),
+    *("values", "model", "graph", "paint", "view", "details", "tables"),
+    *("panels", "fit", "tree", "timing", "search", "main"),
 )
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 

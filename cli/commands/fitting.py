@@ -12,7 +12,7 @@ import circletools as ct
 from ..console.captured import record
 from ..console.reading import reading
 from ..console.terminal import show_as, tell_notes
-from .parameters import Input, Json
+from .parameters import Input, Json, target_names
 
 
 def fit(
@@ -41,7 +41,7 @@ def fit(
     """
     if json and sarif:
         raise ct.UsageError("--json and --sarif exclude each other")
-    inputs = ct.read_request(ct.FitRequest(on=tuple(name.strip() for name in on.split(",")), baseline=baseline))
+    inputs = ct.read_request(ct.FitRequest(on=target_names(on), baseline=baseline))
     with reading(source) as model:
         found = ct.fit(model, inputs)
     record(sum(len(target.misfits) for target in found.targets))

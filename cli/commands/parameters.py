@@ -25,6 +25,11 @@ FORMAT = option("--format", "The output format; text by default.")
 FormatOption = Annotated[Format | None, FORMAT]
 
 
+def target_names(words: str) -> tuple[str, ...]:
+    """Return the names that --on lists."""
+    return tuple(name.strip() for name in words.split(","))
+
+
 def form_of(output_format: str | None, json: bool) -> str:
     """Return the format that --format and --json ask for. Raises UsageError where they exclude each other."""
     if json and output_format not in (None, "json"):

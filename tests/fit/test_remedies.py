@@ -80,8 +80,28 @@ def test_remedies(form: dict[str, Any], remedy: str) -> None:
 def test_every_condition_has_a_remedy() -> None:
     """A key that a form gets some day stands here, and its words among those that are known."""
     tried = {key for form, _ in CASES for key in form}
-    assert set(FORM_KEYS) - tried == {"unpacks"}  # which is no condition
+    assert set(FORM_KEYS) - tried - {"where"} == {"unpacks"}  # which is no condition; `where` is below
     assert not any(GENERAL in remedy for _, remedy in CASES)
+
+
+@pytest.mark.parametrize(
+    ("reason", "remedy"),
+    [
+        ("stride_w is 3, which must be <= filter_width (2)", "change it so that stride_w <= filter_width"),
+        ("block_size is 1, which must be > 1", "change it so that block_size > 1"),
+        ("input1.value has no value, which must be >= 0", "change it so that input1.value >= 0"),
+        (
+            "input0.scale / output0.scale is 0.0001, which must be >= 2^-10",
+            "quantize it so that input0.scale / output0.scale >= 2^-10",
+        ),
+        (
+            "inputs.zero_point is 3, which must be == output0.zero_point (-4)",
+            "quantize it so that inputs.zero_point == output0.zero_point",
+        ),
+    ],
+)
+def test_comparisons(reason: str, remedy: str) -> None:
+    assert remedy_of(Refusal(reason), "ADD") == remedy
 
 
 def test_three_places() -> None:
