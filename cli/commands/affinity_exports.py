@@ -20,7 +20,7 @@ Target = Literal["onert", "onert-exec-time", "part", "openvino", "model-explorer
 @filling(ct.CostRequest, TRANSFERS)
 def export_affinity(
     source: Input,
-    to: Annotated[Target, typer.Option("--to", help="Target format.", show_default=False)],
+    to: Annotated[Target, typer.Option("--to", help="Target format.")],
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="The file to write; standard output if not given."),

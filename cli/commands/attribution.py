@@ -25,9 +25,9 @@ class By(StrEnum):
 def attribute(
     trace: Annotated[
         str,
-        typer.Argument(metavar="TRACE", help="The operator-level trace; - is standard input.", show_default=False),
+        typer.Argument(metavar="TRACE", help="The operator-level trace; - is standard input."),
     ],
-    model: Annotated[str, typer.Option("--model", metavar="M", help="The model that was run.", show_default=False)],
+    model: Annotated[str, typer.Option("--model", metavar="M", help="The model that was run.")],
     output_format: Annotated[Format | None, FORMAT] = None,
     json: JsonFormat = False,
     by: Annotated[

@@ -15,12 +15,8 @@ from .parameters import Json
 
 
 def diff(
-    before: Annotated[
-        str, typer.Argument(metavar="A", help="The model to compare with; - is standard input.", show_default=False)
-    ],
-    after: Annotated[
-        str, typer.Argument(metavar="B", help="The model to compare; - is standard input.", show_default=False)
-    ],
+    before: Annotated[str, typer.Argument(metavar="A", help="The model to compare with; - is standard input.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="The model to compare; - is standard input.")],
     only: Annotated[
         str | None,
         typer.Option(

@@ -18,9 +18,7 @@ def report(
     source: Input,
     output: Annotated[
         str,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The HTML file to write; - is standard output.", show_default=False
-        ),
+        typer.Option("--output", "-o", metavar="FILE", help="The HTML file to write; - is standard output."),
     ],
     traces: Annotated[
         list[str] | None,

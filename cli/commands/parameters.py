@@ -9,20 +9,17 @@ import typer
 
 import circletools as ct
 
-Input = Annotated[
-    str, typer.Argument(metavar="IN", help="The model to read; - is standard input.", show_default=False)
-]
+Input = Annotated[str, typer.Argument(metavar="IN", help="The model to read; - is standard input.")]
 Output = Annotated[
     str | None,
     typer.Argument(
         metavar="OUT",
         help="The file to write (a directory where IN is one); - is standard output.",
-        show_default=False,
     ),
 ]
 InPlace = Annotated[bool, typer.Option("--in-place", help="Write over IN.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory to write to.", show_default=False)]
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory to write to.")]
 
 
 JsonFormat = Annotated[bool, typer.Option("--json", help="The same as --format json.")]

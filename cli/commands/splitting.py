@@ -39,9 +39,7 @@ def split(
 
 
 def verify_split(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The directory that a split wrote.", show_default=False)
-    ],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory that a split wrote.")],
     source: Annotated[
         Path | None,
         typer.Option(

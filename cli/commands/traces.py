@@ -13,7 +13,7 @@ from ..console.terminal import complain, show_as, show_json, tell
 from .parameters import FORMAT, Json, form_of
 from .rewriting import refuse_inputs
 
-_TRACE = typer.Argument(metavar="TRACE", help="The trace to read; - is standard input.", show_default=False)
+_TRACE = typer.Argument(metavar="TRACE", help="The trace to read; - is standard input.")
 _MOST_SHOWN = 20
 
 
@@ -62,8 +62,8 @@ def _complain(*analyses: ct.Analysis) -> bool:
 
 
 def trace_compare(
-    before: Annotated[str, typer.Argument(metavar="A", help="The trace before.", show_default=False)],
-    after: Annotated[str, typer.Argument(metavar="B", help="The trace after.", show_default=False)],
+    before: Annotated[str, typer.Argument(metavar="A", help="The trace before.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="The trace after.")],
     threshold: Annotated[
         float,
         typer.Option(
@@ -103,12 +103,8 @@ def trace_compare(
 
 def trace_export(
     source: Annotated[str, _TRACE],
-    output: Annotated[
-        str, typer.Argument(metavar="OUT", help="The file to write; - is standard output.", show_default=False)
-    ],
-    to: Annotated[
-        Literal["chrome", "perfetto"], typer.Option("--to", help="The format to write.", show_default=False)
-    ],
+    output: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; - is standard output.")],
+    to: Annotated[Literal["chrome", "perfetto"], typer.Option("--to", help="The format to write.")],
     strict: Strict = False,
 ) -> None:
     """Write the marks of a trace as nested slices.

@@ -15,11 +15,9 @@ from .rewriting import rewrite
 
 Before = Annotated[
     str,
-    typer.Argument(metavar="BEFORE", help="The model before the tool, with origins or without.", show_default=False),
+    typer.Argument(metavar="BEFORE", help="The model before the tool, with origins or without."),
 ]
-After = Annotated[
-    str, typer.Argument(metavar="AFTER", help="The model after it; one of the two may be -.", show_default=False)
-]
+After = Annotated[str, typer.Argument(metavar="AFTER", help="The model after it; one of the two may be -.")]
 
 
 def track_origins(
@@ -27,7 +25,7 @@ def track_origins(
     after: After,
     output: Annotated[
         str | None,
-        typer.Argument(metavar="OUT", help="The file to write; - is standard output.", show_default=False),
+        typer.Argument(metavar="OUT", help="The file to write; - is standard output."),
     ] = None,
     min_confidence: Annotated[
         float,
