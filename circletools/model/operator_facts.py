@@ -127,7 +127,7 @@ class OperatorFacts:
     @cached_property
     def least_bytes(self) -> NDArray[np.float64]:
         """The bytes of each tensor, an open dimension counting as 1 and a type of unknown size as nothing."""
-        return np.array([least_bytes(tensor) for tensor in self.model.subgraphs[self.subgraph].tensors], np.float64)
+        return least_bytes(self.model.tensor_columns, self.tensor_rows, self.model.schema.enums["TensorType"])
 
     @cached_property
     def has_data(self) -> NDArray[np.bool_]:
