@@ -18,6 +18,14 @@ from circletools.model.views import Signature
 
 
 @dataclass(frozen=True, slots=True)
+class BufferSummary:
+    """How many buffers there are, and how many bytes lie inside the flatbuffer."""
+
+    count: int
+    inside_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class ExternalSummary:
     """Data of one kind that lies behind the flatbuffer."""
 
@@ -42,7 +50,7 @@ class SubgraphSummary:
 
     index: int
     name: str
-    tensor_count: int
+    tensors: int
     operator_count: int
     operators: Mapping[str, int]
     inputs: tuple[TensorSummary, ...]
@@ -73,8 +81,7 @@ class Inspection:
     flatbuffer_bytes: int
     prefix_bytes: int
     tables: int
-    buffer_count: int
-    buffer_bytes: int
+    buffers: BufferSummary
     external: tuple[ExternalSummary, ...]
     trailing_bytes: int
     associated_files: tuple[str, ...]
@@ -104,8 +111,7 @@ def inspect_model(model: Model) -> Inspection:
         flatbuffer_bytes=reachable.end,
         prefix_bytes=original_start(model),
         tables=reachable.visits,
-        buffer_count=len(buffers),
-        buffer_bytes=int(buffers.data.count.sum()),
+        buffers=BufferSummary(len(buffers), int(buffers.data.count.sum())),
         external=tuple(
             ExternalSummary(kind, len(data.rows), int(data.sizes.sum())) for kind, data in external.items()
         ),
@@ -135,7 +141,7 @@ def _subgraph(subgraph: Subgraph, codes: list[str]) -> SubgraphSummary:
     return SubgraphSummary(
         index=subgraph.index,
         name=subgraph.name,
-        tensor_count=len(subgraph.tensors),
+        tensors=len(subgraph.tensors),
         operator_count=len(subgraph.operators),
         operators=_histogram(codes, subgraph.code_indices()),
         inputs=tuple(_tensor(subgraph, index) for index in subgraph.inputs.tolist()),

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from circletools.errors import CircleToolsError
 from circletools.findings import Finding, Severity
 from circletools.fit.fit import fit
 from circletools.fit.request import FitRequest
 from circletools.html.document import page_document
 from circletools.html.html import page_html
-from circletools.html.timing import ReadTrace, read_times
+from circletools.html.timing import read_times
 from circletools.model.model import Model
+from circletools.planning.inputs import naming_files
 from circletools.version import __version__
 from circletools.wording import counted
 
@@ -41,18 +41,11 @@ def report_html(
         with ct.open("out.circle") as model:
             Path("report.html").write_bytes(ct.report_html(model, ["trace.chrome.json"]).html)
     """
-    read = [_read(os.fspath(trace), skip) for trace in traces]
+    with naming_files():
+        read = [read_times(os.fspath(trace), skip) for trace in traces]
     fitted = fit(model, FitRequest(on=tuple(on))) if on else None
     document = page_document(model, _title(model.source.name), read, fitted=fitted, version=__version__)
     return Report(page_html(document), tuple(_notes(document)))
-
-
-def _read(trace: str, skip: int) -> ReadTrace:
-    try:
-        return read_times(trace, skip)
-    except CircleToolsError as error:
-        error.names_file = True
-        raise
 
 
 def _title(name: str) -> str:

@@ -103,7 +103,7 @@ def read_request(request: CostRequest | FitRequest) -> PlanInputs | CostInputs |
 
 def _plan_inputs(request: PlanRequest) -> PlanInputs:
     _check(request)
-    with _naming_files():
+    with naming_files():
         given = tuple(map(parse_setting, request.rules))
         rules = RuleSet(given, None if request.default is None else make_default(request.default, "--default"))
         if request.rules_file is not None:
@@ -148,7 +148,7 @@ def _check_costs(request: CostRequest) -> None:
 
 
 def _cost_inputs(request: CostRequest) -> CostInputs:
-    with _naming_files():
+    with naming_files():
         path = request.costs
         document = CostDocument() if path is None else parse_costs(_text(path), os.fspath(path))
         defaults = Defaults(request.copy_rate, request.copy_overhead, request.launch)
@@ -156,7 +156,7 @@ def _cost_inputs(request: CostRequest) -> CostInputs:
 
 
 @contextmanager
-def _naming_files() -> Iterator[None]:
+def naming_files() -> Iterator[None]:
     """Mark errors as being about a file that they name, not about the model."""
     try:
         yield

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,9 +18,7 @@ import circletools as ct
 
 from ..console.captured import Captured, begin, capturing
 from ..console.terminal import fail, show
-
-Command = Callable[..., None]
-"""What a command does with one file, the first argument; a function of a module."""
+from ..signature import Command
 
 Heading = Literal["name", "own", "line"]
 """What is above the text of one of several files: its name, nothing as the text begins with it, or nothing and no

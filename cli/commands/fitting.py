@@ -23,7 +23,6 @@ def fit(
             "--on",
             metavar="TARGETS",
             help=f"The targets, as in xnnpack,npu.json: capability files, or {', '.join(ct.affinity.shipped())}.",
-            show_default=False,
         ),
     ],
     json: Json = False,

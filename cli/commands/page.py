@@ -10,6 +10,7 @@ import circletools as ct
 
 from ..console.reading import reading
 from ..console.terminal import tell
+from ..signature import option
 from .parameters import Input, target_names
 from .rewriting import refuse_inputs
 
@@ -17,23 +18,14 @@ from .rewriting import refuse_inputs
 def report(
     source: Input,
     output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The HTML file to write; - is standard output.", show_default=False
-        ),
+        str, option("--output -o", "The HTML file to write; - is standard output.", "FILE", show_default=False)
     ],
     traces: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--trace", metavar="TRACE", help="A trace that trace-stats or attribute reads; may be repeated."
-        ),
+        list[str] | None, option("--trace", "A trace that trace-stats or attribute reads; may be repeated.", "TRACE")
     ] = None,
-    skip: Annotated[
-        int, typer.Option("--skip", metavar="N", min=0, help="Skip the first N executions of operator-level traces.")
-    ] = 0,
+    skip: Annotated[int, option("--skip", "Skip the first N executions of operator-level traces.", "N", min=0)] = 0,
     on: Annotated[
-        str | None,
-        typer.Option("--on", metavar="TARGETS", help="Targets that the model is to run on, as in fit --on."),
+        str | None, option("--on", "Targets that the model is to run on, as in fit --on.", "TARGETS")
     ] = None,
 ) -> None:
     """Write one HTML page about a model and its traces.

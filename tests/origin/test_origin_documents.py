@@ -238,3 +238,8 @@ def test_sources_without_tables_are_numbered_over_all_subgraphs() -> None:
     found = tracked(LOOP, LOOP)
     assert list(found.origins.sources) == [0, 1, 2, 3, 4]
     assert [len(subgraph) for subgraph in found.grounds] == [1, 1, 3]
+
+
+def test_sources_without_tables_are_named_after_outputs() -> None:
+    before = chain("TANH", "NEG", "RELU", names=["a", "", "c\0d"].__getitem__)
+    assert tracked(before, before).origins.sources == {0: "a", 1: "(noname)", 2: "c"}

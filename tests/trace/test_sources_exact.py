@@ -219,12 +219,14 @@ def test_sums_and_distinct_keys(pairs: list[tuple[int, int]], factor: int) -> No
 
 
 def test_names_of_marks() -> None:
-    texts = [b"7|a", b"7|a\n", b"8|a\r\n", b"7|b\\n\\", b"x|c", b"9", b"7|", b"12345678901|d", b"7|a|b"]
-    data = b"".join(texts)
-    ends = np.cumsum([len(text) for text in texts]).tolist()
-    codes, names, pids = read_names(data, [0, *ends[:-1]], ends)
-    assert [names[code] for code in codes.tolist()] == [b"a", b"a", b"a", b"b", b"c", b"", b"", b"d", b"a|b"]
-    assert pids.tolist() == [7, 7, 8, 7, -1, -1, 7, -1, 7]
+    texts = [b"7|a", b"end", b"7|a\n", b"8|a\r\n", b"7|b\\n\\", b"x|c", b"9", b"7|", b"12345678901|d", b"7|a|b"]
+    ends = np.cumsum([len(text) for text in texts])
+    starts = np.array([0, *ends[:-1].tolist()])
+    codes, names, pids = read_names(b"".join(texts), np.array([text != b"end" for text in texts]), starts, ends)
+    found = [None if code < 0 else names[code] for code in codes.tolist()]
+    assert found == [b"a", None, b"a", b"a", b"b", b"c", b"", b"", b"d", b"a|b"]
+    assert (codes[1], len(set(names))) == (-1, len(names))
+    assert pids.tolist() == [7, -1, 7, 8, 7, -1, -1, 7, -1, 7]
 
 
 def batch(*rows: tuple[int, int, bytes | None]) -> Batch:
