@@ -20,7 +20,7 @@ _TARGETS = f"The targets, as in xnnpack,npu.json: capability files, or {', '.joi
 
 def fit(
     source: Input,
-    on: Annotated[str, option("--on", _TARGETS, "TARGETS", show_default=False)],
+    on: Annotated[str, option("--on", _TARGETS, "TARGETS")],
     json: Json = False,
     sarif: Annotated[bool, option("--sarif", "Write SARIF, for code hosts and editors.")] = False,
     baseline: Annotated[

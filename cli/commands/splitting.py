@@ -57,7 +57,7 @@ def verify_split(
 
     First the files: every input is made before it is read, in the same type, shape and quantization, and the
     operators of the parts are those of the source, each once, wired alike. Then the values: both are run with random
-    inputs, and every bit is compared. Exit status 1 when there is a finding; docs/split.md has all codes.
+    inputs, and every bit is compared. Exit status 1 when there is an error or a warning; docs/split.md has all codes.
     """
     found = ct.verify_split(
         directory, source=source, runtime=runtime, subgraph=subgraph, seed=seed, timeout_s=seconds
@@ -66,4 +66,4 @@ def verify_split(
         show_json(ct.render.split_verification_json(found))
     else:
         show(ct.render.findings_text(str(directory), found.findings))
-    raise typer.Exit(1 if found.findings else 0)
+    raise typer.Exit(int(ct.render.verdict(found.findings) != "ok"))

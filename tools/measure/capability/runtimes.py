@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Protocol
 
+from circletools.runtimes.plan import plans
 from tools.measure.capability.single import Probe, array
 from tools.measure.capability.template import LAST_VERSION
 
@@ -61,7 +62,7 @@ def _feed(interpreter: Any, question: Question) -> None:
 
 def ask_xnnpack(question: Question) -> str:
     """Look whether the default delegate of LiteRT has the operator."""
-    litert, spy = _litert(), importlib.import_module("tests.kit.oracles.delegated")
+    litert = _litert()
     try:
         interpreter = litert.Interpreter(model_content=question.model, num_threads=1)
     except (RuntimeError, ValueError, MemoryError):
@@ -72,7 +73,7 @@ def ask_xnnpack(question: Question) -> str:
     except (RuntimeError, ValueError, MemoryError):
         outcome = "prepare"
     try:
-        taken = spy.delegated(interpreter)[0].taken
+        taken = {operator for step in plans(interpreter)[0] if step.delegate for operator in step.operators}
     except (RuntimeError, ValueError, MemoryError):
         return "prepare"
     if question.focus not in taken:
