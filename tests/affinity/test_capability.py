@@ -127,7 +127,7 @@ def literally(document: dict[str, Any], operator: OperatorTraits) -> bool:
         and fits_places(document, "outputs", operator.outputs)
         and all(fits_tensor(document, tensor) for tensor in (*computed, *filter(None, operator.outputs)))
         and all(
-            fits_option(allowed, operator.options.get(name, 0))
+            fits_option(allowed, operator.settings.get(name, 0))
             for name, allowed in document.get("options", {}).items()
         )
     )

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any, NoReturn
 
 from circletools.affinity.assign.documents import read_bytes
+from circletools.affinity.capability.comparison import Comparison, parse_comparison
 from circletools.affinity.capability.form import Form, Kind, OptionValues, TensorPattern
 from circletools.affinity.capability.table import ANY, Capability
 from circletools.affinity.capability.traits import QUANTIZABLE, QUANTIZATIONS
@@ -21,7 +22,7 @@ SCHEMA_VERSION = "1"
 _KEYS = ("schema_version", "device", "runtime", "method", "measured", "operators")
 FORM_KEYS = (
     *("types", "inputs", "min_inputs", "max_inputs", "outputs", "min_outputs", "max_outputs"),
-    *("min_rank", "max_rank", "min_version", "max_version", "static", "options", "unpacks"),
+    *("min_rank", "max_rank", "min_version", "max_version", "static", "options", "where", "unpacks"),
 )
 _KINDS: tuple[Kind, ...] = ("computed", "constant")
 _MORE = "..."
@@ -184,7 +185,21 @@ class _Reader:
             },
             *self._bounds(form, "inputs", place, 0),
             *self._bounds(form, "outputs", place, 0),
+            self._comparisons(form["where"], f"{place}.where") if "where" in form else (),
         )
+
+    def _comparisons(self, value: Any, place: str) -> tuple[Comparison, ...]:
+        return tuple(self._comparison(text, f"{place}[{at}]") for at, text in enumerate(self._list(value, place)))
+
+    def _comparison(self, value: Any, place: str) -> Comparison:
+        try:
+            comparison = parse_comparison(self._text(value, place))
+        except ValueError as error:
+            self._fail(place, str(error))
+        for name in comparison.terms:
+            if isinstance(name, str) and name not in _options():
+                self._fail(place, f"no operator has an option {name!r}", did_you_mean(name, _options()))
+        return comparison
 
     def _places(
         self, form: Mapping[str, Any], key: str, place: str

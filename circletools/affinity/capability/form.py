@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from circletools.affinity.capability.comparison import Comparison, Term
 from circletools.affinity.capability.traits import TensorTraits
 
 Kind = Literal["", "computed", "constant"]
@@ -59,7 +60,7 @@ class Form:
     """One form in which a device takes an operator; docs/capabilities.md describes each condition.
 
     `inputs` and `outputs` have for each place what may be there; None is anything. With `more_inputs`, the last place
-    may come again any number of times.
+    may come again any number of times. `where` has comparisons that are all true.
     """
 
     types: tuple[TensorPattern, ...] | None
@@ -78,3 +79,9 @@ class Form:
     max_inputs: float
     min_outputs: int
     max_outputs: float
+    where: tuple[Comparison, ...] = ()
+
+    @property
+    def terms(self) -> frozenset[Term]:
+        """What must be read of an operator, beside its tensors, to tell whether it has this form."""
+        return frozenset(self.options).union(*(comparison.terms for comparison in self.where))

@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.form import Form, TensorPattern
 from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits, TensorTraits
 from circletools.model.model import Model
@@ -60,14 +61,14 @@ class Capability:
         return (*self.operators.get(code, ()), *self.operators.get(ANY, ()))
 
     @cached_property
-    def options(self) -> dict[str, tuple[str, ...]]:
-        """The names of the options that the forms of each code look at."""
-        named: dict[str, set[str]] = {}
+    def terms(self) -> dict[str, tuple[Term, ...]]:
+        """What the forms of each code look at beside types and ranks: options, and properties of tensors."""
+        named: dict[str, set[Term]] = {}
         for table in (self.operators, self.measured or {}):
             for code, forms in table.items():
-                named.setdefault(code, set()).update(name for form in forms for name in form.options)
+                named.setdefault(code, set()).update(term for form in forms for term in form.terms)
         every = named.get(ANY, set())
-        return {code: tuple(sorted(names | every)) for code, names in named.items() if names | every}
+        return {code: tuple(sorted(names | every, key=str)) for code, names in named.items() if names | every}
 
     @cached_property
     def unpacking(self) -> frozenset[str]:
@@ -102,7 +103,7 @@ def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Re
 
 def why_not(capability: Capability, facts: OperatorFacts) -> list[Refusal | None]:
     """Return the same of operators that are read already."""
-    traits = SubgraphTraits(facts, capability.options)
+    traits = SubgraphTraits(facts, capability.terms)
     unpacking = _unpack(capability, traits)
     reasons: list[Refusal | None] = [None] * len(traits)
     known: dict[object, Refusal | None] = {}
@@ -161,9 +162,10 @@ def mismatches(form: Form, operator: OperatorTraits) -> list[str]:
     found += _places("output", form.outputs, form.more_outputs, operator.outputs)
     found += _each_tensor(form, operator)
     for name, allowed in form.options.items():
-        value = operator.options.get(name, 0)
+        value = operator.settings.get(name, 0)
         if not allowed.holds(value):
             found.append(f"{name} is {allowed.show(value)}, not {allowed.text}")
+    found += filter(None, (comparison.mismatch(operator.settings) for comparison in form.where))
     return found
 
 
