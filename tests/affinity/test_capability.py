@@ -258,6 +258,16 @@ def test_options_are_read_from_the_model(name: str) -> None:
     assert [reason is None for reason in reasons] == wanted
 
 
+def test_a_composite_is_known_by_its_name() -> None:
+    def reason(*names: str) -> Refusal | None:
+        table = parsed({"STABLEHLO_COMPOSITE": [{"options": {"name": list(names)}}]})
+        with open_model(bytes_of("tflite/composite")) as model:
+            return why_not(table, OperatorFacts(model, 0))[0]
+
+    assert reason("test.fold", "test.bend") is None
+    assert reason("test.fold", "") == Refusal("name is another, not test.fold or ")
+
+
 def test_an_unpacked_constant_counts_as_one_and_stays_with_its_readers() -> None:
     form = {"inputs": ["FLOAT16 constant"], "outputs": ["FLOAT32"], "unpacks": True}
     with_constants = {"inputs": ["* computed", "* constant", "* constant"]}

@@ -12,7 +12,7 @@ from circletools.affinity.assign.documents import read_bytes
 from circletools.affinity.capability.comparison import Comparison, parse_comparison
 from circletools.affinity.capability.form import Form, Kind, OptionValues, TensorPattern
 from circletools.affinity.capability.table import ANY, Capability
-from circletools.affinity.capability.traits import QUANTIZABLE, QUANTIZATIONS
+from circletools.affinity.capability.traits import QUANTIZABLE, QUANTIZATIONS, text_number
 from circletools.errors import InvalidInputError, UsageError
 from circletools.flatbuf.schema import load_schema
 from circletools.storage.strict_json import read_json
@@ -88,8 +88,16 @@ def _options() -> frozenset[str]:
         for union in ("BuiltinOptions", "BuiltinOptions2")
         for table in schema.unions.get(union, {}).values()
         for field in (schema.tables[table].fields if table in schema.tables else ())
-        if field.kind == "scalar"
+        if field.kind in {"scalar", "string"}
     )
+
+
+@cache
+def _text_options() -> frozenset[str]:
+    tables = load_schema("tflite").tables.values()
+    every = {field.name for table in tables for field in table.fields if field.kind == "string"}
+    numbers = {field.name for table in tables for field in table.fields if field.kind == "scalar"}
+    return frozenset(every & _options()) - numbers
 
 
 @cache
@@ -258,6 +266,10 @@ class _Reader:
     def _option(self, name: str, allowed: Any, place: str) -> OptionValues:
         if name not in _options():
             self._fail(place, f"no operator has an option {name!r}", did_you_mean(name, _options()))
+        if name in _text_options():
+            texts = [self._text(text, place) for text in self._list(allowed, place)]
+            known = {int(text_number(text.encode())): text for text in texts}
+            return OptionValues(frozenset(map(float, known)), math.inf, -math.inf, " or ".join(texts), known)
         names = _values(name)
         if isinstance(allowed, dict):
             limits = self._object(allowed, place, ("min", "max"))

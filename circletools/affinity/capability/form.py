@@ -9,6 +9,9 @@ from typing import Literal
 from circletools.affinity.capability.comparison import Comparison, Term
 from circletools.affinity.capability.traits import TensorTraits
 
+_LARGEST_SHOWN = 1 << 31
+"""What is larger stands for a text."""
+
 Kind = Literal["", "computed", "constant"]
 
 
@@ -38,7 +41,10 @@ class TensorPattern:
 
 @dataclass(frozen=True, slots=True)
 class OptionValues:
-    """The values that an option may have: those listed, or all from `low` to `high`; `names` are those of an enum."""
+    """The values that an option may have: those listed, or all from `low` to `high`.
+
+    `names` are those of an enum, or for an option that is a text the listed ones.
+    """
 
     values: frozenset[float]
     low: float
@@ -52,7 +58,7 @@ class OptionValues:
 
     def show(self, value: float) -> str:
         """Return a value as a table has it."""
-        return self.names.get(int(value), f"{value:g}") if self.names else f"{value:g}"
+        return self.names.get(int(value), "another" if abs(value) > _LARGEST_SHOWN else f"{value:g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Any
 
@@ -171,10 +172,17 @@ def _option(operators: Tables, name: str, model: Model) -> NDArray[np.float64]:
             table_name = model.schema.unions[str(operators.field(field).target)].get(member)
             table = model.schema.tables.get(table_name or "")
             option = table.by_name.get(name) if table else None
-            if table is not None and option is not None and option.kind == "scalar":
+            if table is not None and option is not None and option.kind in {"scalar", "string"}:
                 rows = np.flatnonzero((members == member) & (targets != 0))
-                values[rows] = Tables(operators.wire, table, targets[rows]).scalars(name)
+                chosen = Tables(operators.wire, table, targets[rows])
+                is_text = option.kind == "string"
+                values[rows] = [*map(text_number, chosen.strings(name))] if is_text else chosen.scalars(name)
     return values
+
+
+def text_number(text: bytes) -> float:
+    """Return the number that stands for the text of an option; none is 0."""
+    return float(int.from_bytes(blake2b(text, digest_size=6).digest())) if text else 0.0
 
 
 def _tensor_classes(model: Model, tensors: slice) -> tuple[NDArray[np.int64], list[list[int]]]:

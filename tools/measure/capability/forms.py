@@ -84,7 +84,7 @@ def _conditions(answers: Answers) -> Iterator[Form]:
 
 
 def _scalars(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in options.items() if isinstance(value, int | float)}
+    return {key: value for key, value in options.items() if isinstance(value, int | float | str)}
 
 
 def _fits(options: Mapping[str, Any], wanted: Mapping[str, Sequence[Any]]) -> bool:
@@ -225,7 +225,11 @@ def _shown(option: str, values: Sequence[Any], asked: set[Any]) -> Any:
         return None
     if option in _ENUMS:
         return [next(name for name, number in enum_names(_ENUMS[option]) if number == value) for value in values]
-    if len(asked) > 2 and set(values) == {value for value in asked if value >= min(values)}:
+    if (
+        len(asked) > 2
+        and not isinstance(values[0], str)
+        and set(values) == {value for value in asked if value >= min(values)}
+    ):
         return {"min": min(values)}
     return list(values)
 

@@ -24,7 +24,7 @@ _NUMPY = {
     **{"BFLOAT16": "<u2", "FLOAT8_E4M3FN": "u1", "FLOAT8_E5M2": "u1"},
 }
 _PACKED = {"INT4": 2, "UINT4": 2, "INT2": 4}
-WORDS = {"n": "unquantized", "t": "per_tensor", "c": "per_channel"}
+WORDS = {"n": "unquantized", "t": "per_tensor", "c": "per_channel", "b": "blockwise"}
 
 
 @dataclass(frozen=True)
