@@ -96,7 +96,7 @@ def inspect_model(model: Model) -> Inspection:
     reachable, buffers = model.reachable, model.buffers
     external = {data.kind: data for data in external_data(model)}
     ends = [int((data.offsets + data.sizes).max()) for data in external.values()]
-    trailing = max(model.wire.size - max(reachable.end, *ends, 0), 0)
+    trailing = max(model.wire.size - max([reachable.end, *ends]), 0)
     codes = [code.name for code in model.operator_codes]
     return Inspection(
         format=model.format,

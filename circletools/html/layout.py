@@ -114,7 +114,7 @@ def _from_zero(groups: Numbers, level: Numbers) -> Numbers:
 def _columns(groups: Numbers, level: Numbers, edges: Edges) -> Numbers:
     """Return the column of each operator, in halves of a place."""
     count = len(level)
-    rows = np.unique(groups * count + level, return_inverse=True)[1].reshape(-1)
+    rows = np.unique(groups * count + level, return_inverse=True)[1]
     sizes = np.bincount(rows)
     starts = np.cumsum(sizes) - sizes
     column = np.zeros(count)

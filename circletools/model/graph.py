@@ -32,8 +32,8 @@ class OperatorGraph:
 
 def graph_from_edges(count: int, sources: Indices, targets: Indices) -> OperatorGraph:
     """Return the graph of `count` operators with these edges. Raises ModelFormatError for a cycle."""
-    edges = np.unique(sources * count + targets) if count else np.empty(0, np.int64)
-    sources, targets = edges // max(count, 1), edges % max(count, 1)
+    edges = np.unique(sources * count + targets)
+    sources, targets = edges // count, edges % count
     back = np.argsort(targets, kind="stable")
     successors = _rows(count, sources, targets)
     predecessors = _rows(count, targets[back], sources[back])

@@ -13,7 +13,7 @@ _LARGEST = 1 << 62  # a hostile shape must not become infinite
 def size_bytes(tensor: Tensor) -> int | None:
     """Return the bytes of a tensor's value, None where the shape or the size of an element is not known."""
     bits = _element_bits(tensor.type)
-    if bits is None or min((*tensor.shape, *(tensor.shape_signature or ())), default=0) < 0:
+    if bits is None or any(size < 0 for size in (*tensor.shape, *(tensor.shape_signature or ()))):
         return None
     return -(-prod(tensor.shape) * bits // 8)
 

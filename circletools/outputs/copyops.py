@@ -60,7 +60,7 @@ class _Traits:
     rank: int
     kind: str
     quantization: str
-    rank_unknown: bool = False
+    rank_unknown: bool
     """Then `rank` is 1, in place of any."""
 
 

@@ -61,14 +61,12 @@ def compare_profiles(
     traces, times = (before, after), (_times(before), _times(after))
     bounded = min(trace.executions for trace in traces) >= FEWEST and not (before.averaged or after.averaged)
     limit = threshold_percent / 100
-    total_ns = 0
+    total_ns = round(float(_series(times[0], None, before).mean()))
     rows = []
     for key in [None, *sorted(times[0].keys() | times[1].keys())]:
         first, second = (_series(some, key, trace) for some, trace in zip(times, traces, strict=True))
-        mean_ns = float(first.mean())
-        total_ns = round(mean_ns) if key is None else total_ns
         bounds = ratio_bounds(first, second) if bounded else None
-        time = compared(mean_ns, float(second.mean()), bounds, limit=limit, total_ns=total_ns)
+        time = compared(float(first.mean()), float(second.mean()), bounds, limit=limit, total_ns=total_ns)
         subgraph, index, name = key or (None, None, "all operators")
         rows.append(ComparedOperator(subgraph, index, name, time))
     return ProfileComparison(_described(before), _described(after), threshold_percent, tuple(rows))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from struct import Struct
 
 from circletools.edit.editable import check_editable
 from circletools.errors import ModelFormatError
@@ -26,6 +27,7 @@ _LEFT_OUT = {
     *(("Operator", name) for name in ("large_custom_options_offset", "large_custom_options_size")),
 }
 
+_number = Struct("<q").pack
 _MAX_DEPTH = 64  # of calls in calls
 _MAX_NAMED = 4  # tensors that name tensors; scales name none
 
@@ -50,10 +52,9 @@ class Contents:
         check_editable(model)
         self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self._instead)
         self.codes = [
-            digest(code.code.to_bytes(8, "little", signed=True), code.custom_code.encode("utf-8", "surrogateescape"),
-                   code.version.to_bytes(8, "little", signed=True))
+            digest(_number(code.code), code.custom_code.encode("utf-8", "surrogateescape"), _number(code.version))
             for code in model.operator_codes
-        ]  # fmt: skip
+        ]
         self.external = {
             (data.kind, row): (start, start + size)
             for data in external_data(model)
@@ -117,13 +118,13 @@ class Contents:
                 self.codes[operator.code.index],
                 self.digests.table("Operator", positions[index]),
                 model.wire.memory[slice(*self.external.get(("large_custom_options", first + index), (0, 0)))],
-                len(operator.inputs).to_bytes(4, "little"),
+                _number(len(operator.inputs)),
                 *map(read, operator.inputs),
                 *(self.form(subgraph, tensor) if tensor >= 0 else b"" for tensor in operator.outputs),
             )
             for slot, tensor in enumerate(operator.outputs):
                 if tensor >= 0:
-                    made[tensor] = digest(name, slot.to_bytes(4, "little"))
+                    made[tensor] = digest(name, _number(slot))
         for tensor in view.outputs.tolist():
             read(tensor)
         return Flow(names, reads, constants | made)
@@ -131,7 +132,7 @@ class Contents:
     def inputs(self, subgraph: int) -> dict[int, bytes]:
         """Return the digests of the inputs of a subgraph, by tensor."""
         return {
-            tensor: digest(b"input", slot.to_bytes(4, "little"), self.form(subgraph, tensor))
+            tensor: digest(b"input", _number(slot), self.form(subgraph, tensor))
             for slot, tensor in enumerate(self.model.subgraphs[subgraph].inputs.tolist())
         }
 
