@@ -305,9 +305,7 @@ def products() -> Iterator[Variation]:
 def _fully_connected() -> Iterator[Variation]:
     names = ("fused_activation_function", "weights_format", "keep_num_dims", "asymmetric_quantize_inputs")
     options = tuple((name, 0) for name in names)
-    shapes = (
-        ((1, 4), (1, 3)), ((2, 4), (2, 3)), ((2, 2, 4), (4, 3)), ((1, 1, 4), (1, 3)), ((8,), (2, 3)), ((2, 8), (4, 3)),
-    )  # fmt: skip
+    shapes = (((1, 4), (1, 3)), ((2, 4), (2, 3)), ((2, 2, 4), (4, 3)), ((1, 1, 4), (1, 3)), ((8,), (2, 3)))
     probes = []
     for types, (source, target), zero in product(_WEIGHTS, shapes, (0, 3)):
         weights = constant(types[1], 3, 4, zero_point=zero if types[1][-1] == "t" else 0)
