@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.affinity.capability.traits import QUANTIZABLE, OperatorTraits, TensorTraits
@@ -159,7 +160,7 @@ def test_the_matcher_means_what_the_table_says(document: dict[str, Any], operato
 def test_the_reason_names_the_condition(form: dict[str, Any], reason: str) -> None:
     dynamic = TensorTraits("FLOAT32", "", 2, True, False)
     constant = TensorTraits("FLOAT32", "", 2, False, True)
-    options = {"fused_activation_function": 4.0}
+    options: dict[Term, float] = {"fused_activation_function": 4.0}
     operator = OperatorTraits("ADD", 1, (dynamic, constant), (dynamic,), options)
     found = parsed({"ADD": [form]}).why_not(operator)
     assert found is not None

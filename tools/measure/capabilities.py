@@ -84,8 +84,10 @@ def all_companies() -> Iterator[company.Company]:
         yield from family()
 
 
-def ask(device: Device, questions: Sequence[Question], parts: int = 2) -> list[str]:
+def ask(device: Device, questions: Sequence[Question], parts: int = 1) -> list[str]:
     """Return the answers, asked in several processes."""
+    if device.forks:
+        device.prepare()  # once, and not in each process that takes the place of one that died
     size = -(-len(questions) // parts) or 1
     pieces = [questions[start : start + size] for start in range(0, len(questions), size)]
     work = partial(answers, ask=device.ask, prepare=device.prepare, cpu_seconds=device.cpu_seconds)
@@ -124,10 +126,12 @@ def measure(device: Device, found: Sequence[Template], wanted: Wanted) -> list[t
     return result
 
 
-def compare(device: Device, operators: dict[str, list[dict[str, Any]]], wanted: Wanted) -> None:
-    """Ask what may matter beside types, ranks and options, and let the forms say what does."""
-    found = [one for family in _VARIATIONS for one in family() if wanted(one.probes[0].code) and not device.slow]
-    probes = [probe for one in found for probe in one.probes if probe.code in operators and device.asks_first(probe)]
+def compare(
+    device: Device, operators: dict[str, list[dict[str, Any]]], taken: set[tuple[str, Any]], wanted: Wanted
+) -> None:
+    """Ask what may matter beside types, ranks and options of what was taken, and let the forms say what does."""
+    found = [one for family in _VARIATIONS for one in family() if wanted(one.probes[0].code) and device.varies]
+    probes = [probe for one in found for probe in one.probes if (probe.code, probe.signature) in taken]
     candidates: dict[str, list[str]] = defaultdict(list)
     for one in found:
         candidates[one.probes[0].code] += one.candidates
@@ -185,7 +189,8 @@ def table(device: Device, found: Sequence[Template], wanted: Wanted) -> dict[str
     answered = [(probe, outcome.startswith(TAKEN)) for probe, outcome in result]
     of_models = [(one, taken) for one, taken in witnessed(device, known) if wanted(one.code)]
     operators = forms.operators([*answered, *of_models])
-    compare(device, operators, wanted)
+    taken = {(probe.code, probe.signature) for probe, is_taken in answered if is_taken}
+    compare(device, operators, taken, wanted)
     for code in {code for code, _, _ in unpacked} & operators.keys():
         operators[code] = forms.mark_unpacking(
             operators[code], {(one, other) for of, one, other in unpacked if of == code}
@@ -267,7 +272,9 @@ def main() -> None:
             if codes:
                 document = _updated(path, document, lambda code: code in codes)
             same &= _report(path, dump(document), options)
-    documents = [json.loads((TABLES / f"{device.name}.json").read_text()) for device in DEVICES]
+    documents = [
+        json.loads(path.read_text()) for device in DEVICES if (path := TABLES / f"{device.name}.json").exists()
+    ]
     before, _, rest = DOCUMENT.read_text().partition(_MARKS[0])
     text = f"{before}{_MARKS[0]}\n{overview(documents)}\n{_MARKS[1]}{rest.partition(_MARKS[1])[2]}"
     same &= _report(DOCUMENT, text, options)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Protocol
 
+from tools.measure.capability import accelerators
 from tools.measure.capability.single import Probe, array
 from tools.measure.capability.template import LAST_VERSION
 
@@ -134,8 +135,9 @@ def ask_openvino(question: Question) -> str:
 class Device:
     """A device; `prepare` imports what `ask` needs. Nothing is asked about ranks above `max_rank`.
 
-    A slow one is asked about fewer things: common types, some ranks, versions 2 and the last one, and unknown
-    dimensions of one rank.
+    A slow one is asked about fewer things: some ranks, versions 2 and the last one, and unknown dimensions of one
+    rank. `types` are those it is asked about, every one for none; `varies`: it is asked about variations; `forks`:
+    what `prepare` imports may be imported once, before the processes are forked.
     """
 
     name: str
@@ -146,12 +148,17 @@ class Device:
     cpu_seconds: float = 0.5
     slow: bool = False
     max_rank: int = 8
+    types: frozenset[str] = frozenset()
+    varies: bool = True
+    forks: bool = False
 
     def asks_first(self, probe: Probe) -> bool:
         """Say whether to ask about a signature at all."""
         if probe.ranks[1] > self.max_rank:
             return False
-        return not self.slow or {operand.element for operand in (*probe.inputs, *probe.outputs)} <= _COMMON
+        operands = (*probe.inputs, *probe.outputs)
+        types = self.types | ({"RESOURCE"} if "VAR" in probe.code else set())
+        return not self.types or all({operand.element, operand.type} & types for operand in operands)
 
     def asks(self, probe: Probe, base: Probe) -> bool:
         """Say whether to ask this, once the base of its signature was taken."""
@@ -167,7 +174,8 @@ class Device:
         return same or len(probe.outputs[0].shape) in _SOME_RANKS
 
 
-_COMMON = {"FLOAT32", "FLOAT16", "INT8", "UINT8", "INT32", "INT64", "BOOL"}
+_COMMON = frozenset(("FLOAT32", "FLOAT16", "INT8", "UINT8", "INT32", "INT64", "BOOL"))
+_ON_CHIPS = _COMMON | {"INT16", "INT4/t", "INT4/c", "INT4/b"}
 _SOME_RANKS = {0, 1, 3, 5, 8}
 
 # The interface of onert has place for six dimensions; the runtime writes past the end of more.
@@ -177,5 +185,23 @@ DEVICES = (
     Device("xnnpack", "ai-edge-litert", "is in a DELEGATE of the default delegate", ask_xnnpack, _litert),
     Device("onert-cpu", "onert", f"{_ONERT}cpu", partial(ask_onert, "cpu"), _onert, max_rank=6),
     Device("onert-ruy", "onert", f"{_ONERT}ruy", partial(ask_onert, "ruy"), _onert, max_rank=6),
-    Device("openvino-cpu", "openvino", "is converted and compiled", ask_openvino, _openvino, 5.0, True),
-)
+    Device(
+        "openvino-cpu", "openvino", "is converted and compiled", ask_openvino, _openvino, 5.0, True, types=_COMMON,
+        varies=False,
+    ),
+    Device(
+        "litert-gpu", "ai-edge-litert", "is on the GPU, which here is Mesa's llvmpipe", accelerators.ask_gpu,
+        accelerators.litert, 5.0, True, types=_ON_CHIPS, forks=True,
+    ),
+    *(
+        Device(
+            name, "ethos-u-vela", f"is not on the CPU after compilation for {configuration}",
+            partial(accelerators.ask_ethos, configuration), accelerators.vela, 5.0, True, types=_ON_CHIPS, forks=True,
+        )
+        for name, configuration in accelerators.CONFIGURATIONS.items()
+    ),
+    Device(
+        "tflm", "tflite_micro", "loads, allocates and runs", accelerators.ask_tflm, accelerators.tflm, slow=True,
+        types=_ON_CHIPS, forks=True,
+    ),
+)  # fmt: skip
