@@ -199,6 +199,21 @@ def test_what_was_not_measured_is_neither_taken_nor_refused() -> None:
         assert str(found) == f"not measured: {found.reason}"
 
 
+def test_a_rank_that_the_file_does_not_tell_is_not_measured() -> None:
+    document = {"measured": [{"operators": ["ADD"]}], "operators": {"ADD": [{"min_rank": 1, "types": ["INT8"]}]}}
+    table = parse_capability(json.dumps(document).encode(), "npu.json")
+
+    def answer(kind: str, rank: int) -> Refusal | None:
+        tensor = TensorTraits(kind, "", rank, False, False)
+        return table.why_not(OperatorTraits("ADD", 1, (tensor,), (), {}))
+
+    assert answer("INT8", 1) is None
+    assert answer("INT8", 0) == Refusal("input 0 has rank 0, not at least 1", measured=False)
+    found = answer("INT16", 0)
+    assert found is not None
+    assert found.measured
+
+
 # --- models -------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@
     python -m tools.measure.capabilities --check          measure, and exit with 1 when a file would change
     python -m tools.measure.capabilities --only xnnpack   one device
     python -m tools.measure.capabilities --codes ADD SUB  these operators; the others stay as they are in the file
+    python -m tools.measure.capabilities --codes --context       only what is not taken together
 
 Each question is a model of one operator: loaded, compiled and run where that is cheap, in a process of its own that
 the runtime may kill. docs/capabilities.md tells what is asked and what the tables say.
@@ -25,7 +26,9 @@ from tools.measure.capability import (
     asked,
     company,
     forms,
+    pairs,
     special,
+    stateful,
     templates,
     templates_structured,
     variations,
@@ -80,7 +83,10 @@ _VARIATIONS: tuple[Callable[[], Iterator[Variation]], ...] = (
 
 def all_companies() -> Iterator[company.Company]:
     """Yield what templates cannot make."""
-    for family in (company.variables, company.sparse, special.customs, special.composites, special.blockwise):
+    for family in (
+        *(company.variables, company.sparse, special.customs, special.composites, special.blockwise),
+        stateful.recurrent,
+    ):
         yield from family()
 
 
@@ -104,7 +110,7 @@ def ask(device: Device, questions: Sequence[Question], parts: int = 1) -> list[s
 def measure(device: Device, found: Sequence[Template], wanted: Wanted) -> list[tuple[Probe, str]]:
     """Return what became of each probe: first one or two of each signature, then all of those that were taken."""
     owned = [
-        (template, bases)
+        (template, device.bases(bases))
         for template in found
         if wanted(template.code)
         for bases in template.bases_of()
@@ -169,7 +175,7 @@ def witnessed(device: Device, known: set[str]) -> list[tuple[witness.Witness, bo
 
 def _taken(template: Template, bases: Sequence[Probe], outcomes: dict[int, str]) -> Iterator[tuple[Probe, int]]:
     ranks = [rank for rank in template.bases if rank in template.ranks] or [template.ranks[0]]
-    for probe, rank in zip(bases, ranks, strict=True):
+    for probe, rank in zip(bases, ranks[-len(bases) :], strict=True):
         if outcomes[id(probe)].startswith(TAKEN):
             yield probe, rank
             return
@@ -182,13 +188,24 @@ def asked_of(device: Device, found: Sequence[Template]) -> list[dict[str, Any]]:
     return asked.asked((probe, ranks) for probe, ranks in (*first, *others) if device.asks_first(probe))
 
 
+def controlling(device: Device, wanted: Wanted) -> dict[str, list[dict[str, Any]]]:
+    """Return the forms of IF and WHILE: any, where none was refused; else those of models are all that is known."""
+    found = [one for one in stateful.control() if wanted(one.probe.code) and device.asks_first(one.probe)]
+    outcomes = ask(device, found)
+    refused = {one.probe.code for one, outcome in zip(found, outcomes, strict=True) if not outcome.startswith(TAKEN)}
+    return {
+        code: [{"inputs": ["*", "..."], "outputs": ["*", "..."]}]
+        for code in {one.probe.code for one in found} - refused
+    }
+
+
 def table(device: Device, found: Sequence[Template], wanted: Wanted) -> dict[str, Any]:
     """Measure these operators; return what the file holds of them."""
     result, unpacked = measure(device, found, wanted), unpacking(device)
     known = {probe.code for probe, _ in result}
     answered = [(probe, outcome.startswith(TAKEN)) for probe, outcome in result]
     of_models = [(one, taken) for one, taken in witnessed(device, known) if wanted(one.code)]
-    operators = forms.operators([*answered, *of_models])
+    operators = forms.operators([*answered, *of_models]) | controlling(device, wanted)
     taken = {(probe.code, probe.signature) for probe, is_taken in answered if is_taken}
     compare(device, operators, taken, wanted)
     for code in {code for code, _, _ in unpacked} & operators.keys():
@@ -207,9 +224,19 @@ def table(device: Device, found: Sequence[Template], wanted: Wanted) -> dict[str
 
 def _updated(path: Path, document: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
     """Return the document with what the file has of the other operators."""
-    before = json.loads(path.read_text())["operators"] if path.exists() else {}
-    kept = {code: found for code, found in before.items() if not wanted(code)}
-    return {**document, "operators": dict(sorted({**kept, **document["operators"]}.items()))}
+    before = json.loads(path.read_text()) if path.exists() else {"operators": {}}
+    kept = {code: found for code, found in before["operators"].items() if not wanted(code)}
+    operators = dict(sorted({**kept, **document["operators"]}.items()))
+    return {**document, "context": before.get("context", []), "operators": operators}
+
+
+def context(device: Device) -> list[dict[str, Any]]:
+    """Return what is not taken together though each is alone."""
+
+    def taken(questions: Sequence[Question]) -> list[bool]:
+        return [outcome.startswith(TAKEN) for outcome in ask(device, questions)]
+
+    return pairs.rules(taken, device.asks_first)
 
 
 def dump(document: dict[str, Any]) -> str:
@@ -217,6 +244,9 @@ def dump(document: dict[str, Any]) -> str:
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in document.items() if isinstance(value, str)]
     groups = ",\n".join(f"    {json.dumps(group)}" for group in document["measured"])
     lines.append(f'  "measured": [\n{groups}\n  ]')
+    if document.get("context"):
+        rules = ",\n".join(f"    {json.dumps(rule)}" for rule in document["context"])
+        lines.append(f'  "context": [\n{rules}\n  ]')
     of_code = (
         f"    {json.dumps(code)}: [\n" + ",\n".join(f"      {json.dumps(form)}" for form in found) + "\n    ]"
         for code, found in document["operators"].items()
@@ -261,7 +291,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="tools.measure.capabilities", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a file would change")
     parser.add_argument("--only", metavar="DEVICE", choices=[device.name for device in DEVICES])
-    parser.add_argument("--codes", metavar="CODE", nargs="+", help="only these operators")
+    parser.add_argument("--codes", metavar="CODE", nargs="*", help="only these operators; none, with --context")
+    parser.add_argument("--context", action="store_true", help="also what is not taken together")
     options = parser.parse_args()
     codes = options.codes
     same = True
@@ -269,8 +300,10 @@ def main() -> None:
         if options.only in {None, device.name}:
             path = TABLES / f"{device.name}.json"
             document = table(device, all_templates(), lambda code: codes is None or code in codes)
-            if codes:
+            if codes is not None:
                 document = _updated(path, document, lambda code: code in codes)
+            if options.context or codes is None:
+                document["context"] = context(device) if device.pairs else []
             same &= _report(path, dump(document), options)
     documents = [
         json.loads(path.read_text()) for device in DEVICES if (path := TABLES / f"{device.name}.json").exists()

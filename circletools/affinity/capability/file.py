@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from circletools.affinity.assign.documents import read_bytes
 from circletools.affinity.capability.comparison import Comparison, parse_comparison
+from circletools.affinity.capability.context import ContextRule, Link
 from circletools.affinity.capability.form import Form, Kind, OptionValues, TensorPattern
 from circletools.affinity.capability.table import ANY, Capability
 from circletools.affinity.capability.traits import QUANTIZABLE, QUANTIZATIONS, text_number
@@ -19,12 +20,13 @@ from circletools.storage.strict_json import read_json
 from circletools.wording import did_you_mean
 
 SCHEMA_VERSION = "1"
-_KEYS = ("schema_version", "device", "runtime", "method", "measured", "operators")
+_KEYS = ("schema_version", "device", "runtime", "method", "measured", "operators", "context")
 FORM_KEYS = (
     *("types", "inputs", "min_inputs", "max_inputs", "outputs", "min_outputs", "max_outputs"),
     *("min_rank", "max_rank", "min_version", "max_version", "static", "options", "where", "unpacks"),
 )
 _KINDS: tuple[Kind, ...] = ("computed", "constant")
+_LINKS: tuple[Link, ...] = ("feeds", "shares")
 _MORE = "..."
 _LARGEST = 1 << 64
 _OPTION_ENUMS = {
@@ -149,18 +151,37 @@ class _Reader:
         }
         device, runtime, method = (self._text(top.get(key, ""), key) for key in ("device", "runtime", "method"))
         measured = self._measured(top["measured"]) if "measured" in top else None
-        return Capability(device or self._name.removesuffix(".json"), operators, runtime, method, measured)
+        name = device or self._name.removesuffix(".json")
+        return Capability(name, operators, runtime, method, measured, self._context(top.get("context", [])))
 
     def _measured(self, value: Any) -> dict[str, tuple[Form, ...]]:
         found: dict[str, tuple[Form, ...]] = {}
         for index, entry in enumerate(self._list(value, "measured")):
-            place = f"measured[{index}]"
-            group = self._object(entry, place)
-            form = self._form({key: group[key] for key in group if key != "operators"}, place)
-            for code in self._list(group.get("operators"), f"{place}.operators"):
-                name = self._code(self._text(code, f"{place}.operators"), f"{place}.operators")
-                found[name] = (*found.get(name, ()), form)
+            for name, forms in self._group(entry, f"measured[{index}]").items():
+                found[name] = (*found.get(name, ()), *forms)
         return found
+
+    def _group(self, value: Any, place: str) -> dict[str, tuple[Form, ...]]:
+        """Return one form of several operators."""
+        group = self._object(value, place)
+        form = self._form({key: group[key] for key in group if key != "operators"}, place)
+        place = f"{place}.operators"
+        return {
+            self._code(self._text(code, place), place): (form,) for code in self._list(group.get("operators"), place)
+        }
+
+    def _context(self, value: Any) -> tuple[ContextRule, ...]:
+        if not isinstance(value, list):
+            self._fail("context", "must be a list")
+        return tuple(self._rule(rule, f"context[{index}]") for index, rule in enumerate(value))
+
+    def _rule(self, value: Any, place: str) -> ContextRule:
+        rule = self._object(value, place, ("first", "then", "link", "reason"))
+        link = rule.get("link", "feeds")
+        if link not in _LINKS:
+            self._fail(f"{place}.link", f"must be one of {', '.join(_LINKS)}")
+        first, then = (self._group(rule.get(side), f"{place}.{side}") for side in ("first", "then"))
+        return ContextRule(first, then, link, self._text(rule.get("reason", "not taken together"), f"{place}.reason"))
 
     def _code(self, code: str, place: str) -> str:
         if code != ANY and not code.startswith("CUSTOM:") and code not in _codes():

@@ -2,7 +2,7 @@
 
 import importlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Protocol
@@ -137,7 +137,8 @@ class Device:
 
     A slow one is asked about fewer things: some ranks, versions 2 and the last one, and unknown dimensions of one
     rank. `types` are those it is asked about, every one for none; `varies`: it is asked about variations; `forks`:
-    what `prepare` imports may be imported once, before the processes are forked.
+    what `prepare` imports may be imported once, before the processes are forked; `pairs`: it is asked about two
+    operators together.
     """
 
     name: str
@@ -151,6 +152,11 @@ class Device:
     types: frozenset[str] = frozenset()
     varies: bool = True
     forks: bool = False
+    pairs: bool = False
+
+    def bases(self, bases: Sequence[Probe]) -> Sequence[Probe]:
+        """Return those of the probes of a signature that decide whether to go on: of a slow device the last one."""
+        return bases[-1:] if self.slow and self.varies else bases
 
     def asks_first(self, probe: Probe) -> bool:
         """Say whether to ask about a signature at all."""
@@ -175,7 +181,12 @@ class Device:
 
 
 _COMMON = frozenset(("FLOAT32", "FLOAT16", "INT8", "UINT8", "INT32", "INT64", "BOOL"))
-_ON_CHIPS = _COMMON | {"INT16", "INT4/t", "INT4/c", "INT4/b"}
+_ON_CHIPS = frozenset(
+    (
+        *("FLOAT32", "BOOL", "INT8/t", "INT8/c", "INT8/b", "INT4/b", "UINT8/t", "INT16/t"),
+        *("INT32", "INT32/t", "INT32/c", "INT64", "INT64/t", "INT64/c"),
+    )
+)
 _SOME_RANKS = {0, 1, 3, 5, 8}
 
 # The interface of onert has place for six dimensions; the runtime writes past the end of more.
@@ -183,7 +194,7 @@ _ONERT = "loads, compiles and runs with BACKENDS="
 DEVICES = (
     Device("litert-cpu", "ai-edge-litert", "loads, allocates and runs without delegates", ask_litert, _litert),
     Device("xnnpack", "ai-edge-litert", "is in a DELEGATE of the default delegate", ask_xnnpack, _litert),
-    Device("onert-cpu", "onert", f"{_ONERT}cpu", partial(ask_onert, "cpu"), _onert, max_rank=6),
+    Device("onert-cpu", "onert", f"{_ONERT}cpu", partial(ask_onert, "cpu"), _onert, max_rank=6, pairs=True),
     Device("onert-ruy", "onert", f"{_ONERT}ruy", partial(ask_onert, "ruy"), _onert, max_rank=6),
     Device(
         "openvino-cpu", "openvino", "is converted and compiled", ask_openvino, _openvino, 5.0, True, types=_COMMON,
@@ -191,17 +202,18 @@ DEVICES = (
     ),
     Device(
         "litert-gpu", "ai-edge-litert", "is on the GPU, which here is Mesa's llvmpipe", accelerators.ask_gpu,
-        accelerators.litert, 5.0, True, types=_ON_CHIPS, forks=True,
+        accelerators.litert, 5.0, True, types=_ON_CHIPS | {"FLOAT16"}, forks=True, pairs=True,
     ),
     *(
         Device(
             name, "ethos-u-vela", f"is not on the CPU after compilation for {configuration}",
             partial(accelerators.ask_ethos, configuration), accelerators.vela, 5.0, True, types=_ON_CHIPS, forks=True,
+            pairs=True,
         )
         for name, configuration in accelerators.CONFIGURATIONS.items()
     ),
     Device(
         "tflm", "tflite_micro", "loads, allocates and runs", accelerators.ask_tflm, accelerators.tflm, slow=True,
-        types=_ON_CHIPS, forks=True,
+        types=_ON_CHIPS, forks=True, pairs=True,
     ),
 )  # fmt: skip

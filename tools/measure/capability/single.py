@@ -150,7 +150,7 @@ class Writer:
 
 
 def _quantization(operand: Operand) -> Table:
-    channel = operand.channel if operand.quantization == "c" else 0
+    channel = operand.channel % len(operand.shape) if operand.quantization == "c" else 0
     return quantization([operand.scale] * operand.scales, [operand.zero_point] * operand.scales, channel)
 
 
