@@ -57,7 +57,12 @@ def _union(tables: Tables, item: Field, schema: Schema) -> list[Any]:
 
 
 def union_members(tables: Tables, item: Field, schema: Schema) -> tuple[NDArray[np.int64], list[str]]:
-    """Return for each table which member a union field has, and the names of these; unknown codes are members too."""
+    """Return for each table which member a union field has, and the names of these; unknown codes are members too.
+
+    A field that is a table has that one member.
+    """
+    if item.kind == "table":
+        return np.zeros(len(tables), np.int64), [str(item.target)]
     if item.name not in tables.type.by_name:
         return np.zeros(len(tables), np.int64), ["NONE"]
     codes, kinds = np.unique(tables.union_codes(tables.field(item.name)), return_inverse=True)

@@ -21,12 +21,10 @@ def differing_vectors(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
     width = before.dtype.itemsize
     differs: NDArray[np.bool_] = before.count != after.count
     rows = np.flatnonzero(~differs & (before.count > 0))
-    ends = np.stack([before.start[rows], after.start[rows]], axis=1)
-    distinct, back = _distinct_rows(ends)
+    ends = before.start[rows] << 32 | after.start[rows]  # positions have 31 bits
+    _, distinct, back = np.unique(ends, return_index=True, return_inverse=True)
     rows, every = rows[distinct], rows
-    pairs = [_bytes_of(vectors, rows) for vectors in (before, after)]
-    for one in pairs:
-        one.check_total()
+    pairs = [_bytes_of(vectors, rows).check_total() for vectors in (before, after)]
     unequal = np.zeros(len(rows), np.bool_)
     small = before.count[rows] * width <= _SMALL_BYTES
     unequal[small] = _small(*(_bytes_of(vectors, rows[small]) for vectors in (before, after)))
@@ -34,16 +32,6 @@ def differing_vectors(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
         unequal[row] = not _same(pairs[0].row(row), pairs[1].row(row))
     differs[every] = unequal[back]
     return differs
-
-
-def _distinct_rows(ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return one row for each distinct pair of positions, and which of them each row is."""
-    order = np.lexsort((ends[:, 1], ends[:, 0]))
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (np.diff(ends[order], axis=0) != 0).any(axis=1)
-    back = np.empty(len(order), np.int64)
-    back[order] = np.cumsum(new) - 1
-    return order[new], back
 
 
 def _bytes_of(vectors: Vectors, rows: NDArray[np.int64]) -> Vectors:

@@ -45,9 +45,8 @@ class Columns:
     def __init__(self, model: Model) -> None:
         """Look at the buffers."""
         self._model = model
-        self.shapes: Interned
-        self.types: Interned
-        self.types, self.shapes = Interned(), Interned()
+        self.types: Interned = Interned()
+        self.shapes: Interned = Interned()
         self._constant = _constant_bytes(model)
 
     def tensors(self, subgraph: int) -> dict[str, Any]:

@@ -13,12 +13,12 @@ __all__ = ["ProfileComparison", "compare_profiles"]
 
 _Key = tuple[int, int, str]
 _Times = dict[_Key, list[tuple[int, int]]]
-"""The executions that an operator ran in, and its self time there."""
+"""The executions of each operator, and its self time in them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedProfile:
-    """A side of a comparison."""
+    """One of the two traces of a comparison."""
 
     runtime: Runtime
     executions: int
@@ -27,7 +27,7 @@ class ComparedProfile:
 
 @dataclass(frozen=True, slots=True)
 class ComparedOperator:
-    """The self time of an operator per execution; without a subgraph and an index, of all operators together."""
+    """The self time of an operator per execution; without subgraph and index, the sum of all operators."""
 
     subgraph: int | None
     operator_index: int | None
@@ -37,7 +37,7 @@ class ComparedOperator:
 
 @dataclass(frozen=True, slots=True)
 class ProfileComparison:
-    """Two operator-level traces; the first row is of all operators together."""
+    """Two operator-level traces; the first row is the sum of all operators."""
 
     before: ComparedProfile
     after: ComparedProfile

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import typer
-
 import circletools as ct
 
 from ..console.terminal import show_json
+from ..signature import option
 from .parameters import InPlace, Input, Json, Output, refuse_mixing
 from .rewriting import rewrite
 
@@ -17,21 +16,17 @@ def fix_outputs(
     source: Input,
     output: Output = None,
     subgraph: Annotated[
-        str,
-        typer.Option("--subgraph", metavar="entry|all|N", help="Subgraphs to fix; entry: main and signatures."),
+        str, option("--subgraph", "Subgraphs to fix; entry: main and signatures.", "entry|all|N")
     ] = "entry",
     copy_operator: Annotated[
-        Literal["auto", "transpose", "reshape", "concatenation"],
-        typer.Option("--copy-op", help="The operator to copy with."),
+        Literal["auto", "transpose", "reshape", "concatenation"], option("--copy-op", "The operator to copy with.")
     ] = "auto",
     keep_constants: Annotated[
-        bool, typer.Option("--keep-constants", help="Copy a constant only where it is listed again.")
+        bool, option("--keep-constants", "Copy a constant only where it is listed again.")
     ] = False,
-    detach_taps: Annotated[
-        bool, typer.Option("--detach-taps", help="Also copy outputs that an operator reads.")
-    ] = False,
+    detach_taps: Annotated[bool, option("--detach-taps", "Also copy outputs that an operator reads.")] = False,
     in_place: InPlace = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes; write nothing.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Show the changes; write nothing.")] = False,
     json: Json = False,
 ) -> None:
     """Give every output of a model a tensor of its own.
@@ -45,11 +40,7 @@ def fix_outputs(
 
     def change(edit: ct.ModelEdit) -> ct.RewriteResult:
         return ct.outputs.fix(
-            edit,
-            subgraph,
-            copy_operator=copy_operator,
-            keep_constants=keep_constants,
-            detach_taps=detach_taps,
+            edit, subgraph, copy_operator=copy_operator, keep_constants=keep_constants, detach_taps=detach_taps
         )
 
     result = rewrite(source, output, in_place, change, dry=dry_run)

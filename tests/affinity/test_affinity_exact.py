@@ -21,7 +21,7 @@ from circletools.affinity.exports.onert import onert_environment
 from circletools.affinity.exports.openvino import openvino_affinity
 from circletools.affinity.exports.palette import colors
 from circletools.affinity.exports.part import part_file
-from circletools.affinity.exports.placement import Flow, current_affinity, devices_of, flows, partitions_of
+from circletools.affinity.exports.placement import Flow, current_affinity, flows, placement
 from circletools.affinity.partitioning import Sizing, make_partitioning, to_affinity
 from circletools.affinity.store import annotate, follow, read_affinity
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, decode_affinity, encode_affinity
@@ -264,8 +264,7 @@ def test_every_export_of_a_row() -> None:
     data = annotated(row_of("TANH", "TANH", "NEG"), affinity(["cpu", "npu"], ([1, 0, 1], [0, 1, 2])))
     with open_model(data) as model:
         known = current_affinity(model)
-        assert devices_of(model, known, 0) == ["npu", "cpu", "npu"]
-        assert partitions_of(model, known, 0) == [0, 1, 2]
+        assert placement(model, known, 0) == (["npu", "cpu", "npu"], [0, 1, 2])
         assert flows(OperatorFacts(model, 0)) == [Flow(1, 0, 1), Flow(2, 1, 2)]
         part = part_file(model, known)
         assert part == PartFile(
@@ -385,4 +384,4 @@ def test_a_cut_tells_who_reads_it() -> None:
     with open_model(build.to_bytes()) as model:
         found = transfers(OperatorFacts(model, 0), [0, 0, 1, 2], [0, 0, 1, 2])
     assert found.cuts == (Cut(1, "a", 0, (1, 2), 2, 16), Cut(2, "b", 0, (1, 2), 2, None))
-    assert (found.copies, found.copied_bytes, found.unsized, found.launches) == (4, 32, 2, 3)
+    assert (found.copies, found.copied_bytes, found.copies_of_unknown_size, found.launches) == (4, 32, 2, 3)

@@ -302,6 +302,14 @@ def test_an_unpacked_constant_counts_as_one_and_stays_with_its_readers() -> None
         assert all(reason for name, reason in zip(names, plain, strict=True) if name == "CONV_2D")
 
 
+def test_a_code_that_is_not_there_is_an_error() -> None:
+    build = Build()
+    graph = build.graph()
+    graph.operator("ADD", [graph.tensor("a")], [graph.tensor("b")]).opcode_index = 1
+    with open_model(build.to_bytes()) as model, pytest.raises(ModelFormatError, match="code 1 does not exist"):
+        why_not(parsed({"*": [{}]}), OperatorFacts(model, 0))
+
+
 @pytest.mark.parametrize("tensor", [2, -2])
 def test_a_tensor_that_is_not_there_is_an_error(tensor: int) -> None:
     build = Build()

@@ -17,6 +17,7 @@ from circletools.affinity.capability.table import Capability, why_not
 from circletools.affinity.partition.partitions import make_partitions
 from circletools.model.model import open_model
 from circletools.model.operator_facts import OperatorFacts, operator_graph
+from circletools.runtimes import plan as plan_of
 from tests.kit.build import Code
 from tests.kit.presence import need
 from tests.kit.public import public_models
@@ -42,8 +43,6 @@ def plans(question: bytes | Path) -> str:
     """Return the plan of each subgraph as LiteRT's default delegate leaves it, as text; empty if it does not load."""
     from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415 - in the process that may die of it
 
-    from tests.kit.oracles.delegated import delegated  # noqa: PLC0415 - as above
-
     data = question if isinstance(question, bytes) else question.read_bytes()
     try:
         interpreter = Interpreter(model_content=data, num_threads=1)
@@ -52,7 +51,12 @@ def plans(question: bytes | Path) -> str:
     # That an operator is missing shows after the delegate took its own.
     with contextlib.suppress(RuntimeError, ValueError):
         interpreter.allocate_tensors()
-    return repr(tuple(subgraph.plan for subgraph in delegated(interpreter)))
+    return repr(
+        tuple(
+            tuple(step.operators if step.delegate else step.operators[0] for step in plan)
+            for plan in plan_of.plans(interpreter)
+        )
+    )
 
 
 Plan = tuple[int | tuple[int, ...], ...]

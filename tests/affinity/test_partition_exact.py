@@ -58,7 +58,7 @@ def test_groups_are_connected_in_either_direction() -> None:
     graph = graph_of(6, [(2, 0), (1, 0), (4, 3)])
     assert connected(graph, [0] * 6) == [0, 0, 0, 1, 1, 2]
     assert connected(graph, [0, 1, 0, 0, 1, 0]) == [0, 1, 0, 2, 3, 4]
-    assert members_of([1, 0, 1], 3) == [[1], [0, 2], []]
+    assert members_of([2, 0, 2]) == [[1], [], [0, 2]]
     assert group_successors(graph, [0, 1, 1, 2, 1, 0], 3) == [[], [0, 2], []]
     assert group_successors(graph_of(0, []), [], 0) == []
     assert group_of(4, [(3, 1), (0, 2)]) == [1, 0, 1, 0]

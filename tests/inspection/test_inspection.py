@@ -30,7 +30,7 @@ def test_a_small_model() -> None:
     assert (found.prefix_bytes, found.trailing_bytes, found.associated_files, found.external) == (0, 0, (), ())
     assert found.operators == {"FULLY_CONNECTED": 2, "SOFTMAX": 1}
     (graph,) = found.subgraphs
-    assert (graph.index, graph.tensor_count, graph.operator_count, graph.operators) == (0, 8, 3, found.operators)
+    assert (graph.index, graph.tensors, graph.operator_count, graph.operators) == (0, 8, 3, found.operators)
 
 
 def test_tensors_that_do_not_exist() -> None:
@@ -71,7 +71,7 @@ def test_operators_are_listed_by_their_number() -> None:
 
 def test_buffers_of_metadata() -> None:
     found = inspected(noted(bytes_of("circle/mlp")))
-    count = found.buffer_count
+    count = found.buffers.count
     assert MetadataSummary("note", count - 1, len(b"a value")) in found.metadata
 
     def change(model: Any) -> None:
@@ -79,7 +79,7 @@ def test_buffers_of_metadata() -> None:
             entry.buffer = buffer
 
     named = rebuilt(noted(noted(noted(bytes_of("circle/mlp"), "a"), "b"), "c"), lambda _: None)
-    count = inspected(named).buffer_count
+    count = inspected(named).buffers.count
     sizes = [entry.bytes for entry in inspected(rebuilt(named, change)).metadata]
     assert [size is None for size in sizes[:3]] == [False, True, True]
 

@@ -277,14 +277,14 @@ def test_what_groups_get() -> None:
     for execution, time in enumerate((10, 30, 20)):
         measured[0, 0].add(OperatorRun(0, 0, "x", "", 0, 0, execution), time)
     measured[0, 1].add(OperatorRun(0, 1, "y", "", 0, 0, 2), 100)
-    shares = Shares[str](measured, traced({}, {}, {}))
+    shares = Shares(measured, traced({}, {}, {}))
     shares.add("half", (0, 0), 30, 0.5)
     shares.add("half", (0, 1), 100, 1)
     shares.add("thirds", (0, 0), 20, 1 / 3)
     shares.add("thirds", (0, 0), 40, 2 / 3)
     shares.add("unmeasured", (0, 7), 0, 1)
     found = shares.groups()
-    assert {name: (share.operators, share.shared, share.time) for name, share in found.items()} == {
+    assert {name: (share.operators, share.shared, share.time) for name, share in found} == {
         "half": (((0, 0), (0, 1)), True, Time(4, 130, 15)),
         "thirds": (((0, 0),), False, Time(3, 60, 20)),
         "unmeasured": (((0, 7),), False, Time(0, 0, 0)),

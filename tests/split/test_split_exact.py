@@ -150,6 +150,33 @@ def test_resources_bind_the_operators_of_their_subgraph_only(element: str) -> No
         )
 
 
+def test_state_is_told_by_the_numbers_of_its_subgraph() -> None:
+    """A variable tensor, and a call of what touches resources, in the second of three subgraphs."""
+    build = Build()
+    main, inner, deep = (build.graph(name) for name in ("main", "inner", "deep"))
+    x = main.tensor("x")
+    main.ends([x], [main.compute("NEG", [main.compute("NEG", [x], "a")], "b")])
+    y, state = inner.tensor("y"), inner.tensor("state", is_variable=True)
+    c = inner.compute("ADD", [y, state], "c")
+    d = inner.compute("ADD", [c, state], "d")
+    inner.operator("CALL", [d], [inner.tensor("e")], subgraph=2)
+    held = inner.tensor("held", (), "RESOURCE")
+    inner.operator("READ_VARIABLE", [held], [inner.tensor("f")])
+    inner.ends([y], [4])
+    deep.operator("ASSIGN_VARIABLE", [deep.tensor("held", (), "RESOURCE"), deep.tensor("z")], [])
+    deep.ends([1], [])
+
+    def planned(*partitions: int) -> str:
+        parts = list(partitions)
+        data = annotated(build.to_bytes(), affinity(["a", "b"], ([0, 1], [0, 1]), (parts, parts), ([0], [0])))
+        with open_model(data) as model:
+            assert len(plan_split(model, 0).parts) == 2
+            return refused(lambda: plan_split(model, 1), EditError)[0]
+
+    assert planned(0, 1, 1, 1).startswith("operators 0 and 1 use the variable tensor 'state'")
+    assert planned(0, 0, 0, 1) == "operators 2 and 3 use resources, and are in different partitions"
+
+
 # --- what is left out ---------------------------------------------------------------------------------------
 
 
@@ -184,6 +211,16 @@ def test_a_package_has_no_open_shape_between_parts(
     assert done.notes == ((Finding("NO_MANIFEST", "info", "", message),) if is_open else ())
     assert (tmp_path / "parts" / MANIFEST).exists() != is_open
     assert check_files(open_split(tmp_path / "parts")) == []
+
+
+def test_an_open_input_of_a_single_part_is_no_obstacle(tmp_path: Path) -> None:
+    graph = chain([(1, 2)] * 3)
+    graph.table.tensors[0].shape_signature = [-1, 2]
+    for devices, codes in (((0, 0), []), ((0, 1), ["NO_MANIFEST"])):
+        folder = tmp_path / str(len(codes)) / "parts"
+        folder.parent.mkdir()
+        done = split_to(with_devices(graph.build.to_bytes("circle"), by_list(devices)), folder, "circle")
+        assert [note.code for note in done.notes] == codes
 
 
 def noted(done: Split) -> list[tuple[str, str, str]]:
@@ -335,3 +372,16 @@ def test_what_counts_in_a_digest() -> None:
     assert digests(first=True) == digests(name="w") == plain
     for change in ({"seed": 1}, {"variable": True}, {"turned": True}, {"absent": True}):
         assert digests(**change)[0] != plain[0]
+
+
+def test_what_the_first_tensor_holds_is_handed_on() -> None:
+    build = Build()
+    graph = build.graph()
+    made, given, last = (graph.tensor(name) for name in "yxz")
+    graph.operator("NEG", [given], [made])
+    graph.operator("ADD", [made, given], [last])
+    graph.ends([given], [last, made])
+    with open_model(build.to_bytes()) as model:
+        flow = Contents(model).flow(0, {given: b"x"})
+    assert flow.reads == {0: (b"x",), 1: (flow.tensors[made], b"x")}
+    assert flow.tensors[made] not in (flow.tensors[last], flow.operators[0])

@@ -24,6 +24,8 @@ from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.errors import CircleToolsError
 from circletools.model.model import Model, open_model
 from circletools.model.operator_facts import OperatorFacts
+from circletools.runtimes.plan import plans
+from circletools.runtimes.protocol import Request
 from tools.measure.capability import accelerators
 from tools.measure.capability.runtimes import DEVICES, TAKEN, Device
 from tools.measure.capability.witness import Whole
@@ -40,8 +42,7 @@ def ask_whole(device: Device, path: Path) -> str:
         if device.name == "xnnpack":
             return json.dumps(_partitions(data))
         if device.name == "litert-gpu":
-            placed = accelerators.place_on_gpu(data)
-            return json.dumps({"resident": placed.resident, "codes": [code for code, _ in placed.refused]})
+            return json.dumps(_on_gpu(path))
         if device.name in accelerators.CONFIGURATIONS:
             placed = accelerators.place_on_ethos(accelerators.CONFIGURATIONS[device.name], data)
             return json.dumps({"resident": placed.resident, "names": [name for name, _ in placed.refused]})
@@ -52,15 +53,24 @@ def ask_whole(device: Device, path: Path) -> str:
 
 def _partitions(data: bytes) -> dict[str, Any]:
     """Return what is in the partitions of LiteRT's default delegate, by subgraph."""
-    litert, spy = (
-        importlib.import_module(name) for name in ("ai_edge_litert.interpreter", "tests.kit.oracles.delegated")
-    )
+    litert = importlib.import_module("ai_edge_litert.interpreter")
     interpreter = litert.Interpreter(model_content=data, num_threads=1)
     with contextlib.suppress(RuntimeError, ValueError):
         interpreter.allocate_tensors()  # that an operator is missing shows after the delegate took its own
-    plans = spy.delegated(interpreter)
-    left = [[at, step] for at, found in enumerate(plans) for step in found.plan if isinstance(step, int)]
-    return {"resident": not left, "places": left, "subgraphs": len(plans)}
+    found = plans(interpreter)
+    left = [[at, step.operators[0]] for at, plan in enumerate(found) for step in plan if not step.delegate]
+    return {"resident": not left, "places": left, "subgraphs": len(found)}
+
+
+def _on_gpu(path: Path) -> dict[str, Any]:
+    """Return what the GPU delegate left to the processor, where that may run it."""
+    resident = accelerators.place_on_gpu(path.read_bytes()).resident
+    if resident:
+        return {"resident": True, "places": [], "subgraphs": 1}
+    gpu = importlib.import_module("circletools.runtimes.litert_gpu")
+    placed = [one for one in gpu.placement(Request("placement", str(path))).operators if one.operator is not None]
+    left = [[one.subgraph, one.operator] for one in placed if not one.device]
+    return {"resident": False, "places": left, "subgraphs": 1 + max((one.subgraph for one in placed), default=0)}
 
 
 @dataclass(frozen=True)
@@ -129,8 +139,6 @@ def _sides(
             if any(output >= 0 and graph.tensors[output].name in program["names"] for output in operator.outputs)
         }
         return named, mine, lambda place: f"{place} {code(place)}"
-    if "codes" in program:
-        return set(program["codes"]), {code(place).removeprefix("CUSTOM:") for place in mine}, str
     return set(), set(), str
 
 
@@ -154,7 +162,7 @@ def lines(device: Device, found: Sequence[Compared], details: bool) -> Iterator[
     false = [one.path.name for one in found if not one.refused and not one.program["resident"]]
     yield f"{device.name}: {right} of {len(found)} models right ({right / len(found):.2%}), {taken} are taken whole"
     yield f"taken whole by the table only: {len(false)} {' '.join(false)}"
-    known = [one for one in found if {"places", "names", "codes"} & one.program.keys()]
+    known = [one for one in found if {"places", "names"} & one.program.keys()]
     if known:
         both, program, table = (
             sum(getattr(one, name) for one in known) for name in ("both", "by_program", "by_table")

@@ -11,7 +11,6 @@ the runtime may kill. docs/capabilities.md tells what is asked and what the tabl
 """
 
 import argparse
-import importlib.metadata
 import json
 import sys
 from collections import defaultdict
@@ -215,14 +214,14 @@ def table(device: Device, found: Sequence[Template], wanted: Wanted) -> dict[str
     return {
         "schema_version": "1",
         "device": device.name,
-        "runtime": f"{device.package} {importlib.metadata.version(device.package)}",
+        "runtime": device.runtime(),
         "method": device.method,
         "measured": asked_of(device, found),
         "operators": operators,
     }
 
 
-def _updated(path: Path, document: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
+def updated(path: Path, document: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
     """Return the document with what the file has of the other operators."""
     before = json.loads(path.read_text()) if path.exists() else {"operators": {}}
     kept = {code: found for code, found in before["operators"].items() if not wanted(code)}
@@ -301,7 +300,7 @@ def main() -> None:
             path = TABLES / f"{device.name}.json"
             document = table(device, all_templates(), lambda code: codes is None or code in codes)
             if codes is not None:
-                document = _updated(path, document, lambda code: code in codes)
+                document = updated(path, document, lambda code: code in codes)
             if options.context or codes is None:
                 document["context"] = context(device) if device.pairs else []
             same &= _report(path, dump(document), options)

@@ -6,18 +6,20 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from circletools.affinity.assign.documents import read_bytes
 from circletools.affinity.capability.comparison import Comparison, parse_comparison
 from circletools.affinity.capability.context import ContextRule, Link
-from circletools.affinity.capability.form import Form, Kind, OptionValues, TensorPattern
+from circletools.affinity.capability.form import Bounds, Form, Kind, OptionValues, Places, TensorPattern
 from circletools.affinity.capability.table import ANY, Capability
 from circletools.affinity.capability.traits import QUANTIZABLE, QUANTIZATIONS, text_number
 from circletools.errors import InvalidInputError, UsageError
 from circletools.flatbuf.schema import load_schema
 from circletools.storage.strict_json import read_json
 from circletools.wording import did_you_mean
+
+T = TypeVar("T")
 
 SCHEMA_VERSION = "1"
 _KEYS = ("schema_version", "device", "runtime", "method", "measured", "operators", "context")
@@ -71,14 +73,13 @@ def parse_capability(data: bytes, name: str) -> Capability:
 
 
 @cache
+def _names(enum: str) -> frozenset[str]:
+    """Return the names that an enum has in one of the formats."""
+    return frozenset(name for form in ("tflite", "circle") for name in load_schema(form).enums[enum].values())
+
+
 def _codes() -> frozenset[str]:
-    names = {name for form in ("tflite", "circle") for name in load_schema(form).enums["BuiltinOperator"].values()}
-    return frozenset(names - {"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"})
-
-
-@cache
-def _types() -> frozenset[str]:
-    return frozenset(name for form in ("tflite", "circle") for name in load_schema(form).enums["TensorType"].values())
+    return _names("BuiltinOperator") - {"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"}
 
 
 @cache
@@ -118,24 +119,25 @@ class _Reader:
         location = f"{self._name}: {place}" if place else self._name
         raise InvalidInputError(message, location=location, hint=hint or None)
 
-    def _object(self, value: Any, place: str, keys: tuple[str, ...] | None = None) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            self._fail(place, "must be an object")
-        for key in value:
-            if keys is not None and key not in keys:
-                hint = did_you_mean(key, keys) or f"there are {', '.join(keys)}"
-                self._fail(place, f"the key {key!r} is not known", hint)
-        return value
-
-    def _list(self, value: Any, place: str) -> list[Any]:
-        if not isinstance(value, list) or not value:
-            self._fail(place, "must be a list that is not empty")
+    def _typed(self, value: Any, kind: type[T], place: str, words: str) -> T:
+        if not isinstance(value, kind):
+            self._fail(place, f"must be {words}")
         return value
 
     def _text(self, value: Any, place: str) -> str:
-        if not isinstance(value, str):
-            self._fail(place, "must be a text")
-        return value
+        return self._typed(value, str, place, "a text")
+
+    def _object(self, value: Any, place: str, keys: tuple[str, ...] | None = None) -> dict[str, Any]:
+        found = self._typed(value, dict, place, "an object")
+        for key in found:
+            if keys is not None and key not in keys:
+                hint = did_you_mean(key, keys) or f"there are {', '.join(keys)}"
+                self._fail(place, f"the key {key!r} is not known", hint)
+        return found
+
+    def _list(self, value: Any, place: str) -> list[Any]:
+        words = "a list that is not empty"
+        return self._typed(value, list, place, words) or self._fail(place, f"must be {words}")
 
     def capability(self, document: Any) -> Capability:
         """Read the document."""
@@ -190,9 +192,8 @@ class _Reader:
         return code
 
     def _forms(self, value: Any, place: str) -> tuple[Form, ...]:
-        if not isinstance(value, list):
-            self._fail(place, "must be a list of forms")
-        return tuple(self._form(form, f"{place}[{index}]") for index, form in enumerate(value))
+        forms = self._typed(value, list, place, "a list of forms")
+        return tuple(self._form(form, f"{place}[{index}]") for index, form in enumerate(forms))
 
     def _form(self, value: Any, place: str) -> Form:
         form = self._object(value, place, FORM_KEYS)
@@ -202,18 +203,18 @@ class _Reader:
             types = tuple(self._pattern(text, f"{place}.types[{index}]") for index, text in enumerate(entries))
         return Form(
             types,
-            *self._places(form, "inputs", place),
-            *self._places(form, "outputs", place),
-            *self._bounds(form, "rank", place, 0),
-            *self._bounds(form, "version", place, 1),
+            self._places(form, "inputs", place),
+            self._places(form, "outputs", place),
+            self._bounds(form, "rank", place, 0),
+            self._bounds(form, "version", place, 1),
             self._flag(form, "static", place),
             self._flag(form, "unpacks", place),
             {
                 name: self._option(name, allowed, f"{place}.options.{name}")
                 for name, allowed in self._object(form.get("options", {}), f"{place}.options").items()
             },
-            *self._bounds(form, "inputs", place, 0),
-            *self._bounds(form, "outputs", place, 0),
+            self._bounds(form, "inputs", place, 0),
+            self._bounds(form, "outputs", place, 0),
             self._comparisons(form["where"], f"{place}.where") if "where" in form else (),
         )
 
@@ -230,14 +231,10 @@ class _Reader:
                 self._fail(place, f"no operator has an option {name!r}", did_you_mean(name, _options()))
         return comparison
 
-    def _places(
-        self, form: Mapping[str, Any], key: str, place: str
-    ) -> tuple[tuple[tuple[TensorPattern, ...], ...] | None, bool]:
+    def _places(self, form: Mapping[str, Any], key: str, place: str) -> Places | None:
         if key not in form:
-            return None, False
-        entries = form[key]
-        if not isinstance(entries, list):
-            self._fail(f"{place}.{key}", "must be a list")
+            return None
+        entries = self._typed(form[key], list, f"{place}.{key}", "a list")
         more = entries[-1:] == [_MORE]
         if more and len(entries) == 1:
             self._fail(f"{place}.{key}[0]", "nothing is there that could come again")
@@ -246,7 +243,7 @@ class _Reader:
             at = f"{place}.{key}[{index}]"
             texts = self._list(entry, at) if isinstance(entry, list) else [entry]
             found.append(tuple(self._pattern(text, at) for text in texts))
-        return tuple(found), more
+        return Places(tuple(found), more)
 
     def _pattern(self, value: Any, place: str) -> TensorPattern:
         words = self._text(value, place).split()
@@ -255,34 +252,31 @@ class _Reader:
         if not words:
             self._fail(place, "must name a type", "* is any type, none an input that is left out")
         kind, *rest = words
-        if kind != ANY and kind not in _types():
-            self._fail(place, f"there is no type {kind!r}", did_you_mean(kind, _types()))
+        if kind != ANY and kind not in _names("TensorType"):
+            self._fail(place, f"there is no type {kind!r}", did_you_mean(kind, _names("TensorType")))
         quantization = next((word for word in rest if word in QUANTIZATIONS), "")
         constness: Kind = next((word for word in _KINDS if word in rest), "")
         for word in rest:
             known = (*QUANTIZATIONS, *_KINDS)
             if word not in known:
-                self._fail(place, f"{word!r} says nothing of a tensor", did_you_mean(word, known))
+                self._fail(place, f"{word!r} is not known", did_you_mean(word, known))
             if word not in {quantization, constness} or rest.count(word) > 1:
-                self._fail(place, f"{word!r} is too much")
+                self._fail(place, f"{word!r} repeats or contradicts another word")
         if quantization and kind not in QUANTIZABLE | {ANY}:
             self._fail(place, f"{kind} has no quantization", f"leave out {quantization}")
         return TensorPattern(kind, quantization, constness)
 
-    def _bounds(self, form: Mapping[str, Any], what: str, place: str, least: int) -> tuple[int, float]:
+    def _bounds(self, form: Mapping[str, Any], what: str, place: str, least: int) -> Bounds:
         low, high = (form.get(f"{end}_{what}") for end in ("min", "max"))
         for end, value in (("min", low), ("max", high)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
                 self._fail(f"{place}.{end}_{what}", f"must be a whole number from {least}")
         if low is not None and high is not None and low > high:
             self._fail(f"{place}.max_{what}", f"is less than min_{what}: nothing fits")
-        return (least if low is None else low), (math.inf if high is None else high)
+        return Bounds(least if low is None else low, math.inf if high is None else high)
 
     def _flag(self, form: Mapping[str, Any], key: str, place: str) -> bool:
-        value = form.get(key, False)
-        if not isinstance(value, bool):
-            self._fail(f"{place}.{key}", "must be true or false")
-        return value
+        return self._typed(form.get(key, False), bool, f"{place}.{key}", "true or false")
 
     def _option(self, name: str, allowed: Any, place: str) -> OptionValues:
         if name not in _options():

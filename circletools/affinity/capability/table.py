@@ -17,7 +17,7 @@ import numpy as np
 
 from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.context import ContextRule, Side, in_context
-from circletools.affinity.capability.form import Form, TensorPattern
+from circletools.affinity.capability.form import Form, Patterns, Places
 from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits, TensorTraits
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
@@ -165,8 +165,10 @@ def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: li
     reader = traits.last_reader_among(left)
     for index in unpacking:
         at = max((int(reader[tensor]) for tensor in traits.outputs_of(index) if tensor >= 0), default=-1)
-        if at > index:
-            reasons[index] = Refusal(f"operator {at}, which reads the constant that it unpacks, is not taken")
+        reading = reasons[at] if at > index else None
+        if reading is not None:
+            words = f"operator {at}, which reads the constant that it unpacks, is not taken"
+            reasons[index] = Refusal(words, reading.measured)
 
 
 def mismatches(form: Form, operator: OperatorTraits, any_empty: bool = False) -> list[str]:
@@ -175,16 +177,16 @@ def mismatches(form: Form, operator: OperatorTraits, any_empty: bool = False) ->
     With `any_empty`, an empty shape stands for any: it may be one that is not known.
     """
     found = []
-    if not form.min_version <= operator.version <= form.max_version:
-        found.append(f"version {operator.version}, not {_between(form.min_version, form.max_version)}")
-    for what, tensors, low, high in (
-        ("input", operator.inputs, form.min_inputs, form.max_inputs),
-        ("output", operator.outputs, form.min_outputs, form.max_outputs),
+    if not form.version.holds(operator.version):
+        found.append(f"version {operator.version}, not {form.version}")
+    for what, tensors, count in (
+        ("input", operator.inputs, form.input_count),
+        ("output", operator.outputs, form.output_count),
     ):
-        if not low <= len(tensors) <= high:
-            found.append(f"{counted(len(tensors), what)}, not {_between(low, high)}")
-    found += _places("input", form.inputs, form.more_inputs, operator.inputs)
-    found += _places("output", form.outputs, form.more_outputs, operator.outputs)
+        if not count.holds(len(tensors)):
+            found.append(f"{counted(len(tensors), what)}, not {count}")
+    found += _places("input", form.inputs, operator.inputs)
+    found += _places("output", form.outputs, operator.outputs)
     found += _each_tensor(form, operator, any_empty)
     for name, allowed in form.options.items():
         value = operator.settings.get(name, 0)
@@ -194,31 +196,21 @@ def mismatches(form: Form, operator: OperatorTraits, any_empty: bool = False) ->
     return found
 
 
-def _between(low: int, high: float) -> str:
-    if high == float("inf"):
-        return f"at least {low}"
-    return str(low) if low == high else f"{low} to {int(high)}"
-
-
-def _places(
-    what: str,
-    places: Sequence[tuple[TensorPattern, ...]] | None,
-    more: bool,
-    tensors: Sequence[TensorTraits | None],
-) -> list[str]:
+def _places(what: str, places: Places | None, tensors: Sequence[TensorTraits | None]) -> list[str]:
     if places is None:
         return []
-    if len(tensors) < len(places) or (len(tensors) > len(places) and not more):
-        return [f"{counted(len(tensors), what)}, not {len(places)}{' or more' if more else ''}"]
+    count = len(places.allowed)
+    if len(tensors) < count or (len(tensors) > count and not places.more):
+        return [f"{counted(len(tensors), what)}, not {count}{' or more' if places.more else ''}"]
     found = []
     for index, tensor in enumerate(tensors):
-        allowed = places[min(index, len(places) - 1)]
+        allowed = places.allowed[min(index, count - 1)]
         if not any(pattern.holds(tensor) for pattern in allowed):
             found.append(f"{what} {index} is {tensor or 'left out'}, not {_either(allowed)}")
     return found
 
 
-def _either(allowed: Sequence[TensorPattern]) -> str:
+def _either(allowed: Patterns) -> str:
     return " or ".join("left out" if pattern.none else str(pattern) for pattern in allowed)
 
 
@@ -231,8 +223,8 @@ def _each_tensor(form: Form, operator: OperatorTraits, any_empty: bool) -> list[
                 continue
             if form.types is not None and not any(pattern.holds(tensor) for pattern in form.types):
                 found.append(f"{what} {index} is {tensor}, not {_either(form.types)}")
-            if not form.min_rank <= tensor.rank <= form.max_rank and (tensor.rank or not any_empty):
-                found.append(f"{what} {index} has rank {tensor.rank}, not {_between(form.min_rank, form.max_rank)}")
+            if not form.rank.holds(tensor.rank) and (tensor.rank or not any_empty):
+                found.append(f"{what} {index} has rank {tensor.rank}, not {form.rank}")
             if form.static and tensor.dynamic:
                 found.append(f"{what} {index} has an unknown dimension")
     return found

@@ -62,7 +62,7 @@ class SubgraphTraits:
 
     def __init__(self, facts: OperatorFacts, terms: Mapping[str, tuple[Term, ...]]) -> None:
         """Read the columns. Raises ModelFormatError where an operator refers to what does not exist."""
-        self._facts, self._model = facts, facts.model
+        self._facts, self._model, self._names = facts, facts.model, facts.code_names
         self._codes: list[int] = facts.model.operator_columns.code_indices[facts.rows].tolist()
         self._classes, self._kinds = _tensor_classes(facts.model, facts.tensor_rows)
         # One more for the index -1, which is the last: no tensor.
@@ -110,7 +110,9 @@ class SubgraphTraits:
         code = self._model.operator_codes[self._codes[index]]
         both = (self._inputs, self._outputs)
         inputs, outputs = (tuple(self._tensor(tensor) for tensor in slots.of(index)) for slots in both)
-        return OperatorTraits(code.name, code.version, inputs, outputs, self._settings[self._setting_of[index]])
+        return OperatorTraits(
+            self._names[index], code.version, inputs, outputs, self._settings[self._setting_of[index]]
+        )
 
     def _tensor(self, tensor: int) -> TensorTraits | None:
         if tensor < 0:

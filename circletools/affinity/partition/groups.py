@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, count, pairwise
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.model.graph import OperatorGraph
 
+T = TypeVar("T")
 Groups = list[int]
 """The number of the group of each operator; groups are numbered from 0."""
 
@@ -34,12 +36,17 @@ def connected(graph: OperatorGraph, labels: Sequence[int]) -> Groups:
     return [group[operator] for operator in range(len(graph))]
 
 
-def members_of(group: Sequence[int], groups: int) -> list[list[int]]:
+def members_of(group: Sequence[int]) -> list[list[int]]:
     """Return the operators of each group, ascending."""
-    members: list[list[int]] = [[] for _ in range(groups)]
-    for operator, number in enumerate(group):
-        members[number].append(operator)
-    return members
+    return gathered(max(group, default=-1) + 1, group, range(len(group)))
+
+
+def gathered(keys_count: int, keys: Iterable[int], values: Iterable[T]) -> list[list[T]]:
+    """Return the values of each key, 0 to `keys_count` - 1, in their order."""
+    rows: list[list[T]] = [[] for _ in range(keys_count)]
+    for key, value in zip(keys, values, strict=True):
+        rows[key].append(value)
+    return rows
 
 
 def group_successors(graph: OperatorGraph, group: Sequence[int], groups: int) -> list[list[int]]:

@@ -73,11 +73,11 @@ def _pair_ends(before: Side, after: Side, old: int, new: int, direction: str) ->
 
 
 def _signature_ends(side: Side, subgraph: int, direction: str) -> dict[str, int]:
-    first, end = side.tensor_splits[subgraph : subgraph + 2].tolist()
+    rows = side.model.tensor_columns.rows_of(subgraph)
     return {
-        name: first + tensor
+        name: rows[tensor]
         for signature in side.model.signatures
         if signature.subgraph == subgraph
         for name, tensor in (signature.inputs if direction == "inputs" else signature.outputs)
-        if 0 <= tensor < end - first
+        if 0 <= tensor < len(rows)
     }

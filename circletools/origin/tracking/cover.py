@@ -18,6 +18,7 @@ from math import fsum
 
 import numpy as np
 
+from circletools.model.graph import grouped
 from circletools.origin.tracking.constants import CLOSE, SCALED
 from circletools.origin.tracking.match import CONVERTING, Matcher
 from circletools.origin.tracking.regions import MOST_BESIDE, End, Region, both_regions, one_by_one, pair_regions
@@ -50,8 +51,7 @@ def cover(matcher: Matcher, paired: list[Found], ends: dict[int, list[int]]) -> 
     found = [dict(entry) for entry in paired]
     pairs = matcher.pairs
     matcher.paired = len(matcher.after) - pairs.to_before.count(NONE)
-    put_in = np.array([code in CONVERTING for code in matcher.after.codes], np.bool_)
-    put_in &= np.array(pairs.to_before, np.int64).reshape(-1) == NONE
+    put_in = matcher.after.is_any(CONVERTING) & pairs.lonely(1)
     matcher.show([np.zeros(len(matcher.before), np.bool_), put_in])
     named = {old: new for new, rows in ends.items() for old in rows}
     olds, news = both_regions(matcher)
@@ -73,7 +73,7 @@ def cover(matcher: Matcher, paired: list[Found], ends: dict[int, list[int]]) -> 
             _absorb(matcher, matcher.views[0], region, named, found)
         else:
             _hand_over(matcher, region, moved, found)
-    _continue(matcher.after, matcher.views[1], found)
+    _continue(matcher.after, found)
     return found
 
 
@@ -85,7 +85,7 @@ def _pair_inside(matcher: Matcher, alike: list[Alike], found: list[Found]) -> bo
         olds = [row for part, _ in parts for row in part.operators]
         fresh += [(old, new, score) for old, new in one_by_one(matcher, sorted(olds), region.operators)]
     for old, new, score in fresh:
-        if matcher.pairs.to_after[old] == NONE == matcher.pairs.to_before[new]:
+        if matcher.pairs.are_free(old, new):
             matcher.pairs.add(old, new)
             found[new][old] = (Evidence.REGION, IN_REGION * score)
     return bool(fresh)
@@ -141,12 +141,9 @@ def _moved(matcher: Matcher, region: Region, beside: dict[End, list[Region]], fo
 def _changed(matcher: Matcher, row: int) -> bool:
     """Say whether an operator of AFTER holds other constants than its partner; quantized ones are the same."""
     held: list[dict[int, int]] = []  # class -> tensor type
-    for side, classes, shown, operator in (
-        (matcher.before, matcher.classes.before, matcher.views[0], matcher.pairs.to_before[row]),
-        (matcher.after, matcher.classes.after, matcher.views[1], row),
-    ):
-        types = side.model.tensor_columns.types
-        tensors = [value for producer, _, value in shown.sources[operator] if producer == NONE]
+    for side, operator in enumerate((matcher.pairs.to_before[row], row)):
+        classes, types = matcher.classes.numbers[side], matcher.sides[side].model.tensor_columns.types
+        tensors = [value for producer, _, value in matcher.views[side].sources[operator] if producer == NONE]
         held.append({int(classes[tensor]): int(types[tensor]) for tensor in tensors if classes[tensor] != NONE})
     return held[0].keys() != held[1].keys() or any(
         matcher.classes.how[number] == SCALED or (matcher.classes.how[number] == CLOSE and kind == held[1][number])
@@ -197,15 +194,13 @@ def _twin(matcher: Matcher, shown: View, row: int) -> int:
     return NONE
 
 
-def _continue(after: Side, shown: View, found: list[Found]) -> None:
+def _continue(after: Side, found: list[Found]) -> None:
     """Give what was put in the origin of what it continues, and behind an input or a constant, of what it feeds."""
     main = main_inputs(after)
     takers: dict[int, list[int]] = defaultdict(list)
     for operator, tensor in zip(after.inputs.operator.tolist(), after.inputs.tensor.tolist(), strict=True):
         takers[tensor].append(operator)
-    made: dict[int, list[int]] = defaultdict(list)
-    for operator, tensor in zip(after.outputs.operator.tolist(), after.outputs.tensor.tolist(), strict=True):
-        made[operator].append(tensor)
+    made = grouped(len(after), after.outputs.operator, after.outputs.tensor.tolist())
     direct = [bool(entry) for entry in found]
     for row, code in enumerate(after.codes):
         if direct[row] or code not in HANDING_ON:
@@ -223,7 +218,7 @@ def _continue(after: Side, shown: View, found: list[Found]) -> None:
 
 
 def _first_fed(
-    row: int, made: dict[int, list[int]], takers: dict[int, list[int]], direct: list[bool], codes: list[str]
+    row: int, made: list[list[int]], takers: dict[int, list[int]], direct: list[bool], codes: list[str]
 ) -> int:
     for _ in range(_MOST_STEPS):
         fed = sorted(taker for tensor in made[row] for taker in takers[tensor])

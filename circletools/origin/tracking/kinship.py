@@ -25,7 +25,7 @@ def kinship(matcher: Matcher, scores: Scorer) -> float:
     """Return the factor for the confidence of all that does not rest on an equal constant."""
     classes = matcher.classes
     telling = np.append(classes.distinctive, False)
-    old, new = (np.unique(numbers[telling[numbers]]) for numbers in (classes.before, classes.after))
+    old, new = (np.unique(numbers[telling[numbers]]) for numbers in classes.numbers)
     fewest = min(len(old), len(new))
     if fewest:
         common = len(np.intersect1d(old, new))

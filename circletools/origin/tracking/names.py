@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 
+import numpy as np
+
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.side import NONE, Side, main_inputs
 from circletools.origin.tracking.witnesses import Witnesses
@@ -40,7 +42,7 @@ def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
     ends: dict[int, list[int]] = defaultdict(list)
     main = main_inputs(before)
     for old, new in pairs:  # first what is itself: going back below must not take it
-        if _is_free(matcher, old, new) and matcher.fits(old, new, by_size=False):
+        if matcher.pairs.are_free(old, new) and matcher.fits(old, new, by_size=False):
             matcher.pairs.add(old, new)
     for old, new in pairs:
         if matcher.pairs.to_after[old] != NONE:
@@ -53,14 +55,10 @@ def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
             further = int(before.producer[main[further]])
             if matcher.pairs.to_after[further] != NONE:
                 break
-            if _is_free(matcher, further, new) and matcher.fits(further, new, by_size=False):
+            if matcher.pairs.are_free(further, new) and matcher.fits(further, new, by_size=False):
                 matcher.pairs.add(further, new)
                 break
     return dict(ends)
-
-
-def _is_free(matcher: Matcher, old: int, new: int) -> bool:
-    return matcher.pairs.to_after[old] == NONE and matcher.pairs.to_before[new] == NONE
 
 
 def _same_names(matcher: Matcher) -> list[tuple[int, int]]:
@@ -69,19 +67,13 @@ def _same_names(matcher: Matcher) -> list[tuple[int, int]]:
     inverse = {new: old for old, new in subgraphs.items()}
     before, after = matcher.before, matcher.after
     old_names, new_names = _names(before, {s: s for s in subgraphs}), _names(after, inverse)
-    pairs = []
-    taken: set[int] = set()
-    left: list[tuple[tuple[int, bytes], int]] = []
-    for key, new in new_names.items():
-        old = old_names.get(key)
-        if old is None:
-            left.append((key, new))
-        else:
-            pairs.append((old, new))
-            taken.add(old)
+    pairs = [(old_names[key], new) for key, new in new_names.items() if key in old_names]
+    taken = {old for old, _ in pairs}
     more = len(subgraphs) < len(after.model.subgraphs)
     anywhere = {name: old for (_, name), old in old_names.items()} if more else {}
-    for (subgraph, name), new in left:
+    for (subgraph, name), new in new_names.items():
+        if (subgraph, name) in old_names:
+            continue
         if subgraph == NONE and name in anywhere and anywhere[name] not in taken:  # moved to a subgraph of its own
             pairs.append((anywhere[name], new))
             taken.add(anywhere[name])
@@ -98,16 +90,8 @@ def _same_names(matcher: Matcher) -> list[tuple[int, int]]:
 def _names(side: Side, numbers: dict[int, int]) -> Keyed:
     """Return the operator of each name of a first output that stands once; subgraphs by `numbers`, else -1."""
     names, first = side.model.tensor_columns.names, side.outputs.position == 0
-    counts: Counter[tuple[int, bytes]] = Counter()
-    found: Keyed = {}
-    starts = side.operator_splits.tolist()
-    subgraph = 0
-    for operator, tensor in zip(
-        side.outputs.operator[first].tolist(), side.outputs.tensor[first].tolist(), strict=True
-    ):
-        while operator >= starts[subgraph + 1]:
-            subgraph += 1
-        key = numbers.get(subgraph, NONE), names[tensor]
-        counts[key] += 1
-        found[key] = operator
-    return {key: operator for key, operator in found.items() if key[1] and counts[key] == 1}
+    operators, tensors = side.outputs.operator[first], side.outputs.tensor[first].tolist()
+    subgraphs = (np.searchsorted(side.operator_splits, operators, "right") - 1).tolist()
+    keys = [(numbers.get(subgraph, NONE), names[tensor]) for subgraph, tensor in zip(subgraphs, tensors, strict=True)]
+    counts = Counter(keys)
+    return {key: row for key, row in zip(keys, operators.tolist(), strict=True) if key[1] and counts[key] == 1}

@@ -23,7 +23,7 @@ from circletools.origin.tracking.cover import Found, cover
 from circletools.origin.tracking.kinship import kinship
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.names import pair_by_name
-from circletools.origin.tracking.score import Evidence, drop_the_unlikely, scorer
+from circletools.origin.tracking.score import Evidence, Scorer, drop_the_unlikely
 from circletools.origin.tracking.side import NONE, Side, read_side
 
 _DEEPEST = 32  # calls within calls
@@ -175,7 +175,7 @@ def _operators(before: Side, after: Side) -> list[Found]:
     matcher.match()
     matcher.look_through_the_rest()
     drop_the_unlikely(matcher)
-    scores = scorer(matcher)
+    scores = Scorer(matcher)
     paired: list[Found] = [
         {} if old == NONE else {old: (scores.evidence(old, new), scores.confidence(old, new))}
         for new, old in enumerate(matcher.pairs.to_before)

@@ -117,7 +117,7 @@ def ask_gpu(question: Any) -> str:
     except (RuntimeError, ValueError):
         return "prepare"
     codes = {code for code, _ in placement.refused}
-    return "taken" if placement.resident or not _is_among(question, codes, _code) else "left"
+    return "taken" if placement.resident or not is_among(question, codes, _code) else "left"
 
 
 def ask_ethos(configuration: str, question: Any) -> str:
@@ -127,10 +127,10 @@ def ask_ethos(configuration: str, question: Any) -> str:
     except Exception:  # what its passes stumble over: the model does not compile
         return "load"
     names = {name for name, _ in placement.refused}
-    return "taken" if placement.resident or not _is_among(question, names, _output) else "left"
+    return "taken" if placement.resident or not is_among(question, names, output_name) else "left"
 
 
-def _is_among(question: Any, refused: set[str], named: Callable[[Any, int], str]) -> bool:
+def is_among(question: Any, refused: set[str], named: Callable[[Any, int], str]) -> bool:
     """Say whether the operator that is asked about is among those refused; of a whole model, whether any is."""
     if question.focus < 0 or not refused:
         return True
@@ -143,7 +143,7 @@ def _code(model: Any, index: int) -> str:
     return str(model.subgraphs[0].operators[index].code.name).removeprefix("CUSTOM:")
 
 
-def _output(model: Any, index: int) -> str:
+def output_name(model: Any, index: int) -> str:
     graph = model.subgraphs[0]
     outputs = graph.operators[index].outputs
     return str(graph.tensors[outputs[0]].name) if outputs else ""

@@ -1,12 +1,15 @@
 """The devices, and how each is asked whether it takes an operator."""
 
+import contextlib
 import importlib
+import importlib.metadata
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Protocol
 
+from circletools.runtimes.plan import plans
 from tools.measure.capability import accelerators
 from tools.measure.capability.single import Probe, array
 from tools.measure.capability.template import LAST_VERSION
@@ -62,7 +65,7 @@ def _feed(interpreter: Any, question: Question) -> None:
 
 def ask_xnnpack(question: Question) -> str:
     """Look whether the default delegate of LiteRT has the operator."""
-    litert, spy = _litert(), importlib.import_module("tests.kit.oracles.delegated")
+    litert = _litert()
     try:
         interpreter = litert.Interpreter(model_content=question.model, num_threads=1)
     except (RuntimeError, ValueError, MemoryError):
@@ -73,7 +76,7 @@ def ask_xnnpack(question: Question) -> str:
     except (RuntimeError, ValueError, MemoryError):
         outcome = "prepare"
     try:
-        taken = spy.delegated(interpreter)[0].taken
+        taken = {operator for step in plans(interpreter)[0] if step.delegate for operator in step.operators}
     except (RuntimeError, ValueError, MemoryError):
         return "prepare"
     if question.focus not in taken:
@@ -154,6 +157,12 @@ class Device:
     forks: bool = False
     pairs: bool = False
 
+    def runtime(self) -> str:
+        """Return what is measured, with its version where it is a package that is installed."""
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return f"{self.package} {importlib.metadata.version(self.package)}"
+        return self.package
+
     def bases(self, bases: Sequence[Probe]) -> Sequence[Probe]:
         """Return those of the probes of a signature that decide whether to go on: of a slow device the last one."""
         return bases[-1:] if self.slow and self.varies else bases
@@ -181,7 +190,7 @@ class Device:
 
 
 _COMMON = frozenset(("FLOAT32", "FLOAT16", "INT8", "UINT8", "INT32", "INT64", "BOOL"))
-_ON_CHIPS = frozenset(
+ON_CHIPS = frozenset(
     (
         *("FLOAT32", "BOOL", "INT8/t", "INT8/c", "INT8/b", "INT4/b", "UINT8/t", "INT16/t"),
         *("INT32", "INT32/t", "INT32/c", "INT64", "INT64/t", "INT64/c"),
@@ -202,18 +211,18 @@ DEVICES = (
     ),
     Device(
         "litert-gpu", "ai-edge-litert", "is on the GPU, which here is Mesa's llvmpipe", accelerators.ask_gpu,
-        accelerators.litert, 5.0, True, types=_ON_CHIPS | {"FLOAT16"}, forks=True, pairs=True,
+        accelerators.litert, 5.0, True, types=ON_CHIPS | {"FLOAT16"}, forks=True, pairs=True,
     ),
     *(
         Device(
             name, "ethos-u-vela", f"is not on the CPU after compilation for {configuration}",
-            partial(accelerators.ask_ethos, configuration), accelerators.vela, 5.0, True, types=_ON_CHIPS, forks=True,
+            partial(accelerators.ask_ethos, configuration), accelerators.vela, 5.0, True, types=ON_CHIPS, forks=True,
             pairs=True,
         )
         for name, configuration in accelerators.CONFIGURATIONS.items()
     ),
     Device(
         "tflm", "tflite_micro", "loads, allocates and runs", accelerators.ask_tflm, accelerators.tflm, slow=True,
-        types=_ON_CHIPS, forks=True, pairs=True,
+        types=ON_CHIPS, forks=True, pairs=True,
     ),
 )  # fmt: skip

@@ -1,0 +1,51 @@
+"""The command fit: does a model run on a target, and what stops it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import circletools as ct
+
+from ..console.captured import record
+from ..console.reading import reading
+from ..console.terminal import show_as, tell_notes
+from .parameters import Input, Json, target_names
+
+
+def fit(
+    source: Input,
+    on: Annotated[
+        str,
+        typer.Option(
+            "--on",
+            metavar="TARGETS",
+            help=f"The targets, as in xnnpack,npu.json: capability files, or {', '.join(ct.affinity.shipped())}.",
+        ),
+    ],
+    json: Json = False,
+    sarif: Annotated[bool, typer.Option("--sarif", help="Write SARIF, for code hosts and editors.")] = False,
+    baseline: Annotated[
+        Path | None,
+        typer.Option("--baseline", metavar="FILE", help="The JSON of an earlier run; what it has is not new."),
+    ] = None,
+) -> None:
+    """Tell if models run on targets, and what stops them.
+
+    For each operator that a target does not take: why, what to change, and which source it comes from; then the
+    sources to change, the worst first. Exit status 1 when a model is not resident on a target, with --baseline when
+    an operator is refused that was not before. docs/fit.md tells more.
+    """
+    if json and sarif:
+        raise ct.UsageError("--json and --sarif exclude each other")
+    inputs = ct.read_request(ct.FitRequest(on=target_names(on), baseline=baseline))
+    with reading(source) as model:
+        found = ct.fit(model, inputs)
+    record(sum(len(target.misfits) for target in found.targets))
+    form = "json" if json else "sarif" if sarif else "text"
+    show_as(form, found, text=ct.render.fit_text, json=ct.render.fit_json, sarif=ct.render.fit_sarif)
+    tell_notes(found.notes)
+    if found.new_refusals:
+        raise typer.Exit(1)
