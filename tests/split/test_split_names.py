@@ -44,3 +44,17 @@ def test_the_form_of_the_first_tensor_counts() -> None:
         with open_model(build.to_bytes()) as model:
             digests.append(Contents(model).flow(0, {given: b"x"}).operators[0])
     assert digests[0] != digests[1]
+
+
+def test_in_a_model_without_buffers_no_tensor_has_data() -> None:
+    digests = []
+    for buffers in (1, 0):
+        build = Build()
+        graph = build.graph()
+        graph.operator("NEG", [graph.tensor("c")], [graph.tensor("y")])
+        graph.ends([], [1])
+        build.model.buffers = build.model.buffers[:buffers]
+        with open_model(build.to_bytes()) as model:
+            assert len(model.buffers) == buffers
+            digests.append(Contents(model).flow(0, {}).operators[0])
+    assert digests[0] == digests[1]
