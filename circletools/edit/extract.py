@@ -111,6 +111,7 @@ class _Build:
             "subgraph": {subgraph: index for index, subgraph in enumerate(self.called, 1)},
         }
         self.new_here: NewIndices = {**self.new, "tensor": self.new_tensor}  # called subgraphs keep their tensors
+        self.moves: Mapping[tuple[str, int], int] = {}  # of external data, see `model`
         given = [entry for entry, value in excerpt.metadata.items() if value is not None]
         self.given = {entry: index for index, entry in enumerate(given, len(self.new_buffer))}
 
@@ -143,12 +144,12 @@ class _Build:
 
     def model(self, moves: Mapping[tuple[str, int], int]) -> Altered:
         """Return the root; `moves` is by how much each piece of external data moves in the file."""
-        source = self.source
-        subgraphs: References = [self.main(moves), *(self.callee(subgraph, moves) for subgraph in self.called)]
+        self.moves, source = moves, self.source
+        subgraphs: References = [self.main(), *map(self.callee, self.called)]
         fields: dict[str, Value] = {
             "subgraphs": subgraphs,
             "operator_codes": [source.code_at[code] for code in self.new_code],
-            "buffers": self.buffers(moves),
+            "buffers": self.buffers(),
             "metadata": [
                 self.altered("Metadata", source.metadata_at[entry], buffer=_u4(self.metadata_buffer(entry)))
                 for entry in self.excerpt.metadata
@@ -159,27 +160,22 @@ class _Build:
             fields["metadata_buffer"] = _i4s(self.new_buffer[buffer] for buffer in source.further)
         return self.altered("Model", int(source.model.root.at[0]), **fields)
 
-    def main(self, moves: Mapping[tuple[str, int], int]) -> Altered:
-        source, excerpt = self.source, self.excerpt
-        rows = source.tensors_of(excerpt.subgraph)
+    def main(self) -> Altered:
+        excerpt, rows = self.excerpt, self.source.tensors_of(self.excerpt.subgraph)
         tensors: References = [
             self.tensor(rows[tensor], self.new_here, excerpt.names.get(tensor)) for tensor in self.tensors
         ]
-        operators: References = [self.operator(row, moves, self.new_here) for row in self.rows]
-        return self.altered(
-            "SubGraph",
-            int(source.model.subgraph_tables.at[excerpt.subgraph]),
-            tensors=tensors,
-            operators=operators,
-            inputs=_i4s(self.new_tensor[tensor] for tensor in excerpt.inputs),
-            outputs=_i4s(self.new_tensor[tensor] for tensor in excerpt.outputs),
-        )
+        ends = [_i4s(self.new_tensor[tensor] for tensor in some) for some in (excerpt.inputs, excerpt.outputs)]
+        operators: References = [self.operator(row, self.new_here) for row in self.rows]
+        return self.subgraph(excerpt.subgraph, tensors=tensors, operators=operators, inputs=ends[0], outputs=ends[1])
 
-    def callee(self, subgraph: int, moves: Mapping[tuple[str, int], int]) -> Altered:
+    def callee(self, subgraph: int) -> Altered:
         tensors: References = [self.tensor(row, self.new) for row in self.source.tensors_of(subgraph)]
-        operators: References = [self.operator(row, moves, self.new) for row in self.source.operators_of(subgraph)]
-        at = int(self.source.model.subgraph_tables.at[subgraph])
-        return self.altered("SubGraph", at, tensors=tensors, operators=operators)
+        operators: References = [self.operator(row, self.new) for row in self.source.operators_of(subgraph)]
+        return self.subgraph(subgraph, tensors=tensors, operators=operators)
+
+    def subgraph(self, index: int, /, **fields: Value) -> Altered:
+        return self.altered("SubGraph", int(self.source.model.subgraph_tables.at[index]), **fields)
 
     def tensor(self, row: int, new: NewIndices, name: bytes | None = None) -> Altered:
         fields = self.source.indices.fields("Tensor", row, new)
@@ -187,25 +183,25 @@ class _Build:
             fields["name"] = name
         return self.altered("Tensor", self.source.tensor_at[row], **fields)
 
-    def operator(self, row: int, moves: Mapping[tuple[str, int], int], new: NewIndices) -> Altered:
+    def operator(self, row: int, new: NewIndices) -> Altered:
         fields = self.source.indices.fields("Operator", row, new)
         tables = self.source.model.operator_columns.tables
         for kind, name in (("large_custom_options", "large_custom_options_offset"), ("bytecode", "custom_options")):
-            if (kind, row) in moves:
+            if (kind, row) in self.moves:
                 one = tables.take(slice(row, row + 1))
                 old = one.scalars(name).tobytes() if kind != "bytecode" else one.vectors(name).row(0).tobytes()
-                fields[name] = FILE_OFFSETS["Operator", name](old, moves[kind, row])
+                fields[name] = FILE_OFFSETS["Operator", name](old, self.moves[kind, row])
         return self.altered("Operator", self.source.operator_at[row], **fields)
 
     def metadata_buffer(self, entry: int) -> int:
         return self.given[entry] if entry in self.given else self.new_buffer[self.source.model.metadata[entry].buffer]
 
-    def buffers(self, moves: Mapping[tuple[str, int], int]) -> References:
+    def buffers(self) -> References:
         offsets = self.source.model.buffers.offsets
         buffers: References = [self.source.buffer_at[row] for row in self.new_buffer]
         for row, index in self.new_buffer.items():
-            if ("Buffer", row) in moves:
-                offset = FILE_OFFSETS["Buffer", "offset"](offsets[row].tobytes(), moves["Buffer", row])
+            if ("Buffer", row) in self.moves:
+                offset = FILE_OFFSETS["Buffer", "offset"](offsets[row].tobytes(), self.moves["Buffer", row])
                 buffers[index] = self.altered("Buffer", self.source.buffer_at[row], offset=offset)
         return [*buffers, *(self.altered("Buffer", 0, data=self.excerpt.metadata[entry]) for entry in self.given)]
 

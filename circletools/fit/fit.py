@@ -15,7 +15,7 @@ import numpy as np
 
 from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.affinity.partition.epochs import turns
-from circletools.fit.naming import Naming, Source, naming_of
+from circletools.fit.naming import Naming, Source
 from circletools.fit.needed import needed_subgraphs
 from circletools.fit.remedies import follows_another, remedy_of
 from circletools.fit.request import FitInputs, FitRequest, Key, key_of, read_fit_request
@@ -37,7 +37,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     """
     inputs = read_fit_request(request) if isinstance(request, FitRequest) else request
     known = inputs.known(model.source.name)
-    facts, naming = facts_of(model), naming_of(model)
+    facts, naming = facts_of(model), Naming(model)
     targets = tuple(
         _target(model, facts, naming, (name, table, known.get(name, Counter())))
         for name, table in inputs.tables.items()
@@ -69,6 +69,8 @@ def _misfits(
     """Yield what is refused of a subgraph, with its sources, and take it from what is known."""
     codes = facts.code_names
     here = [(operator, refusal) for operator, refusal in enumerate(refused) if refusal is not None]
+    if not here:
+        return
     all_sources = naming.sources(facts, (operator for operator, _ in here))
     for (operator, refusal), sources in zip(here, all_sources, strict=True):
         code, origin = codes[operator], tuple(name for _, name in sources)
@@ -120,7 +122,8 @@ def _cuts(subgraphs: Sequence[tuple[OperatorFacts, _Refusals]]) -> Cuts:
             partitions += sum(not elsewhere[group[0]] for group in groups)
             readers, read = facts.inputs
             makers = facts.producers[read]
-            crossing = np.unique(read[(makers >= 0) & (elsewhere[makers] != elsewhere[readers])])
-            tensors += crossing.size
-            size_bytes += int(facts.least_bytes[crossing].sum())
+            crosses = np.zeros(facts.tensor_count, np.bool_)
+            crosses[read[(makers >= 0) & (elsewhere[makers] != elsewhere[readers])]] = True
+            tensors += int(crosses.sum())
+            size_bytes += int(facts.least_bytes[crosses].sum())
     return Cuts(partitions, tensors, size_bytes)

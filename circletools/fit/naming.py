@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 
 from circletools.errors import TableFormatError
 from circletools.findings import Finding
@@ -18,38 +19,40 @@ Source = tuple[int, str]
 
 
 class Naming:
-    """Names the sources of operators; `origins` are None where the model has none that describe it.
+    """Names the sources of operators. The tables of the model are read when a name is first asked for.
 
-    `notes` tell what is wrong with those that it has.
+    `notes` tell by then what is wrong with them; those that are stale or broken do not count.
     """
 
-    def __init__(self, model: Model, origins: Origins | None, notes: Sequence[Finding] = ()) -> None:
-        self.origins, self.notes = origins, tuple(notes)
-        self._columns = model.operator_columns
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.notes: tuple[Finding, ...] = ()
 
     def sources(self, facts: OperatorFacts, operators: Iterable[int]) -> Iterator[tuple[Source, ...]]:
         """Yield for each operator of a subgraph the sources that the tables give it, ascending.
 
         Where they give none: the name of its first output.
         """
-        outputs = self._columns.first_outputs[facts.rows].tolist()
-        described = self.origins.operators[facts.subgraph] if self.origins else {}
+        outputs = self._model.operator_columns.first_outputs[facts.rows].tolist()
+        names, described = self._origins.sources, self._origins.operators[facts.subgraph]
         for operator in operators:
             ids = described.get(operator)
-            if self.origins and ids:
-                yield tuple((one, self.origins.sources[one]) for one in sorted(ids))
+            if ids:
+                yield tuple((one, names[one]) for one in sorted(ids))
             else:
                 first = outputs[operator]
                 yield ((-1, (text(facts.tensor_names[first]) if first >= 0 else "") or NO_NAME),)
 
+    @cached_property
+    def _origins(self) -> Origins:
+        try:
+            found = read_origins(self._model)
+            if found is None or check_freshness(self._model, found).state != "stale":
+                return found or self._nothing()
+        except TableFormatError:
+            pass  # which is one of the findings
+        self.notes = tuple(replace(note, severity="warning") for note in origin_findings(self._model))
+        return self._nothing()
 
-def naming_of(model: Model) -> Naming:
-    """Read the tables of a model; those that are stale or broken are only a note."""
-    try:
-        origins = read_origins(model)
-        stale = origins is not None and check_freshness(model, origins).state == "stale"
-    except TableFormatError:
-        origins, stale = None, True
-    if not stale:
-        return Naming(model, origins)
-    return Naming(model, None, [replace(note, severity="warning") for note in origin_findings(model)])
+    def _nothing(self) -> Origins:
+        return Origins({}, ({},) * len(self._model.subgraphs))

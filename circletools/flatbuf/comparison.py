@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.flatbuf.columns import Mask, Tables, Vectors, places_in_rows, vectors_at
-from circletools.flatbuf.description import SHOWN_ELEMENTS, described, number, shortened, union_members
+from circletools.flatbuf.description import SHOWN_ELEMENTS, described, shortened, union_members
 from circletools.flatbuf.leaves import differing_vectors, first_difference
 from circletools.flatbuf.schema import OFFSET, Field, Schema
 
@@ -114,7 +114,7 @@ class Comparison:
         before, after = (_scalars(tables, item) for tables in (pairs.before, pairs.after))
         differs = self._unequal(pairs, item, np.arange(len(before)), before, after)
         for row in np.flatnonzero(differs).tolist():
-            yield _changed(_below(pairs.place(row), item.name), number(before[row]), number(after[row]))
+            yield _changed(_below(pairs.place(row), item.name), before[row].item(), after[row].item())
 
     def _unequal(
         self, pairs: Pairs, item: Field, rows: Rows, before: NDArray[Any], after: NDArray[Any]
@@ -145,7 +145,7 @@ class Comparison:
             unequal = self._unequal(pairs, item, np.full(len(elements[0]), row), *elements)
             for index in np.flatnonzero(unequal).tolist():
                 there = (f"{place[0]}[{index}]", f"{place[1]}[{index}]")
-                yield _changed(there, number(elements[0][index]), number(elements[1][index]))
+                yield _changed(there, *(values[index].item() for values in elements))
 
     def _translated(self, pairs: Pairs, item: Field, old: Vectors, new: Vectors, equal_length: Mask) -> Mask:
         """Say which vectors differ, of those of equal length, where numbers have to be translated first."""
@@ -292,7 +292,7 @@ def _whole(
         for value, (vectors, _) in zip(values, (before, after), strict=True):
             assert isinstance(value, dict)
             value["index"] = index
-            value["value"] = number(vectors.row(row)[index]) if index < vectors.count[row] else None
+            value["value"] = vectors.row(row)[index].item() if index < vectors.count[row] else None
     return _changed(place, *values)
 
 

@@ -29,7 +29,7 @@ def differing_vectors(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
     small = before.count[rows] * width <= _SMALL_BYTES
     unequal[small] = _small(*(_bytes_of(vectors, rows[small]) for vectors in (before, after)))
     for row in np.flatnonzero(~small).tolist():
-        unequal[row] = not _same(pairs[0].row(row), pairs[1].row(row))
+        unequal[row] = first_difference(pairs[0], pairs[1], row) < pairs[0].count[row]
     differs[every] = unequal[back]
     return differs
 
@@ -46,31 +46,24 @@ def _small(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
     return unequal
 
 
-def _same(before: NDArray[Any], after: NDArray[Any]) -> bool:
-    return all(
-        np.array_equal(before[at : at + _CHUNK_BYTES], after[at : at + _CHUNK_BYTES])
-        for at in range(0, len(before), _CHUNK_BYTES)
-    )
-
-
 def same_bytes(before: memoryview, after: memoryview) -> bool:
     """Say whether two ranges hold the same bytes, without copying them."""
-    return len(before) == len(after) and _same(np.frombuffer(before, np.uint8), np.frombuffer(after, np.uint8))
+    return len(before) == len(after) == first_differing_byte(before, after)
 
 
 def first_difference(before: Vectors, after: Vectors, row: int) -> int:
     """Return the index of the first element that differs, or the length of the shorter."""
-    return _first(before.row(row), after.row(row), before.dtype)
+    return _first(before.row(row), after.row(row))
 
 
 def first_differing_byte(before: memoryview, after: memoryview) -> int:
     """Return the first position at which the bytes differ, or the length of the shorter."""
-    return _first(np.frombuffer(before, np.uint8), np.frombuffer(after, np.uint8), np.dtype("u1"))
+    return _first(np.frombuffer(before, np.uint8), np.frombuffer(after, np.uint8))
 
 
-def _first(before: NDArray[Any], after: NDArray[Any], dtype: np.dtype[Any]) -> int:
-    length, step = min(len(before), len(after)), _CHUNK_BYTES // dtype.itemsize
-    bits = np.dtype(f"u{dtype.itemsize}")  # so that NaN equals itself
+def _first(before: NDArray[Any], after: NDArray[Any]) -> int:
+    length, step = min(len(before), len(after)), _CHUNK_BYTES // before.itemsize
+    bits = np.dtype(f"u{before.itemsize}")  # so that NaN equals itself
     for at in range(0, length, step):
         end = min(at + step, length)
         unequal = before[at:end].view(bits) != after[at:end].view(bits)

@@ -13,6 +13,7 @@ from circletools.render.sarif import sarif_location, sarif_run
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
 
+_MOST_SOURCES = 30
 _RULES = {
     "REFUSED_OPERATOR": "A target on which the model is to run does not take an operator.",
     "NOT_MEASURED": "A target was never asked whether it takes an operator.",
@@ -126,9 +127,11 @@ def _sources_text(target: TargetFit) -> Iterator[str]:
                 _places(source.operators),
                 source.name,
             ]
-            for source in target.sources
+            for source in target.sources[:_MOST_SOURCES]
         ]
         yield from table_text(rows, right=(0, 1), indent="    ")
+        if len(target.sources) > _MOST_SOURCES:
+            yield f"    and {counted(len(target.sources) - _MOST_SOURCES, 'other')}, which are in --json"
 
 
 def _places(operators: Iterable[tuple[int, int]]) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import circletools as ct
 
 from ..signature import Command, option, parameters_of, with_parameters
+from .parameters import listed
 
 Mode = Literal["seed", "safe", "min", "epochs"]
 
@@ -44,10 +45,6 @@ def filling(request: type[ct.CostRequest], options: Mapping[str, Any]) -> Callab
     return decorate
 
 
-def _names(devices: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in devices.split(","))
-
-
 def _option(kind: Any, name: str, words: str, metavar: str | None = None, **settings: Any) -> Any:
     return Annotated[kind, option(name, words, metavar, **settings)]
 
@@ -71,7 +68,7 @@ COSTS = {
 }
 PLANNING = {
     "devices": _option(
-        Any, "--devices", "The devices, the preferred first, as in npu,gpu,cpu.", "A,B,C", parser=_names
+        Any, "--devices", "The devices, the preferred first, as in npu,gpu,cpu.", "A,B,C", parser=listed
     ),
     "rules_file": _option(Path | None, "--rules", "Rules: JSON, or a .part file of circle-partitioner.", "FILE"),
     "rules": _repeated("--set", "A rule, as in op:CONV_2D=npu", "SELECTOR=DEVICE"),

@@ -12,7 +12,7 @@ import circletools as ct
 from ..console.reading import reading
 from ..console.terminal import show_as, tell_notes
 from ..signature import argument, option
-from .parameters import Json
+from .parameters import Json, listed
 
 
 def diff(
@@ -35,7 +35,7 @@ def diff(
     """
     if before == after == "-":
         raise ct.UsageError("only one of the models can be standard input")
-    sections = None if only is None else [name.strip() for name in only.split(",")]
+    sections = None if only is None else listed(only)
     with reading(before) as old, reading(after) as new:
         found = ct.diff(old, new, sections, ignore=ignore or ())
         text = partial(ct.render.difference_text, full=full)

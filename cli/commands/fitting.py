@@ -12,25 +12,19 @@ import circletools as ct
 from ..console.captured import record
 from ..console.reading import reading
 from ..console.terminal import show_as, tell_notes
-from .parameters import Input, Json, target_names
+from ..signature import option
+from .parameters import Input, Json, listed
+
+_TARGETS = f"The targets, as in xnnpack,npu.json: capability files, or {', '.join(ct.affinity.shipped())}."
 
 
 def fit(
     source: Input,
-    on: Annotated[
-        str,
-        typer.Option(
-            "--on",
-            metavar="TARGETS",
-            help=f"The targets, as in xnnpack,npu.json: capability files, or {', '.join(ct.affinity.shipped())}.",
-            show_default=False,
-        ),
-    ],
+    on: Annotated[str, option("--on", _TARGETS, "TARGETS")],
     json: Json = False,
-    sarif: Annotated[bool, typer.Option("--sarif", help="Write SARIF, for code hosts and editors.")] = False,
+    sarif: Annotated[bool, option("--sarif", "Write SARIF, for code hosts and editors.")] = False,
     baseline: Annotated[
-        Path | None,
-        typer.Option("--baseline", metavar="FILE", help="The JSON of an earlier run; what it has is not new."),
+        Path | None, option("--baseline", "The JSON of an earlier run; what it has is not new.", "FILE")
     ] = None,
 ) -> None:
     """Tell if models run on targets, and what stops them.
@@ -41,7 +35,7 @@ def fit(
     """
     if json and sarif:
         raise ct.UsageError("--json and --sarif exclude each other")
-    inputs = ct.read_request(ct.FitRequest(on=target_names(on), baseline=baseline))
+    inputs = ct.read_request(ct.FitRequest(on=listed(on), baseline=baseline))
     with reading(source) as model:
         found = ct.fit(model, inputs)
     record(sum(len(target.misfits) for target in found.targets))

@@ -25,8 +25,8 @@ FORMAT = option("--format", "The output format; text by default.")
 FormatOption = Annotated[Format | None, FORMAT]
 
 
-def target_names(words: str) -> tuple[str, ...]:
-    """Return the names that --on lists."""
+def listed(words: str) -> tuple[str, ...]:
+    """Return the names that an option lists, with commas between them."""
     return tuple(name.strip() for name in words.split(","))
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from circletools.origin.tracking.score import Evidence
 from tests.kit.build import Build
+from tests.kit.origin_support import entries
 from tests.kit.tracking_support import own_constants, tracked
 
 
@@ -292,3 +293,31 @@ def two_strands(turned: bool, signature: bool) -> bytes:
 def test_inputs_and_outputs_are_known_by_the_names_of_a_signature(turned: bool, signature: bool) -> None:
     _, operators = tracked(two_strands(False, signature), two_strands(turned, signature)).origins.operators
     assert operators == ({0: {1}, 1: {0}} if turned and signature else {0: {0}, 1: {1}})
+
+
+@pytest.mark.parametrize("subgraph", [1, 2])
+def test_a_signature_of_a_subgraph_that_does_not_exist_says_nothing(subgraph: int) -> None:
+    models = []
+    for number in (subgraph, 0):
+        build = Build()
+        graph = build.graph()
+        given = graph.tensor("", (4, 4))
+        made = graph.compute("NEG", [given], "", (4, 4))
+        graph.ends([given], [made])
+        build.signature("main", [("x", given)], [("y", made)], subgraph=number)
+        models.append(build.to_bytes())
+    for before, after in (models, models[::-1], [models[0], models[0]]):
+        assert tracked(before, after).origins.operators == entries({0: {0}})
+
+
+@pytest.mark.parametrize("tensor", [3, 4, 5])
+def test_a_tensor_of_a_signature_that_does_not_exist_says_nothing(tensor: int) -> None:
+    build = Build()
+    main, graph = build.graph(), build.graph("two")
+    main.ends([main.tensor("m")], [])
+    given = [graph.tensor("", (4, 4)) for _ in range(2)]
+    made = [graph.compute("NEG", [one], "", (4, 4)) for one in given]
+    graph.ends(given, made)
+    build.signature("two", [("x", 0), ("y", tensor)], [("a", 2), ("b", tensor)], subgraph=1)
+    data = build.to_bytes()
+    assert tracked(data, data).origins.operators == entries({}, {0: {0}, 1: {1}})

@@ -103,3 +103,9 @@ def series(*times: int) -> Samples:
 def test_bounds_of_equal_times_are_one() -> None:
     assert ratio_bounds(series(*[4] * 5), series(*[4] * 7)) == (1.0, 1.0)
     assert ratio_bounds(series(*[4] * 5), series(*[0] * 7)) == (0.0, 0.0)
+
+
+def test_times_of_several_runs_are_shared_out_among_them() -> None:
+    two = phases(("[NN_LA_PO]a", 400), ("[NN_LA_PO]b", 600))
+    assert len(read(two).runs) == 2
+    assert rows(two, phases(("[NN_LA_PO]a", 600)), 20) == [("LA", "PO", "run", 500_000, 600_000, 1.2, False)]

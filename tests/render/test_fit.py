@@ -71,6 +71,16 @@ def test_text() -> None:
     ]
 
 
+@pytest.mark.parametrize(("count", "last"), [(30, []), (31, ["    and 1 other, which are in --json"]), (1234, [])])
+def test_text_has_the_worst_sources(count: int, last: list[str]) -> None:
+    sources = tuple(Blamed(f"s{at}", ((0, at),), 1) for at in range(count))
+    lines = list(ct.render.fit_text(found(TargetFit("npu", "", 9, MISFITS[:1], sources, Cuts(0, 0, 0), 0))))
+    start = lines.index(f"  nothing is refused without {count:,} sources:") + 1
+    assert [line.split()[-1] for line in lines[start : start + 30]] == [f"s{at}" for at in range(30)]
+    last = last or ["    and 1,204 others, which are in --json"] * (count > 31)
+    assert lines[start + 30 :] == last
+
+
 def test_text_of_what_nobody_knows() -> None:
     target = TargetFit("npu", "", 1, (misfit(0, "COS", "rank", measured=False),), (), Cuts(0, 0, 0), 0)
     assert list(ct.render.fit_text(found(target)))[1:] == [

@@ -36,6 +36,7 @@ def test_defaults_of_marks_and_runs() -> None:
     assert run == (0, 1, "n", "b", 2, 3, 4, 0, 1, False)
     trace = OperatorTrace("onert", (run,), 1)
     assert (trace.averaged, trace.inside, trace.incomplete, trace.name) == (False, (), 0, "")
+    assert trace == OperatorTrace("onert", (run,), 1, name="the same, read from elsewhere")
 
 
 @pytest.mark.parametrize(

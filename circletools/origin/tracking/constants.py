@@ -40,7 +40,7 @@ Samples = NDArray[np.float64]
 class Classes:
     """The class of each tensor of both models, -1 for what is no constant, and of each class what it is.
 
-    `shared` says that both models have it, `how` by which comparison, `distinctive` that chance hardly made it equal.
+    `shared`: both models have it, `how` says by which comparison; `distinctive`: it is hardly equal by chance.
     """
 
     numbers: tuple[Indices, Indices]

@@ -4,11 +4,11 @@
     after    CONV_2D ---------> SOFTMAX      ------ LAYER_NORM ------      CONV_2D -> QUANTIZE -> ADD
              CONV_2D gets RELU's             LAYER_NORM gets all four      QUANTIZE gets CONV_2D's
 
-A region is what hangs together among operators without a partner. Regions of the two models that lie between the
-same operators (or ends) do the same work. A region of BEFORE that has no like went into what feeds it, or, where it
-only prepares an input, into what it feeds. What was put in has the origin of what it continues: the ONE compiler
-gives a Quantize that it puts behind an operator the origin of that operator, and one behind an input that of the
-first operator it feeds.
+A region is a connected group of operators without a partner. Regions of the two models that lie between the same
+operators (or ends) do the same work. A region of BEFORE without a counterpart was absorbed by what feeds it, or,
+where it only prepares an input, by what it feeds. What was put in has the origin of what it continues: the ONE
+compiler gives a Quantize that it puts behind an operator the origin of that operator, and one behind an input that of
+the first operator it feeds.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ def _pair_inside(matcher: Matcher, alike: list[Alike], found: list[Found]) -> bo
 
 
 def _sureness(matcher: Matcher, old: Region, new: Region, found: list[Found]) -> float:
-    """Return how sure the ends are between which two regions lie; inputs and outputs as sure as much is paired."""
+    """Return the confidence in the ends that two regions share.
+
+    That of inputs and outputs of the model is the share of operators that are paired.
+    """
     share = min(1.0, matcher.paired / max(1, min(len(matcher.before), len(matcher.after))))
     ends = (old.feeds & new.feeds) | (old.takers & new.takers)
     sure = [
@@ -127,7 +130,7 @@ def _hand_over(matcher: Matcher, region: Region, moved: Region, found: list[Foun
 
 
 def _moved(matcher: Matcher, region: Region, beside: dict[End, list[Region]], found: list[Found]) -> Region | None:
-    """Return the region of AFTER that a region has become which changed places with its neighbour."""
+    """Return the region of AFTER that is this one after it changed places with its neighbour."""
     codes = Counter(matcher.before.codes[row] for row in region.operators)
     for end in sorted(region.feeds | region.takers):
         for other in beside.get(end, ())[:MOST_BESIDE]:

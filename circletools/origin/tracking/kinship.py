@@ -1,4 +1,4 @@
-"""How far two models are the same network at all, from 0 to 1: without it, what looks alike is a coincidence.
+"""Whether two models are the same network at all, from 0 to 1: otherwise what looks alike is a coincidence.
 
 Constants decide where both models have some that are hardly equal by chance: a tool that quantizes or optimises a
 model leaves most of them recognisable, and two networks of one structure have none in common. Where there is

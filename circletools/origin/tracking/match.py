@@ -65,7 +65,7 @@ class Matcher:
         self.classes: Classes = classes
         self.anchors: Anchors = anchors
         self.views: list[View] = []
-        self.names_count = False  # that equal names say something
+        self.names_count = False  # whether equal names are evidence
         self.paired = 0
         self.pairs: Pairs = Pairs([NONE] * len(before), [NONE] * len(after), [1] * len(after))
         interning = Interning()
@@ -179,7 +179,7 @@ class Matcher:
             ]
             olds, news = alone_in_both(colours[0][rows[0]], colours[1][rows[1]])
             for old, new in zip(rows[0][olds].tolist(), rows[1][news].tolist(), strict=True):
-                # Alone by itself and not by what is around it: only what it holds can vouch for it.
+                # Unique by itself and not by its surroundings: only its constants are evidence.
                 if depth or (old in self.held[0] and new in self.held[1]):
                     self._pair_if(old, new, 1, by_size)
             self.spread(by_size=by_size)
@@ -245,13 +245,9 @@ class Matcher:
                 self.spread(by_size=by_size)
 
     def look_through_the_rest(self) -> None:
-        """Hide what has no partner and only hands on one value, so that the graph joins up across it."""
-        self.show(
-            [
-                (_single(side) | side.is_any(CONVERTING)) & self.pairs.lonely(number)
-                for number, side in enumerate(self.sides)
-            ]
-        )
+        """Hide operators without a partner that only hand on one value, so that the graph joins up across them."""
+        handing_on = [_single(side) | side.is_any(CONVERTING) for side in self.sides]
+        self.show([hidden & self.pairs.lonely(side) for side, hidden in enumerate(handing_on)])
 
     def look_at_everything(self) -> None:
         """Hide nothing."""

@@ -1,8 +1,8 @@
-"""Pairs by the names of output tensors, as long as names can be believed.
+"""Pairs by the names of output tensors, where names can be trusted.
 
 A tool that numbers tensors anew gives old names to other tensors. So names count only where most operators whose
 outputs have the same name are of the same code, hold the same constants and stand in the same place; and one that
-stands elsewhere, while another of its code stands in its place, is not believed even if the others are.
+stands elsewhere, while another of its code stands in its place, is not trusted even if the others are.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ _ADDED = re.compile(rb"(_(de|re)?quant(ize|ized)?|_(u?int(4|8|16)|fp?16|float16)
 _STEPS_BACK = 6
 _BELIEVED = 0.5  # the share of equal names that operators of one code have
 
-Keyed = dict[tuple[int, bytes], int]
-
 
 def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
     """Pair operators whose first outputs have the same name.
 
-    Return, for operators of AFTER whose outputs are named after other operators than those they are, those: the
-    last of what was fused into them.
+    Return, by operator of AFTER, the operators of BEFORE that share its output name without being its partner: the
+    last of those that were fused into it.
     """
     pairs = _same_names(matcher)
     before, after = matcher.before, matcher.after
@@ -41,7 +39,7 @@ def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
     pairs = [pair for pair in pairs if pair not in witnesses.contradicted]
     ends: dict[int, list[int]] = defaultdict(list)
     main = main_inputs(before)
-    for old, new in pairs:  # first what is itself: going back below must not take it
+    for old, new in pairs:  # first the same operator: going back below must not take it
         if matcher.pairs.are_free(old, new) and matcher.fits(old, new, by_size=False):
             matcher.pairs.add(old, new)
     for old, new in pairs:
@@ -62,7 +60,7 @@ def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
 
 
 def _same_names(matcher: Matcher) -> list[tuple[int, int]]:
-    """Return the operators, one of each model, that have an output name to themselves and in common."""
+    """Return the operators, one of each model, that share an output name which no other operator has."""
     subgraphs = matcher.anchors.subgraphs
     inverse = {new: old for old, new in subgraphs.items()}
     before, after = matcher.before, matcher.after
@@ -87,7 +85,7 @@ def _same_names(matcher: Matcher) -> list[tuple[int, int]]:
     return pairs
 
 
-def _names(side: Side, numbers: dict[int, int]) -> Keyed:
+def _names(side: Side, numbers: dict[int, int]) -> dict[tuple[int, bytes], int]:
     """Return the operator of each name of a first output that stands once; subgraphs by `numbers`, else -1."""
     names, first = side.model.tensor_columns.names, side.outputs.position == 0
     operators, tensors = side.outputs.operator[first], side.outputs.tensor[first].tolist()

@@ -1,4 +1,4 @@
-"""How sure a pair is: what kind of evidence it has, and how much of what is around it agrees.
+"""The confidence in a pair: which evidence it has, and how much of what is around it agrees.
 
 The agreement of a pair is the share of its input slots, and of the operators that take its outputs, that are paired
 with each other too (or are the same constant, the same input or the same output). Where in both models something
@@ -132,7 +132,7 @@ def _beside_the_lost(matcher: Matcher, side: int) -> Beside:
 
 
 def drop_the_unlikely(matcher: Matcher) -> None:
-    """Take apart the pairs that rest on their place alone where that place does not agree either."""
+    """Undo the pairs whose only evidence is their position where what is around them does not agree."""
     pairs = matcher.pairs
     for _ in range(3):
         scores = Scorer(matcher)
