@@ -198,7 +198,7 @@ def test_how_a_tensor_is_quantized(element: str, given: Table | None, word: str)
     graph.operator("ADD", [x, -1, graph.tensor("c", data=bytes(16))], [graph.tensor("y", ())])
     with open_model(build.to_bytes()) as model:
         traits = SubgraphTraits(OperatorFacts(model, 0), {}).operator(0)
-    assert (traits.code, traits.version, traits.options) == ("ADD", 1, {})
+    assert (traits.code, traits.version, traits.settings) == ("ADD", 1, {})
     assert traits.inputs == (
         TensorTraits(element, word, 2, False, False), None, TensorTraits("FLOAT32", "", 2, False, True),
     )  # fmt: skip
@@ -219,7 +219,7 @@ def test_operators_that_no_table_can_tell_apart_have_one_key() -> None:
         keys = list(traits.keys())
         assert [keys.index(key) for key in keys] == [0, 1, 2, 3, 4, 5, 0, 1, 8]
         assert [traits.key(index) for index in range(len(traits))] == keys
-        assert [traits.operator(index).options for index in (0, 1, 8)] == [{"axis": 0.0}, {"axis": 1.0}, {}]
+        assert [traits.operator(index).settings for index in (0, 1, 8)] == [{"axis": 0.0}, {"axis": 1.0}, {}]
         assert (traits.with_codes({"NEG"}), traits.with_codes({"ADD"})) == ([8], [])
         assert traits.with_codes(None) == list(range(9))
         assert traits.last_reader_among(np.array([True] * 8 + [False]))[:4].tolist() == [7, 2, 5, -1]

@@ -18,7 +18,8 @@ from tests.kit.support import ROOT
 from tools.measure.capabilities import TABLES, overview
 from tools.measure.capability.runtimes import DEVICES as MEASURED
 
-DEVICES = ("litert-cpu", "onert-cpu", "onert-ruy", "openvino-cpu", "xnnpack")
+DEVICES = ("litert-cpu", "onert-cpu", "onert-ruy", "openvino-cpu", "tflm", "xnnpack")
+PROGRAMS = {"ai-edge-litert", "onert", "openvino", "ethos-u-vela", "tflite_micro"}
 
 
 def form(**keys: Any) -> dict[str, Any]:
@@ -143,7 +144,7 @@ def test_the_shipped_tables_are_there_and_say_what_they_were_measured_with() -> 
     for name in DEVICES:
         table = load_capability(name)
         assert table.device == name
-        assert table.runtime.split()[0] in {"ai-edge-litert", "onert", "openvino"}
+        assert table.runtime.split()[0] in PROGRAMS
         assert table.method
         assert table.operators
 
@@ -167,5 +168,6 @@ def test_the_document_lists_the_keys_and_the_devices() -> None:
 
 
 def test_the_overview_is_that_of_the_tables() -> None:
-    documents = [json.loads((TABLES / f"{device.name}.json").read_text(encoding="utf-8")) for device in MEASURED]
+    paths = [TABLES / f"{device.name}.json" for device in MEASURED]
+    documents = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.stem in DEVICES]
     assert overview(documents) in DOCUMENT

@@ -34,9 +34,6 @@ BY_NAME = {device.name: device for device in DEVICES}
 UNSETTLED_CODES = {"FAKE_QUANT", "MATRIX_DIAG", "MATRIX_SET_DIAG"}
 UNSETTLED_TYPES = {"INT4", "UINT4", "INT2"}
 
-# What a table cannot say: a composite is known by a name and attributes.
-INEXPRESSIBLE = {"STABLEHLO_COMPOSITE"}
-
 
 def _litert() -> object:
     return importlib.import_module("ai_edge_litert.interpreter")
@@ -86,7 +83,7 @@ def differences(table: Capability, path: Path, found: tuple[Plan, ...]) -> list[
             whole = {step for step in plan if isinstance(step, int)} | members(plan)
             assert whole == set(range(len(reasons)))
             for index, (reason, name) in enumerate(zip(reasons, model.code_names(subgraph), strict=True)):
-                if (reason is None) != (index in members(plan)) and name not in INEXPRESSIBLE:
+                if (reason is None) != (index in members(plan)):
                     wrong.append(f"{path.name}: subgraphs[{subgraph}].operators[{index}] {name}: {reason}")
     return wrong
 
@@ -100,8 +97,7 @@ def _agree(paths: list[Path]) -> None:
 
 
 def measured_models() -> list[Path]:
-    """Return the models of testdata but those with constants that no probe has: of blocks, which XNNPACK takes."""
-    return [path for path in sorted((TESTDATA / "tflite").glob("*.tflite")) if "blockwise" not in path.name]
+    return sorted((TESTDATA / "tflite").glob("*.tflite"))
 
 
 def test_xnnpack_takes_the_operators_that_its_table_says() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.file import FORM_KEYS, parse_capability
 from circletools.affinity.capability.table import Refusal
 from circletools.affinity.capability.traits import OperatorTraits, TensorTraits
@@ -14,7 +15,7 @@ from circletools.fit.remedies import GENERAL, NOT_MEASURED, follows_another, rem
 
 FLOAT = TensorTraits("FLOAT32", "", 5, True, False)
 WEIGHT = TensorTraits("INT8", "per_channel", 2, False, True)
-OPTIONS = {"fused_activation_function": 4.0, "stride_w": 3.0, "stride_h": 1.0}
+OPTIONS: dict[Term, float] = {"fused_activation_function": 4.0, "stride_w": 3.0, "stride_h": 1.0}
 ADD = OperatorTraits("ADD", 4, (FLOAT, WEIGHT, None), (FLOAT,), OPTIONS)
 
 

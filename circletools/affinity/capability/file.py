@@ -9,9 +9,11 @@ from importlib import resources
 from typing import Any, NoReturn, TypeVar
 
 from circletools.affinity.assign.documents import read_bytes
+from circletools.affinity.capability.comparison import Comparison, parse_comparison
+from circletools.affinity.capability.context import ContextRule, Link
 from circletools.affinity.capability.form import Bounds, Form, Kind, OptionValues, Places, TensorPattern
 from circletools.affinity.capability.table import ANY, Capability
-from circletools.affinity.capability.traits import QUANTIZABLE, QUANTIZATIONS
+from circletools.affinity.capability.traits import QUANTIZABLE, QUANTIZATIONS, text_number
 from circletools.errors import InvalidInputError, UsageError
 from circletools.flatbuf.schema import load_schema
 from circletools.storage.strict_json import read_json
@@ -20,12 +22,13 @@ from circletools.wording import did_you_mean
 T = TypeVar("T")
 
 SCHEMA_VERSION = "1"
-_KEYS = ("schema_version", "device", "runtime", "method", "measured", "operators")
+_KEYS = ("schema_version", "device", "runtime", "method", "measured", "operators", "context")
 FORM_KEYS = (
     *("types", "inputs", "min_inputs", "max_inputs", "outputs", "min_outputs", "max_outputs"),
-    *("min_rank", "max_rank", "min_version", "max_version", "static", "options", "unpacks"),
+    *("min_rank", "max_rank", "min_version", "max_version", "static", "options", "where", "unpacks"),
 )
 _KINDS: tuple[Kind, ...] = ("computed", "constant")
+_LINKS: tuple[Link, ...] = ("feeds", "shares")
 _MORE = "..."
 _LARGEST = 1 << 64
 _OPTION_ENUMS = {
@@ -88,8 +91,16 @@ def _options() -> frozenset[str]:
         for union in ("BuiltinOptions", "BuiltinOptions2")
         for table in schema.unions.get(union, {}).values()
         for field in (schema.tables[table].fields if table in schema.tables else ())
-        if field.kind == "scalar"
+        if field.kind in {"scalar", "string"}
     )
+
+
+@cache
+def _text_options() -> frozenset[str]:
+    tables = load_schema("tflite").tables.values()
+    every = {field.name for table in tables for field in table.fields if field.kind == "string"}
+    numbers = {field.name for table in tables for field in table.fields if field.kind == "scalar"}
+    return frozenset(every & _options()) - numbers
 
 
 @cache
@@ -142,18 +153,37 @@ class _Reader:
         }
         device, runtime, method = (self._text(top.get(key, ""), key) for key in ("device", "runtime", "method"))
         measured = self._measured(top["measured"]) if "measured" in top else None
-        return Capability(device or self._name.removesuffix(".json"), operators, runtime, method, measured)
+        name = device or self._name.removesuffix(".json")
+        return Capability(name, operators, runtime, method, measured, self._context(top.get("context", [])))
 
     def _measured(self, value: Any) -> dict[str, tuple[Form, ...]]:
         found: dict[str, tuple[Form, ...]] = {}
         for index, entry in enumerate(self._list(value, "measured")):
-            place = f"measured[{index}]"
-            group = self._object(entry, place)
-            form = self._form({key: group[key] for key in group if key != "operators"}, place)
-            for code in self._list(group.get("operators"), f"{place}.operators"):
-                name = self._code(self._text(code, f"{place}.operators"), f"{place}.operators")
-                found[name] = (*found.get(name, ()), form)
+            for name, forms in self._group(entry, f"measured[{index}]").items():
+                found[name] = (*found.get(name, ()), *forms)
         return found
+
+    def _group(self, value: Any, place: str) -> dict[str, tuple[Form, ...]]:
+        """Return one form of several operators."""
+        group = self._object(value, place)
+        form = self._form({key: group[key] for key in group if key != "operators"}, place)
+        place = f"{place}.operators"
+        return {
+            self._code(self._text(code, place), place): (form,) for code in self._list(group.get("operators"), place)
+        }
+
+    def _context(self, value: Any) -> tuple[ContextRule, ...]:
+        if not isinstance(value, list):
+            self._fail("context", "must be a list")
+        return tuple(self._rule(rule, f"context[{index}]") for index, rule in enumerate(value))
+
+    def _rule(self, value: Any, place: str) -> ContextRule:
+        rule = self._object(value, place, ("first", "then", "link", "reason"))
+        link = rule.get("link", "feeds")
+        if link not in _LINKS:
+            self._fail(f"{place}.link", f"must be one of {', '.join(_LINKS)}")
+        first, then = (self._group(rule.get(side), f"{place}.{side}") for side in ("first", "then"))
+        return ContextRule(first, then, link, self._text(rule.get("reason", "not taken together"), f"{place}.reason"))
 
     def _code(self, code: str, place: str) -> str:
         if code != ANY and not code.startswith("CUSTOM:") and code not in _codes():
@@ -185,7 +215,21 @@ class _Reader:
             },
             self._bounds(form, "inputs", place, 0),
             self._bounds(form, "outputs", place, 0),
+            self._comparisons(form["where"], f"{place}.where") if "where" in form else (),
         )
+
+    def _comparisons(self, value: Any, place: str) -> tuple[Comparison, ...]:
+        return tuple(self._comparison(text, f"{place}[{at}]") for at, text in enumerate(self._list(value, place)))
+
+    def _comparison(self, value: Any, place: str) -> Comparison:
+        try:
+            comparison = parse_comparison(self._text(value, place))
+        except ValueError as error:
+            self._fail(place, str(error))
+        for name in comparison.terms:
+            if isinstance(name, str) and name not in _options():
+                self._fail(place, f"no operator has an option {name!r}", did_you_mean(name, _options()))
+        return comparison
 
     def _places(self, form: Mapping[str, Any], key: str, place: str) -> Places | None:
         if key not in form:
@@ -237,6 +281,10 @@ class _Reader:
     def _option(self, name: str, allowed: Any, place: str) -> OptionValues:
         if name not in _options():
             self._fail(place, f"no operator has an option {name!r}", did_you_mean(name, _options()))
+        if name in _text_options():
+            texts = [self._text(text, place) for text in self._list(allowed, place)]
+            known = {int(text_number(text.encode())): text for text in texts}
+            return OptionValues(frozenset(map(float, known)), math.inf, -math.inf, " or ".join(texts), known)
         names = _values(name)
         if isinstance(allowed, dict):
             limits = self._object(allowed, place, ("min", "max"))

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
+from circletools.affinity.capability.comparison import Comparison, Term
 from circletools.affinity.capability.traits import TensorTraits
+
+_LARGEST_SHOWN = 1 << 31
+"""What is larger stands for a text."""
 
 Kind = Literal["", "computed", "constant"]
 
@@ -41,7 +45,10 @@ Patterns = tuple[TensorPattern, ...]
 
 @dataclass(frozen=True, slots=True)
 class OptionValues:
-    """The values that an option may have: those listed, or all from `low` to `high`; `names` are those of an enum."""
+    """The values that an option may have: those listed, or all from `low` to `high`.
+
+    `names` are those of an enum, or for an option that is a text the listed ones.
+    """
 
     values: frozenset[float]
     low: float
@@ -55,7 +62,7 @@ class OptionValues:
 
     def show(self, value: float) -> str:
         """Return a value as a table has it."""
-        return self.names.get(int(value), f"{value:g}") if self.names else f"{value:g}"
+        return self.names.get(int(value), "another" if abs(value) > _LARGEST_SHOWN else f"{value:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,7 @@ class Places:
 class Form:
     """One form in which a device takes an operator; docs/capabilities.md describes each condition.
 
-    What is None may be anything.
+    What is None may be anything. `where` has comparisons that are all true.
     """
 
     types: Patterns | None
@@ -101,3 +108,9 @@ class Form:
     options: Mapping[str, OptionValues]
     input_count: Bounds
     output_count: Bounds
+    where: tuple[Comparison, ...] = ()
+
+    @property
+    def terms(self) -> frozenset[Term]:
+        """What must be read of an operator, beside its tensors, to tell whether it has this form."""
+        return frozenset(self.options).union(*(comparison.terms for comparison in self.where))
