@@ -120,8 +120,8 @@ def pieces(intervals: Intervals, timeline: Timeline) -> Iterable[tuple[Intervals
     yield intervals.only(whole), segments[first[whole]]
     at = np.flatnonzero(~whole)
     counts = last[at] - first[at] + 1
-    bounds = np.searchsorted(np.cumsum(counts), np.arange(0, counts.sum() + _MOST_PIECES, _MOST_PIECES))
-    for low, high in zip(bounds[:-1].tolist(), (bounds[1:]).tolist(), strict=True):
+    bounds = np.searchsorted(np.cumsum(counts), np.arange(0, counts.sum() + _MOST_PIECES, _MOST_PIECES), "right")
+    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         some, count = at[low:high], counts[low:high]
         if not len(some):
             continue
