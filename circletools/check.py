@@ -11,7 +11,6 @@ from circletools.affinity.findings import affinity_findings
 from circletools.findings import Finding
 from circletools.model.model import Model
 from circletools.model.verify import check_model
-from circletools.model.views import text
 from circletools.origin.findings import origin_findings
 from circletools.origin.read import Origins, read_origins
 from circletools.outputs.analysis import output_findings
@@ -59,8 +58,9 @@ def _as_file(model: Model, directory: Path) -> Path:
 
 def _loaded(model: Model, path: Path, name: str, timeout_s: float, origins: Origins | None) -> Iterator[Finding]:
     """Yield a finding for each reason that a program has not to load the model, at the first operator it is about."""
+    operators = [(model.code_names(index), model.output_names(index)) for index in range(len(model.subgraphs))]
     with runtimes.Worker(name, timeout_s) as worker:
-        verdict = runtimes.located(worker.loads(path), _operators(model))
+        verdict = runtimes.located(worker.loads(path), operators)
         said = " ".join(filter(None, (name, worker.version, _ENDS.get(verdict.status))))
     if verdict.status == "ok":
         return
@@ -74,16 +74,6 @@ def _loaded(model: Model, path: Path, name: str, timeout_s: float, origins: Orig
     for words, places in (reasons or {" ".join(verdict.words.split()): []}).items():
         location = "subgraphs[{}].operators[{}]".format(*places[0]) if places else "model"
         yield Finding("NOT_LOADED", "error", location, f"{said}: {words}{_whom(model, places, origins)}")
-
-
-def _operators(model: Model) -> list[runtimes.Known]:
-    return [
-        runtimes.Known(subgraph, operator, code, tuple(text(name) for name in names))
-        for subgraph in range(len(model.subgraphs))
-        for operator, (code, names) in enumerate(
-            zip(model.code_names(subgraph), model.output_names(subgraph), strict=True)
-        )
-    ]
 
 
 def _whom(model: Model, places: Iterable[tuple[int, int]], origins: Origins | None) -> str:

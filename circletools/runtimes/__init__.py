@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from circletools.lazy import face
 
 if TYPE_CHECKING:
-    from circletools.runtimes.operators import Known, located
+    from circletools.runtimes.operators import located
     from circletools.runtimes.protocol import Placed, Verdict
     from circletools.runtimes.worker import Worker
 
-__all__ = ["Known", "Placed", "Verdict", "Worker", "located"]
+__all__ = ["Placed", "Verdict", "Worker", "located"]
 
 _PLACES = {
-    "Known": "circletools.runtimes.operators",
     "Placed": "circletools.runtimes.protocol",
     "Verdict": "circletools.runtimes.protocol",
     "Worker": "circletools.runtimes.worker",

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import time
 
-from circletools.runtimes.operators import Known, located
+from circletools.runtimes.operators import Operators, located
 from circletools.runtimes.protocol import Placed, Verdict
 
-KNOWN = [
-    Known(0, 0, "ADD", ("a",)),
-    Known(0, 1, "DEPTHWISE_CONV_2D", ("b",)),
-    Known(0, 2, "CUSTOM:Fancy", ("c", "d")),
-    Known(0, 3, "ADD", ("e",)),
-    Known(1, 0, "WHILE", ("f",)),
-    Known(2, 0, "ADD", ("a",)),
-    Known(2, 1, "TANH", ("g",)),
+KNOWN: list[Operators] = [
+    (["ADD", "DEPTHWISE_CONV_2D", "CUSTOM:Fancy", "ADD"], [(b"a",), (b"b",), (b"c", b"d"), (b"e",)]),
+    (["WHILE"], [(b"f",)]),
+    (["ADD", "TANH"], [(b"a",), (b"\xff",)]),
 ]
 
 
@@ -83,14 +79,18 @@ def test_subgraphs_that_a_program_hides_are_passed_over() -> None:
 
 def test_the_others_are_named_with_their_device() -> None:
     found = places(Placed("cpu", "w", code="TANH"), others="npu")
-    assert found == [
-        (one.subgraph, one.operator, *(("cpu", "w") if one.code == "TANH" else ("npu", ""))) for one in KNOWN
-    ]
+    main = [(0, index, "npu", "") for index in range(4)]
+    assert found == [*main, (1, 0, "npu", ""), (2, 0, "npu", ""), (2, 1, "cpu", "w")]
+
+
+def test_names_that_are_no_text_are_found() -> None:
+    assert places(Placed("cpu", "w", tensor="\udcff")) == [(2, 1, "cpu", "w")]
 
 
 def test_many_operators_take_no_time() -> None:
-    known = [Known(0, index, "ADD", (f"t{index}",)) for index in range(20_000)]
-    named = tuple(Placed("cpu", "w", code="ADD", tensor=f"t{index}") for index in range(20_000))
+    count = 20_000
+    known = [(["ADD"] * count, [(f"t{index}".encode(),) for index in range(count)])]
+    named = tuple(Placed("cpu", "w", code="ADD", tensor=f"t{index}") for index in range(count))
     start = time.process_time()
-    assert [one.operator for one in located(Verdict("ok", "", named), known).operators] == list(range(20_000))
+    assert [one.operator for one in located(Verdict("ok", "", named), known).operators] == list(range(count))
     assert time.process_time() - start < 5
