@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from circletools.lazy import face
 
 if TYPE_CHECKING:
-    from circletools.runtimes.operators import located
+    from circletools.runtimes.operators import Operators, located
     from circletools.runtimes.protocol import Placed, Verdict
     from circletools.runtimes.worker import Worker
 
-__all__ = ["Placed", "Verdict", "Worker", "located"]
+__all__ = ["Operators", "Placed", "Verdict", "Worker", "located"]
 
 _PLACES = {
+    "Operators": "circletools.runtimes.operators",
     "Placed": "circletools.runtimes.protocol",
     "Verdict": "circletools.runtimes.protocol",
     "Worker": "circletools.runtimes.worker",

@@ -51,6 +51,10 @@ def _plain(code: str) -> str:
     return code.removeprefix("CUSTOM ").replace("_", "").upper()
 
 
+def _only(places: Sequence[_Place]) -> _Place | None:
+    return places[0] if len(places) == 1 else None
+
+
 class _Index:
     """The operators of a model by what programs call them."""
 
@@ -77,14 +81,12 @@ class _Index:
             place = shown.get(placed.subgraph, -1), placed.operator
             return place if place in self.codes else None
         tensor, code = placed.tensor.encode(errors="surrogateescape"), _plain(placed.code)
-        named = self._by_tensor.get(tensor, ()) if tensor else self.of_code(code)
-        fit = [
-            place
-            for place in named
-            if placed.operator in {None, place[1]} and (not code or code in self.codes[place])
-        ]
-        sure = len(fit) == 1 or (fit and placed.operator is not None and fit[0][0] == 0)
-        return fit[0] if sure else None
+        if tensor:
+            named = self._by_tensor.get(tensor, ())
+            # A program can call an operator by a part of it: its fused activation has the same output.
+            return _only([place for place in named if code in self.codes[place]]) or _only(named)
+        fit = [place for place in (self.of_code(code) if code else self.codes) if placed.operator in {None, place[1]}]
+        return fit[0] if placed.operator is not None and fit and fit[0][0] == 0 else _only(fit)
 
 
 def _shown(operators: Iterable[Placed], counts: Sequence[int]) -> dict[int, int]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import circletools as ct
+from circletools.asking import operators_of
 from circletools.runtimes.operators import Operators, located
 from circletools.runtimes.programs import PROGRAMS
 from circletools.runtimes.protocol import Verdict
@@ -61,7 +62,7 @@ def path_of(model: str) -> Path:
 
 def known(path: Path) -> list[Operators]:
     with ct.open(path) as model:
-        return [(model.code_names(index), model.output_names(index)) for index in range(len(model.subgraphs))]
+        return operators_of(model)
 
 
 def placement(name: str, model: str) -> tuple[Verdict, dict[tuple[int | None, int | None], tuple[str, str]]]:
