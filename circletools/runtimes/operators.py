@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from circletools.runtimes.protocol import Placed, Verdict
@@ -29,7 +29,7 @@ def located(verdict: Verdict, subgraphs: Sequence[Operators]) -> Verdict:
         for place in refused:
             words = " or ".join(filter(None, (found[place].words, placed.words)))
             found[place] = replace(found[place], words=words)
-        meant = None if refused else index.place(placed, shown)
+        meant = None if refused else index.place(placed, shown, found)
         if meant is not None and (meant not in found or (placed.words and not found[meant].words)):
             found[meant] = replace(placed, subgraph=meant[0], operator=meant[1])
         elif meant is None and not refused:
@@ -75,8 +75,8 @@ class _Index:
         """Return the operators of a code."""
         return self._by_code.get(_plain(code), ())
 
-    def place(self, placed: Placed, shown: dict[int, int]) -> _Place | None:
-        """Return the one operator that is meant; of several with this index, that of the main subgraph."""
+    def place(self, placed: Placed, shown: dict[int, int], found: Container[_Place]) -> _Place | None:
+        """Return the one operator that is meant; of several with this index, the first that was not found yet."""
         if placed.subgraph is not None and placed.operator is not None:
             place = shown.get(placed.subgraph, -1), placed.operator
             return place if place in self.codes else None
@@ -85,8 +85,11 @@ class _Index:
             named = self._by_tensor.get(tensor, ())
             # A program can call an operator by a part of it: its fused activation has the same output.
             return _only([place for place in named if code in self.codes[place]]) or _only(named)
-        fit = [place for place in (self.of_code(code) if code else self.codes) if placed.operator in {None, place[1]}]
-        return fit[0] if placed.operator is not None and fit and fit[0][0] == 0 else _only(fit)
+        of_code = self.of_code(code) if code else self.codes
+        fit = [place for place in of_code if placed.operator in {None, place[1]}]
+        if placed.operator is None or len(fit) == 1:
+            return _only(fit)
+        return next((place for place in fit if place not in found), None) if fit and fit[0][0] == 0 else None
 
 
 def _shown(operators: Iterable[Placed], counts: Sequence[int]) -> dict[int, int]:

@@ -33,7 +33,7 @@ def placement(request: Request) -> Verdict:
     """Say which operators run on the NPU; for the others, what Vela gives as the reason."""
     text = _compile(request)
     operators = list(_reasons(text, "cpu"))
-    operators += [_named("cpu", "", "", name) for name in _CPU.findall(text)]
+    operators += [Placed("cpu", tensor=name) for name in _CPU.findall(text) if not _MADE_UP.fullmatch(name)]
     return Verdict("ok", "", tuple(operators), "npu")
 
 

@@ -150,8 +150,16 @@ def test_vela_tells_why_operators_are_on_the_cpu() -> None:
     verdict, found = placement("vela", "cnn_int8")
     assert verdict.status == "ok"
     assert {device for device, _ in found.values()} == {"npu"}
+    for model in (
+        "cnn",
+        "dynamic_shape",
+        "variable",
+        "while_loop",
+    ):  # fused activations, and operators without outputs
+        verdict, found = placement("vela", model)
+        assert {device for device, _ in found.values()} == {"cpu"}, model
+        assert None not in {operator for _, operator in found}, model
     _, found = placement("vela", "while_loop")
-    assert {device for device, _ in found.values()} == {"cpu"}
     assert found[0, 0] == ("cpu", "Unsupported opType")
     assert found[2, 0] == ("cpu", "Operation has shapeless tensor Tensors must have constant shape.")
 

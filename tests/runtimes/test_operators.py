@@ -27,6 +27,13 @@ def test_an_index_with_a_code_is_that_of_the_main_subgraph_if_it_fits() -> None:
     assert places(Placed("", "w", None, 7, "ADD")) == [(None, None, "", "w")]
 
 
+def test_of_equal_operators_each_is_meant_once() -> None:
+    twice = Placed("", "w", None, 0, "ADD"), Placed("", "v", None, 0, "ADD")
+    assert places(*twice) == [(0, 0, "", "w"), (2, 0, "", "v")]
+    assert places(*twice, Placed("", "u", None, 0, "ADD"))[-1] == (None, None, "", "u")
+    assert places(Placed("", "w", None, 2)) == [(0, 2, "", "w")]
+
+
 def test_codes_are_compared_by_their_letters() -> None:
     assert places(Placed("", "w", code="DepthwiseConv2D")) == [(0, 1, "", "w")]
     for name in ("CUSTOM", "Fancy", "CUSTOM Fancy", "CUSTOM:Fancy"):
@@ -42,7 +49,9 @@ def test_what_fits_several_or_none_is_nowhere() -> None:
 def test_names_of_outputs_go_with_codes() -> None:
     assert places(Placed("cpu", "w", code="CUSTOM", tensor="d")) == [(0, 2, "cpu", "w")]
     assert places(Placed("cpu", "w", code="ADD", tensor="e")) == [(0, 3, "cpu", "w")]
-    assert places(Placed("cpu", "w", code="TANH", tensor="e")) == [(None, None, "cpu", "w")]
+    assert places(Placed("cpu", "w", code="RELU", tensor="e")) == [(0, 3, "cpu", "w")]  # fused into the ADD
+    assert places(Placed("cpu", "w", code="RELU", tensor="a")) == [(None, None, "cpu", "w")]
+    assert places(Placed("cpu", "w", code="ADD", tensor="h")) == [(None, None, "cpu", "w")]
     assert places(Placed("cpu", tensor="e"), Placed("cpu", "w", tensor="e")) == [(0, 3, "cpu", "w")]
     assert places(Placed("cpu", "w", tensor="e"), Placed("cpu", tensor="e")) == [(0, 3, "cpu", "w")]
 
