@@ -18,8 +18,8 @@ def located(verdict: Verdict, subgraphs: Sequence[Operators]) -> Verdict:
     """Return a verdict whose operators are those of the model.
 
     A reason that goes with an operator code alone is given to the refused operators of that code. What still fits
-    several operators, or none, comes last and without an index. Operators that are not named follow where the verdict
-    tells the device of `others`.
+    several operators, or none, comes last and without an index; subgraphs that the program made itself are left out.
+    Operators that are not named follow where the verdict tells the device of `others`.
     """
     index, shown = _Index(subgraphs), _shown(verdict.operators, [len(codes) for codes, _ in subgraphs])
     found: dict[_Place, Placed] = {}
@@ -32,7 +32,7 @@ def located(verdict: Verdict, subgraphs: Sequence[Operators]) -> Verdict:
         meant = None if refused else index.place(placed, shown, found)
         if meant is not None and (meant not in found or (placed.words and not found[meant].words)):
             found[meant] = replace(placed, subgraph=meant[0], operator=meant[1])
-        elif meant is None and not refused:
+        elif meant is None and not refused and placed.subgraph is None:
             left.append(replace(placed, subgraph=None, operator=None))
     for subgraph, operator in index.codes if verdict.others else ():
         found.setdefault((subgraph, operator), Placed(verdict.others, "", subgraph, operator))

@@ -79,11 +79,11 @@ def test_reasons_go_to_the_refused_operators_of_a_code() -> None:
     assert found == expected
 
 
-def test_subgraphs_that_a_program_hides_are_passed_over() -> None:
+def test_subgraphs_that_a_program_hides_or_makes_are_passed_over() -> None:
     shown = [*plan(0, *"aaaa"), *plan(1, *"bb")]
     assert places(*shown) == [*((0, index, "a", "") for index in range(4)), (2, 0, "b", ""), (2, 1, "b", "")]
-    assert places(*plan(0, *"aaaaa")) == [(None, None, "a", "")] * 5
-    assert places(Placed("a", "", 0, 9)) == [(None, None, "a", "")]
+    assert places(*plan(0, *"aaaa"), *plan(1, *"bbb")) == [(0, index, "a", "") for index in range(4)]
+    assert places(Placed("a", "", 0, 9)) == []
 
 
 def test_the_others_are_named_with_their_device() -> None:
