@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -72,6 +73,15 @@ def test_what_a_program_says(
     table: tuple[tuple[int, bool], ...], answer: Told, verdict: Verdict_, wrong: list[Disagreement]
 ) -> None:
     assert compare(target(*table), [0], answer) == Asked("litert:xnnpack", "2.3", verdict, "", tuple(wrong))
+
+
+def test_another_subgraph() -> None:
+    table = TargetFit("xnnpack", "", 3, (replace(target((2, True)).misfits[0], subgraph=1),), (), Cuts(0, 0, 0), 0)
+    answer = told("ok", *on("xnnpack", "xnnpack", "xnnpack"), *on("xnnpack", "xnnpack", "cpu", subgraph=1))
+    assert compare(table, [0, 1], answer).disagreements == ()
+    answer = told("ok", *on("xnnpack", "xnnpack", "cpu"), *on("xnnpack", "xnnpack", "xnnpack", subgraph=1))
+    wrong = (Disagreement(0, 2, True, "on cpu"), Disagreement(1, 2, False, "on xnnpack"))
+    assert compare(table, [0, 1], answer).disagreements == wrong
 
 
 def test_all_or_nothing() -> None:
