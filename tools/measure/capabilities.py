@@ -117,8 +117,17 @@ def measure(device: Device, found: Sequence[Template], wanted: Wanted) -> list[t
         if device.asks_first(bases[0])
     ]
     first = [probe for _, bases in owned for probe in bases]
-    outcomes = dict(zip(map(id, first), ask(device, first), strict=True))
-    result = [(probe, outcomes[id(probe)]) for probe in first]
+    outcomes: dict[int, str] = {}
+    # Of a slow device, the first template of a signature decides whether the others are asked about.
+    seen: dict[tuple[str, Any], list[Probe]] = {}
+    for probe in first:
+        seen.setdefault((probe.code, probe.signature), []).append(probe)
+    leading = [probes[0] for probes in seen.values()] if device.slow and device.varies else first
+    outcomes.update(zip(map(id, leading), ask(device, leading), strict=True))
+    lead = {(probe.code, probe.signature): outcomes[id(probe)].startswith(TAKEN) for probe in leading}
+    following = [probe for probe in first if id(probe) not in outcomes and lead[probe.code, probe.signature]]
+    outcomes.update(zip(map(id, following), ask(device, following), strict=True))
+    result = [(probe, outcomes[id(probe)]) for probe in first if id(probe) in outcomes]
     rest = [
         probe
         for template, bases in owned
@@ -187,7 +196,7 @@ def witnessed(device: Device, known: set[str]) -> list[tuple[witness.Witness, bo
 def _taken(template: Template, bases: Sequence[Probe], outcomes: dict[int, str]) -> Iterator[tuple[Probe, int]]:
     ranks = [rank for rank in template.bases if rank in template.ranks] or [template.ranks[0]]
     for probe, rank in zip(bases, ranks[-len(bases) :], strict=True):
-        if outcomes[id(probe)].startswith(TAKEN):
+        if outcomes.get(id(probe), "").startswith(TAKEN):
             yield probe, rank
             return
 
@@ -314,6 +323,7 @@ def main() -> None:
     parser.add_argument("--only", metavar="DEVICE", choices=[device.name for device in DEVICES])
     parser.add_argument("--codes", metavar="CODE", nargs="*", help="only these operators; none, with --context")
     parser.add_argument("--where", action="store_true", help="only the comparisons of the forms that the file has")
+    parser.add_argument("--no-context", action="store_true", help="without what is not taken together")
     parser.add_argument("--context", action="store_true", help="also what is not taken together")
     options = parser.parse_args()
     codes = options.codes
@@ -327,7 +337,7 @@ def main() -> None:
             document = table(device, all_templates(), lambda code: codes is None or code in codes)
             if codes is not None:
                 document = updated(path, document, lambda code: code in codes)
-            if options.context or codes is None:
+            if options.context or (codes is None and not options.no_context):
                 document["context"] = context(device) if device.pairs else []
             same &= _report(path, dump(document), options)
     documents = [
