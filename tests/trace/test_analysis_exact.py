@@ -52,7 +52,7 @@ def test_whether_times_are_in_order(
 def test_a_trace_that_is_out_of_order_is_sorted() -> None:
     found = read("50 T1 E\n10 T1 B [NN_LA_PE]a\n30 T1 E\n20 T1 B [NN_LR_PE]r\n")
     assert (own(found), inclusive(found)) == ({"LA_PE": 30, "LR_PE": 10}, {"LA_PE": 40, "LR_PE": 10})
-    assert (found.events, found.last_ns, found.threads) == (4, 50 * US, {100001})
+    assert (found.events, found.last_ns, set(found.threads)) == (4, 50 * US, {100001})
 
 
 def test_batches_of_one_line_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,5 +326,5 @@ def test_cases_are_gathered() -> None:
 def test_an_analysis_without_executions() -> None:
     found = analyse(open_trace(ftrace(table(SIMPLE))))
     assert (found.executions, found.execution_tables, found.runs) == ([], {}, [])
-    assert (found.events, found.last_ns, found.ordered, found.threads) == (4, 40 * US, True, {100001})
+    assert (found.events, found.last_ns, found.ordered, set(found.threads)) == (4, 40 * US, True, {100001})
     assert [list(found.driver.calls.starts), list(found.driver.marks.starts)] == [[], []]
