@@ -100,8 +100,8 @@ def test_which_lines_are_read_by_their_columns() -> None:
     for column, found in ((32, False), (33, True)):  # the bar is the 64th character, or the 65th
         row = f"{'            task-1':23}[0]".ljust(column) + "5.000001: tracing_mark_write: B|7|x"
         assert row.index("|") == column + 31
-        for before in ("", "# some line that is long enough to begin before it, and longer than that\n"):
-            assert quick((before + row).encode()) == [found]
+        for ahead in ("", "# some line that is long enough to begin before it, and longer than that\n"):
+            assert quick((ahead + row).encode()) == [found]
 
 
 Told = tuple[list[list[tuple[int, ...]]], list[list[bytes]], list[Fault], dict[int, int], dict[int, str]]
