@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pytest
-
 from circletools.model.model import open_model
 from circletools.origin.tracking.anchors import Anchors, subgraph_pairs
 from circletools.origin.tracking.constants import classify
@@ -27,23 +25,23 @@ def region(
     return Region(list(operators), set(feeds), set(takers), set(slots))
 
 
-@pytest.mark.parametrize(
-    ("feeds", "takers", "expected"),
-    [
-        ([op(1)], [op(2)], 1.0),
-        ([op(1)], [op(2), op(3)], 2 / 3),
-        ([op(1), op(4)], [op(2), op(3)], 2 / 4),
-        ([op(4)], [op(2)], 0.0),  # both are fed, and by others
-        ([], [op(2)], 1 / 2),
-        ([op(1)], [op(3)], 0.0),
-        ([op(1)], [], 0.0),
-        ([op(1)], [OUT], 0.0),
-        ([op(1), IN], [op(2), OUT], 2 / 4),
-    ],
-)
-def test_regions_overlap_by_the_ends_that_they_share(feeds: list[End], takers: list[End], expected: float) -> None:
-    one, other = region([0], [op(1)], [op(2)]), region([0], feeds, takers)
-    assert one.overlap(other) == other.overlap(one) == expected
+OVERLAPPING: list[tuple[list[End], list[End], float]] = [
+    ([op(1)], [op(2)], 1.0),
+    ([op(1)], [op(2), op(3)], 2 / 3),
+    ([op(1), op(4)], [op(2), op(3)], 2 / 4),
+    ([op(4)], [op(2)], 0.0),  # both are fed, and by others
+    ([], [op(2)], 1 / 2),
+    ([op(1)], [op(3)], 0.0),
+    ([op(1)], [], 0.0),
+    ([op(1)], [OUT], 0.0),
+    ([op(1), IN], [op(2), OUT], 2 / 4),
+]
+
+
+def test_regions_overlap_by_the_ends_that_they_share() -> None:
+    for feeds, takers, expected in OVERLAPPING:
+        one, other = region([0], [op(1)], [op(2)]), region([0], feeds, takers)
+        assert one.overlap(other) == other.overlap(one) == expected
 
 
 def test_a_region_that_nothing_feeds_overlaps_by_its_takers() -> None:

@@ -54,22 +54,29 @@ def test_a_model_as_arrays() -> None:
     assert main_inputs(side).tolist() == [0, 2, 5]
 
 
-@pytest.mark.parametrize(
-    ("shape", "elements"),
-    [
-        ((), 1), ((3,), 3), ((3, 0), 0), ((-3,), 0), ((-3, -2), 6), ((1 << 30, 1 << 30, 2), 1 << 61),
-        ((1 << 30, 1 << 30, 3), 3 << 60), ((1 << 30, 1 << 30, 4), 0), ((1 << 30,) * 40, 0),
-    ],
-)  # fmt: skip
-def test_sizes(shape: tuple[int, ...], elements: int) -> None:
-    build = Build()
-    graph = build.graph()
-    for one in ((5,), shape, (7, 2)):
-        graph.tensor("", one)
-    assert side_of(build).elements.tolist() == [5, elements, 14]
-    alone = Build()
-    alone.graph().tensor("", shape)
-    assert side_of(alone).elements.tolist() == [elements]
+SIZES: list[tuple[tuple[int, ...], int]] = [
+    ((), 1),
+    ((3,), 3),
+    ((3, 0), 0),
+    ((-3,), 0),
+    ((-3, -2), 6),
+    ((1 << 30, 1 << 30, 2), 1 << 61),
+    ((1 << 30, 1 << 30, 3), 3 << 60),
+    ((1 << 30, 1 << 30, 4), 0),
+    ((1 << 30,) * 40, 0),
+]
+
+
+def test_sizes() -> None:
+    for shape, elements in SIZES:
+        build = Build()
+        graph = build.graph()
+        for one in ((5,), shape, (7, 2)):
+            graph.tensor("", one)
+        assert side_of(build).elements.tolist() == [5, elements, 14]
+        alone = Build()
+        alone.graph().tensor("", shape)
+        assert side_of(alone).elements.tolist() == [elements]
 
 
 @pytest.mark.parametrize("direction", ["inputs", "outputs"])
@@ -198,28 +205,26 @@ def model(names: Sequence[str], signatures: Sequence[Signature] = ()) -> bytes:
     return build.to_bytes()
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "pairs"),
-    [
-        ((["a"], []), (["b"], []), [(0, 0)]),
-        ((["a"], []), (["b", "a"], []), [(0, 0)]),
-        ((["a", "b"], []), (["b"], []), [(0, 0)]),
-        ((["m", "a", "b"], []), (["m", "b", "a"], []), [(0, 0), (0, 0), (2, 1), (1, 2)]),
-        ((["m", "a", "a"], []), (["m", "a", "c"], []), [(0, 0), (0, 0)]),
-        ((["m", "a", "c"], []), (["m", "a", "a"], []), [(0, 0), (0, 0)]),
-        ((["", ""], []), (["", ""], []), [(0, 0)]),
-        (([], []), (["a"], []), []),
-        ((["a"], []), ([], []), []),
-        ((["", ""], [("s", 1), ("t", 0)]), (["", ""], [("t", 1), ("s", 0), ("u", 0)]), [(0, 1), (1, 0), (0, 0)]),
-        ((["", ""], [("s", 2), ("t", 1)]), (["", ""], [("s", 1), ("t", 2)]), [(0, 0)]),
-        ((["", ""], [("s", 1)]), ([""], [("s", 1)]), [(0, 0)]),
-    ],
-)
-def test_subgraphs_that_belong_together(
-    before: tuple[list[str], list[Signature]], after: tuple[list[str], list[Signature]], pairs: list[tuple[int, int]]
-) -> None:
-    with open_model(model(*before)) as old, open_model(model(*after)) as new:
-        assert list(subgraph_pairs(old, new)) == pairs
+TOGETHER: list[tuple[tuple[list[str], list[Signature]], tuple[list[str], list[Signature]], list[tuple[int, int]]]] = [
+    ((["a"], []), (["b"], []), [(0, 0)]),
+    ((["a"], []), (["b", "a"], []), [(0, 0)]),
+    ((["a", "b"], []), (["b"], []), [(0, 0)]),
+    ((["m", "a", "b"], []), (["m", "b", "a"], []), [(0, 0), (0, 0), (2, 1), (1, 2)]),
+    ((["m", "a", "a"], []), (["m", "a", "c"], []), [(0, 0), (0, 0)]),
+    ((["m", "a", "c"], []), (["m", "a", "a"], []), [(0, 0), (0, 0)]),
+    ((["", ""], []), (["", ""], []), [(0, 0)]),
+    (([], []), (["a"], []), []),
+    ((["a"], []), ([], []), []),
+    ((["", ""], [("s", 1), ("t", 0)]), (["", ""], [("t", 1), ("s", 0), ("u", 0)]), [(0, 1), (1, 0), (0, 0)]),
+    ((["", ""], [("s", 2), ("t", 1)]), (["", ""], [("s", 1), ("t", 2)]), [(0, 0)]),
+    ((["", ""], [("s", 1)]), ([""], [("s", 1)]), [(0, 0)]),
+]
+
+
+def test_subgraphs_that_belong_together() -> None:
+    for before, after, pairs in TOGETHER:
+        with open_model(model(*before)) as old, open_model(model(*after)) as new:
+            assert list(subgraph_pairs(old, new)) == pairs
 
 
 def test_each_subgraph_has_one_partner() -> None:
@@ -249,25 +254,23 @@ def ends(inputs: Sequence[End], signature: Sequence[tuple[str, int]] = ()) -> Si
     return side_of(build)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "inputs"),
-    [
-        ([("a", (2,)), ("b", (3,))], [("b", (2,)), ("a", (3,))], [(1, 1), (2, 2)]),
-        ([("a", (2,)), ("b", (3,))], [("b", (3,)), ("a", (3,))], [(2, 2)]),
-        ([("a", (0,)), ("b", (3,))], [("b", (3,)), ("a", (0,))], [(1, 1), (2, 2)]),
-        ([("a", (2,)), ("b", (3,))], [("b", (9,))], [(2, 1)]),
-        ([("a", (2,))], [("b", (3,)), ("a", (9,)), ("a", (2,))], [(1, 2), (1, 3)]),
-        ([("a", (2,))], [], []),
-    ],
-)
-def test_inputs_and_outputs_that_belong_together(
-    before: list[End], after: list[End], inputs: list[tuple[int, int]]
-) -> None:
+ENDS: list[tuple[list[End], list[End], list[tuple[int, int]]]] = [
+    ([("a", (2,)), ("b", (3,))], [("b", (2,)), ("a", (3,))], [(1, 1), (2, 2)]),
+    ([("a", (2,)), ("b", (3,))], [("b", (3,)), ("a", (3,))], [(2, 2)]),
+    ([("a", (0,)), ("b", (3,))], [("b", (3,)), ("a", (0,))], [(1, 1), (2, 2)]),
+    ([("a", (2,)), ("b", (3,))], [("b", (9,))], [(2, 1)]),
+    ([("a", (2,))], [("b", (3,)), ("a", (9,)), ("a", (2,))], [(1, 2), (1, 3)]),
+    ([("a", (2,))], [], []),
+]
+
+
+def test_inputs_and_outputs_that_belong_together() -> None:
     """By their order where there are as many, and of one size; else by their names."""
-    anchors = Anchors()
-    anchors.add(ends(before), ends(after), [(0, 0)])
-    assert anchors.inputs == inputs
-    assert anchors.outputs == inputs[::-1]
+    for before, after, inputs in ENDS:
+        anchors = Anchors()
+        anchors.add(ends(before), ends(after), [(0, 0)])
+        assert anchors.inputs == inputs
+        assert anchors.outputs == inputs[::-1]
 
 
 def test_ends_belong_together_by_the_names_of_a_signature() -> None:
