@@ -139,8 +139,8 @@ def test_partitions_by_their_least_member() -> None:
     known = partitions([0, 1, 0, None, 1], [7, 2, 7, None, 2])
     found = _partitions(known, 3, None)
     assert {least: (one.number, one.device, one.operators, one.members) for least, one in found.items()} == {
-        0: (7, "cpu", [0, 2], {0, 2}),
-        1: (2, "npu", [1, 4], {1, 4}),
+        0: (7, "cpu", [0, 2], frozenset({0, 2})),
+        1: (2, "npu", [1, 4], frozenset({1, 4})),
     }
     assert found[0].shown == {"device": "cpu", "operators": "0,2"}
     # What has no partner in the first model counts only where nothing else is there.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -200,7 +201,7 @@ def written(plans: list[Plan], order: list[int], name: Name, signature: bool, ti
             inputs = [values[one] for one in step.reads] + [constant(graph, one) for one in step.held]
             named = name(subgraph, at, step)
             outputs = [graph.tensor(named if not slot else "", step.shape) for slot in range(step.made)]
-            options = {"subgraph": place[step.calls[0]]} if step.calls else {}
+            options: dict[str, Any] = {"subgraph": place[step.calls[0]]} if step.calls else {}
             graph.operator(step.code, inputs, outputs, **options)
             values |= {(step.number, slot): tensor for slot, tensor in enumerate(outputs)}
         graph.ends([values[number, 0] for number in plan.inputs], [values[one] for one in plan.outputs])
