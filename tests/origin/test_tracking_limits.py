@@ -96,7 +96,8 @@ def alike(before: list[NDArray[np.float32]], after: list[NDArray[np.float32]]) -
     """Return the kinds of what is shared; AFTER's constants are halves."""
     with open_model(holding(before, "float32")) as old, open_model(holding(after, "float16")) as new:
         found = classify(read_side(old), read_side(new))
-        return found.how[found.shared].tolist()
+        kinds: list[int] = found.how[found.shared].tolist()
+        return kinds
 
 
 @pytest.mark.parametrize(
