@@ -30,8 +30,15 @@ from circletools.edit.results import RewriteResult
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.rows import Subgraph
-from circletools.outputs.analysis import AliasedOutput, AliasKind, aliased_outputs, entry_subgraphs
-from circletools.outputs.copyops import CopyChoice, CopyOperator, choose_copy_operator
+from circletools.outputs.analysis import (
+    LEFT_ALONE,
+    AliasedOutput,
+    AliasKind,
+    aliased_outputs,
+    entry_subgraphs,
+    pattern_subgraphs,
+)
+from circletools.outputs.copyops import CopyChoice, CopyOperator, CopyRuntime, choose_copy_operator
 
 _DONE = {
     AliasKind.CONSTANT: "a copy of the constant",
@@ -46,16 +53,19 @@ def fix_outputs(
     subgraphs: str | Iterable[int] = "entry",
     *,
     copy_operator: CopyChoice = "auto",
+    runtime: CopyRuntime = "auto",
     keep_constants: bool = False,
     detach_taps: bool = False,
 ) -> RewriteResult:
     """Give the outputs of these subgraphs tensors of their own.
 
-    `subgraphs` are indices, `entry` (the main one and those that a signature names) or `all`. With `keep_constants` a
-    constant is copied only for its further slots, with `detach_taps` outputs that an operator reads are copied too.
+    `subgraphs` are indices, `entry` (the main one and those that a signature names) or `all` but those that runtimes
+    recognise by their operators. The copies are exact in `runtime`. With `keep_constants` a constant is copied only
+    for its further slots, with `detach_taps` outputs that an operator reads are copied too.
 
     Raises EditError, before anything is changed, for an output that no operator copies exactly, and UsageError for
-    a subgraph that does not exist. The notes name the outputs that nothing produces; they stay as they are.
+    a subgraph that does not exist. The notes name the outputs that stay as they are: what nothing produces, and what
+    is in a subgraph that `all` leaves alone; and copies that onert does not run.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
     ...     result = ct.outputs.fix(edit)
@@ -63,14 +73,24 @@ def fix_outputs(
     """
     model = edit.model
     found = aliased_outputs(model, subgraphs, constants=not keep_constants, copies=True)
+    patterns = pattern_subgraphs(model) if subgraphs == "all" else frozenset[int]()
     chosen: defaultdict[int, list[tuple[AliasedOutput, CopyOperator]]] = defaultdict(list)
+    notes = []
+    for output in found:
+        if output.kind is AliasKind.UNPRODUCED:
+            notes.append(output.finding("info", "it is not copied"))
     for output in _to_copy(model, found, detach_taps):
-        chosen[output.subgraph].append((output, choose_copy_operator(model, output, copy_operator)))
+        if output.subgraph in patterns:
+            notes.append(output.finding("info", LEFT_ALONE))
+            continue
+        operator = choose_copy_operator(model, output, copy_operator, runtime)
+        chosen[output.subgraph].append((output, operator))
+        if operator.inexact_in:
+            notes.append(output.finding("warning", f"{operator.inexact_in} does not run the copy by {operator.code}"))
     changes = []
     for subgraph, copies in chosen.items():
         changes += _SubgraphFix(edit, model.subgraphs[subgraph]).apply(copies)
-    left = (output for output in found if output.kind is AliasKind.UNPRODUCED)
-    return RewriteResult(tuple(changes), tuple(output.finding("info", "it is not copied") for output in left))
+    return RewriteResult(tuple(changes), tuple(notes))
 
 
 def _to_copy(model: Model, outputs: list[AliasedOutput], detach_taps: bool) -> Iterator[AliasedOutput]:
@@ -95,6 +115,7 @@ class _SubgraphFix:
         self.names = set(OperatorFacts(edit.model, subgraph.index).tensor_names)
         self.numbers: dict[str, int] = {}  # a name -> the last number that was put behind it
         self.operands: dict[tuple[int, ...], int] = {}  # the value of a second input -> its tensor
+        self.shapes: dict[int, int] = {}  # a tensor -> what has its shape
 
     def apply(self, copies: list[tuple[AliasedOutput, CopyOperator]]) -> list[str]:
         before = self.subgraph.outputs.tolist()
@@ -117,7 +138,9 @@ class _SubgraphFix:
         if operator.operand is not None:
             inputs.append(self.operand(operator.operand))
         if operator.reads_shape:
-            inputs.append(self.shape_of(output, inherits))
+            if output.tensor not in self.shapes:
+                self.shapes[output.tensor] = self.shape_of(output, inherits)
+            inputs.append(self.shapes[output.tensor])
         edit.add_operator(subgraph, code, inputs, [target], options=options, inherits=inherits)
         return target
 

@@ -24,6 +24,10 @@ def fix_outputs(
         Literal["auto", "transpose", "reshape", "concatenation"],
         typer.Option("--copy-op", help="The operator to copy with."),
     ] = "auto",
+    runtime: Annotated[
+        Literal["auto", "litert", "onert", "both", "vela"],
+        typer.Option("--runtime", help="Where the copies are to run; auto: that of the format."),
+    ] = "auto",
     keep_constants: Annotated[
         bool, typer.Option("--keep-constants", help="Copy a constant only where it is listed again.")
     ] = False,
@@ -37,8 +41,8 @@ def fix_outputs(
     """Give every output of a model a tensor of its own.
 
     Outputs that are constants, inputs or other outputs get a copy, by an operator that copies exactly in the runtime
-    of the format: LiteRT for .tflite, onert for .circle. Run it after all other optimisers: some remove operators
-    that only copy. docs/outputs.md has the rules.
+    of the format: LiteRT for .tflite, onert for .circle; in onert too where one does in both. Run it after all other
+    optimisers: some remove operators that only copy. docs/outputs.md has the rules.
     """
     if json and not dry_run:
         refuse_mixing("--json", output, "name a file, or leave out --json")
@@ -48,6 +52,7 @@ def fix_outputs(
             edit,
             subgraph,
             copy_operator=copy_operator,
+            runtime=runtime,
             keep_constants=keep_constants,
             detach_taps=detach_taps,
         )
