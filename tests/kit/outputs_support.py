@@ -343,6 +343,7 @@ def assert_same_in_runtimes(before: bytes, after: bytes, folder: Path, kind: str
     """Hold two files to the same behaviour; return that of the second.
 
     onert refuses some models for the very outputs that were mended, so there a refusal may become another or none.
+    It transposes few types; where LiteRT takes only a transposition of a TFLite model, a note says so.
     """
     was, now = outcomes(before, folder, kind, "before"), outcomes(after, folder, kind, "after")
     different = {
@@ -350,6 +351,7 @@ def assert_same_in_runtimes(before: bytes, after: bytes, folder: Path, kind: str
         for runtime, outcome in was.items()
         if (difference := same_behaviour(outcome, now[runtime], names=False)) is not None
         and not (runtime == "onert" and outcome.stage != "ok" and now[runtime].stage not in {"crash", "timeout"})
+        and not (runtime != RUNTIME_OF[kind] and "Transpose: unsupported data type" in now[runtime].message)
         and is_deterministic(folder / f"before.{kind}", runtime)
     }
     assert not different, different
