@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from circletools.edit.edit import ModelEdit
     from circletools.edit.results import RewriteResult
     from circletools.editing import edit, strip_metadata
+    from circletools.fit.fit import fit as fit
+    from circletools.fit.request import FitRequest as FitRequest
+    from circletools.fit.verdicts import Fit as Fit
     from circletools.html.report import report_html as report_html
     from circletools.inspection import inspect_model as inspect
     from circletools.model.model import Model
@@ -75,6 +78,8 @@ __all__ = [
     "CostRequest",
     "EditError",
     "Finding",
+    "Fit",
+    "FitRequest",
     "InvalidInputError",
     "Model",
     "ModelEdit",
@@ -104,6 +109,7 @@ __all__ = [
     "export_costs",
     "export_trace",
     "files",
+    "fit",
     "inspect",
     "inspect_affinity",
     "open",
@@ -127,6 +133,8 @@ _PLACES = {
     "Analysis": "circletools.trace.nnapi.analysis",
     "Attribution": "circletools.profile.attribution",
     "CostRequest": "circletools.planning.request",
+    "Fit": "circletools.fit.verdicts",
+    "FitRequest": "circletools.fit.request",
     "Model": "circletools.model.model",
     "ModelEdit": "circletools.edit.edit",
     "Operator": "circletools.model.views",
@@ -149,6 +157,7 @@ _PLACES = {
     "export_costs": "circletools.planning.export",
     "export_trace": "circletools.trace.nnapi.export",
     "files": "circletools.storage:",
+    "fit": "circletools.fit.fit",
     "inspect": "circletools.inspection:inspect_model",
     "inspect_affinity": "circletools.planning.inspection",
     "open": "circletools.model.model:open_model",

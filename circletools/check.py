@@ -2,22 +2,99 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from circletools import runtimes
 from circletools.affinity.findings import affinity_findings
 from circletools.findings import Finding
 from circletools.model.model import Model
 from circletools.model.verify import check_model
+from circletools.model.views import text
 from circletools.origin.findings import origin_findings
+from circletools.origin.read import Origins, read_origins
 from circletools.outputs.analysis import output_findings
+from circletools.wording import ranges
 
-__all__ = ["check"]
+_ENDS = {
+    "refused": "refuses the model",
+    "crash": "crashes on the model",
+    "timeout": "takes too long",
+    "memory": "needs too much memory",
+}
+_LISTED = 5  # of the sources that operators came from
 
 
-def check(model: Model) -> list[Finding]:
+def check(model: Model, with_: Sequence[str] = (), *, timeout_s: float = 600.0) -> list[Finding]:
     """Return what `verify` finds, and on a model without errors also the outputs, the origins and the affinity.
 
-    Raises ModelFormatError when the structure is broken.
+    `with_` names runtimes and compilers to load the model in, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
+    each may take `timeout_s` seconds. Raises ModelFormatError when the structure is broken, UsageError where a
+    program is not known or not installed.
     """
     findings = check_model(model)
     if any(finding.severity == "error" for finding in findings):
         return findings
-    return [*findings, *output_findings(model), *origin_findings(model), *affinity_findings(model)]
+    origins = origin_findings(model)
+    findings = [*findings, *output_findings(model), *origins, *affinity_findings(model)]
+    if with_:
+        sources = None if any(one.code != "PARTIAL_OP_TABLE" for one in origins) else read_origins(model)
+        with TemporaryDirectory() as directory:
+            path = _as_file(model, Path(directory))
+            for name in with_:
+                findings += _loaded(model, path, name, timeout_s, sources)
+    return findings
+
+
+def _as_file(model: Model, directory: Path) -> Path:
+    """Give the model a file with the ending of its format: some programs go by that."""
+    path = directory / f"model.{model.format}"
+    if model.source.path is not None:
+        path.symlink_to(model.source.path.resolve())
+    else:
+        path.write_bytes(model.source.memory)
+    return path
+
+
+def _loaded(model: Model, path: Path, name: str, timeout_s: float, origins: Origins | None) -> Iterator[Finding]:
+    """Yield a finding for each reason that a program has not to load the model, at the first operator it is about."""
+    with runtimes.Worker(name, timeout_s) as worker:
+        verdict = runtimes.located(worker.loads(path), _operators(model))
+        said = " ".join(filter(None, (name, worker.version, _ENDS.get(verdict.status))))
+    if verdict.status == "ok":
+        return
+    reasons: dict[str, list[tuple[int, int]]] = {}
+    for one in verdict.operators:
+        if one.device:
+            continue
+        places = reasons.setdefault(" ".join(one.words.split()) or "it gives no reason", [])
+        if one.subgraph is not None and one.operator is not None:
+            places.append((one.subgraph, one.operator))
+    for words, places in (reasons or {" ".join(verdict.words.split()): []}).items():
+        location = "subgraphs[{}].operators[{}]".format(*places[0]) if places else "model"
+        yield Finding("NOT_LOADED", "error", location, f"{said}: {words}{_whom(model, places, origins)}")
+
+
+def _operators(model: Model) -> list[runtimes.Known]:
+    return [
+        runtimes.Known(subgraph, operator, code, tuple(text(name) for name in names))
+        for subgraph in range(len(model.subgraphs))
+        for operator, (code, names) in enumerate(
+            zip(model.code_names(subgraph), model.output_names(subgraph), strict=True)
+        )
+    ]
+
+
+def _whom(model: Model, places: Iterable[tuple[int, int]], origins: Origins | None) -> str:
+    """Say which operators a reason is about, and which sources they came from."""
+    found: dict[tuple[int, str], list[int]] = {}
+    sources: set[int] = set()
+    for subgraph, operator in places:
+        found.setdefault((subgraph, model.code_names(subgraph)[operator]), []).append(operator)
+        sources |= set() if origins is None else set(origins.of(subgraph, operator))
+    named = [f"{f'subgraph {at} ' * bool(at)}{code} {ranges(indices)}" for (at, code), indices in found.items()]
+    if origins is not None and sources:
+        names = [origins.sources[source] for source in sorted(sources)]
+        named.append(f"from {', '.join(names[:_LISTED])}" + ", …" * (len(names) > _LISTED))
+    return f" ({'; '.join(named)})" if named else ""

@@ -11,16 +11,6 @@ CircleToolsError              whatever circletools raises on purpose
 
 from __future__ import annotations
 
-__all__ = [
-    "CircleToolsError",
-    "EditError",
-    "InvalidInputError",
-    "ModelFormatError",
-    "OutputError",
-    "TableFormatError",
-    "UsageError",
-]
-
 _LONGEST = 1500  # characters of each part of an error; a hostile file can have names of any length
 
 

@@ -16,7 +16,13 @@ from circletools.model.model import Model
 from circletools.model.rows import Subgraph
 from circletools.model.views import Signature
 
-__all__ = ["Inspection", "inspect_model"]
+
+@dataclass(frozen=True, slots=True)
+class BufferSummary:
+    """How many buffers there are, and how many bytes lie inside the flatbuffer."""
+
+    count: int
+    inside_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class SubgraphSummary:
 
     index: int
     name: str
-    tensor_count: int
+    tensors: int
     operator_count: int
     operators: Mapping[str, int]
     inputs: tuple[TensorSummary, ...]
@@ -75,8 +81,7 @@ class Inspection:
     flatbuffer_bytes: int
     prefix_bytes: int
     tables: int
-    buffer_count: int
-    buffer_bytes: int
+    buffers: BufferSummary
     external: tuple[ExternalSummary, ...]
     trailing_bytes: int
     associated_files: tuple[str, ...]
@@ -96,7 +101,7 @@ def inspect_model(model: Model) -> Inspection:
     reachable, buffers = model.reachable, model.buffers
     external = {data.kind: data for data in external_data(model)}
     ends = [int((data.offsets + data.sizes).max()) for data in external.values()]
-    trailing = max(model.wire.size - max(reachable.end, *ends, 0), 0)
+    trailing = max(model.wire.size - max([reachable.end, *ends]), 0)
     codes = [code.name for code in model.operator_codes]
     return Inspection(
         format=model.format,
@@ -106,15 +111,14 @@ def inspect_model(model: Model) -> Inspection:
         flatbuffer_bytes=reachable.end,
         prefix_bytes=original_start(model),
         tables=reachable.visits,
-        buffer_count=len(buffers),
-        buffer_bytes=int(buffers.data.count.sum()),
+        buffers=BufferSummary(len(buffers), int(buffers.data.count.sum())),
         external=tuple(
             ExternalSummary(kind, len(data.rows), int(data.sizes.sum())) for kind, data in external.items()
         ),
         trailing_bytes=trailing,
         associated_files=tuple(entry.filename for entry in (archive_entries(model) if trailing else None) or ()),
         operators=_histogram(codes, model.operator_columns.code_indices),
-        subgraphs=tuple(_subgraph(model, subgraph, codes) for subgraph in model.subgraphs),
+        subgraphs=tuple(_subgraph(subgraph, codes) for subgraph in model.subgraphs),
         signatures=tuple(model.signatures),
         metadata=tuple(
             MetadataSummary(
@@ -133,13 +137,13 @@ def _histogram(codes: list[str], indices: Any) -> dict[str, int]:
     return dict(counted.most_common())
 
 
-def _subgraph(model: Model, subgraph: Subgraph, codes: list[str]) -> SubgraphSummary:
+def _subgraph(subgraph: Subgraph, codes: list[str]) -> SubgraphSummary:
     return SubgraphSummary(
         index=subgraph.index,
         name=subgraph.name,
-        tensor_count=len(subgraph.tensors),
+        tensors=len(subgraph.tensors),
         operator_count=len(subgraph.operators),
-        operators=_histogram(codes, np.array(subgraph.operators.code_indices(), np.int64)),
+        operators=_histogram(codes, subgraph.code_indices()),
         inputs=tuple(_tensor(subgraph, index) for index in subgraph.inputs.tolist()),
         outputs=tuple(_tensor(subgraph, index) for index in subgraph.outputs.tolist()),
     )

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from .batch.many import many, mirrored
-from .batch.task import Command
+from .signature import Command
 
 _lines = partial(many, heading="line")
 
@@ -33,10 +33,8 @@ class Row(NamedTuple):
     @property
     def function(self) -> Command:
         """Import the module, and return what the command does."""
-        function: Command = getattr(
-            import_module(f".commands.{self.module}", __package__), self.name.replace("-", "_")
-        )
-        return self.spread(function)
+        module = import_module(f".commands.{self.module}", __package__)
+        return self.spread(getattr(module, self.name.replace("-", "_")))
 
 
 # fmt: off
@@ -73,6 +71,8 @@ COMMANDS = (
         "a.tflite b.circle", _lines),
     Row("check", "inspecting", "Verify models, and check outputs, origins and devices.",
         "in.circle", _lines),
+    Row("fit", "fitting", "Tell if models run on targets, and what stops them.",
+        "in.tflite --on xnnpack,litert-cpu", many),
     Row("diff", "comparing", "Show what differs between two models.",
         "in.circle out.circle --only structure"),
     Row("trace-stats", "traces", "Show where the time of an NNAPI trace went.",

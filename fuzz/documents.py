@@ -22,6 +22,8 @@ from circletools.affinity.costs.times import Costs, make_problems
 from circletools.affinity.partitioning import Sizing, make_partitioning
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError
+from circletools.fit.fit import fit
+from circletools.fit.request import FitRequest
 from circletools.model.model import open_model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.selectors import Chooser, parse_selector
@@ -30,6 +32,8 @@ from circletools.origin.exchange import parse_csv, parse_json
 from circletools.origin.read import read_origins
 from circletools.planning.evaluate import Evaluator
 from circletools.render.costs import evaluation_json, evaluation_text
+from circletools.render.fit import fit_text
+from fuzz.models import exhaust
 from fuzz.seeds import model_seed
 from fuzz.target import no_refusal
 
@@ -80,6 +84,16 @@ def capability(data: bytes) -> None:
         with open_model(model_seed(name)) as model:
             for subgraph in range(len(model.subgraphs)):
                 why_not(table, OperatorFacts(model, subgraph))
+
+
+def baseline(data: bytes) -> None:
+    """Read a baseline, and hold a model against it."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "old.json")
+        file.write_bytes(data)
+        with open_model(model_seed(_MODEL)) as model:
+            found = fit(model, FitRequest(on=("onert-ruy",), baseline=file))
+            exhaust(fit_text(found))
 
 
 def costs(data: bytes) -> None:

@@ -25,6 +25,8 @@ from circletools.edit.compact import compact_parts
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError
 from circletools.findings import Finding
+from circletools.fit.fit import fit
+from circletools.fit.request import FitRequest
 from circletools.html.document import page_document
 from circletools.html.html import page_html
 from circletools.inspection import inspect_model
@@ -43,6 +45,7 @@ from circletools.planning.inspection import inspect_affinity
 from circletools.planning.planner import plan
 from circletools.planning.request import PlanRequest
 from circletools.render.affinity import affinity_csv, affinity_json, affinity_text
+from circletools.render.fit import fit_json, fit_sarif, fit_text
 from circletools.render.inspection import inspection_json, inspection_text
 from circletools.render.origins import origins_csv, origins_json, origins_text
 from circletools.render.plans import plan_json, plan_text
@@ -89,6 +92,16 @@ def dump(data: bytes) -> None:
         _dump_origins(model)
         _dump_affinity(model)
         _export(model)
+
+
+def fit_all(data: bytes) -> None:
+    """Tell whether a model runs on targets. Whatever stops it has a reason, a remedy and an origin."""
+    with open_model(data) as model:
+        found = fit(model, FitRequest(on=("xnnpack", "onert-cpu")))
+        assert json.dumps(fit_json(found))
+        assert json.dumps(fit_sarif(found))
+        exhaust(fit_text(found))
+    assert all(one.reason and one.remedy and one.origin for target in found.targets for one in target.misfits)
 
 
 def page(data: bytes) -> None:

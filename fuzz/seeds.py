@@ -197,6 +197,17 @@ def capabilities() -> list[bytes]:
     return [json.dumps(_CAPABILITY).encode(), *attack_files("capability")]
 
 
+def baselines() -> list[bytes]:
+    """Return what `fit --json` wrote."""
+    finding = {"code": "ADD", "reason": "onert-ruy has no ADD", "origin": ["add"]}
+    document = {
+        "schema_version": 1,
+        "file": "a",
+        "targets": [{"target": "onert-ruy", "findings": [finding, finding]}],
+    }
+    return [json.dumps(document).encode(), b"\n".join([json.dumps(document).encode()] * 2), *attack_files("baseline")]
+
+
 def costs() -> list[bytes]:
     """Return documents of costs."""
     plain = json.dumps(_COSTS).replace("op:CONV_2D", "index:0").replace("op:ADD", "index:0").encode()

@@ -14,6 +14,7 @@ from circletools.lazy import face
 
 if TYPE_CHECKING:
     from circletools.affinity.capability.file import load_capability
+    from circletools.affinity.capability.file import shipped_devices as shipped
     from circletools.affinity.capability.table import Capability, Refusal, refusals
     from circletools.affinity.exports.export import Export, export
     from circletools.affinity.findings import affinity_findings as check
@@ -37,6 +38,7 @@ __all__ = [
     "load_capability",
     "read",
     "refusals",
+    "shipped",
     "strip",
 ]
 
@@ -55,6 +57,7 @@ _PLACES = {
     "load_capability": "circletools.affinity.capability.file",
     "read": "circletools.affinity.store:read_affinity",
     "refusals": "circletools.affinity.capability.table",
+    "shipped": "circletools.affinity.capability.file:shipped_devices",
     "strip": "circletools.affinity.store",
 }
 if not TYPE_CHECKING:  # else every name would be taken for one of the face

@@ -46,7 +46,7 @@ def _unassigned(index: int, subgraph: SubgraphAffinity) -> list[Finding]:
 
 def _partitions(facts: OperatorFacts, subgraph: SubgraphAffinity) -> list[Finding]:
     """Return partitions that cannot run one after the other, or that are on several devices."""
-    inside = subgraph.partitions != NONE
+    inside, place = subgraph.partitions != NONE, facts.place()
     numbers, partition = np.unique(subgraph.partitions[inside], return_inverse=True)
     devices = subgraph.devices[inside]
     first = np.full(len(numbers), NONE, np.uint32)
@@ -54,7 +54,7 @@ def _partitions(facts: OperatorFacts, subgraph: SubgraphAffinity) -> list[Findin
     mixed = numbers[np.unique(partition[first[partition] != devices])].tolist()
     if mixed:
         message = f"partition {mixed[0]} has operators of several devices"
-        return [Finding("MIXED_PARTITION", "error", facts.place(), message)]
+        return [Finding("MIXED_PARTITION", "error", place, message)]
     # An operator in no partition runs by itself.
     count = len(numbers) + int((~inside).sum())
     group = np.empty(len(inside), np.int64)
@@ -63,26 +63,21 @@ def _partitions(facts: OperatorFacts, subgraph: SubgraphAffinity) -> list[Findin
     try:
         graph = facts.graph
     except ModelFormatError as error:
-        place = error.location or facts.place()
-        return [Finding("UNSCHEDULABLE_OPERATORS", "error", place, error.message)]
+        return [Finding("UNSCHEDULABLE_OPERATORS", "error", error.location or place, error.message)]
     successors = group_successors(graph, group.tolist(), count)
     cycles = [component for component in strong_components(successors) if len(component) > 1]
     if not cycles:
-        return _order(facts.place(), numbers, successors)
+        return _order(place, numbers, successors)
     named = (", ".join(str(numbers[group]) for group in cycle if group < len(numbers)) for cycle in cycles)
-    return [
-        Finding("CYCLIC_PARTITION", "error", facts.place(), f"partitions {names} wait for each other")
-        for names in named
-    ]
+    return [Finding("CYCLIC_PARTITION", "error", place, f"partitions {names} wait for each other") for names in named]
 
 
 def _order(place: str, numbers: Ids, successors: Sequence[Sequence[int]]) -> list[Finding]:
     """Return whether partitions are not numbered from 0 in an order in which they can run."""
-    backward = next(
-        ((group, after) for group in range(len(numbers)) for after in successors[group] if after < group), None
-    )
-    if backward is not None:
-        message = f"partition {numbers[backward[1]]} reads what partition {numbers[backward[0]]} makes"
+    backward = [(group, after) for group in range(len(numbers)) for after in successors[group] if after < group]
+    if backward:
+        maker, reader = backward[0]
+        message = f"partition {numbers[reader]} reads what partition {numbers[maker]} makes"
     elif numbers.size and int(numbers[-1]) != len(numbers) - 1:
         message = f"there are {len(numbers)} partitions, but one has the number {numbers[-1]}"
     else:

@@ -22,6 +22,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.edit.results import IndexMap, RewriteResult
 from circletools.errors import TableFormatError
 from circletools.metadata.codec import decode_names, encode_names
+from circletools.metadata.entries import remove_entries, write_entries
 from circletools.metadata.stamp import Freshness, compare_stamp, encode_stamp, stamp_after, stamp_model
 from circletools.model.model import Model
 
@@ -94,13 +95,7 @@ def annotate(edit: ModelEdit, what: Affinity | Planned) -> RewriteResult:
         AFFINITY_TABLE: encode_affinity(affinity.subgraphs),
         AFFINITY_STAMP: encode_stamp(stamp_model(edit.model)),
     }
-    changes = []
-    for name, value in entries.items():
-        old = edit.model.metadata_value(name)
-        edit.set_metadata(name, value)
-        if old is None or bytes(old) != value:
-            changes.append(f"metadata {name}: {len(value)} bytes")
-    return RewriteResult(tuple(changes))
+    return write_entries(edit, entries)
 
 
 def follow(edit: ModelEdit) -> None:
@@ -168,5 +163,4 @@ class _Follower:
 
 def strip(edit: ModelEdit) -> RewriteResult:
     """Remove all that `annotate` writes."""
-    removed = [name for name in AFFINITY_ENTRIES if edit.remove_metadata(name)]
-    return RewriteResult(tuple(f"metadata {name}: removed" for name in removed))
+    return remove_entries(edit, AFFINITY_ENTRIES)

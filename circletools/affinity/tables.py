@@ -17,7 +17,7 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.errors import TableFormatError
+from circletools.metadata.codec import TableReader
 
 DEVICE_TABLE = "CIRCLETOOLS_devices"
 AFFINITY_TABLE = "CIRCLETOOLS_affinity"
@@ -58,29 +58,14 @@ def encode_affinity(subgraphs: Mapping[int, SubgraphAffinity]) -> bytes:
 
 def decode_affinity(data: bytes | memoryview) -> dict[int, SubgraphAffinity]:
     """Decode subgraph index -> affinity. Raises TableFormatError."""
-    data = bytes(data)
-    if len(data) < _PAIR.size:
-        raise _error("shorter than its header (8 bytes)", 0)
-    version, count = _PAIR.unpack_from(data)
-    if version != _VERSION:
-        raise _error(f"version {version} is not known", 0, "a newer circletools wrote it")
-    at, subgraphs = _PAIR.size, dict[int, SubgraphAffinity]()
-    for _ in range(count):
-        if at + _PAIR.size > len(data):
-            raise _error("a subgraph's entry is cut off", at)
-        index, operators = _PAIR.unpack_from(data, at)
-        start, size = at + _PAIR.size, 4 * operators
-        if start + 2 * size > len(data):
-            raise _error(f"the ids of {operators} operators are cut off", start)
+    reader, subgraphs = TableReader(data, AFFINITY_TABLE), dict[int, SubgraphAffinity]()
+    for _ in range(reader.header(_VERSION)):
+        at = reader.position
+        index, operators = _PAIR.unpack(reader.take(_PAIR.size, "a subgraph's entry is cut off"))
+        raw = reader.take(8 * operators, f"the ids of {operators} operators are cut off")
         if index in subgraphs:
-            raise _error(f"a second entry for subgraph {index}", at)
-        ids = np.frombuffer(data, "<u4", 2 * operators, start).astype(np.uint32)
+            raise reader.error(f"a second entry for subgraph {index}", at)
+        ids = np.frombuffer(raw, "<u4").astype(np.uint32)
         subgraphs[index] = SubgraphAffinity(ids[:operators], ids[operators:])
-        at = start + 2 * size
-    if at != len(data):
-        raise _error("bytes left over", at)
+    reader.finish()
     return subgraphs
-
-
-def _error(message: str, offset: int, hint: str | None = None) -> TableFormatError:
-    return TableFormatError(message, offset=offset, location=AFFINITY_TABLE, hint=hint)

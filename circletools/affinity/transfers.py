@@ -14,11 +14,11 @@ from circletools.model.views import Tensor
 class Cut:
     """A tensor that one partition produces and others read. `size_bytes` is None where the shape is open."""
 
-    tensor: int
+    tensor_index: int
     name: str
-    producer: int
-    consumers: tuple[int, ...]
-    devices: int
+    producer_partition: int
+    consumer_partitions: tuple[int, ...]
+    copies: int
     size_bytes: int | None
 
 
@@ -26,15 +26,14 @@ class Cut:
 class Transfers:
     """The cuts of a subgraph, and sums: a copy is a tensor brought to one other device, once.
 
-    `unsized` are the copies of tensors of unknown size, which `copied_bytes` leaves out; `launches` is the number of
-    partitions.
+    `launches` is the number of partitions; `copied_bytes` leaves copies of tensors of unknown size out.
     """
 
-    cuts: tuple[Cut, ...]
+    launches: int
     copies: int
     copied_bytes: int
-    unsized: int
-    launches: int
+    copies_of_unknown_size: int
+    cuts: tuple[Cut, ...]
 
 
 def transfers(facts: OperatorFacts, partitions: Sequence[int], devices: Sequence[int]) -> Transfers:
@@ -51,11 +50,11 @@ def transfers(facts: OperatorFacts, partitions: Sequence[int], devices: Sequence
         for tensor, operators in sorted(readers.items())
     ]
     return Transfers(
-        tuple(cuts),
-        sum(cut.devices for cut in cuts),
-        sum(cut.devices * (cut.size_bytes or 0) for cut in cuts),
-        sum(cut.devices for cut in cuts if cut.size_bytes is None),
         len(set(partitions)),
+        sum(cut.copies for cut in cuts),
+        sum(cut.copies * (cut.size_bytes or 0) for cut in cuts),
+        sum(cut.copies for cut in cuts if cut.size_bytes is None),
+        tuple(cuts),
     )
 
 

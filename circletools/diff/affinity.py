@@ -32,9 +32,8 @@ def affinity_differences(comparison: ModelComparison, notes: list[Finding]) -> I
     for path, values in (("affinity.devices", [_devices(old), _devices(new)]), ("affinity.freshness", states)):
         if values[0] != values[1]:
             yield between(path, *values)
-    for row, pair in enumerate(
-        zip(comparison.subgraphs.before.tolist(), comparison.subgraphs.after.tolist(), strict=True)
-    ):
+    subgraphs = comparison.subgraphs
+    for row, pair in enumerate(zip(subgraphs.before.tolist(), subgraphs.after.tolist(), strict=True)):
         yield from _subgraph(comparison, old, new, row, pair)
 
 
@@ -55,10 +54,8 @@ def _subgraph(
     for index in np.flatnonzero(other).tolist():
         names = [one.devices.get(int(ids[index])) for one, ids in zip((old, new), devices, strict=True)]
         if names[0] != names[1]:
-            paths = (
-                f"subgraphs[{subgraph}].operators[{operators[index]}].device"
-                for subgraph, operators in zip(pair, (before, after), strict=True)
-            )
+            places = (pair[0], before[index]), (pair[1], after[index])
+            paths = (f"subgraphs[{subgraph}].operators[{operator}].device" for subgraph, operator in places)
             yield Difference("changed", *paths, *names)
     ours = _partitions(old, pair[0], None)
     theirs = _partitions(new, pair[1], dict(zip(after.tolist(), before.tolist(), strict=True)))

@@ -1,8 +1,8 @@
-"""Which element of one list belongs to which of another: an alignment by keys, the sharpest first.
+"""Match the elements of two lists by keys, the most specific keys first.
 
-Elements at both ends that have equal keys belong together; of the rest, those whose key stands exactly once on each
-side, as far as they keep their order (patience diff); then the same between those. What is left over is tried with
-blunter keys. An element whose sharp key tells it apart, but which is elsewhere, has moved.
+Elements at both ends with equal keys match; of the rest, those whose key is unique on both sides, as far as they
+keep their order (patience diff); then the same between those. What is left over is tried with less specific keys. An
+element with a unique specific key at another place has moved.
 
     before   a b c d e          a-a, d-d, e-e by the ends; b-b and x, c between; b stands behind c on one side:
     after    a c x b d e        c-c stays, b-b has moved, x was added
@@ -51,10 +51,10 @@ class Alignment:
 
 
 def align(levels: Levels, blunt: Levels = (), *, by_place: bool = False) -> Alignment:
-    """Align two lists by `levels`, pairs of keys that identify an element, the sharpest first.
+    """Align two lists by `levels`, pairs of keys that identify an element, the most specific first.
 
-    `blunt` keys only tell what an element may be: they decide within a gap, and nothing moves because of them. With
-    `by_place`, as many elements as are left on both sides of a gap belong together whatever their keys.
+    `blunt` keys do not identify an element: they only match elements within a gap, never moved ones. With `by_place`,
+    the elements left in a gap match by position, where both sides have equally many.
     """
     first, second = (len(keys) for keys in levels[0])
     partner, moved = np.full(first, -1, np.int64), np.zeros(first, np.bool_)

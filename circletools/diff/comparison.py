@@ -49,15 +49,11 @@ class ModelComparison:
         self._buffer_numbers = Numbering(self.buffers, zero_is_none=True)
         self._code_numbers = Numbering(self.codes)
         self._subgraph_numbers = Numbering(self.subgraphs)
-        self.tensors: Nested = self._nested(
-            before.tensor_columns.splits, after.tensor_columns.splits, self._tensor_levels()
-        )
-        self._tensor_numbers = TensorNumbering(
-            self.subgraphs, self.tensors, (before.tensor_columns.splits, after.tensor_columns.splits)
-        )
-        self.operators: Nested = self._nested(
-            before.operator_columns.splits, after.operator_columns.splits, self._operator_levels()
-        )
+        splits = before.tensor_columns.splits, after.tensor_columns.splits
+        self.tensors: Nested = self._nested(*splits, self._tensor_levels())
+        self._tensor_numbers = TensorNumbering(self.subgraphs, self.tensors, splits)
+        splits = before.operator_columns.splits, after.operator_columns.splits
+        self.operators: Nested = self._nested(*splits, self._operator_levels())
         self._engine = Comparison(before.schema, after.schema, Rules(self._field_rules(), self._number_rules()))
 
     @property
@@ -217,23 +213,16 @@ class ModelComparison:
 
     def _signature_entries(self, pairs: Pairs, name: str) -> Iterator[Difference]:
         """Compare the entries of signatures by name."""
-        sides = [
-            tables.children(name, schema)
-            for tables, schema in ((pairs.before, self.before.schema), (pairs.after, self.after.schema))
-        ]
+        sides = pairs.before.children(name, self.before.schema), pairs.after.children(name, self.after.schema)
         keys = [self._names.keys(tables.strings("name")) for tables, _ in sides]
         splits = [vectors.splits().tolist() for _, vectors in sides]
-        found = nested(
-            [
-                align(
-                    [(keys[0][splits[0][row] : splits[0][row + 1]], keys[1][splits[1][row] : splits[1][row + 1]])],
-                    by_place=True,
-                )
-                for row in range(len(pairs.before))
-            ]
-        )
-        owners = [tables.scalars("subgraph_index").astype(np.int64) for tables in (pairs.before, pairs.after)]
-        yield from self._listed(name, found)(Pairs(pairs.before, pairs.after, pairs.place, (owners[0], owners[1])))
+        found = []
+        for row in range(len(pairs.before)):
+            ours, theirs = (some[at[row] : at[row + 1]] for some, at in zip(keys, splits, strict=True))
+            found.append(align([(ours, theirs)], by_place=True))
+        old, new = (side.scalars("subgraph_index").astype(np.int64) for side in (pairs.before, pairs.after))
+        owned = Pairs(pairs.before, pairs.after, pairs.place, (old, new))
+        yield from self._listed(name, nested(found))(owned)
 
     def _number_rules(self) -> dict[tuple[str, str], Any]:
         def by(numbering: Numbering) -> Callable[..., tuple[Keys, Keys]]:

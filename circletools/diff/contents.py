@@ -47,9 +47,8 @@ def _programs(model: Model) -> dict[int, _Program]:
     for data in external_data(model):
         if data.kind == "bytecode":
             options = tables.take(data.rows).vectors("custom_options")
-            for index, (row, offset, size) in enumerate(
-                zip(data.rows.tolist(), data.offsets.tolist(), data.sizes.tolist(), strict=True)
-            ):
+            places = zip(data.rows.tolist(), data.offsets.tolist(), data.sizes.tolist(), strict=True)
+            for index, (row, offset, size) in enumerate(places):
                 raw = options.row(index).tobytes()
                 programs[int(tables.at[row])] = _Program(raw, offset, memory[offset : offset + size])
     return programs
@@ -62,9 +61,7 @@ def contents(engine: Comparison, pairs: Pairs, name: str, outside: tuple[str, st
     item = pairs.before.field(name)
     yield from engine.vectors(pairs.take(np.flatnonzero(~external)), item)
     for row in np.flatnonzero(external).tolist():
-        old, new = (
-            _data(tables, row, name, place) for tables, place in zip((pairs.before, pairs.after), places, strict=True)
-        )
+        old, new = _data(pairs.before, row, name, places[0]), _data(pairs.after, row, name, places[1])
         if not same_bytes(old, new):
             index = first_differing_byte(old, new)
             values = (

@@ -53,61 +53,54 @@ def nested(alignments: Sequence[Alignment]) -> Nested:
     )
 
 
-class Numbering:
-    """Indices of two aligned lists as one set of numbers. Negative ones stay, those past the end count from there."""
+class _Numbers:
+    """Indices of aligned lists as one set of numbers. Those below `least` stay, those past the end count from there.
+
+    `splits` says where the list of each owner begins among all elements, on both sides.
+    """
+
+    def __init__(self, splits: tuple[Indices, Indices], before: Indices, after: Indices, least: int = 0) -> None:
+        """Take the places of the pairs among all elements."""
+        self._splits, self._least = splits, least
+        self.partner: Indices = int(splits[0][-1]) + np.arange(int(splits[1][-1]))
+        self.partner[after] = before
+
+    def _global(self, values: NDArray[Any], owners: Indices | int, side: int) -> tuple[Indices, NDArray[np.bool_]]:
+        """Return places among all elements, and which of them exist."""
+        splits, total = self._splits[side], int(self._splits[0][-1] + self._splits[1][-1])
+        values = values.astype(np.int64)
+        first, count = splits[owners], np.diff(splits)[owners]
+        inside = (values >= self._least) & (values < count)
+        beyond = np.where(values < self._least, values, values - count + total)
+        return np.where(inside, first + values, beyond), inside
+
+    def before(self, values: NDArray[Any], owners: Indices | int = 0) -> Indices:
+        """Return indices of the first model; `owners` are the subgraphs."""
+        return self._global(values, owners, 0)[0]
+
+    def after(self, values: NDArray[Any], owners: Indices | int = 0) -> Indices:
+        """Return indices of the second model."""
+        numbers, inside = self._global(values, owners, 1)
+        numbers[inside] = self.partner[numbers[inside]]
+        return numbers
+
+
+class Numbering(_Numbers):
+    """The indices of two aligned lists."""
 
     def __init__(self, alignment: Alignment, *, zero_is_none: bool = False) -> None:
         """`zero_is_none` says that 0 means nothing, whatever the lists have there."""
-        self._counts, self._zero_is_none = alignment.counts, zero_is_none
-        self.partner: NDArray[np.int64] = alignment.counts[0] + np.arange(alignment.counts[1])
-        self.partner[alignment.after] = alignment.before
-
-    def before(self, values: NDArray[Any]) -> Indices:
-        """Return indices of the first list."""
-        values = values.astype(np.int64)
-        translated: Indices = np.where(values < self._counts[0], values, values + self._counts[1])
-        return self._with_zero(values, translated)
-
-    def after(self, values: NDArray[Any]) -> Indices:
-        """Return indices of the second list."""
-        values = values.astype(np.int64)
-        translated = np.where(values < 0, values, values + self._counts[0])
-        inside = (values >= 0) & (values < self._counts[1])
-        translated[inside] = self.partner[values[inside]]
-        return self._with_zero(values, translated)
-
-    def _with_zero(self, values: Indices, translated: Indices) -> Indices:
-        if self._zero_is_none:
-            translated[values == 0] = 0
-        return translated
+        first, second = (np.array([0, count]) for count in alignment.counts)
+        super().__init__((first, second), alignment.before, alignment.after, 1 if zero_is_none else 0)
 
 
-class TensorNumbering:
-    """The tensor indices of two models as one set of numbers; each counts within the subgraph that owns it."""
+class TensorNumbering(_Numbers):
+    """The tensor indices of two models; each counts within the subgraph that owns it."""
 
     def __init__(self, subgraphs: Alignment, tensors: Nested, splits: tuple[Indices, Indices]) -> None:
         self._subgraphs = Numbering(subgraphs)
-        self._splits, self._total = splits, int(splits[0][-1] + splits[1][-1])
-        self._partner = int(splits[0][-1]) + np.arange(int(splits[1][-1]))
         before, after = subgraphs.before[tensors.rows], subgraphs.after[tensors.rows]
-        self._partner[splits[1][after] + tensors.after] = splits[0][before] + tensors.before
-
-    def before(self, values: NDArray[Any], owners: Indices) -> Indices:
-        """Return tensor indices of the first model; `owners` are the subgraphs."""
-        return self._global(values, owners, self._splits[0])[0]
-
-    def after(self, values: NDArray[Any], owners: Indices) -> Indices:
-        """Return tensor indices of the second model."""
-        numbers, inside = self._global(values, owners, self._splits[1])
-        numbers[inside] = self._partner[numbers[inside]]
-        return numbers
-
-    def _global(self, values: NDArray[Any], owners: Indices, splits: Indices) -> tuple[Indices, NDArray[np.bool_]]:
-        values = values.astype(np.int64)
-        first, count = splits[owners], np.diff(splits)[owners]
-        inside = (values >= 0) & (values < count)
-        beyond = np.where(values < 0, values, values - count + self._total)
-        return np.where(inside, first + values, beyond), inside
+        super().__init__(splits, splits[0][before] + tensors.before, splits[1][after] + tensors.after)
 
     def both(
         self, before: NDArray[Any], after: NDArray[Any], old_owners: Indices, new_owners: Indices

@@ -85,4 +85,4 @@ def _described(label: str, value: memoryview | int) -> dict[str, Any]:
 
 
 def _stamped(data: memoryview, entry: str) -> dict[str, Any]:
-    return {"operators": sum(len(one.checks) for one in decode_stamp(data, entry).subgraphs)}
+    return {"operators": sum(len(one.checks) for one in decode_stamp(data, entry))}

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
-
-import numpy as np
 
 from circletools.diff.alignment import Indices
 from circletools.diff.comparison import ModelComparison
@@ -50,18 +47,13 @@ def _sources(old: Origins, new: Origins) -> Iterator[Difference]:
 def _operators(comparison: ModelComparison, old: Origins, new: Origins) -> Iterator[Difference]:
     found, subgraphs = comparison.operators, comparison.subgraphs
     same_names = old.sources == new.sources
-    for rows, (ours, theirs) in zip(
-        _slices(found.rows, len(subgraphs.before)),
-        zip(subgraphs.before.tolist(), subgraphs.after.tolist(), strict=True),
-        strict=True,
-    ):
-        for before, after in zip(found.before[rows].tolist(), found.after[rows].tolist(), strict=True):
-            origins = old.of(ours, before), new.of(theirs, after)
-            if same_names and origins[0] == origins[1]:
-                continue
-            names = _names(old, ours, before), _names(new, theirs, after)
-            if names[0] != names[1]:
-                yield between((_path(ours, before), _path(theirs, after)), *names)
+    columns = subgraphs.before[found.rows], found.before, subgraphs.after[found.rows], found.after
+    for ours, before, theirs, after in zip(*(column.tolist() for column in columns), strict=True):
+        if same_names and old.of(ours, before) == new.of(theirs, after):
+            continue
+        names = _names(old, ours, before), _names(new, theirs, after)
+        if names[0] != names[1]:
+            yield between((_path(ours, before), _path(theirs, after)), *names)
     for path, removed in _one_sided(old, subgraphs.before, found.removed):
         yield between(path, removed, None)
     for path, added in _one_sided(new, subgraphs.after, found.added):
@@ -77,11 +69,6 @@ def _one_sided(
         names = _names(origins, subgraph, operator)
         if names:
             yield _path(subgraph, operator), names
-
-
-def _slices(rows: Indices, count: int) -> Iterator[slice]:
-    for start, end in pairwise(np.searchsorted(rows, np.arange(count + 1)).tolist()):
-        yield slice(start, end)
 
 
 def _names(origins: Origins, subgraph: int, operator: int) -> list[str]:

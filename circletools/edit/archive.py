@@ -22,6 +22,7 @@ from circletools.storage.files import Part, Range
 _END, _END_BYTES, _COMMENT_BYTES = b"PK\5\6", 22, 65535
 _END_FIELDS = Struct("<4s4H2LH")
 _ENTRY, _ENTRY_BYTES = b"PK\1\2", 46
+_LENGTHS = Struct("<3H")  # of the name, the extra field and the comment behind an entry
 _U4 = Struct("<I")
 _ZIP64 = 0xFFFFFFFF
 
@@ -86,24 +87,23 @@ def moved_directory(file: memoryview, moved: int) -> bytes:
     *_, size, offset, _ = _END_FIELDS.unpack_from(file, end)
     if start - offset + moved >= 0:
         return bytes(tail)
-    if offset == _ZIP64 or offset + moved < 0:
-        raise EditError(
-            "the ZIP archive behind the flatbuffer cannot be moved", hint="it is a ZIP64 archive, or broken"
-        )
-    _U4.pack_into(tail, end - start + 16, offset + moved)
+    _move(tail, end - start + 16, moved)
     place = 0
     while place < size:
         if tail[place : place + 4] != _ENTRY or place + _ENTRY_BYTES > size:
             raise EditError(
                 "the ZIP archive behind the flatbuffer is broken", hint="its central directory cannot be read"
             )
-        header = _U4.unpack_from(tail, place + 42)[0]
-        if header == _ZIP64 or header + moved < 0:
-            raise EditError(
-                "the ZIP archive behind the flatbuffer cannot be moved", hint="it is a ZIP64 archive, or broken"
-            )
-        _U4.pack_into(tail, place + 42, header + moved)
-        place += _ENTRY_BYTES + sum(
-            int.from_bytes(tail[place + at : place + at + 2], "little") for at in (28, 30, 32)
-        )
+        _move(tail, place + 42, moved)
+        place += _ENTRY_BYTES + sum(_LENGTHS.unpack_from(tail, place + 28))
     return bytes(tail)
+
+
+def _move(tail: bytearray, at: int, moved: int) -> None:
+    """Move the offset that stands at `at`."""
+    offset = _U4.unpack_from(tail, at)[0]
+    if offset == _ZIP64 or offset + moved < 0:
+        raise EditError(
+            "the ZIP archive behind the flatbuffer cannot be moved", hint="it is a ZIP64 archive, or broken"
+        )
+    _U4.pack_into(tail, at, offset + moved)

@@ -6,15 +6,13 @@ import os
 
 from circletools.edit.archive import move_archive
 from circletools.edit.editable import check_editable, original_start
-from circletools.errors import EditError, UsageError
+from circletools.errors import EditError
 from circletools.flatbuf.columns import Wire
 from circletools.flatbuf.compact import compact as compact_flatbuffer
 from circletools.flatbuf.verify import walk
 from circletools.model.external import FILE_OFFSETS, external_data
 from circletools.model.model import Model
-from circletools.storage.files import Part, Progress, Range, same_file, write
-
-__all__ = ["compact"]
+from circletools.storage.files import Part, Progress, write
 
 _PIECE_BYTES = 1 << 20
 _EXTERNAL_ALIGNMENT = 64  # external data keeps its alignment up to this
@@ -28,9 +26,7 @@ def compact(
     Raises EditError when it has fields that the schema does not know or cannot be written, UsageError when the target
     is the file being read and `in_place` is not set, InvalidInputError when the file changed since it was opened.
     """
-    path = model.source.path
-    if path is not None and not in_place and same_file(path, target):
-        raise UsageError("input and output are the same file", location=os.fspath(target), hint="use --in-place")
+    model.source.check_other(target, in_place=in_place)
     parts = compact_parts(model)
     write(target, parts, source=model.source, progress=progress)
     return sum(len(part) for part in parts)
@@ -49,8 +45,7 @@ def compact_parts(model: Model) -> list[Part]:
 
 
 def _flatbuffer(model: Model, moved: int) -> list[Part]:
-    chunks = compact_flatbuffer(model.wire, model.schema, model.reachable, FILE_OFFSETS, moved)
-    return [chunk if isinstance(chunk, bytes) else Range(model.source, *chunk) for chunk in chunks]
+    return model.source.parts(compact_flatbuffer(model.wire, model.schema, model.reachable, FILE_OFFSETS, moved))
 
 
 def _rest(model: Model) -> tuple[int, bool]:

@@ -25,16 +25,14 @@ from circletools.edit.editable import check_editable, original_start
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import EditError, UsageError
 from circletools.flatbuf.columns import Tables
-from circletools.flatbuf.overlay import NewTable, Overlay, References
+from circletools.flatbuf.overlay import FieldValue, NewTable, Overlay, References
 from circletools.flatbuf.prefix import write_prefix
 from circletools.flatbuf.verify import check_header
 from circletools.model.external import FILE_OFFSETS, external_data
 from circletools.model.model import Model
 from circletools.model.verify import OPTIONAL
 from circletools.model.views import OperatorCode
-from circletools.storage.files import Part, Progress, check_target, same_file, view, write
-
-__all__ = ["ModelEdit"]
+from circletools.storage.files import Part, Progress, check_target, view, write
 
 _PLACEHOLDER_CODE = 127  # stands in deprecated_builtin_code (a byte) for every code from 127 on
 
@@ -110,11 +108,8 @@ class ModelEdit:
         self._values[name] = value
         same = [entry for entry in self._entries if entry.name == name]
         if not same:
-            table = NewTable(self.model.schema.tables["Metadata"])
-            table.set("name", name)
-            entry = _Entry(name, self._pool.add(value), table)
-            table.set("buffer", entry.buffer)
-            self._entries.append(entry)
+            buffer = self._pool.add(value)
+            self._entries.append(_Entry(name, buffer, self._table("Metadata", name=name, buffer=buffer)))
             return
         entry = same[0]
         if entry.buffer and not self._pool.shared(entry.buffer):
@@ -147,8 +142,7 @@ class ModelEdit:
     # ------------------------------------------------------------------ subgraphs
 
     def _check_subgraph(self, index: int) -> None:
-        if not 0 <= index < len(self.model.subgraphs):
-            raise UsageError(f"subgraph {index} does not exist; there are {len(self.model.subgraphs)}")
+        _check("subgraph", index, len(self.model.subgraphs))
 
     def _subgraph(self, index: int) -> NewTable:
         self._check_subgraph(index)
@@ -168,16 +162,12 @@ class ModelEdit:
         buffer: int = 0,
     ) -> int:
         """Append a tensor and return its index. `type` is a TensorType name, `buffer` 0 means no data."""
-        schema = self.model.schema
-        if not 0 <= buffer < max(self._pool.count, 1):
-            raise UsageError(f"buffer {buffer} does not exist; there are {self._pool.count}")
-        table = NewTable(schema.tables["Tensor"])
-        table.set("shape", list(shape))
-        if shape_signature is not None:
-            table.set("shape_signature", list(shape_signature))
-        table.set("type", _member(schema.enums["TensorType"], type, "tensor type"))
-        table.set("buffer", buffer)
-        table.set("name", name)
+        if buffer:
+            _check("buffer", buffer, self._pool.count)
+        kind = _member(self.model.schema.enums["TensorType"], type, "tensor type")
+        table = self._table(
+            "Tensor", shape=shape, shape_signature=shape_signature, type=kind, buffer=buffer, name=name
+        )
         table.set("has_rank", True)
         return self._append_tensor(subgraph, table)
 
@@ -196,6 +186,13 @@ class ModelEdit:
         table.set("name", name)
         return self._append_tensor(subgraph, table)
 
+    def _table(self, type_name: str, /, **fields: FieldValue) -> NewTable:
+        """Return a new table with these fields; None leaves one out."""
+        table = NewTable(self.model.schema.tables[type_name])
+        for name, value in fields.items():
+            table.set(name, value)
+        return table
+
     def _append_tensor(self, subgraph: int, table: NewTable) -> int:
         tensors = self._list(subgraph, "tensors")
         tensors.append(table)
@@ -204,18 +201,13 @@ class ModelEdit:
 
     def add_operator_code(self, name: str, version: int = 1, custom_code: str = "") -> int:
         """Return the index of this operator code, appended if the model has none like it."""
-        schema = self.model.schema
-        code = _member(schema.enums["BuiltinOperator"], name, "operator code")
+        code = _member(self.model.schema.enums["BuiltinOperator"], name, "operator code")
         for known in self._codes:
             if (known.code, known.version, known.custom_code) == (code, version, custom_code):
                 return known.index
-        table = NewTable(schema.tables["OperatorCode"])
-        table.set("deprecated_builtin_code", min(code, _PLACEHOLDER_CODE))
-        table.set("builtin_code", code)
-        table.set("version", version)
-        if custom_code:
-            table.set("custom_code", custom_code)
         codes = self._overlay.references(self._overlay.root, "operator_codes")
+        table = self._table("OperatorCode", builtin_code=code, version=version, custom_code=custom_code or None)
+        table.set("deprecated_builtin_code", min(code, _PLACEHOLDER_CODE))
         codes.append(table)
         self._codes.append(OperatorCode(len(self._codes), code, custom_code, version, name))
         return len(codes) - 1
@@ -236,17 +228,13 @@ class ModelEdit:
         new one continues, for the tables that follow (origins, devices).
         """
         schema = self.model.schema
-        if not 0 <= code < len(self._codes):
-            raise UsageError(f"operator code {code} does not exist; there are {len(self._codes)}")
+        _check("operator code", code, len(self._codes))
         self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)
         count = len(self._list(subgraph, "operators"))
         for parent in inherits:
-            if not 0 <= parent < count:
-                raise UsageError(f"operator {parent} does not exist; there are {count}")
-        table = NewTable(schema.tables["Operator"])
-        table.set("opcode_index", code)
-        table.set("inputs", np.array(inputs, np.int32))
-        table.set("outputs", np.array(outputs, np.int32))
+            _check("operator", parent, count)
+        given = np.array(inputs, np.int32), np.array(outputs, np.int32)
+        table = self._table("Operator", opcode_index=code, inputs=given[0], outputs=given[1])
         if options is not None:
             member, fields = options
             fields_of = {"BuiltinOptions": "builtin_options", "BuiltinOptions2": "builtin_options_2"}
@@ -254,13 +242,11 @@ class ModelEdit:
             if union is None:
                 raise UsageError(f"this format has no options table {member}")
             field = fields_of[union]
-            contents = NewTable(schema.tables[member])
-            for name, value in fields.items():
-                if name not in contents.type.by_name:
-                    raise UsageError(f"{member} has no field {name}")
-                contents.set(name, value)
+            unknown = next((name for name in fields if name not in schema.tables[member].by_name), None)
+            if unknown is not None:
+                raise UsageError(f"{member} has no field {unknown}")
             table.set(f"{field}_type", _member(schema.unions[union], member, "options table"))
-            table.set(field, contents)
+            table.set(field, self._table(member, **fields))
         operators = self._list(subgraph, "operators")
         operators.append(table)
         names = tuple(self._tensor_name(subgraph, tensor) for tensor in outputs)
@@ -303,8 +289,7 @@ class ModelEdit:
         Raises UsageError for a signature, an entry or a tensor that does not exist.
         """
         overlay, signatures = self._overlay, self.model.signatures
-        if not 0 <= signature < len(signatures):
-            raise UsageError(f"signature {signature} does not exist; there are {len(signatures)}")
+        _check("signature", signature, len(signatures))
         entries = getattr(signatures[signature], direction)
         if not 0 <= entry < len(entries):
             raise UsageError(f"signature {signature} has no entry {entry} among its {len(entries)} {direction}")
@@ -343,9 +328,7 @@ class ModelEdit:
 
     def check_target(self, target: str | os.PathLike[str], *, in_place: bool = False) -> None:
         """Raise what `save` would, as far as it shows without writing."""
-        path = self.model.source.path
-        if path is not None and not in_place and same_file(path, target):
-            raise UsageError("input and output are the same file", location=os.fspath(target), hint="use --in-place")
+        self.model.source.check_other(target, in_place=in_place)
         check_target(target)
 
     def _store_metadata(self) -> None:
@@ -369,6 +352,11 @@ class ModelEdit:
                     subgraph = overlay.element(overlay.references(root, "subgraphs"), "SubGraph", index)
                     operators = overlay.references(subgraph, "operators")
                     overlay.element(operators, "Operator", row - int(splits[index]))
+
+
+def _check(what: str, index: int, count: int) -> None:
+    if not 0 <= index < count:
+        raise UsageError(f"{what} {index} does not exist; there are {count}")
 
 
 def _member(members: Mapping[int, str], name: str, what: str) -> int:

@@ -51,8 +51,7 @@ class Excerpts:
         self.model, self.schema = model, model.schema
         operators, tensors = model.operator_columns, model.tensor_columns
         self.calls = Calls(model)
-        self.operator_splits: list[int] = operators.splits.tolist()
-        self.tensor_splits: list[int] = tensors.splits.tolist()
+        self.operators_of, self.tensors_of = operators.rows_of, tensors.rows_of
         self.operator_at: list[int] = operators.tables.at.tolist()
         self.tensor_at: list[int] = tensors.tables.at.tolist()
         self.indices = Renumbering(model)
@@ -64,32 +63,33 @@ class Excerpts:
 
     def called(self, subgraph: int, operators: Iterable[int]) -> list[int]:
         """Return the subgraphs that go along with these operators, ascending."""
-        first = self.operator_splits[subgraph]
-        return self.calls.reached(first + operator for operator in operators)
+        rows = self.operators_of(subgraph)
+        return self.calls.reached(rows[operator] for operator in operators)
 
     def tensors(self, excerpt: Excerpt) -> list[int]:
         """Return the tensors of the subgraph that the excerpt has, ascending: also those that its tensors name."""
-        rows = (self.operator_splits[excerpt.subgraph] + operator for operator in excerpt.operators)
-        first = self.tensor_splits[excerpt.subgraph]
+        operator_rows, rows = self.operators_of(excerpt.subgraph), self.tensors_of(excerpt.subgraph)
+        reading = (operator_rows[operator] for operator in excerpt.operators)
         found: set[int] = set()
-        more = self.indices.named("tensor", "Operator", rows).union(excerpt.inputs, excerpt.outputs) - {-1}
+        more = self.indices.named("tensor", "Operator", reading).union(excerpt.inputs, excerpt.outputs) - {-1}
         while more:
             found |= more
-            more = self.indices.named("tensor", "Tensor", (first + tensor for tensor in more)) - found - {-1}
+            more = self.indices.named("tensor", "Tensor", (rows[tensor] for tensor in more)) - found - {-1}
         return sorted(found)
 
     def take(self, excerpt: Excerpt) -> list[Part]:
         """Return the file of an excerpt."""
         build = _Build(self, excerpt)
-        chunks = transplant(self.model.wire, self.schema, build.model({}))
-        behind: list[Part] = []
+        parts = self._parts(build.model({}))
         ranges = build.external()
-        if ranges:
-            # Only now is it known where external data goes. The positions in the flatbuffer have a fixed width.
-            moves, behind = self.external.place(ranges, sum(map(_length, chunks)))
-            chunks = transplant(self.model.wire, self.schema, build.model(moves))
-        source = self.model.source
-        return [*(chunk if isinstance(chunk, bytes) else Range(source, *chunk) for chunk in chunks), *behind]
+        if not ranges:
+            return parts
+        # Only now is it known where external data goes. The positions in the flatbuffer have a fixed width.
+        moves, behind = self.external.place(ranges, sum(map(len, parts)))
+        return [*self._parts(build.model(moves)), *behind]
+
+    def _parts(self, root: Altered) -> list[Part]:
+        return self.model.source.parts(transplant(self.model.wire, self.schema, root))
 
 
 class _Build:
@@ -97,14 +97,13 @@ class _Build:
 
     def __init__(self, source: Excerpts, excerpt: Excerpt) -> None:
         self.source, self.excerpt, self.schema = source, excerpt, source.schema
-        first = source.operator_splits[excerpt.subgraph]
-        self.rows = [first + operator for operator in excerpt.operators]
+        rows = source.operators_of(excerpt.subgraph)
+        self.rows = [rows[operator] for operator in excerpt.operators]
         self.called = source.called(excerpt.subgraph, excerpt.operators)
         self.tensors = source.tensors(excerpt)
         self.new_tensor = {tensor: index for index, tensor in enumerate(self.tensors)}
-        called_rows = [row for subgraph in self.called for row in self.operators_of(subgraph)]
-        codes = source.indices.named("operator_code", "Operator", (*self.rows, *called_rows))
-        self.new_code = _renumbered(codes)
+        self.all_rows = [*self.rows, *(row for subgraph in self.called for row in source.operators_of(subgraph))]
+        self.new_code = _renumbered(source.indices.named("operator_code", "Operator", self.all_rows))
         self.new_buffer = _renumbered(self.used_buffers())
         self.new: NewIndices = {
             "buffer": self.new_buffer,
@@ -112,21 +111,16 @@ class _Build:
             "subgraph": {subgraph: index for index, subgraph in enumerate(self.called, 1)},
         }
         self.new_here: NewIndices = {**self.new, "tensor": self.new_tensor}  # called subgraphs keep their tensors
+        self.moves: Mapping[tuple[str, int], int] = {}  # of external data, see `model`
         given = [entry for entry, value in excerpt.metadata.items() if value is not None]
         self.given = {entry: index for index, entry in enumerate(given, len(self.new_buffer))}
-
-    def operators_of(self, subgraph: int) -> range:
-        return range(*self.source.operator_splits[subgraph : subgraph + 2])
-
-    def tensors_of(self, subgraph: int) -> range:
-        return range(*self.source.tensor_splits[subgraph : subgraph + 2])
 
     def used_buffers(self) -> set[int]:
         """Return the buffers that the excerpt has; the first is there in every model that has any."""
         source = self.source
-        first = source.tensor_splits[self.excerpt.subgraph]
-        rows = [first + tensor for tensor in self.tensors]
-        rows += [row for subgraph in self.called for row in self.tensors_of(subgraph)]
+        here = source.tensors_of(self.excerpt.subgraph)
+        rows = [here[tensor] for tensor in self.tensors]
+        rows += [row for subgraph in self.called for row in source.tensors_of(subgraph)]
         kept = {
             source.model.metadata[entry].buffer for entry, value in self.excerpt.metadata.items() if value is None
         }
@@ -138,9 +132,8 @@ class _Build:
         known = self.source.external.known
         if not known:
             return {}
-        rows = (*self.rows, *(row for subgraph in self.called for row in self.operators_of(subgraph)))
         named = [("Buffer", row) for row in self.new_buffer]
-        named += [(kind, row) for kind in ("large_custom_options", "bytecode") for row in rows]
+        named += [(kind, row) for kind in ("large_custom_options", "bytecode") for row in self.all_rows]
         return {key: known[key] for key in named if key in known}
 
     # ------------------------------------------------------------------ tables
@@ -151,12 +144,12 @@ class _Build:
 
     def model(self, moves: Mapping[tuple[str, int], int]) -> Altered:
         """Return the root; `moves` is by how much each piece of external data moves in the file."""
-        source = self.source
-        subgraphs: References = [self.main(moves), *(self.callee(subgraph, moves) for subgraph in self.called)]
+        self.moves, source = moves, self.source
+        subgraphs: References = [self.main(), *map(self.callee, self.called)]
         fields: dict[str, Value] = {
             "subgraphs": subgraphs,
             "operator_codes": [source.code_at[code] for code in self.new_code],
-            "buffers": self.buffers(moves),
+            "buffers": self.buffers(),
             "metadata": [
                 self.altered("Metadata", source.metadata_at[entry], buffer=_u4(self.metadata_buffer(entry)))
                 for entry in self.excerpt.metadata
@@ -167,56 +160,48 @@ class _Build:
             fields["metadata_buffer"] = _i4s(self.new_buffer[buffer] for buffer in source.further)
         return self.altered("Model", int(source.model.root.at[0]), **fields)
 
-    def main(self, moves: Mapping[tuple[str, int], int]) -> Altered:
-        source, excerpt = self.source, self.excerpt
-        first = source.tensor_splits[excerpt.subgraph]
+    def main(self) -> Altered:
+        excerpt, rows = self.excerpt, self.source.tensors_of(self.excerpt.subgraph)
         tensors: References = [
-            self.tensor(
-                first + tensor,
-                self.new_here,
-                **({"name": excerpt.names[tensor]} if tensor in excerpt.names else {}),
-            )
-            for tensor in self.tensors
+            self.tensor(rows[tensor], self.new_here, excerpt.names.get(tensor)) for tensor in self.tensors
         ]
-        operators: References = [self.operator(row, moves, self.new_here) for row in self.rows]
-        return self.altered(
-            "SubGraph",
-            int(source.model.subgraph_tables.at[excerpt.subgraph]),
-            tensors=tensors,
-            operators=operators,
-            inputs=_i4s(self.new_tensor[tensor] for tensor in excerpt.inputs),
-            outputs=_i4s(self.new_tensor[tensor] for tensor in excerpt.outputs),
-        )
+        ends = [_i4s(self.new_tensor[tensor] for tensor in some) for some in (excerpt.inputs, excerpt.outputs)]
+        operators: References = [self.operator(row, self.new_here) for row in self.rows]
+        return self.subgraph(excerpt.subgraph, tensors=tensors, operators=operators, inputs=ends[0], outputs=ends[1])
 
-    def callee(self, subgraph: int, moves: Mapping[tuple[str, int], int]) -> Altered:
-        tensors: References = [self.tensor(row, self.new) for row in self.tensors_of(subgraph)]
-        operators: References = [self.operator(row, moves, self.new) for row in self.operators_of(subgraph)]
-        at = int(self.source.model.subgraph_tables.at[subgraph])
-        return self.altered("SubGraph", at, tensors=tensors, operators=operators)
+    def callee(self, subgraph: int) -> Altered:
+        tensors: References = [self.tensor(row, self.new) for row in self.source.tensors_of(subgraph)]
+        operators: References = [self.operator(row, self.new) for row in self.source.operators_of(subgraph)]
+        return self.subgraph(subgraph, tensors=tensors, operators=operators)
 
-    def tensor(self, row: int, new: NewIndices, /, **fields: Value) -> Altered:
-        fields |= self.source.indices.fields("Tensor", row, new)
+    def subgraph(self, index: int, /, **fields: Value) -> Altered:
+        return self.altered("SubGraph", int(self.source.model.subgraph_tables.at[index]), **fields)
+
+    def tensor(self, row: int, new: NewIndices, name: bytes | None = None) -> Altered:
+        fields = self.source.indices.fields("Tensor", row, new)
+        if name is not None:
+            fields["name"] = name
         return self.altered("Tensor", self.source.tensor_at[row], **fields)
 
-    def operator(self, row: int, moves: Mapping[tuple[str, int], int], new: NewIndices) -> Altered:
+    def operator(self, row: int, new: NewIndices) -> Altered:
         fields = self.source.indices.fields("Operator", row, new)
         tables = self.source.model.operator_columns.tables
         for kind, name in (("large_custom_options", "large_custom_options_offset"), ("bytecode", "custom_options")):
-            if (kind, row) in moves:
+            if (kind, row) in self.moves:
                 one = tables.take(slice(row, row + 1))
                 old = one.scalars(name).tobytes() if kind != "bytecode" else one.vectors(name).row(0).tobytes()
-                fields[name] = FILE_OFFSETS["Operator", name](old, moves[kind, row])
+                fields[name] = FILE_OFFSETS["Operator", name](old, self.moves[kind, row])
         return self.altered("Operator", self.source.operator_at[row], **fields)
 
     def metadata_buffer(self, entry: int) -> int:
         return self.given[entry] if entry in self.given else self.new_buffer[self.source.model.metadata[entry].buffer]
 
-    def buffers(self, moves: Mapping[tuple[str, int], int]) -> References:
+    def buffers(self) -> References:
         offsets = self.source.model.buffers.offsets
         buffers: References = [self.source.buffer_at[row] for row in self.new_buffer]
         for row, index in self.new_buffer.items():
-            if ("Buffer", row) in moves:
-                offset = FILE_OFFSETS["Buffer", "offset"](offsets[row].tobytes(), moves["Buffer", row])
+            if ("Buffer", row) in self.moves:
+                offset = FILE_OFFSETS["Buffer", "offset"](offsets[row].tobytes(), self.moves["Buffer", row])
                 buffers[index] = self.altered("Buffer", self.source.buffer_at[row], offset=offset)
         return [*buffers, *(self.altered("Buffer", 0, data=self.excerpt.metadata[entry]) for entry in self.given)]
 
@@ -270,10 +255,6 @@ class _External:
 
 def _renumbered(indices: Iterable[int]) -> dict[int, int]:
     return {old: new for new, old in enumerate(sorted(set(indices)))}
-
-
-def _length(chunk: bytes | tuple[int, int]) -> int:
-    return len(chunk) if isinstance(chunk, bytes) else chunk[1] - chunk[0]
 
 
 def _u4(value: int) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from struct import pack
 from typing import Literal
 
@@ -17,6 +16,7 @@ import numpy as np
 from circletools.flatbuf.roles import Kind
 from circletools.flatbuf.schema import Field, TableType
 from circletools.flatbuf.transplant import Altered, Value
+from circletools.model.graph import grouped
 from circletools.model.indices import Indices, model_indices
 from circletools.model.model import Model
 
@@ -99,9 +99,7 @@ class Renumbering:
 
 
 def _by_row(indices: Indices) -> list[list[int]]:
-    bounds = np.searchsorted(indices.rows, np.arange(len(indices.level.tables) + 1)).tolist()
-    values: list[int] = indices.values.tolist()
-    return [values[start:end] for start, end in pairwise(bounds)]
+    return grouped(len(indices.level.tables), indices.rows, indices.values.tolist())
 
 
 def _all_held(tables: Mapping[str, _Inner]) -> Iterator[_Held]:

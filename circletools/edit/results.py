@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from circletools.findings import Finding
 
-__all__ = ["AddedOperator", "IndexMap", "RewriteResult"]
-
 
 @dataclass(frozen=True, slots=True)
 class AddedOperator:

@@ -23,9 +23,10 @@ from circletools.errors import EditError, ModelFormatError
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 
 Positions = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 MAX_FLATBUFFER_BYTES = 2**31 - 1  # the format's own limit: offsets are below 2 GiB
-_OVERLAP, _OVERLAP_BYTES = 16, 1 << 20  # sharing is legal; more than so many times the file is an attack
+OVERLAP, OVERLAP_BYTES = 16, 1 << 20  # sharing is legal; more than so many times the file is an attack
 _U2 = np.dtype("<u2")
 _I4 = np.dtype("<i4")
 
@@ -36,6 +37,12 @@ def too_large() -> EditError:
         "the flatbuffer would grow past 2 GiB, the most that the format can address",
         hint="keep the data of large buffers outside the flatbuffer (external buffers)",
     )
+
+
+def places_in_rows(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the place of each element in its row, for rows of these lengths, one after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(counts.sum(), dtype=np.int64) - np.repeat(ends - counts, counts)
 
 
 class Wire:
@@ -85,20 +92,25 @@ class Vectors:
         start, count = int(self.start[index]), int(self.count[index])
         return np.frombuffer(self.wire.memory, self.dtype, count, start if count else 0)
 
+    def take(self, rows: NDArray[Any] | slice) -> Vectors:
+        """Return the vectors of these rows."""
+        return Vectors(self.wire, self.dtype, self.start[rows], self.count[rows])
+
     def element_positions(self) -> Positions:
         """Return where each element of each row stands, rows one after the other; see `check_total`."""
         self.check_total()
-        total = int(self.count.sum())
-        before = np.cumsum(self.count) - self.count
-        first = self.start - before * self.dtype.itemsize
-        positions: Positions = np.repeat(first, self.count) + np.arange(total, dtype=np.int64) * self.dtype.itemsize
+        positions: Positions = np.repeat(self.start, self.count) + places_in_rows(self.count) * self.dtype.itemsize
         return positions
 
-    def check_total(self) -> None:
-        """Raise ModelFormatError when rows overlap so much that the file does not justify having all of them."""
+    def check_total(self) -> Vectors:
+        """Return the vectors, unless rows overlap so much that the file does not justify having all of them.
+
+        Raises ModelFormatError.
+        """
         total = int(self.count.sum()) * self.dtype.itemsize
-        if total > _OVERLAP * self.wire.size + _OVERLAP_BYTES:
+        if total > OVERLAP * self.wire.size + OVERLAP_BYTES:
             raise ModelFormatError(f"vectors or strings overlap: together they have {total} bytes")
+        return self
 
     def flat(self) -> NDArray[Any]:
         """Return the elements of all rows, one row after the other; `splits` tells where rows end."""
@@ -133,11 +145,7 @@ class Tables:
         """Return the tables at these rows."""
         picked = object.__new__(Tables)
         picked.wire, picked.type = self.wire, self.type
-        picked.at, picked.vtable, picked.vtable_bytes = (
-            self.at[rows],
-            self.vtable[rows],
-            self.vtable_bytes[rows],
-        )
+        picked.at, picked.vtable, picked.vtable_bytes = self.at[rows], self.vtable[rows], self.vtable_bytes[rows]
         return picked
 
     def slot_positions(self, slot: int) -> Positions:
@@ -182,22 +190,19 @@ class Tables:
 
     def vectors(self, name: str) -> Vectors:
         """Return a vector (or string) field of every table; absent is empty."""
-        field = self.field(name)
-        return vectors_at(self.wire, self.targets(name), np.dtype("u1") if field.kind == "string" else field.dtype)
+        return vectors_at(self.wire, self.targets(name), self.field(name).element)
 
     def strings(self, name: str) -> list[bytes]:
         """Return a string field of every table without its NUL; absent is empty."""
-        vectors, memory = self.vectors(name), self.wire.memory
-        vectors.check_total()
+        vectors, memory = self.vectors(name).check_total(), self.wire.memory
         ends = (vectors.start + vectors.count).tolist()
         return [bytes(memory[start:end]) for start, end in zip(vectors.start.tolist(), ends, strict=True)]
 
     def children(self, name: str, schema: Schema) -> tuple[Tables, Vectors]:
         """Return the tables of a vector-of-tables field, rows one after the other, and the vectors."""
-        field = self.field(name)
         vectors = self.vectors(name)
         at = vectors.element_positions()
-        target = schema.tables[str(field.target)]
+        target = schema.tables[str(self.field(name).target)]
         return Tables(self.wire, target, at + self.wire.gather(at, OFFSET)), vectors
 
     def child(self, name: str, schema: Schema) -> tuple[Tables, NDArray[np.int64]]:

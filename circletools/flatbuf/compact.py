@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from circletools.errors import EditError
 from circletools.flatbuf.columns import (
     MAX_FLATBUFFER_BYTES,
+    Mask,
     Positions,
     Tables,
     Wire,
@@ -131,8 +132,8 @@ class _Compaction:
                 continue
             targets = ordered.targets(item.name)
             if item.kind in ("table", "union"):
-                for member, at in self.members(ordered, item, targets):
-                    self.met[member].append(np.searchsorted(self.tables[member].at, at))
+                for member, here in self.members(ordered, item, targets):
+                    self.met[member].append(np.searchsorted(self.tables[member].at, targets[here]))
                 continue
             met = _first_met(targets[targets != 0])
             if item.kind == "vector" and item.target is not None:
@@ -144,21 +145,13 @@ class _Compaction:
             else:
                 self.collect_leaves(name, item, met)
 
-    def members(self, tables: Tables, item: Field, targets: Positions) -> Iterator[tuple[str, Positions]]:
-        """Yield the table types that a reference field leads to, each with the positions."""
-        if item.kind == "table":
-            if targets.any():
-                yield str(item.target), targets[targets != 0]
-            return
-        codes = tables.union_codes(item)
-        for code in np.unique(codes[targets != 0]).tolist():
-            yield self.member(tables, item, code), targets[(codes == code) & (targets != 0)]
-
-    def member(self, tables: Tables, item: Field, code: int) -> str:
-        member = self.schema.unions[str(item.target)].get(code)
-        if member is None:
-            raise EditError(f"{tables.type.name}.{item.name} has the unknown union code {code}")
-        return member
+    def members(self, tables: Tables, item: Field, targets: Positions) -> Iterator[tuple[str, Mask]]:
+        """Yield the table types that a reference field leads to, each with the rows of the tables that do."""
+        present = targets != 0
+        codes = np.zeros(len(tables), np.uint8) if item.kind == "table" else tables.union_codes(item)
+        for code in np.unique(codes[present]).tolist():
+            member = str(item.target) if item.kind == "table" else self.schema.member(tables.type, item, code)
+            yield member, present & (codes == code)
 
     def group(self, tables: Tables, order: NDArray[np.int64]) -> Iterator[_Group]:
         """Split the tables of a type by which fields they have."""
@@ -193,10 +186,9 @@ class _Compaction:
 
     def collect_leaves(self, name: str, item: Field, met: Positions) -> None:
         """List the strings or vectors of scalars of a field, those with equal contents once."""
-        text = item.kind == "string"
-        width = 1 if text else item.dtype.itemsize
+        text, width = item.kind == "string", item.element.itemsize
         mover = self.file_offsets.get((name, item.name))
-        vectors = vectors_at(self.wire, met, np.dtype("u1") if text else item.dtype)
+        vectors = vectors_at(self.wire, met, item.element)
         indices = []
         for start, count in zip(vectors.start.tolist(), vectors.count.tolist(), strict=True):
             length = count * width
@@ -207,8 +199,7 @@ class _Compaction:
             indices.append(self.known.setdefault(key, len(self.leaf_list)))
             if indices[-1] == len(self.leaf_list):
                 self.leaf_list.append(leaf)
-        by_position = np.argsort(met)
-        self.leaves[name, item.name] = (met[by_position], np.array(indices, np.int64)[by_position])
+        self.leaves[name, item.name] = (met, np.array(indices, np.int64))
 
     def digest(self, start: int, length: int) -> bytes:
         data = self.wire.memory[start : start + length]
@@ -259,9 +250,8 @@ class _Compaction:
             _store(out, new, vectors.count, OFFSET)
             elements = vectors.element_positions()
             places = np.repeat(new + _COUNT_BYTES - vectors.start, vectors.count) + elements
-            _store(
-                out, places, self.moved_tables(target, elements + self.wire.gather(elements, OFFSET)) - places, OFFSET
-            )
+            moved = self.moved_tables(target, elements + self.wire.gather(elements, OFFSET))
+            _store(out, places, moved - places, OFFSET)
 
     def write_group(self, out: NDArray[np.uint8], tables: Tables, group: _Group) -> None:
         at = group.start + np.arange(len(group.rows), dtype=np.int64) * group.stride
@@ -294,18 +284,12 @@ class _Compaction:
         """Return the new position of what a reference field leads to, for tables that all have it."""
         old, key = tables.targets(item.name), (tables.type.name, item.name)
         if key in self.leaves:
-            known, indices = self.leaves[key]
-            return np.array(self.leaf_at, np.int64)[indices[np.searchsorted(known, old)]]
+            return np.array(self.leaf_at, np.int64)[_looked_up(*self.leaves[key], old)]
         if key in self.vectors:
-            known, new = self.vectors[key]
-            by_position = np.argsort(known)
-            return new[by_position][np.searchsorted(known[by_position], old)]
-        if item.kind == "table":
-            return self.moved_tables(str(item.target), old)
-        codes, new = tables.union_codes(item), np.zeros(len(old), np.int64)
-        for code in np.unique(codes).tolist():
-            here = codes == code
-            new[here] = self.moved_tables(self.member(tables, item, code), old[here])
+            return _looked_up(*self.vectors[key], old)
+        new = np.zeros(len(old), np.int64)
+        for member, here in self.members(tables, item, old):
+            new[here] = self.moved_tables(member, old[here])
         return new
 
     def write_leaves(self, at: int, order: list[int]) -> Iterator[Chunk]:
@@ -331,6 +315,12 @@ def _first_met(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the distinct values in the order of their first appearance."""
     _, first = np.unique(values, return_index=True)
     return values[np.sort(first)]
+
+
+def _looked_up(keys: Positions, values: NDArray[np.int64], wanted: Positions) -> NDArray[np.int64]:
+    """Return the value of each wanted key."""
+    order = np.argsort(keys)
+    return values[order][np.searchsorted(keys[order], wanted)]
 
 
 def _vtable(group: _Group) -> bytes:

@@ -17,13 +17,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.flatbuf.columns import Tables, Vectors, vectors_at
-from circletools.flatbuf.description import SHOWN_ELEMENTS, described, number, shortened, union_members
+from circletools.flatbuf.columns import Mask, Tables, Vectors, places_in_rows, vectors_at
+from circletools.flatbuf.description import SHOWN_ELEMENTS, described, shortened, union_members
 from circletools.flatbuf.leaves import differing_vectors, first_difference
 from circletools.flatbuf.schema import OFFSET, Field, Schema
 
 Rows = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+Elements = tuple[Rows, Rows]
+"""Row and index of each element of some vectors."""
+
 Kind = Literal["added", "removed", "changed", "moved"]
 Place = Callable[[int], tuple[str, str]]
 
@@ -98,9 +100,7 @@ class Comparison:
             rule = self.rules.fields.get((pairs.before.type.name, name))
             if rule is not None:
                 yield from rule(pairs)
-            elif item.kind == "union":
-                yield from self._unions(pairs, item)
-            elif item.kind == "table":
+            elif item.kind in ("table", "union"):
                 yield from self._children(pairs, item)
             elif item.kind == "vector" and item.target is not None:
                 yield from self._vectors_of_tables(pairs, item)
@@ -114,7 +114,7 @@ class Comparison:
         before, after = (_scalars(tables, item) for tables in (pairs.before, pairs.after))
         differs = self._unequal(pairs, item, np.arange(len(before)), before, after)
         for row in np.flatnonzero(differs).tolist():
-            yield _changed(_below(pairs.place(row), item.name), number(before[row]), number(after[row]))
+            yield _changed(_below(pairs.place(row), item.name), before[row].item(), after[row].item())
 
     def _unequal(
         self, pairs: Pairs, item: Field, rows: Rows, before: NDArray[Any], after: NDArray[Any]
@@ -131,9 +131,7 @@ class Comparison:
 
     def vectors(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
         """Yield the differences in a string, or in a vector of numbers."""
-        before, after = (_targets(tables, item) for tables in (pairs.before, pairs.after))
-        width = np.dtype("u1") if item.kind == "string" else item.dtype
-        old, new = vectors_at(pairs.before.wire, before, width), vectors_at(pairs.after.wire, after, width)
+        before, after, old, new = _vectors(pairs, item, item.element)
         one_sided = (before == 0) != (after == 0)
         resized = one_sided | (old.count != new.count)
         translated = (pairs.before.type.name, item.name) in self.rules.numbers
@@ -147,26 +145,19 @@ class Comparison:
             unequal = self._unequal(pairs, item, np.full(len(elements[0]), row), *elements)
             for index in np.flatnonzero(unequal).tolist():
                 there = (f"{place[0]}[{index}]", f"{place[1]}[{index}]")
-                yield _changed(there, number(elements[0][index]), number(elements[1][index]))
+                yield _changed(there, *(values[index].item() for values in elements))
 
     def _translated(self, pairs: Pairs, item: Field, old: Vectors, new: Vectors, equal_length: Mask) -> Mask:
         """Say which vectors differ, of those of equal length, where numbers have to be translated first."""
         differs = np.zeros(len(equal_length), np.bool_)
         rows = np.flatnonzero(equal_length & (old.count > 0))
         if rows.size:
-            some = [Vectors(all_.wire, all_.dtype, all_.start[rows], all_.count[rows]) for all_ in (old, new)]
-            owner = np.repeat(rows, some[0].count)
-            unequal = self._unequal(pairs, item, owner, some[0].flat(), some[1].flat())
+            owner = np.repeat(rows, old.count[rows])
+            unequal = self._unequal(pairs, item, owner, old.take(rows).flat(), new.take(rows).flat())
             differs[owner[unequal]] = True
         return differs
 
     # ------------------------------------------------------------------ tables in tables
-
-    def _children(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
-        before, after = (_targets(tables, item) for tables in (pairs.before, pairs.after))
-        yield from self._appeared(pairs, item, before, after, (before == 0) != (after == 0))
-        rows = np.flatnonzero((before != 0) & (after != 0))
-        yield from self._descend(pairs, item, str(item.target), before, after, rows)
 
     def _descend(
         self, pairs: Pairs, item: Field, target: str, before: Rows, after: Rows, rows: Rows
@@ -183,8 +174,8 @@ class Comparison:
                 )
             )
 
-    def _unions(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
-        """Compare members by name: the two formats may number them differently."""
+    def _children(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
+        """Compare members of unions by name: the two formats may number them differently."""
         before, after = (_targets(tables, item) for tables in (pairs.before, pairs.after))
         old, old_names = union_members(pairs.before, item, self.before)
         new, new_names = union_members(pairs.after, item, self.after)
@@ -194,8 +185,8 @@ class Comparison:
         new = np.array([names[name] for name in new_names], np.int64)[new]
         other, listed = old != new, list(names)
         empty = other & (before == 0) & (after == 0)
-        code = next(other.name for other in pairs.before.type.fields if other.slot == item.type_slot)
         for row in np.flatnonzero(empty).tolist():
+            code = pairs.before.type.by_slot[item.type_slot].name
             yield _changed(_below(pairs.place(row), code), listed[old[row]], listed[new[row]])
         yield from self._appeared(pairs, item, before, after, (other & ~empty) | ((before == 0) != (after == 0)))
         for kind in np.unique(old[both & ~other]).tolist():
@@ -217,8 +208,7 @@ class Comparison:
 
     def _vectors_of_tables(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
         """Compare elements by their place."""
-        before, after = (_targets(tables, item) for tables in (pairs.before, pairs.after))
-        old, new = vectors_at(pairs.before.wire, before, OFFSET), vectors_at(pairs.after.wire, after, OFFSET)
+        before, after, old, new = _vectors(pairs, item, OFFSET)
         one_sided = ((before == 0) != (after == 0)) & (old.count == new.count)
         for row in np.flatnonzero(one_sided).tolist():
             yield _changed(_below(pairs.place(row), item.name), _empty(before[row]), _empty(after[row]))
@@ -230,17 +220,9 @@ class Comparison:
             yield from self.one_sided(pairs, item.name, kind, (rows[beyond], elements[beyond]))  # type: ignore[arg-type]
 
     def elements(
-        self,
-        pairs: Pairs,
-        name: str,
-        before: tuple[Rows, Rows],
-        after: tuple[Rows, Rows],
-        owners: tuple[Rows, Rows] | None = None,
+        self, pairs: Pairs, name: str, before: Elements, after: Elements, owners: tuple[Rows, Rows] | None = None
     ) -> Iterator[Difference]:
-        """Yield the differences between elements of vectors of tables that belong together.
-
-        `before` and `after` have row and index of each; the rows are the same.
-        """
+        """Yield the differences between elements of vectors of tables that belong together, in the same rows."""
         if not before[0].size:
             return
         place = pairs.place
@@ -261,7 +243,7 @@ class Comparison:
         )
 
     def one_sided(
-        self, pairs: Pairs, name: str, kind: Literal["added", "removed"], which: tuple[Rows, Rows]
+        self, pairs: Pairs, name: str, kind: Literal["added", "removed"], which: Elements
     ) -> Iterator[Difference]:
         """Yield elements that only one of the files has, as they are."""
         if not which[0].size:
@@ -310,7 +292,7 @@ def _whole(
         for value, (vectors, _) in zip(values, (before, after), strict=True):
             assert isinstance(value, dict)
             value["index"] = index
-            value["value"] = number(vectors.row(row)[index]) if index < vectors.count[row] else None
+            value["value"] = vectors.row(row)[index].item() if index < vectors.count[row] else None
     return _changed(place, *values)
 
 
@@ -325,13 +307,18 @@ def _targets(tables: Tables, item: Field) -> Rows:
     return tables.targets(item.name) if item.name in tables.type.by_name else np.zeros(len(tables), np.int64)
 
 
-def _numbered(counts: Rows) -> tuple[Rows, Rows]:
+def _vectors(pairs: Pairs, item: Field, dtype: np.dtype[Any]) -> tuple[Rows, Rows, Vectors, Vectors]:
+    """Return where the vectors of a field stand in both files, and the vectors."""
+    before, after = (_targets(tables, item) for tables in (pairs.before, pairs.after))
+    return before, after, vectors_at(pairs.before.wire, before, dtype), vectors_at(pairs.after.wire, after, dtype)
+
+
+def _numbered(counts: Rows) -> Elements:
     """Return row and index of each element, for vectors of these lengths."""
-    rows = np.repeat(np.arange(len(counts)), counts)
-    return rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(np.arange(len(counts)), counts), places_in_rows(counts)
 
 
-def _elements(tables: Tables, name: str, which: tuple[Rows, Rows], schema: Schema) -> Tables:
+def _elements(tables: Tables, name: str, which: Elements, schema: Schema) -> Tables:
     """Return elements of vectors of tables, by row and index."""
     children, vectors = tables.children(name, schema)
     return children.take(vectors.splits()[which[0]] + which[1])

@@ -33,7 +33,7 @@ def described(tables: Tables, schema: Schema) -> list[dict[str, Any]]:
 
 def _column(tables: Tables, item: Field, schema: Schema) -> list[Any]:
     if item.kind == "scalar":
-        return [number(value) for value in tables.scalars(item.name)]
+        return list(tables.scalars(item.name).tolist())
     if item.kind == "table":
         return list(described(tables.child(item.name, schema)[0], schema))
     if item.kind == "union":
@@ -57,18 +57,18 @@ def _union(tables: Tables, item: Field, schema: Schema) -> list[Any]:
 
 
 def union_members(tables: Tables, item: Field, schema: Schema) -> tuple[NDArray[np.int64], list[str]]:
-    """Return for each table which member a union field has, and the names of these; unknown codes are members too."""
+    """Return for each table which member a union field has, and the names of these; unknown codes are members too.
+
+    A field that is a table has that one member.
+    """
+    if item.kind == "table":
+        return np.zeros(len(tables), np.int64), [str(item.target)]
     if item.name not in tables.type.by_name:
         return np.zeros(len(tables), np.int64), ["NONE"]
     codes, kinds = np.unique(tables.union_codes(tables.field(item.name)), return_inverse=True)
     members = schema.unions[str(item.target)]
     names = [members.get(code, f"UNKNOWN:{code}") if code else "NONE" for code in codes.tolist()]
     return kinds.astype(np.int64), names
-
-
-def number(value: Any) -> Any:
-    """Return a number of an array as a plain one."""
-    return value.item()
 
 
 def shortened(vectors: Vectors, row: int, item: Field) -> Any:

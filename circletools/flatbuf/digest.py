@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from struct import Struct
 
 import numpy as np
 
 from circletools.flatbuf.columns import Wire
+from circletools.flatbuf.layout import field_offsets
 from circletools.flatbuf.schema import Field, Schema
 
-_U2, _I4, _U4 = Struct("<H"), Struct("<i"), Struct("<I")
+_U4 = Struct("<I")
 DIGEST_BYTES = 16
 
 
@@ -24,6 +26,7 @@ def digest(*parts: bytes | memoryview) -> bytes:
     return state.digest()
 
 
+@dataclass(slots=True)
 class Digests:
     """Digests of the tables of a file that passed `walk`.
 
@@ -31,25 +34,21 @@ class Digests:
     something that has no place here. A field that is written with the schema's default is as one that is absent.
     """
 
-    def __init__(
-        self,
-        wire: Wire,
-        schema: Schema,
-        left_out: Container[tuple[str, str]],
-        instead: Callable[[str, Field, bytes], bytes | None],
-    ) -> None:
-        self.schema: Schema
-        self.memory: memoryview
-        self.wire: Wire
-        self.wire, self.memory, self.schema = wire, wire.memory, schema
-        self.instead: Callable[[str, Field, bytes], bytes | None]
-        self.left_out: Container[tuple[str, str]]
-        self.left_out, self.instead = left_out, instead
-        self.known: dict[tuple[str, int], bytes] = {}
-        self.defaults: dict[tuple[str, int], bytes] = {
+    wire: Wire
+    schema: Schema
+    left_out: Container[tuple[str, str]]
+    instead: Callable[[str, Field, bytes], bytes | None]
+    memory: memoryview = field(init=False)
+    known: dict[tuple[str, int], bytes] = field(init=False, default_factory=dict)
+    defaults: dict[tuple[str, int], bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Note what the schema's defaults are as bytes."""
+        self.memory = self.wire.memory
+        self.defaults = {
             (name, item.slot): np.array(item.default, item.dtype).tobytes()
-            for name in schema.order
-            for item in schema.tables[name].fields
+            for name in self.schema.order
+            for item in self.schema.tables[name].fields
             if item.kind == "scalar"
         }
 
@@ -62,20 +61,17 @@ class Digests:
 
     def _fields(self, name: str, at: int) -> list[bytes | memoryview]:
         found: list[bytes | memoryview] = []
-        vtable = at - _I4.unpack_from(self.memory, at)[0]
-        slots = _U2.unpack_from(self.memory, vtable)[0] // 2 - 2
+        offsets = field_offsets(self.memory, at)
         for item in self.schema.tables[name].fields:
-            if item.slot >= slots or item.deprecated or (name, item.name) in self.left_out:
-                continue
-            offset = _U2.unpack_from(self.memory, vtable + 4 + 2 * item.slot)[0]
-            if offset:
-                value = self._value(name, item, at + offset, at, vtable)
+            if item.slot in offsets and not item.deprecated and (name, item.name) not in self.left_out:
+                value = self._value(name, item, at, offsets)
                 if value is not None:
                     found += (item.slot.to_bytes(2, "little"), value)
         return found
 
-    def _value(self, name: str, item: Field, position: int, at: int, vtable: int) -> bytes | memoryview | None:
+    def _value(self, name: str, item: Field, at: int, offsets: Mapping[int, int]) -> bytes | memoryview | None:
         """Return what a field says, None where that is the default."""
+        position = at + offsets[item.slot]
         if item.kind == "scalar":
             raw = bytes(self.memory[position : position + item.width])
             other = self.instead(name, item, raw)
@@ -84,13 +80,12 @@ class Digests:
         if item.kind == "table":
             return self.table(str(item.target), target)
         if item.kind == "union":
-            slot = _U2.unpack_from(self.memory, vtable + 4 + 2 * item.type_slot)[0]
-            member = self.schema.unions[str(item.target)].get(self.memory[at + slot] if slot else 0)
+            code = self.memory[at + offsets[item.type_slot]] if item.type_slot in offsets else 0
+            member = self.schema.unions[str(item.target)].get(code)
             return None if member is None else self.table(member, target)
         count = _U4.unpack_from(self.memory, target)[0]
         if item.target is None:
-            width = 1 if item.kind == "string" else item.dtype.itemsize
-            data = self.memory[target + 4 : target + 4 + count * width]
+            data = self.memory[target + 4 : target + 4 + count * item.element.itemsize]
             other = self.instead(name, item, bytes(data)) if len(data) <= 1 << 16 else None
             return data if other is None else other
         places = (target + 4 + 4 * index for index in range(count))

@@ -1,13 +1,15 @@
-"""Where the fields of a table that is written stand, and its vtable."""
+"""Where the fields of a table stand, and its vtable."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct, unpack_from
 
 import numpy as np
 
 from circletools.flatbuf.schema import Field
 
+_I4, _U2 = Struct("<i"), Struct("<H")
 DATA_ALIGNMENT = 16  # of byte vectors, unless they are shorter: the schemas say force_align: 16
 
 
@@ -19,6 +21,14 @@ def align(position: int, alignment: int) -> int:
 def data_alignment(length: int) -> int:
     """Return the alignment for a byte vector: what an element of it can need, if it has no more than that."""
     return next(alignment for alignment in (DATA_ALIGNMENT, 8, 4, 1) if length >= alignment or alignment == 1)
+
+
+def field_offsets(memory: memoryview, at: int) -> dict[int, int]:
+    """Return slot -> offset of the fields that the table at `at` has, by its vtable, which must lie in the file."""
+    vtable = at - _I4.unpack_from(memory, at)[0]
+    slots = _U2.unpack_from(memory, vtable)[0] // 2 - 2
+    entries = unpack_from(f"<{slots}H", memory, vtable + 4) if slots > 0 else ()
+    return {slot: offset for slot, offset in enumerate(entries) if offset}
 
 
 def place_fields(fields: Sequence[Field]) -> tuple[list[tuple[Field, int]], int, int]:

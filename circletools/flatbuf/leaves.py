@@ -21,29 +21,17 @@ def differing_vectors(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
     width = before.dtype.itemsize
     differs: NDArray[np.bool_] = before.count != after.count
     rows = np.flatnonzero(~differs & (before.count > 0))
-    ends = np.stack([before.start[rows], after.start[rows]], axis=1)
-    distinct, back = _distinct_rows(ends)
+    ends = before.start[rows] << 32 | after.start[rows]  # positions have 31 bits
+    _, distinct, back = np.unique(ends, return_index=True, return_inverse=True)
     rows, every = rows[distinct], rows
-    pairs = [_bytes_of(vectors, rows) for vectors in (before, after)]
-    for one in pairs:
-        one.check_total()
+    pairs = [_bytes_of(vectors, rows).check_total() for vectors in (before, after)]
     unequal = np.zeros(len(rows), np.bool_)
     small = before.count[rows] * width <= _SMALL_BYTES
     unequal[small] = _small(*(_bytes_of(vectors, rows[small]) for vectors in (before, after)))
     for row in np.flatnonzero(~small).tolist():
-        unequal[row] = not _same(pairs[0].row(row), pairs[1].row(row))
+        unequal[row] = first_difference(pairs[0], pairs[1], row) < pairs[0].count[row]
     differs[every] = unequal[back]
     return differs
-
-
-def _distinct_rows(ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return one row for each distinct pair of positions, and which of them each row is."""
-    order = np.lexsort((ends[:, 1], ends[:, 0]))
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (np.diff(ends[order], axis=0) != 0).any(axis=1)
-    back = np.empty(len(order), np.int64)
-    back[order] = np.cumsum(new) - 1
-    return order[new], back
 
 
 def _bytes_of(vectors: Vectors, rows: NDArray[np.int64]) -> Vectors:
@@ -58,31 +46,24 @@ def _small(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
     return unequal
 
 
-def _same(before: NDArray[Any], after: NDArray[Any]) -> bool:
-    return all(
-        np.array_equal(before[at : at + _CHUNK_BYTES], after[at : at + _CHUNK_BYTES])
-        for at in range(0, len(before), _CHUNK_BYTES)
-    )
-
-
 def same_bytes(before: memoryview, after: memoryview) -> bool:
     """Say whether two ranges hold the same bytes, without copying them."""
-    return len(before) == len(after) and _same(np.frombuffer(before, np.uint8), np.frombuffer(after, np.uint8))
+    return len(before) == len(after) == first_differing_byte(before, after)
 
 
 def first_difference(before: Vectors, after: Vectors, row: int) -> int:
     """Return the index of the first element that differs, or the length of the shorter."""
-    return _first(before.row(row), after.row(row), before.dtype)
+    return _first(before.row(row), after.row(row))
 
 
 def first_differing_byte(before: memoryview, after: memoryview) -> int:
     """Return the first position at which the bytes differ, or the length of the shorter."""
-    return _first(np.frombuffer(before, np.uint8), np.frombuffer(after, np.uint8), np.dtype("u1"))
+    return _first(np.frombuffer(before, np.uint8), np.frombuffer(after, np.uint8))
 
 
-def _first(before: NDArray[Any], after: NDArray[Any], dtype: np.dtype[Any]) -> int:
-    length, step = min(len(before), len(after)), _CHUNK_BYTES // dtype.itemsize
-    bits = np.dtype(f"u{dtype.itemsize}")  # so that NaN equals itself
+def _first(before: NDArray[Any], after: NDArray[Any]) -> int:
+    length, step = min(len(before), len(after)), _CHUNK_BYTES // before.itemsize
+    bits = np.dtype(f"u{before.itemsize}")  # so that NaN equals itself
     for at in range(0, length, step):
         end = min(at + step, length)
         unequal = before[at:end].view(bits) != after[at:end].view(bits)

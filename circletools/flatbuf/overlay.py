@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from struct import Struct
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -20,16 +19,16 @@ from numpy.typing import ArrayLike
 
 from circletools.errors import EditError, ModelFormatError, UsageError
 from circletools.flatbuf.columns import Wire, vectors_at
+from circletools.flatbuf.layout import field_offsets
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 from circletools.flatbuf.verify import check_header
-
-_I4, _U2 = Struct("<i"), Struct("<H")
 
 FileOffsets: TypeAlias = Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]]
 # What a field of a new table can hold. An int is always the position of an existing object; bytes are a raw
 # scalar, a string or a vector of scalars, according to the field; a list is a vector of tables.
 References: TypeAlias = "list[int | NewTable]"
 Value: TypeAlias = "int | bytes | NewTable | References"
+FieldValue: TypeAlias = "float | str | bytes | ArrayLike | NewTable | None"
 
 
 @dataclass(eq=False, slots=True)
@@ -43,7 +42,7 @@ class NewTable:
         """Return the value of a field, None where it is absent."""
         return self.fields.get(self.type.by_name[name].slot)
 
-    def set(self, name: str, value: float | str | bytes | ArrayLike | NewTable | None) -> None:
+    def set(self, name: str, value: FieldValue) -> None:
         """Set a field to a number, text, numbers or a table, according to its kind; None removes it.
 
         Raises UsageError for a number that the field cannot hold, or for text that no bytes decode to.
@@ -87,11 +86,10 @@ class Overlay:
     """
 
     def __init__(self, wire: Wire, schema: Schema, root: int, base: int, file_offsets: FileOffsets) -> None:
-        self.file_offsets: FileOffsets
-        self.base: int
-        self.schema: Schema
-        self.wire: Wire
-        self.wire, self.schema, self.base, self.file_offsets = wire, schema, base, file_offsets
+        self.wire: Wire = wire
+        self.schema: Schema = schema
+        self.base: int = base
+        self.file_offsets: FileOffsets = file_offsets
         self.moves: bool = False  # whether an opened table holds a position in the file
         self._opened: dict[tuple[str, int], NewTable] = {}
         self._settled: dict[int, int | NewTable] = {}  # id of a table -> what became of it
@@ -111,27 +109,18 @@ class Overlay:
     def copy(self, type_name: str, at: int) -> NewTable:
         """Return a new table like the one at `at`, that nothing else refers to; see `open`."""
         memory, table_type = self.wire.memory, self.schema.tables[type_name]
-        known = {item.slot: item for item in table_type.fields}
         copy = NewTable(table_type)
-        vtable = at - _I4.unpack_from(memory, at)[0]
-        for slot in range((_U2.unpack_from(memory, vtable)[0] - 4) // 2):
-            entry = _U2.unpack_from(memory, vtable + 4 + 2 * slot)[0]
-            if not entry:
-                continue
-            item, position = known.get(slot), at + entry
+        for slot, offset in field_offsets(memory, at).items():
+            item, position = table_type.by_slot.get(slot), at + offset
             if item is None:
                 raise EditError(
                     f"{type_name} at byte {at} has a field that the {self.schema.format} schema does not know",
                     hint="the file was written with a newer schema; rewriting this table would lose the field",
                 )
-            width = item.width
-            if position + width > self.wire.limit:  # the walk does not check deprecated fields
+            if position + item.width > self.wire.limit:  # the walk does not check deprecated fields
                 raise ModelFormatError(f"{type_name}.{item.name} lies outside the file", offset=position)
-            raw = bytes(memory[position : position + width])
-            if item.kind != "scalar":
-                copy.fields[slot] = position + int.from_bytes(raw, "little")
-            else:
-                copy.fields[slot] = raw
+            raw = bytes(memory[position : position + item.width])
+            copy.fields[slot] = raw if item.kind == "scalar" else position + int.from_bytes(raw, "little")
             mover = self.file_offsets.get((type_name, item.name))
             if mover is not None:
                 data = raw if item.kind == "scalar" else self._data(copy.fields[slot], item)
@@ -215,7 +204,10 @@ class Overlay:
             return self._settle_references(references, item.target, original)
         if item.kind in ("table", "union"):
             assert isinstance(value, int | NewTable)
-            target = self._union_member(owner, item) if item.kind == "union" else str(item.target)
+            target = str(item.target)
+            if item.kind == "union":
+                code = cast(bytes, owner.fields.get(item.type_slot, b""))
+                target = self.schema.member(owner.type, item, int.from_bytes(code, "little"))
             return self._settle_table(value, target, original)
         if isinstance(value, bytes) and (owner.type.name, item.name) in self.file_offsets:
             return value  # to be moved when it is written
@@ -232,16 +224,8 @@ class Overlay:
         ]
         return original if original and settled == twins else settled
 
-    def _union_member(self, owner: NewTable, item: Field) -> str:
-        code = int.from_bytes(cast(bytes, owner.fields.get(item.type_slot, b"")), "little")
-        member = self.schema.unions[str(item.target)].get(code)
-        if member is None:
-            raise EditError(f"{owner.type.name}.{item.name} has the unknown union code {code}")
-        return member
-
     def _data(self, value: Value, item: Field) -> bytes:
         """Return the bytes of a string or of a vector of scalars."""
         if isinstance(value, bytes):
             return value
-        dtype = np.dtype("u1") if item.kind == "string" else item.dtype
-        return bytes(vectors_at(self.wire, np.array([value], np.int64), dtype).row(0).tobytes())
+        return bytes(vectors_at(self.wire, np.array([value], np.int64), item.element).row(0).tobytes())

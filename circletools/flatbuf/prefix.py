@@ -152,11 +152,8 @@ class _Writer:
 
     def references(self, references: References) -> int:
         count, base = len(references), self.overlay.base
-        targets = np.fromiter(
-            (base - table if isinstance(table, int) else self.table(table) for table in references),
-            np.int64,
-            count,
-        )
+        places = (base - table if isinstance(table, int) else self.table(table) for table in references)
+        targets = np.fromiter(places, np.int64, count)
         self.builder.StartVector(OFFSET.itemsize, count, OFFSET.itemsize)
         first = self.builder.Offset() + OFFSET.itemsize * count
         here = first - OFFSET.itemsize * np.arange(count, dtype=np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib import resources
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+
+from circletools.errors import EditError
 
 Kind = Literal["scalar", "string", "table", "vector", "union"]
 
@@ -28,6 +30,7 @@ _DTYPES: Mapping[str, np.dtype[Any]] = {
     "float32": np.dtype("<f4"),
     "float64": np.dtype("<f8"),
 }
+_NAMED_BY = {"vector": "element", "table": "type", "union": "union"}  # what a field consists of or refers to
 OFFSET = np.dtype("<u4")
 """A reference, as it stands in a table or a vector."""
 
@@ -53,6 +56,11 @@ class Field:
     def width(self) -> int:
         """The bytes that the field takes in its table."""
         return self.dtype.itemsize if self.kind == "scalar" else OFFSET.itemsize
+
+    @property
+    def element(self) -> np.dtype[Any]:
+        """What a string or a vector consists of."""
+        return np.dtype("u1") if self.kind == "string" else self.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +92,14 @@ class Schema:
 
     def enum_value(self, enum: str, name: str) -> int:
         """Return the value of an enum's member. Raises KeyError."""
-        for value, known in self.enums[enum].items():
-            if known == name:
-                return value
-        raise KeyError(f"{enum}.{name}")
+        return {known: value for value, known in self.enums[enum].items()}[name]
+
+    def member(self, owner: TableType, field: Field, code: int) -> str:
+        """Return the table type that a union's code stands for. Raises EditError for an unknown one."""
+        member = self.unions[str(field.target)].get(code)
+        if member is None:
+            raise EditError(f"{owner.name}.{field.name} has the unknown union code {code}")
+        return member
 
     def targets(self, field: Field) -> tuple[str, ...]:
         """Return the table types that a field can refer to."""
@@ -97,48 +109,32 @@ class Schema:
 
 
 def _field(description: Mapping[str, Any]) -> Field:
-    kind: str = description["kind"]
-    element: str | None = description.get("element")
-    common = {
-        "name": description["name"],
-        "slot": description["slot"],
-        "default": description.get("default", 0),
-        "deprecated": description.get("deprecated", False),
-    }
-    if kind in _DTYPES:
-        return Field(kind="scalar", dtype=_DTYPES[kind], **common)
-    if kind == "vector":
-        if element is not None and element in _DTYPES:
-            return Field(kind="vector", dtype=_DTYPES[element], **common)
-        return Field(kind="vector", dtype=OFFSET, target=element, **common)
-    if kind == "union":
-        return Field(
-            kind="union",
-            dtype=OFFSET,
-            target=description["union"],
-            type_slot=description["type_slot"],
-            **common,
-        )
-    if kind == "table":
-        return Field(kind="table", dtype=OFFSET, target=description["type"], **common)
-    return Field(kind="string", dtype=OFFSET, **common)
+    kind: Any = description["kind"]
+    of: str = description[_NAMED_BY.get(kind, "kind")]
+    return Field(
+        description["name"],
+        description["slot"],
+        "scalar" if kind in _DTYPES else kind,
+        _DTYPES.get(of, OFFSET),
+        description.get("default", 0),
+        of if kind in _NAMED_BY and of not in _DTYPES else None,
+        description.get("type_slot", -1),
+        description.get("deprecated", False),
+    )
 
 
-def _order(tables: Mapping[str, TableType], unions: Mapping[str, Mapping[int, str]], root: str) -> tuple[str, ...]:
+def _order(schema: Schema) -> tuple[str, ...]:
     """Sort the reachable types topologically; the engine relies on the types not being recursive."""
     users: TopologicalSorter[str] = TopologicalSorter()
-    pending, seen = [root], {root}
+    pending, seen = [schema.root], {schema.root}
     while pending:
         name = pending.pop()
         users.add(name)
-        for field in tables[name].fields:
-            members = unions[field.target].values() if field.kind == "union" and field.target else (field.target,)
-            for member in members:
-                if member is not None:
-                    users.add(member, name)
-                    if member not in seen:
-                        seen.add(member)
-                        pending.append(member)
+        for member in (member for field in schema.tables[name].fields for member in schema.targets(field)):
+            users.add(member, name)
+            if member not in seen:
+                seen.add(member)
+                pending.append(member)
     return tuple(users.static_order())
 
 
@@ -168,15 +164,16 @@ def load_schema(format_name: Literal["circle", "tflite", "debug_metadata"]) -> S
             tuple(sorted(fields, key=lambda field: -field.width)),
         )
     unions = {name: {code: member for member, code in members.items()} for name, members in data["unions"].items()}
-    return Schema(
+    schema = Schema(
         format=data["format"],
         identifier=data["file_identifier"].encode("ascii"),
         root=data["root"],
         tables=tables,
         unions=unions,
         enums={name: {value: key for key, value in members.items()} for name, members in data["enums"].items()},
-        order=_order(tables, unions, data["root"]),
+        order=(),
     )
+    return replace(schema, order=_order(schema))
 
 
 def format_of(identifier: bytes) -> Literal["circle", "tflite"] | None:

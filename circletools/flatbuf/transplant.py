@@ -10,15 +10,15 @@ they are, and the references in them set anew; large vectors of scalars stay ran
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from circletools.errors import EditError, ModelFormatError
-from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Wire
+from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, OVERLAP, OVERLAP_BYTES, Wire, too_large
 from circletools.flatbuf.compact import Chunk
 from circletools.flatbuf.layout import data_alignment, place_fields, vtable_bytes
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
@@ -27,7 +27,6 @@ _U2, _I4, _U4 = Struct("<H"), Struct("<i"), Struct("<I")
 _HEADER_BYTES, _LARGEST_ALIGNMENT = 8, 16
 _STREAMED_BYTES = 1 << 16  # longer data is not copied through memory
 _SMALL_BYTES = 64  # equal data up to this is written once
-_OVERLAP, _OVERLAP_BYTES = 16, 1 << 20  # as in columns: sharing is legal, but what it is copied to must have an end
 
 
 @dataclass(eq=False, slots=True)
@@ -54,8 +53,7 @@ class _Form:
     vtable: bytes
     size: int
     alignment: int
-    offsets: Mapping[int, int]  # slot -> offset in the table
-    references: tuple[tuple[int, Field], ...]
+    placed: Sequence[tuple[Field, int]]  # with the field's offset in the table, ascending
 
 
 def transplant(wire: Wire, schema: Schema, root: Altered) -> list[Chunk]:
@@ -85,10 +83,7 @@ class _Writer:
         header = _U4.pack(self.size + _HEADER_BYTES - place) + self.schema.identifier
         self.put(header)
         if self.size > MAX_FLATBUFFER_BYTES:
-            raise EditError(
-                "the flatbuffer would grow past 2 GiB, the most that the format can address",
-                hint="keep the data of large buffers outside the flatbuffer (external buffers)",
-            )
+            raise too_large()
         return _joined(self.chunks[::-1])
 
     # ------------------------------------------------------------------ bytes, last first
@@ -117,63 +112,42 @@ class _Writer:
     def altered(self, table: Altered) -> int:
         """Write an altered table; return its place."""
         if table.at:
-            form = self.form(table.type, table.at)
-            changes = {
-                slot: value
-                for slot, value in table.fields.items()
-                if slot in form.offsets or not (value is None or _is_default(table.type.by_slot[slot], value))
-            }
-            if all(slot in form.offsets and value is not None for slot, value in changes.items()):
-                return self.carried(table.type, table.at, changes)
-            fields: dict[int, Value] = self.fields_of(table.type, table.at, form)
-            fields.update(changes)
-            return self.fresh(table.type, fields)
-        return self.fresh(table.type, dict(table.fields))
+            return self.carried(table.type, table.at, table.fields)
+        return self.fresh(table.type, table.fields)
 
     def carried(self, table_type: TableType, at: int, changes: Mapping[int, Value]) -> int:
-        """Write a table in its old form; the changes are to fields that it has."""
+        """Write a table of the old file: in its old form, unless the changes give it other fields."""
         form = self.form(table_type, at)
-        places = [
-            (
-                offset,
-                self.value(item, changes[item.slot]) if item.slot in changes else self.old(form, at, offset, item),
-            )
-            for offset, item in form.references
-        ]
-        inline = bytearray(self.memory[at : at + form.size])
+        fields: dict[int, Value] = {}
+        for item, offset in form.placed:
+            raw = bytes(self.memory[at + offset : at + offset + item.width])
+            fields[item.slot] = raw if item.kind == "scalar" else at + offset + int.from_bytes(raw, "little")
         for slot, value in changes.items():
-            if isinstance(value, bytes) and table_type.by_slot[slot].kind == "scalar":
-                offset = form.offsets[slot]
-                inline[offset : offset + len(value)] = value
-        return self.inline(form, inline, places, at)
+            if slot in fields or not (value is None or _is_default(table_type.by_slot[slot], value)):
+                fields[slot] = value
+        if len(fields) == len(form.placed) and None not in fields.values():
+            return self.inline(table_type, form, fields, at)
+        return self.fresh(table_type, fields)
 
     def fresh(self, table_type: TableType, fields: Mapping[int, Value]) -> int:
         """Write a table in a new form."""
-        items = [item for item in table_type.fields if fields.get(item.slot) is not None]
-        placed, size, alignment = place_fields(items)
-        offsets = {item.slot: offset for item, offset in placed}
-        form = _Form(vtable_bytes(placed, size), size, alignment, offsets, ())
-        inline, places = bytearray(size), []
-        for item, offset in placed:
-            value = fields[item.slot]
-            if item.kind == "scalar":
-                assert isinstance(value, bytes)
-                inline[offset : offset + len(value)] = value
-            elif item.kind == "union" and isinstance(value, int):
-                code = fields[item.type_slot]
-                assert isinstance(code, bytes)
-                places.append((offset, self.table(self.member(item, code[0]), value)))
-            else:
-                places.append((offset, self.value(item, value)))
-        return self.inline(form, inline, places, 0)
+        placed, size, alignment = place_fields([i for i in table_type.fields if fields.get(i.slot) is not None])
+        return self.inline(table_type, _Form(vtable_bytes(placed, size), size, alignment, placed), fields, 0)
 
-    def inline(self, form: _Form, inline: bytearray, places: list[tuple[int, int]], phase: int) -> int:
-        """Write the inline bytes of a table behind its vtable, with references to these places."""
+    def inline(self, table_type: TableType, form: _Form, fields: Mapping[int, Value], at: int) -> int:
+        """Write a table behind its vtable; what is between its fields is taken from `at`, if it stood there."""
+        inline = bytearray(self.memory[at : at + form.size] if at else form.size)
+        places = []
+        for item, offset in form.placed:
+            if item.kind == "scalar":
+                inline[offset : offset + item.width] = cast(bytes, fields[item.slot])
+            else:
+                places.append((offset, self.reference(table_type, item, fields)))
         vtable = self.vtables.get(form.vtable)
         if vtable is None:
             self.pad(len(form.vtable), 2)
             vtable = self.vtables[form.vtable] = self.put(form.vtable)
-        self.pad(form.size, form.alignment, phase)
+        self.pad(form.size, form.alignment, at)
         here = self.size + form.size
         _I4.pack_into(inline, 0, vtable - here)
         for offset, place in places:
@@ -191,30 +165,15 @@ class _Writer:
             raise ModelFormatError(f"a {table_type.name} ends outside the file", offset=at)
         return form
 
-    def fields_of(self, table_type: TableType, at: int, form: _Form) -> dict[int, Value]:
-        """Return the fields of a table of the old file."""
-        fields: dict[int, Value] = {}
-        for slot, offset in form.offsets.items():
-            item, position = table_type.by_slot[slot], at + offset
-            raw = bytes(self.memory[position : position + item.width])
-            fields[slot] = raw if item.kind == "scalar" else position + int.from_bytes(raw, "little")
-        return fields
-
-    def member(self, item: Field, code: int) -> TableType:
-        member = self.schema.unions[str(item.target)].get(code)
-        if member is None:
-            raise EditError(f"{item.name} has the unknown union code {code}")
-        return self.schema.tables[member]
-
     # ------------------------------------------------------------------ what tables refer to
 
-    def old(self, form: _Form, at: int, offset: int, item: Field) -> int:
-        """Copy what the reference field at this offset of a table of the old file leads to."""
-        target: int = at + offset + _U4.unpack_from(self.memory, at + offset)[0]
-        if item.kind == "union":
-            code = self.memory[at + form.offsets[item.type_slot]] if item.type_slot in form.offsets else 0
-            return self.table(self.member(item, code), target)
-        return self.value(item, target)
+    def reference(self, owner: TableType, item: Field, fields: Mapping[int, Value]) -> int:
+        """Write what a reference field of a table with these fields refers to; return its place."""
+        value = fields[item.slot]
+        if item.kind == "union" and isinstance(value, int):
+            code = cast(bytes, fields.get(item.type_slot) or b"\0")[0]
+            return self.table(self.schema.tables[self.schema.member(owner, item, code)], value)
+        return self.value(item, value)
 
     def value(self, item: Field, value: Value) -> int:
         """Write what a reference field refers to; return its place."""
@@ -255,12 +214,12 @@ class _Writer:
 
     def old_data(self, item: Field, at: int) -> int:
         """Copy a string or a vector of scalars."""
-        length = 0 if at + 4 > self.wire.limit else _U4.unpack_from(self.memory, at)[0] * _width(item)
+        length = 0 if at + 4 > self.wire.limit else _U4.unpack_from(self.memory, at)[0] * item.element.itemsize
         end = at + 4 + length
         if end > self.wire.limit:  # the walk does not check deprecated fields
             raise ModelFormatError("a vector or string ends outside the file", offset=at)
         self.data_bytes += length
-        if self.data_bytes > _OVERLAP * self.wire.size + _OVERLAP_BYTES:
+        if self.data_bytes > OVERLAP * self.wire.size + OVERLAP_BYTES:
             raise ModelFormatError("vectors or strings overlap", offset=at)
         if length <= _STREAMED_BYTES:
             return self.data(item, bytes(self.memory[at + 4 : end]))
@@ -273,7 +232,7 @@ class _Writer:
 
     def data(self, item: Field, data: bytes) -> int:
         """Write a string or a vector of scalars."""
-        alignment, width = self.alignment(item, len(data)), _width(item)
+        alignment, width = self.alignment(item, len(data)), item.element.itemsize
         if item.kind == "string":
             data, count = data + b"\0", len(data)
         else:
@@ -289,12 +248,8 @@ class _Writer:
 
     @staticmethod
     def alignment(item: Field, length: int) -> int:
-        width = _width(item)
+        width = item.element.itemsize
         return max(data_alignment(length) if width == 1 and item.kind != "string" else width, OFFSET.itemsize)
-
-
-def _width(item: Field) -> int:
-    return 1 if item.kind == "string" else item.dtype.itemsize
 
 
 def _is_default(item: Field, value: Value) -> bool:
@@ -303,7 +258,7 @@ def _is_default(item: Field, value: Value) -> bool:
 
 def _form(table_type: TableType, vtable: bytes, schema_format: str) -> _Form:
     """Read a vtable. Raises EditError for fields that the schema does not know, or that lie over each other."""
-    offsets, end = {}, _I4.size
+    placed: list[tuple[Field, int]] = []
     for slot in range(len(vtable) // 2 - 2):
         offset = _U2.unpack_from(vtable, 4 + 2 * slot)[0]
         if offset and slot not in table_type.by_slot:
@@ -312,16 +267,15 @@ def _form(table_type: TableType, vtable: bytes, schema_format: str) -> _Form:
                 hint="the file was written with a newer schema; copying the table would lose the field",
             )
         if offset:
-            offsets[slot] = offset
-    placed = [(offsets[slot], table_type.by_slot[slot]) for slot in sorted(offsets, key=offsets.__getitem__)]
-    for offset, item in placed:
+            placed.append((table_type.by_slot[slot], offset))
+    placed.sort(key=lambda field: field[1])
+    end = _I4.size
+    for item, offset in placed:
         if offset < end:
             raise EditError(f"{table_type.name}.{item.name} lies over another field", hint="mend the writer")
         end = offset + item.width
-    references = tuple((offset, item) for offset, item in placed if item.kind != "scalar")
-    alignment = max((item.width for _, item in placed), default=4)
-    new = vtable_bytes([(item, offset) for offset, item in placed], end)
-    return _Form(new, end, max(alignment, 4), offsets, references)
+    alignment = max((item.width for item, _ in placed), default=4)
+    return _Form(vtable_bytes(placed, end), end, max(alignment, 4), placed)
 
 
 def _joined(chunks: list[Chunk]) -> list[Chunk]:

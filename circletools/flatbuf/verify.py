@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Positions, Tables, Vectors, Wire, vectors_at
+from circletools.flatbuf.columns import Mask, Positions, Tables, Vectors, Wire, places_in_rows, vectors_at
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 
 MAX_TABLES = 1_000_000  # what the official verifier, and with it LiteRT, accepts by default
@@ -116,10 +116,8 @@ class _Walk:
         name, limit = table_type.name, self.wire.limit
         self.require((at & 3 == 0) & (at <= limit - 4), name, at, "a table is misaligned or outside the file")
         vtable = at - self.wire.gather(at, _I4)
-        self.require(
-            (vtable & 1 == 0) & (vtable >= 0) & (vtable <= limit - 2), name, vtable,
-            "a vtable is misaligned or outside the file",
-        )  # fmt: skip
+        good = (vtable & 1 == 0) & (vtable >= 0) & (vtable <= limit - 2)
+        self.require(good, name, vtable, "a vtable is misaligned or outside the file")
         size = self.wire.gather(vtable, _U2).astype(np.int64)
         self.require((size & 1 == 0) & (vtable + size <= limit), name, vtable, "a vtable's size is odd or too large")
         self.reach(at + 4)
@@ -131,65 +129,51 @@ class _Walk:
         rows = np.flatnonzero(positions)
         if not rows.size:
             return
-        positions = positions[rows]
-        width = field.width
-        owner = tables.type.name
-        self.require(
-            (positions & (width - 1) == 0) & (positions <= self.wire.limit - width), owner, positions,
-            "a field is misaligned or outside the file", rows, field.name,
-        )  # fmt: skip
+        positions, width, owner = positions[rows], field.width, tables.type.name
+        good = (positions & (width - 1) == 0) & (positions <= self.wire.limit - width)
+        self.require(good, owner, positions, "a field is misaligned or outside the file", rows, field.name)
         self.reach(positions + width)
         if field.kind == "scalar":
             return
         offsets = self.wire.gather(positions, OFFSET).astype(np.int64)
         targets = positions + offsets
-        self.require(
-            (offsets > 0) & (offsets < 2**31) & (targets < self.wire.limit), owner, positions,
-            "a reference leads outside the file", rows, field.name,
-        )  # fmt: skip
+        good = (offsets > 0) & (offsets < 2**31) & (targets < self.wire.limit)
+        self.require(good, owner, positions, "a reference leads outside the file", rows, field.name)
+        edges = _Edges(targets, visits[rows], owner, rows, field.name, None)
         if field.kind == "table":
-            self.queue(str(field.target), _Edges(targets, visits[rows], owner, rows, field.name, None))
+            self.queue(str(field.target), edges)
         elif field.kind == "union":
-            self.queue_union(tables, field, rows, targets, visits)
+            self.queue_union(tables, field, edges)
         else:
             vectors = self.check_vectors(owner, field, rows, targets)
             if field.kind == "string":
                 self.check_terminators(owner, field, rows, vectors)
             elif field.target is not None:
-                self.queue_elements(owner, field, rows, targets, visits[rows])
+                self.queue_elements(field, edges)
 
     def queue(self, target: str, edges: _Edges) -> None:
         self.pending.setdefault(target, []).append(edges)
 
-    def queue_union(
-        self,
-        tables: Tables,
-        field: Field,
-        rows: NDArray[np.int64],
-        targets: Positions,
-        visits: NDArray[np.float64],
-    ) -> None:
+    def queue_union(self, tables: Tables, field: Field, edges: _Edges) -> None:
         """Queue each member by its code; an unknown code is left alone, as officially."""
+        rows = edges.parent_rows
         codes = tables.union_codes(field)[rows]
         members = self.schema.unions[str(field.target)]
         for code in np.unique(codes).tolist():
             if code in members:
                 here = codes == code
-                edges = _Edges(targets[here], visits[rows[here]], tables.type.name, rows[here], field.name, None)
-                self.queue(members[code], edges)
+                some = edges._replace(at=edges.at[here], visits=edges.visits[here], parent_rows=rows[here])
+                self.queue(members[code], some)
 
     def check_vectors(self, owner: str, field: Field, rows: NDArray[np.int64], targets: Positions) -> Vectors:
         """Check headers and ends of the vectors at `targets`."""
         limit = self.wire.limit
-        self.require(
-            (targets & 3 == 0) & (targets <= limit - 4), owner, targets,
-            "a vector is misaligned or outside the file", rows, field.name,
-        )  # fmt: skip
-        width = 1 if field.kind == "string" else field.dtype.itemsize
-        ends = targets + 4 + self.wire.gather(targets, OFFSET).astype(np.int64) * width
+        good = (targets & 3 == 0) & (targets <= limit - 4)
+        self.require(good, owner, targets, "a vector is misaligned or outside the file", rows, field.name)
+        ends = targets + 4 + self.wire.gather(targets, OFFSET).astype(np.int64) * field.element.itemsize
         self.require(ends <= limit, owner, targets, "a vector ends outside the file", rows, field.name)
         self.reach(ends)
-        return vectors_at(self.wire, targets, np.dtype("u1") if field.kind == "string" else field.dtype)
+        return vectors_at(self.wire, targets, field.element)
 
     def check_terminators(self, owner: str, field: Field, rows: NDArray[np.int64], vectors: Vectors) -> None:
         ends = vectors.start + vectors.count
@@ -199,16 +183,9 @@ class _Walk:
         self.require(nul, owner, ends, "a string has no NUL after it", rows, field.name)
         self.reach(ends + 1)
 
-    def queue_elements(
-        self,
-        owner: str,
-        field: Field,
-        rows: NDArray[np.int64],
-        targets: Positions,
-        visits: NDArray[np.float64],
-    ) -> None:
+    def queue_elements(self, field: Field, edges: _Edges) -> None:
         """Queue the tables of vectors, each distinct vector once with the sum of its visits."""
-        at, first, weights = _distinct(targets, visits)
+        at, first, weights = _distinct(edges.at, edges.visits)
         vectors = vectors_at(self.wire, at, OFFSET)
         total = int(vectors.count.sum())
         if not total:
@@ -220,31 +197,16 @@ class _Walk:
         positions = vectors.element_positions()
         # Unlike a field's, an element's offset is not checked by itself: the table it leads to is.
         at_elements = positions + self.wire.gather(positions, OFFSET)
-        before = np.repeat(np.cumsum(vectors.count) - vectors.count, vectors.count)
-        self.queue(
-            str(field.target),
-            _Edges(
-                at_elements,
-                np.repeat(weights, vectors.count),
-                owner,
-                np.repeat(rows[first], vectors.count),
-                field.name,
-                np.arange(total, dtype=np.int64) - before,
-            ),
-        )
+        visits, parents = np.repeat(weights, vectors.count), np.repeat(edges.parent_rows[first], vectors.count)
+        elements = places_in_rows(vectors.count)
+        self.queue(str(field.target), _Edges(at_elements, visits, edges.parent, parents, field.name, elements))
 
     def reach(self, ends: Positions) -> None:
         if ends.size:
             self.end = max(self.end, int(ends.max()))
 
     def require(
-        self,
-        good: NDArray[np.bool_],
-        owner: str,
-        where: Positions,
-        message: str,
-        rows: NDArray[Any] | None = None,
-        field: str = "",
+        self, good: Mask, owner: str, where: Positions, message: str, rows: Positions | None = None, field: str = ""
     ) -> None:
         """Raise for the first row of `good` that does not hold."""
         if good.all():

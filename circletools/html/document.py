@@ -13,9 +13,11 @@ from circletools.affinity.exports.palette import device_colors
 from circletools.affinity.store import Affinity, read_affinity
 from circletools.affinity.store import check_freshness as check_affinity
 from circletools.affinity.tables import NONE, SubgraphAffinity
-from circletools.affinity.transfers import Transfers, transfers
+from circletools.affinity.transfers import transfers
 from circletools.check import check
 from circletools.errors import ModelFormatError, TableFormatError
+from circletools.fit.verdicts import Fit
+from circletools.html.fit import fit_document
 from circletools.html.graph import Columns, Interned, layout_json, or_none, picture, short
 from circletools.html.modules import module_tree, operators_below
 from circletools.html.timing import ReadTrace, layer_times, operator_times
@@ -31,8 +33,12 @@ from circletools.wording import SCHEMA_VERSION
 MOST_CUTS = 1000
 
 
-def page_document(model: Model, name: str, traces: Sequence[ReadTrace] = (), *, version: str = "") -> dict[str, Any]:
+def page_document(
+    model: Model, name: str, traces: Sequence[ReadTrace] = (), *, fitted: Fit | None = None, version: str = ""
+) -> dict[str, Any]:
     """Return the document of a model that is called `name`; `version` is that of circletools, for who looks at it.
+
+    `fitted` is what targets take of it, where that was asked for.
 
     Broken indices and tables are findings, and what they name is left out. Raises ModelFormatError when the
     structure is broken, InvalidInputError for a trace that is not of this model.
@@ -73,6 +79,7 @@ def page_document(model: Model, name: str, traces: Sequence[ReadTrace] = (), *, 
             if (times := trace.operators) is not None
         ],
         "traces": [shortened(layer_times(trace, found)) for trace in traces if (found := trace.layers) is not None],
+        **({} if fitted is None else {"fit": shortened(fit_document(fitted))}),
     }
 
 
@@ -84,8 +91,9 @@ def _graph(
     given = _fitting(affinity, subgraph, count)
     layout, edges, parts = picture(model, subgraph, given)
     origin = [sets(origins.of(subgraph, operator)) for operator in range(count)]
+    devices = None if given is None else [or_none(device) for device in given.devices.tolist()]
     return {
-        "operators": columns.operators(subgraph) | {"origin": origin, "device": _device_column(given)},
+        "operators": columns.operators(subgraph) | {"origin": origin, "device": devices},
         "tensors": columns.tensors(subgraph),
         "layout": layout_json(layout, edges, parts),
         "transfers": None if given is None else _transfers_json(model, subgraph, given),
@@ -147,30 +155,24 @@ def _fitting(affinity: Affinity | None, subgraph: int, count: int) -> SubgraphAf
     return SubgraphAffinity(np.array(devices, np.uint32), known.partitions)
 
 
-def _device_column(affinity: SubgraphAffinity | None) -> list[int | None] | None:
-    if affinity is None:
-        return None
-    return [or_none(device) for device in affinity.devices.tolist()]
-
-
 def _transfers_json(model: Model, subgraph: int, affinity: SubgraphAffinity) -> dict[str, Any] | None:
     try:
         facts = OperatorFacts(model, subgraph)
-        sums: Transfers = transfers(facts, affinity.partitions.tolist(), affinity.devices.tolist())
+        sums = transfers(facts, affinity.partitions.tolist(), affinity.devices.tolist())
     except IndexError:  # a tensor does not exist, which is a finding
         return None
     return {
         "launches": sums.launches,
         "copies": sums.copies,
         "copied_bytes": sums.copied_bytes,
-        "copies_of_unknown_size": sums.unsized,
+        "copies_of_unknown_size": sums.copies_of_unknown_size,
         "cut_count": len(sums.cuts),
         "cuts": [
             {
-                "tensor": cut.tensor,
-                "producer": or_none(cut.producer),
-                "consumers": [or_none(part) for part in cut.consumers[:MOST_CUTS]],
-                "copies": cut.devices,
+                "tensor": cut.tensor_index,
+                "producer": or_none(cut.producer_partition),
+                "consumers": [or_none(part) for part in cut.consumer_partitions[:MOST_CUTS]],
+                "copies": cut.copies,
                 "size_bytes": cut.size_bytes,
             }
             for cut in sums.cuts[:MOST_CUTS]

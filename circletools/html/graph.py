@@ -45,9 +45,8 @@ class Columns:
     def __init__(self, model: Model) -> None:
         """Look at the buffers."""
         self._model = model
-        self.shapes: Interned
-        self.types: Interned
-        self.types, self.shapes = Interned(), Interned()
+        self.types: Interned = Interned()
+        self.shapes: Interned = Interned()
         self._constant = _constant_bytes(model)
 
     def tensors(self, subgraph: int) -> dict[str, Any]:
@@ -127,10 +126,10 @@ def picture(
     model: Model, subgraph: int, affinity: SubgraphAffinity | None
 ) -> tuple[Layout, Edges, list[dict[str, Any]]]:
     """Return the layout of a subgraph by partition, its edges, and the partitions."""
-    count = int(np.diff(model.operator_columns.splits[subgraph : subgraph + 2])[0])
+    count = len(model.subgraphs[subgraph].operators)
     partitions = np.full(count, NONE, np.uint32) if affinity is None else affinity.partitions
     numbers, groups, sizes = np.unique(partitions, return_inverse=True, return_counts=True)
-    groups = groups.reshape(-1).astype(np.int64)
+    groups = groups.astype(np.int64)
     edges = edges_of(model, subgraph)
     readers, read = OperatorFacts(model, subgraph).inputs
     fed = np.zeros(count, bool)

@@ -16,18 +16,8 @@ from importlib.resources import files
 from typing import Any
 
 SCRIPTS = (
-    "values",
-    "model",
-    "graph",
-    "paint",
-    "view",
-    "details",
-    "tables",
-    "panels",
-    "tree",
-    "timing",
-    "search",
-    "main",
+    *("values", "model", "graph", "paint", "view", "details", "tables"),
+    *("panels", "fit", "tree", "timing", "search", "main"),
 )
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
@@ -43,9 +33,8 @@ def page_html(document: Mapping[str, Any]) -> bytes:
         "script": script,
         "document": json.dumps(document, allow_nan=False, separators=(",", ":")).translate(_ESCAPES),
     }
-    return "".join(
-        parts[piece] if place % 2 else piece for place, piece in enumerate(_asset("page.html").split("@@"))
-    ).encode()
+    pieces = _asset("page.html").split("@@")
+    return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces)).encode()
 
 
 def _printable(name: str) -> str:

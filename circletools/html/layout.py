@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +116,7 @@ def _from_zero(groups: Numbers, level: Numbers) -> Numbers:
 def _columns(groups: Numbers, level: Numbers, edges: Edges) -> Numbers:
     """Return the column of each operator, in halves of a place."""
     count = len(level)
-    rows = np.unique(groups * count + level, return_inverse=True)[1].reshape(-1)
+    rows = np.unique(groups * count + level, return_inverse=True)[1]
     sizes = np.bincount(rows)
     starts = np.cumsum(sizes) - sizes
     column = np.zeros(count)
@@ -138,14 +140,9 @@ def _lanes(first: Numbers, last: Numbers, tensors: Numbers, groups: Numbers) -> 
         spans[key] = max((start, end), spans.get(key, (start, end)))  # a tensor has one producer, so one start
     order = sorted(spans, key=lambda key: (key[0], spans[key]))
     chosen: dict[tuple[int, int], int] = {}
-    begin = 0
-    while begin < len(order):
-        end = begin
-        while end < len(order) and order[end][0] == order[begin][0]:
-            end += 1
-        numbers = _greedy([spans[key] for key in order[begin:end]])
-        chosen |= zip(order[begin:end], numbers, strict=True)
-        begin = end
+    for _, group in groupby(order, itemgetter(0)):
+        same = list(group)
+        chosen |= zip(same, _greedy([spans[key] for key in same]), strict=True)
     lane = np.full(len(first), STRAIGHT, np.int64)
     lane[far] = [chosen[key] for key in keys]
     return lane

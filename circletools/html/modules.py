@@ -68,15 +68,21 @@ def parts_of(path: str) -> list[str]:
     return _PARTS.split(path, _MOST_PARTS - 1)
 
 
+def _branches(modules: Modules) -> dict[int, list[int]]:
+    """Return the branches that each source ends in."""
+    found: dict[int, list[int]] = {}
+    for branch, sources in enumerate(modules.sources):
+        for source in sources:
+            found.setdefault(source, []).append(branch)
+    return found
+
+
 def operators_below(modules: Modules, sets: Sequence[Sequence[int]], uses: Sequence[int]) -> list[int]:
     """Return for each branch how many operators come from sources in it.
 
     `sets` are rows of sources; `uses` says how many operators have each set.
     """
-    above: dict[int, list[int]] = {}
-    for branch, ending in enumerate(modules.sources):
-        for source in ending:
-            above.setdefault(source, []).append(branch)
+    above = _branches(modules)
     counts = [0] * len(modules.parents)
     for sources, used in zip(sets, uses, strict=True):
         found: set[int] = set()
@@ -96,10 +102,7 @@ def time_below(modules: Modules, times: Mapping[int, int]) -> list[int]:
 
     The time of a source in several branches is shared out evenly, so that the branches at the top have all of it.
     """
-    places: dict[int, list[int]] = {}
-    for branch, sources in enumerate(modules.sources):
-        for source in sources:
-            places.setdefault(source, []).append(branch)
+    places = _branches(modules)
     totals = [0] * len(modules.parents)
     for source, time in times.items():
         for branch, share in zip(places[source], split(time, len(places[source])), strict=True):

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from circletools.errors import CircleToolsError
 from circletools.findings import Finding, Severity
+from circletools.fit.fit import fit
+from circletools.fit.request import FitRequest
 from circletools.html.document import page_document
 from circletools.html.html import page_html
-from circletools.html.timing import ReadTrace, read_times
+from circletools.html.timing import read_times
 from circletools.model.model import Model
+from circletools.planning.inputs import naming_files
 from circletools.version import __version__
 from circletools.wording import counted
 
@@ -27,26 +29,23 @@ class Report:
     notes: tuple[Finding, ...]
 
 
-def report_html(model: Model, traces: Iterable[str | os.PathLike[str]] = (), *, skip: int = 0) -> Report:
+def report_html(
+    model: Model, traces: Iterable[str | os.PathLike[str]] = (), *, skip: int = 0, on: Sequence[str] = ()
+) -> Report:
     """Make a page about a model and traces that were recorded with it: paths, of either kind.
 
-    The first `skip` executions of operator-level traces are left out. Raises ModelFormatError when the structure of
+    The first `skip` executions of operator-level traces are left out. `on` are targets that the model is to run on,
+    as in `FitRequest`. Raises ModelFormatError when the structure of
     the model is broken, InvalidInputError for a trace that cannot be read or is of another model.
 
         with ct.open("out.circle") as model:
             Path("report.html").write_bytes(ct.report_html(model, ["trace.chrome.json"]).html)
     """
-    read = [_read(os.fspath(trace), skip) for trace in traces]
-    document = page_document(model, _title(model.source.name), read, version=__version__)
+    with naming_files():
+        read = [read_times(os.fspath(trace), skip) for trace in traces]
+    fitted = fit(model, FitRequest(on=tuple(on))) if on else None
+    document = page_document(model, _title(model.source.name), read, fitted=fitted, version=__version__)
     return Report(page_html(document), tuple(_notes(document)))
-
-
-def _read(trace: str, skip: int) -> ReadTrace:
-    try:
-        return read_times(trace, skip)
-    except CircleToolsError as error:
-        error.names_file = True
-        raise
 
 
 def _title(name: str) -> str:
@@ -55,7 +54,7 @@ def _title(name: str) -> str:
 
 
 def _notes(document: dict[str, Any]) -> Iterable[Finding]:
-    """Count the errors and warnings of `check`, and the errors of `trace-stats`."""
+    """Count the errors and warnings of `check`, the errors of `trace-stats`, and what targets refuse."""
     findings = [finding["severity"] for finding in document["findings"]]
     diagnostics = [one["severity"] for trace in document["traces"] for one in trace["diagnostics"]]
     counts: Sequence[tuple[Severity, int, str, str]] = (
@@ -66,3 +65,7 @@ def _notes(document: dict[str, Any]) -> Iterable[Finding]:
     for severity, count, what, where in counts:
         if count:
             yield Finding("REPORTED", severity, document["name"], f"{counted(count, what)} {where}")
+    for target in document.get("fit", ()):
+        if target["refused_count"]:
+            refused = f"{counted(target['refused_count'], 'operator')} refused by {target['target']}"
+            yield Finding("REPORTED", "error", document["name"], refused)

@@ -13,7 +13,7 @@ from circletools.html.graph import Interned, short
 from circletools.html.modules import Modules, time_below
 from circletools.model.model import Model
 from circletools.origin.read import Origins
-from circletools.profile.attribution import Attribution, OperatorTime, attribute_to
+from circletools.profile.attribution import OperatorTime, attribute_to
 from circletools.render.attribution import attribution_json
 from circletools.render.traces import buckets_json, trace_json
 from circletools.storage.files import open_source
@@ -91,7 +91,7 @@ def operator_times(
         "backends": [" ".join(names) for names in backends.values],
         "sources_ns": [known.get(row, 0) for row in range(len(rows))],
         "modules_ns": time_below(modules, known),
-        "no_origin_ns": _without(found),
+        "no_origin_ns": sum(group.share.time.total_ns for group in found.sources if group.source is None),
     }
 
 
@@ -103,10 +103,6 @@ def _columns(rows: Sequence[OperatorTime], backends: Interned) -> dict[str, list
         "median_ns": [row.time.median_ns if row.time else None for row in rows],
         "backend": [backends(row.backends) for row in rows],
     }
-
-
-def _without(found: Attribution) -> int:
-    return sum(group.share.time.total_ns for group in found.sources if group.source is None)
 
 
 def layer_times(trace: ReadTrace, analysis: Analysis) -> dict[str, Any]:

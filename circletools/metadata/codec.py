@@ -19,14 +19,9 @@ def encode_names(names: Mapping[int, str]) -> bytes:
     """
     check_ids(names)
     parts = [_U4.pack(len(names))]
-    try:
-        for number, name in sorted(names.items()):
-            data = name.encode("utf-8", "surrogateescape")
-            if b"\0" in data:
-                encode_name(name, f"the name of source {number}")
-            parts.append(b"%b%b\0" % (_PAIR.pack(number, len(data) + 1), data))
-    except UnicodeEncodeError:
-        encode_name(name, f"the name of source {number}")
+    for number, name in sorted(names.items()):
+        data = encode_name(name, f"the name of source {number}")
+        parts.append(b"%b%b\0" % (_PAIR.pack(number, len(data) + 1), data))
     return b"".join(parts)
 
 
@@ -64,15 +59,27 @@ def decode_names(data: bytes | memoryview, table: str) -> dict[int, str]:
 
 
 class TableReader:
-    """Reads `[n] ([id][count] ...)*` and keeps the place for errors."""
+    """Reads a table from its start, and keeps the place for errors. Those of ONE are `[n] ([id][count] ...)*`."""
 
     def __init__(self, data: bytes | memoryview, table: str) -> None:
         self.data: memoryview = memoryview(data).cast("B")
         self.table = table
         self.position: int = 0
 
-    def error(self, message: str, offset: int) -> TableFormatError:
-        return TableFormatError(message, offset=offset, location=self.table)
+    def error(self, message: str, offset: int, hint: str | None = None) -> TableFormatError:
+        return TableFormatError(message, offset=offset, location=self.table, hint=hint)
+
+    def header(self, version: int) -> int:
+        """Read `[version][count]`, which begins our own tables; return the count."""
+        known, count = _PAIR.unpack(self.take(_PAIR.size, "shorter than its header (8 bytes)"))
+        if known != version:
+            raise self.error(f"version {known} is not known", 0, "a newer circletools wrote it")
+        return int(count)
+
+    def finish(self) -> None:
+        """Raise where there is more than was read."""
+        if self.position != len(self.data):
+            raise self.error("bytes left over", self.position)
 
     def entries(self) -> Iterable[tuple[int, int, int]]:
         """Yield (id, count, offset) of each entry; the caller takes what follows before going on."""
@@ -90,10 +97,11 @@ class TableReader:
         if found != declared:
             raise self.error(f"{declared} entries declared, {found} found", len(self.data))
 
-    def take(self, count: int) -> memoryview:
+    def take(self, count: int, missing: str | None = None) -> memoryview:
+        """Return the next bytes; where there are not as many, raise what is `missing`."""
         end = self.position + count
         if end > len(self.data):
-            raise self.error(f"an entry is cut off: {count} bytes needed", self.position)
+            raise self.error(missing or f"an entry is cut off: {count} bytes needed", self.position)
         taken = self.data[self.position : end]
         self.position = end
         return taken

@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 
 from circletools.edit.edit import ModelEdit
-from circletools.errors import TableFormatError
+from circletools.metadata.codec import TableReader
 from circletools.model.model import Model
 
 STAMP = "CIRCLETOOLS_stamp"
@@ -40,11 +40,8 @@ class SubgraphStamp:
     checks: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """The operators of a model, one entry for each subgraph."""
-
-    subgraphs: tuple[SubgraphStamp, ...]
+Stamp = tuple[SubgraphStamp, ...]
+"""The operators of a model, one entry for each subgraph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +80,11 @@ def operator_records(model: Model, subgraph: int) -> list[bytes]:
 
 def make_stamp(records: Iterable[Sequence[bytes]]) -> Stamp:
     """Return the stamp for the operator records of each subgraph."""
-    return Stamp(
-        tuple(
-            SubgraphStamp(
-                blake2b(b"".join(subgraph), digest_size=8).digest(),
-                np.fromiter(map(zlib.crc32, subgraph), np.uint32, len(subgraph)).astype(np.uint8).tobytes(),
-            )
-            for subgraph in records
-        )
-    )
+    subgraphs = []
+    for subgraph in records:
+        checks = np.fromiter(map(zlib.crc32, subgraph), np.uint32, len(subgraph)).astype(np.uint8)
+        subgraphs.append(SubgraphStamp(blake2b(b"".join(subgraph), digest_size=8).digest(), checks.tobytes()))
+    return tuple(subgraphs)
 
 
 def stamp_model(model: Model) -> Stamp:
@@ -101,44 +94,29 @@ def stamp_model(model: Model) -> Stamp:
 
 def encode_stamp(stamp: Stamp) -> bytes:
     """Encode a stamp."""
-    parts = [_HEADER.pack(_VERSION, len(stamp.subgraphs))]
-    for subgraph in stamp.subgraphs:
+    parts = [_HEADER.pack(_VERSION, len(stamp))]
+    for subgraph in stamp:
         parts += (_SUBGRAPH.pack(len(subgraph.checks), subgraph.fingerprint), subgraph.checks)
     return b"".join(parts)
 
 
 def decode_stamp(data: bytes | memoryview, entry: str = STAMP) -> Stamp:
     """Decode a stamp. Raises TableFormatError, naming the metadata entry."""
-    data = bytes(data)
-    if len(data) < _HEADER.size:
-        raise TableFormatError("shorter than its header (8 bytes)", offset=0, location=entry)
-    version, count = _HEADER.unpack_from(data)
-    if version != _VERSION:
-        raise TableFormatError(
-            f"version {version} is not known", offset=0, location=entry, hint="a newer circletools wrote it"
-        )
-    position, subgraphs = _HEADER.size, []
-    for _ in range(count):
-        if position + _SUBGRAPH.size > len(data):
-            raise TableFormatError("a subgraph's entry is cut off", offset=position, location=entry)
-        operators, fingerprint = _SUBGRAPH.unpack_from(data, position)
-        position += _SUBGRAPH.size
-        if position + operators > len(data):
-            raise TableFormatError(f"{operators} operator checks are cut off", offset=position, location=entry)
-        subgraphs.append(SubgraphStamp(fingerprint, data[position : position + operators]))
-        position += operators
-    if position != len(data):
-        raise TableFormatError("bytes left over", offset=position, location=entry)
-    return Stamp(tuple(subgraphs))
+    reader, subgraphs = TableReader(data, entry), []
+    for _ in range(reader.header(_VERSION)):
+        operators, fingerprint = _SUBGRAPH.unpack(reader.take(_SUBGRAPH.size, "a subgraph's entry is cut off"))
+        checks = reader.take(operators, f"{operators} operator checks are cut off")
+        subgraphs.append(SubgraphStamp(fingerprint, bytes(checks)))
+    reader.finish()
+    return tuple(subgraphs)
 
 
 def compare(then: Stamp, now: Stamp) -> Freshness:
     """Compare the stamp in a file with the file's operators."""
-    if len(then.subgraphs) != len(now.subgraphs):
-        first = min(len(then.subgraphs), len(now.subgraphs))
-        reason = f"there were {len(then.subgraphs)} subgraphs, now there are {len(now.subgraphs)}"
-        return Freshness("stale", first, 0, reason)
-    for index, (old, new) in enumerate(zip(then.subgraphs, now.subgraphs, strict=True)):
+    if len(then) != len(now):
+        reason = f"there were {len(then)} subgraphs, now there are {len(now)}"
+        return Freshness("stale", min(len(then), len(now)), 0, reason)
+    for index, (old, new) in enumerate(zip(then, now, strict=True)):
         if old != new:
             differing = (row for row, (a, b) in enumerate(zip(old.checks, new.checks, strict=False)) if a != b)
             before, after = len(old.checks), len(new.checks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -35,14 +35,7 @@ class Calls:
 
     def reached(self, rows: Iterable[int]) -> list[int]:
         """Return the subgraphs that these operators call, and those that are called from there, ascending."""
-        pending = [subgraph for row in rows if row in self.by_row for subgraph in self.named(row)]
-        found: set[int] = set()
-        while pending:
-            subgraph = pending.pop()
-            if subgraph not in found:
-                found.add(subgraph)
-                pending += self._from.get(subgraph, ())
-        return sorted(found)
+        return sorted(_closure((subgraph for row in rows for subgraph in self.named(row)), self._from))
 
     def reaching(self, subgraphs: Iterable[int]) -> set[int]:
         """Return these subgraphs, and those from which one of them is called, however indirectly."""
@@ -50,13 +43,18 @@ class Calls:
         for caller, called in self._from.items():
             for subgraph in called:
                 callers.setdefault(subgraph, []).append(caller)
-        pending, found = list(subgraphs), set[int]()
-        while pending:
-            subgraph = pending.pop()
-            if subgraph not in found:
-                found.add(subgraph)
-                pending += callers.get(subgraph, ())
-        return found
+        return _closure(subgraphs, callers)
+
+
+def _closure(start: Iterable[int], further: Mapping[int, Iterable[int]]) -> set[int]:
+    """Return the numbers that can be reached."""
+    pending, found = list(start), set[int]()
+    while pending:
+        number = pending.pop()
+        if number not in found:
+            found.add(number)
+            pending += further.get(number, ())
+    return found
 
 
 def _named(indices: Indices) -> Iterable[tuple[int, int]]:

@@ -17,17 +17,18 @@ from circletools.model.views import OperatorCode, text
 Indices = NDArray[np.int32]
 
 
-def _justified(vectors: Vectors) -> Vectors:
-    vectors.check_total()
-    return vectors
-
-
-class TensorColumns:
-    """The tensors of all subgraphs, one subgraph after the other; `splits[i]:splits[i + 1]` is subgraph i."""
-
+class _Columns:
     def __init__(self, tables: Tables, rows: Vectors) -> None:
         self.tables = tables
         self.splits: NDArray[np.int64] = rows.splits()
+
+    def rows_of(self, subgraph: int) -> range:
+        """Return the rows of a subgraph."""
+        return range(*self.splits[subgraph : subgraph + 2].tolist())
+
+
+class TensorColumns(_Columns):
+    """The tensors of all subgraphs, one subgraph after the other; `splits[i]:splits[i + 1]` is subgraph i."""
 
     @cached_property
     def names(self) -> list[bytes]:
@@ -57,20 +58,16 @@ class TensorColumns:
     @cached_property
     def shapes(self) -> Vectors:
         """The shape of each tensor."""
-        return _justified(self.tables.vectors("shape"))
+        return self.tables.vectors("shape").check_total()
 
     @cached_property
     def shape_signatures(self) -> Vectors:
         """The shape signature of each tensor, empty where it has none."""
-        return _justified(self.tables.vectors("shape_signature"))
+        return self.tables.vectors("shape_signature").check_total()
 
 
-class OperatorColumns:
+class OperatorColumns(_Columns):
     """The operators of all subgraphs, one subgraph after the other; `splits` as in TensorColumns."""
-
-    def __init__(self, tables: Tables, rows: Vectors) -> None:
-        self.tables = tables
-        self.splits: NDArray[np.int64] = rows.splits()
 
     @cached_property
     def code_indices(self) -> NDArray[np.uint32]:
@@ -80,12 +77,12 @@ class OperatorColumns:
     @cached_property
     def inputs(self) -> Vectors:
         """The input tensor indices of each operator."""
-        return _justified(self.tables.vectors("inputs"))
+        return self.tables.vectors("inputs").check_total()
 
     @cached_property
     def outputs(self) -> Vectors:
         """The output tensor indices of each operator."""
-        return _justified(self.tables.vectors("outputs"))
+        return self.tables.vectors("outputs").check_total()
 
     @cached_property
     def first_outputs(self) -> NDArray[np.int64]:
@@ -104,10 +101,9 @@ class ModelColumns:
     """
 
     def __init__(self, wire: Wire, schema: Schema, root: Tables) -> None:
-        self.root: Tables
-        self.schema: Schema
-        self.wire: Wire
-        self.wire, self.schema, self.root = wire, schema, root
+        self.wire: Wire = wire
+        self.schema: Schema = schema
+        self.root: Tables = root
         self._output_names: dict[int, list[tuple[bytes, ...]]] = {}
 
     @property
@@ -171,20 +167,16 @@ class ModelColumns:
         return known
 
     def _read_output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
-        first, end = self.operator_columns.splits[subgraph : subgraph + 2].tolist()
-        outputs, (low, high) = (
-            self.operator_columns.outputs,
-            self.tensor_columns.splits[subgraph : subgraph + 2],
-        )
-        names = [*self.tensor_columns.names[low:high], b""]
-        flat = Vectors(self.wire, outputs.dtype, outputs.start[first:end], outputs.count[first:end])
-        tensors = flat.flat()
-        if tensors.size and (tensors.min() < -1 or tensors.max() >= high - low):
+        operators, rows = self.operator_columns.rows_of(subgraph), self.tensor_columns.rows_of(subgraph)
+        names = [*self.tensor_columns.names[rows.start : rows.stop], b""]
+        outputs = self.operator_columns.outputs.take(slice(operators.start, operators.stop))
+        tensors = outputs.flat()
+        if tensors.size and (tensors.min() < -1 or tensors.max() >= len(rows)):
             raise ModelFormatError("an operator's output does not exist", location=f"subgraphs[{subgraph}]")
         values = [names[tensor] for tensor in tensors.tolist()]
-        if (flat.count == 1).all():
+        if (outputs.count == 1).all():
             return list(zip(values, strict=True))
-        return [tuple(values[start:stop]) for start, stop in pairwise(flat.splits().tolist())]
+        return [tuple(values[start:stop]) for start, stop in pairwise(outputs.splits().tolist())]
 
 
 def _code_name(name: str | None, code: int, custom_code: str) -> str:

@@ -39,14 +39,9 @@ class ExternalData:
 def external_data(model: Model) -> Iterator[ExternalData]:
     """Yield the ranges of each kind that a model has outside its flatbuffer."""
     tables = model.operator_columns.tables
-    for kind, offsets, sizes in (
-        ("Buffer", model.buffers.offsets, model.buffers.sizes),
-        (
-            "large_custom_options",
-            tables.scalars("large_custom_options_offset"),
-            tables.scalars("large_custom_options_size"),
-        ),
-    ):
+    of_buffers = model.buffers.offsets, model.buffers.sizes
+    of_options = [tables.scalars(f"large_custom_options_{name}") for name in ("offset", "size")]
+    for kind, (offsets, sizes) in (("Buffer", of_buffers), ("large_custom_options", of_options)):
         rows = np.flatnonzero(offsets > 1)
         if rows.size:
             yield ExternalData(kind, rows, offsets[rows], sizes[rows])

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.flatbuf.columns import places_in_rows
+
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SAMPLES = 64
 _ROWS_AT_ONCE = 1 << 14
@@ -51,8 +53,8 @@ def mixed(*columns: NDArray[Any] | int) -> NDArray[np.uint64]:
 def row_keys(flat: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return a number for each row of elements, rows one after the other: by the elements and their order."""
     splits = np.concatenate(([0], np.cumsum(counts)))
-    place = np.arange(len(flat)) - np.repeat(splits[:-1], counts)
-    sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(mixed(flat, place), dtype=np.uint64)))
+    keys = mixed(flat, places_in_rows(counts))
+    sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(keys, dtype=np.uint64)))
     return mixed(np.diff(sums[splits]), counts)
 
 

@@ -15,7 +15,7 @@ from circletools.flatbuf.columns import Tables, Wire
 from circletools.flatbuf.schema import Schema, format_of, load_schema
 from circletools.flatbuf.verify import Reachable, check_header, walk
 from circletools.model.columns import ModelColumns
-from circletools.model.rows import Buffers, Subgraphs
+from circletools.model.rows import Buffers, Rows, Subgraph
 from circletools.model.views import Metadata, Signature, text
 from circletools.storage.files import Source, open_source
 
@@ -74,9 +74,9 @@ class Model(ModelColumns):
         return walk(self.wire, self.schema, max_tables=None)
 
     @cached_property
-    def subgraphs(self) -> Subgraphs:
+    def subgraphs(self) -> Rows[Subgraph]:
         """The subgraphs; the first is the main one."""
-        return Subgraphs(self)
+        return Rows(len(self.subgraph_tables), lambda index: Subgraph(self, index))
 
     @cached_property
     def buffers(self) -> Buffers:

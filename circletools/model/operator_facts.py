@@ -54,10 +54,10 @@ class OperatorFacts:
     def __init__(self, model: Model, subgraph: int) -> None:
         """Look at a subgraph, which must exist."""
         self.model, self.subgraph = model, subgraph
-        operators, tensors = model.operator_columns.splits, model.tensor_columns.splits
-        self.rows = slice(*operators[subgraph : subgraph + 2].tolist())
-        self.tensor_rows = slice(*tensors[subgraph : subgraph + 2].tolist())
-        self.tensor_count = self.tensor_rows.stop - self.tensor_rows.start
+        operators, tensors = model.operator_columns.rows_of(subgraph), model.tensor_columns.rows_of(subgraph)
+        self.rows = slice(operators.start, operators.stop)
+        self.tensor_rows = slice(tensors.start, tensors.stop)
+        self.tensor_count = len(tensors)
 
     def __len__(self) -> int:
         """Return the number of operators."""
@@ -98,7 +98,7 @@ class OperatorFacts:
         return _uses(self.output_slots)
 
     def _slots(self, vectors: Vectors) -> Slots:
-        rows = Vectors(vectors.wire, vectors.dtype, vectors.start[self.rows], vectors.count[self.rows])
+        rows = vectors.take(self.rows)
         return Slots(rows.flat().astype(np.int64), rows.splits())
 
     def check_tensors(self) -> None:
@@ -127,7 +127,7 @@ class OperatorFacts:
     @cached_property
     def least_bytes(self) -> NDArray[np.float64]:
         """The bytes of each tensor, an open dimension counting as 1 and a type of unknown size as nothing."""
-        return np.array([least_bytes(tensor) for tensor in self.model.subgraphs[self.subgraph].tensors], np.float64)
+        return least_bytes(self.model.tensor_columns, self.tensor_rows, self.model.schema.enums["TensorType"])
 
     @cached_property
     def has_data(self) -> NDArray[np.bool_]:
@@ -171,8 +171,7 @@ class OperatorFacts:
             raise ModelFormatError(error.message, location=f"{self.place()}.{error.location}") from error
 
     def _with_side_effects(self) -> Indices:
-        types = self.model.schema.enums["TensorType"]
-        resource = next(value for value, name in types.items() if name == "RESOURCE")
+        resource = self.model.schema.enum_value("TensorType", "RESOURCE")
         holds = self.model.tensor_columns.types[self.tensor_rows] == resource
         calling = [index for index, name in enumerate(self.code_names) if name in _CONTROL_FLOW]
         touching = [operators[holds[tensors]] for operators, tensors in (self.outputs, self.inputs)]

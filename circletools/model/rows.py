@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TypeVar, overload
 
@@ -20,9 +20,11 @@ _Row = TypeVar("_Row")
 class Rows(Sequence[_Row]):
     """A sequence whose items are made when asked for."""
 
-    def make(self, index: int) -> _Row:
-        """Return the item at an index that is in range."""
-        raise NotImplementedError
+    def __init__(self, count: int, make: Callable[[int], _Row]) -> None:
+        self._count, self._make = count, make
+
+    def __len__(self) -> int:
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> _Row: ...
@@ -31,29 +33,15 @@ class Rows(Sequence[_Row]):
     def __getitem__(self, index: int | slice) -> _Row | Sequence[_Row]:
         """Return an item, or a list of items; raises IndexError."""
         picked = range(len(self))[index]
-        return self.make(picked) if isinstance(picked, int) else [self.make(item) for item in picked]
-
-
-class Subgraphs(Rows["Subgraph"]):
-    """The subgraphs of a model; the first is the main one."""
-
-    def __init__(self, model: ModelColumns) -> None:
-        self._model = model
-
-    def __len__(self) -> int:
-        return len(self._model.subgraph_tables)
-
-    def make(self, index: int) -> Subgraph:
-        return Subgraph(self._model, index)
+        return self._make(picked) if isinstance(picked, int) else [self._make(item) for item in picked]
 
 
 class Subgraph:
     """One subgraph. `operators` and `tensors` are made one by one when indexed; `columns` has those of the model."""
 
     def __init__(self, model: ModelColumns, index: int) -> None:
-        self.index: int
-        self.columns: ModelColumns
-        self.columns, self.index = model, index
+        self.columns: ModelColumns = model
+        self.index: int = index
         self._table = model.subgraph_tables.take(slice(index, index + 1))
 
     @cached_property
@@ -72,63 +60,45 @@ class Subgraph:
         return self._table.vectors("outputs").row(0)
 
     @cached_property
-    def operators(self) -> Operators:
+    def operators(self) -> Rows[Operator]:
         """The operators, in file order."""
-        return Operators(self)
-
-    @cached_property
-    def tensors(self) -> Tensors:
-        """The tensors."""
-        return Tensors(self)
-
-
-class Operators(Rows[Operator]):
-    """The operators of a subgraph."""
-
-    def __init__(self, subgraph: Subgraph) -> None:
-        self._subgraph, self._columns = subgraph, subgraph.columns.operator_columns
-        self._rows = range(*self._columns.splits[subgraph.index : subgraph.index + 2].tolist())
-
-    def __len__(self) -> int:
-        return len(self._rows)
+        rows = self.columns.operator_columns.rows_of(self.index)
+        return Rows(len(rows), lambda index: self._operator(index, rows[index]))
 
     def code_indices(self) -> list[int]:
         """Return the index into the operator code list of each operator."""
-        return list(self._columns.code_indices[self._rows.start : self._rows.stop].tolist())
+        columns = self.columns.operator_columns
+        rows = columns.rows_of(self.index)
+        return list(columns.code_indices[rows.start : rows.stop].tolist())
 
-    def make(self, index: int) -> Operator:
-        row, codes = self._rows[index], self._subgraph.columns.operator_codes
-        code = int(self._columns.code_indices[row])
+    @cached_property
+    def tensors(self) -> Rows[Tensor]:
+        """The tensors."""
+        rows = self.columns.tensor_columns.rows_of(self.index)
+        return Rows(len(rows), lambda index: self._tensor(index, rows[index]))
+
+    def _operator(self, index: int, row: int) -> Operator:
+        columns, codes = self.columns.operator_columns, self.columns.operator_codes
+        code = int(columns.code_indices[row])
         if code >= len(codes):
-            location = f"subgraphs[{self._subgraph.index}].operators[{index}]"
+            location = f"subgraphs[{self.index}].operators[{index}]"
             raise ModelFormatError(f"operator code {code} does not exist", location=location)
         return Operator(
-            self._subgraph.index,
+            self.index,
             index,
             codes[code],
-            tuple(self._columns.inputs.row(row).tolist()),
-            tuple(self._columns.outputs.row(row).tolist()),
+            tuple(columns.inputs.row(row).tolist()),
+            tuple(columns.outputs.row(row).tolist()),
         )
 
-
-class Tensors(Rows[Tensor]):
-    """The tensors of a subgraph."""
-
-    def __init__(self, subgraph: Subgraph) -> None:
-        self._subgraph, self._columns = subgraph, subgraph.columns.tensor_columns
-        self._rows = range(*self._columns.splits[subgraph.index : subgraph.index + 2].tolist())
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def make(self, index: int) -> Tensor:
-        row, columns = self._rows[index], self._columns
+    def _tensor(self, index: int, row: int) -> Tensor:
+        columns = self.columns.tensor_columns
         kind = int(columns.types[row])
         return Tensor(
-            self._subgraph.index,
+            self.index,
             index,
             text(columns.names[row]),
-            self._subgraph.columns.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}"),
+            self.columns.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}"),
             tuple(columns.shapes.row(row).tolist()),
             tuple(columns.shape_signatures.row(row).tolist()) if columns.signed[row] else None,
             int(columns.buffers[row]),
@@ -140,11 +110,9 @@ class Buffers(Rows[Buffer]):
     """The buffers of a model, and their columns; the first is the empty sentinel."""
 
     def __init__(self, model: ModelColumns) -> None:
-        self._model = model
+        self._memory = model.wire.memory
         self.tables: Tables = model.root.children("buffers", model.schema)[0]
-
-    def __len__(self) -> int:
-        return len(self.tables)
+        super().__init__(len(self.tables), self._buffer)
 
     @cached_property
     def data(self) -> Vectors:
@@ -166,8 +134,8 @@ class Buffers(Rows[Buffer]):
         """How many bytes lie outside the flatbuffer."""
         return self.tables.scalars("size")
 
-    def make(self, index: int) -> Buffer:
-        memory, offset, size = self._model.wire.memory, int(self.offsets[index]), int(self.sizes[index])
+    def _buffer(self, index: int) -> Buffer:
+        memory, offset, size = self._memory, int(self.offsets[index]), int(self.sizes[index])
         if not self.external[index]:
             start = int(self.data.start[index])
             return Buffer(index, memory[start : start + int(self.data.count[index])], False)

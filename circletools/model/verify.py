@@ -21,8 +21,6 @@ from circletools.model.external import ExternalData, external_data
 from circletools.model.indices import Indices, model_indices
 from circletools.model.model import Model
 
-__all__ = ["check_model"]
-
 _SHOWN = 20  # findings of one kind that are told one by one
 OPTIONAL = -1  # an optional input, or one that is left out
 _INDICES: tuple[Kind, ...] = (
@@ -77,11 +75,9 @@ class _Bounds:
             return
         known = self.model.root.children("external_buffers", self.model.schema)[0].scalars("id")
         bad = np.flatnonzero(~np.isin(values, known) & ~np.isin(values, indices.role.none))
-
-        def message(at: int) -> str:
-            return f"external buffer {values[at]} does not exist"
-
-        yield from _findings("INDEX_OUT_OF_RANGE", bad, indices.place, message)
+        yield from _findings(
+            "INDEX_OUT_OF_RANGE", bad, indices.place, lambda at: f"external buffer {values[at]} does not exist"
+        )
 
     def _check_debug_metadata(self, indices: Indices) -> Iterator[Finding]:
         """Check the indices into debug metadata, where there is any that can be read."""
@@ -139,17 +135,14 @@ def _check_external(model: Model) -> Iterator[Finding]:
 
 def _check_sentinel(model: Model) -> Iterator[Finding]:
     if len(model.buffers) and (model.buffers.data.count[0] or model.buffers.external[0]):
-        yield Finding(
-            "SENTINEL_BUFFER_NOT_EMPTY", "warning", "buffers[0]", "buffer 0 must be empty; it means no data"
-        )
+        message = "buffer 0 must be empty; it means no data"
+        yield Finding("SENTINEL_BUFFER_NOT_EMPTY", "warning", "buffers[0]", message)
 
 
 def _check_size(model: Model) -> Iterator[Finding]:
     if model.reachable.visits > MAX_TABLES:
-        yield Finding(
-            "TOO_MANY_TABLES", "warning", "model",
-            f"{model.reachable.visits} tables; LiteRT refuses more than {MAX_TABLES}",
-        )  # fmt: skip
+        message = f"{model.reachable.visits} tables; LiteRT refuses more than {MAX_TABLES}"
+        yield Finding("TOO_MANY_TABLES", "warning", "model", message)
 
 
 def _place(field: str, splits: NDArray[np.int64], row: int) -> str:

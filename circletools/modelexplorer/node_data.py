@@ -5,11 +5,12 @@ Node data is a dict with `name` and `results`, whose keys `circletools.affinity.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 from circletools.affinity.exports.model_explorer import by_key, coloured, device_data, graph_ids
 from circletools.affinity.exports.palette import colors
-from circletools.affinity.exports.placement import current_affinity, devices_of, partitions_of
+from circletools.affinity.exports.placement import current_affinity, placement
 from circletools.errors import UsageError
 from circletools.model.model import Model
 from circletools.planning.reproject import source_names
@@ -40,13 +41,9 @@ def origin_data(model: Model, subgraph: int) -> list[NodeData]:
 def affinity_data(model: Model, subgraph: int) -> list[NodeData]:
     """Return device and partition of each operator. Raises EditError without affinity, or with a stale one."""
     affinity = current_affinity(model)
-    devices = devices_of(model, affinity, subgraph)
-    parts = {
-        index: f"{number} {devices[index]}"
-        for index, number in enumerate(partitions_of(model, affinity, subgraph))
-        if number is not None
-    }
-    in_order = dict(sorted(parts.items(), key=lambda part: int(part[1].split(" ")[0])))
+    rows = enumerate(zip(*placement(model, affinity, subgraph), strict=True))
+    known = [(number, index, device) for index, (device, number) in rows if number is not None]
+    in_order = {index: f"{number} {device}" for number, index, device in sorted(known, key=itemgetter(0, 1))}
     return [device_data(model, affinity, subgraph), _coloured(model, subgraph, "partition", in_order)]
 
 

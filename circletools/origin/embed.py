@@ -5,6 +5,7 @@ from __future__ import annotations
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.errors import EditError, UsageError
+from circletools.metadata.entries import remove_entries, write_entries
 from circletools.metadata.stamp import STAMP, encode_stamp, stamp_model
 from circletools.model.model import Model
 from circletools.origin.names import collect_sources
@@ -44,16 +45,7 @@ def embed(
         EXACT_TABLE: encode_exact(known) if any(known[1:]) else None,
         STAMP: encode_stamp(stamp_model(model)) if stamp else None,
     }
-    changes = []
-    for name, value in entries.items():
-        old = model.metadata_value(name)
-        if value is None:
-            edit.remove_metadata(name)
-        else:
-            edit.set_metadata(name, value)
-        if value != (None if old is None else bytes(old)):
-            changes.append(f"metadata {name}: {'removed' if value is None else f'{len(value)} bytes'}")
-    return RewriteResult(tuple(changes))
+    return write_entries(edit, entries)
 
 
 def _check(model: Model, origins: Origins) -> None:
@@ -75,5 +67,4 @@ def _check(model: Model, origins: Origins) -> None:
 
 def strip(edit: ModelEdit) -> RewriteResult:
     """Remove all that `embed` writes."""
-    removed = [name for name in ORIGIN_ENTRIES if edit.remove_metadata(name)]
-    return RewriteResult(tuple(f"metadata {name}: removed" for name in removed))
+    return remove_entries(edit, ORIGIN_ENTRIES)

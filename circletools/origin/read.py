@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Literal
 
 from circletools.errors import TableFormatError
+from circletools.metadata.codec import TableReader
 from circletools.metadata.stamp import STAMP, Freshness, check_stamp
 from circletools.model.model import Model
 from circletools.model.views import text
@@ -87,35 +88,19 @@ def encode_exact(operators: Iterable[OperatorOrigins]) -> bytes:
 
 def decode_exact(data: bytes | memoryview, sources: Iterable[int]) -> dict[int, dict[int, Origin]]:
     """Decode `CIRCLETOOLS_origins` to subgraph index -> operator origins. Raises TableFormatError."""
-    data, known = bytes(data), frozenset(sources)
-    if len(data) < _PAIR.size:
-        raise TableFormatError("shorter than its header (8 bytes)", offset=0, location=EXACT_TABLE)
-    version, count = _PAIR.unpack_from(data)
-    if version != _VERSION:
-        raise TableFormatError(
-            f"version {version} is not known",
-            offset=0,
-            location=EXACT_TABLE,
-            hint="a newer circletools wrote it",
-        )
-    position, subgraphs = _PAIR.size, dict[int, dict[int, Origin]]()
-    for _ in range(count):
-        if position + _PAIR.size > len(data):
-            raise TableFormatError("a subgraph's entry is cut off", offset=position, location=EXACT_TABLE)
-        index, length = _PAIR.unpack_from(data, position)
-        start, end = position + _PAIR.size, position + _PAIR.size + length
-        if end > len(data):
-            raise TableFormatError(f"an op table of {length} bytes is cut off", offset=start, location=EXACT_TABLE)
+    known, reader, subgraphs = frozenset(sources), TableReader(data, EXACT_TABLE), dict[int, dict[int, Origin]]()
+    for _ in range(reader.header(_VERSION)):
+        at = reader.position
+        index, length = _PAIR.unpack(reader.take(_PAIR.size, "a subgraph's entry is cut off"))
+        start, table = reader.position, reader.take(length, f"an op table of {length} bytes is cut off")
         if index in subgraphs:
-            raise TableFormatError(f"a second entry for subgraph {index}", offset=position, location=EXACT_TABLE)
+            raise reader.error(f"a second entry for subgraph {index}", at)
         try:
-            subgraphs[index] = decode_op_table(data[start:end], known)
+            subgraphs[index] = decode_op_table(table, known)
         except TableFormatError as error:
             message = error.message.removesuffix(f" at byte {error.offset}")
-            raise TableFormatError(message, offset=start + error.offset, location=EXACT_TABLE) from error
-        position = end
-    if position != len(data):
-        raise TableFormatError("bytes left over", offset=position, location=EXACT_TABLE)
+            raise reader.error(message, start + error.offset) from error
+    reader.finish()
     return subgraphs
 
 

@@ -15,8 +15,6 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-import numpy as np
-
 from circletools.errors import EditError
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.schema import Schema
@@ -65,7 +63,7 @@ class _Traits:
     rank: int
     kind: str
     quantization: str
-    rank_unknown: bool = False
+    rank_unknown: bool
     """Then `rank` is 1, in place of any."""
 
 
@@ -219,9 +217,8 @@ def _holds(ranks: str, rank: int) -> bool:
 def _traits(model: Model, output: AliasedOutput) -> _Traits:
     tensor = model.subgraphs[output.subgraph].tensors[output.tensor]
     unknown = sum(size < 0 for size in tensor.shape_signature or ())
-    table = model.tensor_columns.tables.take(
-        np.array([int(model.tensor_columns.splits[output.subgraph]) + output.tensor])
-    )
+    row = model.tensor_columns.rows_of(output.subgraph)[output.tensor]
+    table = model.tensor_columns.tables.take(slice(row, row + 1))
     if table.has("sparsity")[0]:
         kind = "sparse"
     elif unknown:

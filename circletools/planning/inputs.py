@@ -17,6 +17,7 @@ from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
 from circletools.errors import CircleToolsError, UsageError
+from circletools.fit.request import FitInputs, FitRequest, read_fit_request
 from circletools.model.model import open_model
 from circletools.planning.reproject import Earlier, devices_of_sources
 from circletools.planning.request import CostRequest, PlanRequest
@@ -86,19 +87,23 @@ class PlanInputs:
 def read_request(request: PlanRequest) -> PlanInputs: ...  # type: ignore[overload-overlap]  # the narrower goes first
 @overload
 def read_request(request: CostRequest) -> CostInputs: ...
-def read_request(request: CostRequest) -> PlanInputs | CostInputs:
+@overload
+def read_request(request: FitRequest) -> FitInputs: ...
+def read_request(request: CostRequest | FitRequest) -> PlanInputs | CostInputs | FitInputs:
     """Read the files that a request names, for one model or many.
 
     Raises UsageError for a request that makes no sense, InvalidInputError for a file that cannot be read, EditError
     for an earlier model without origins or affinity.
     """
+    if isinstance(request, FitRequest):
+        return read_fit_request(request)
     _check_costs(request)
     return _plan_inputs(request) if isinstance(request, PlanRequest) else _cost_inputs(request)
 
 
 def _plan_inputs(request: PlanRequest) -> PlanInputs:
     _check(request)
-    with _naming_files():
+    with naming_files():
         given = tuple(map(parse_setting, request.rules))
         rules = RuleSet(given, None if request.default is None else make_default(request.default, "--default"))
         if request.rules_file is not None:
@@ -143,7 +148,7 @@ def _check_costs(request: CostRequest) -> None:
 
 
 def _cost_inputs(request: CostRequest) -> CostInputs:
-    with _naming_files():
+    with naming_files():
         path = request.costs
         document = CostDocument() if path is None else parse_costs(_text(path), os.fspath(path))
         defaults = Defaults(request.copy_rate, request.copy_overhead, request.launch)
@@ -151,7 +156,7 @@ def _cost_inputs(request: CostRequest) -> CostInputs:
 
 
 @contextmanager
-def _naming_files() -> Iterator[None]:
+def naming_files() -> Iterator[None]:
     """Mark errors as being about a file that they name, not about the model."""
     try:
         yield

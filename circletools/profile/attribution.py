@@ -174,16 +174,10 @@ def _operators(
         for index, (code, outputs) in enumerate(zip(codes, names, strict=True)):
             place = (subgraph.index, index)
             found = measured.get(place)
-            rows.append(
-                OperatorTime(
-                    *place,
-                    code,
-                    text(outputs[0]) if outputs else "",
-                    tuple(sorted(found.backends)) if found else (),
-                    tuple(sorted(origins.of(*place))),
-                    time_of(found, trace) if found else None,
-                )
-            )
+            output, sources = text(outputs[0]) if outputs else "", tuple(sorted(origins.of(*place)))
+            backends = tuple(sorted(found.backends)) if found else ()
+            time = time_of(found, trace) if found else None
+            rows.append(OperatorTime(*place, code, output, backends, sources, time))
     return tuple(rows)
 
 
@@ -202,7 +196,7 @@ def _groups(
     depth: int | None,
 ) -> tuple[tuple[GroupTime, ...], tuple[GroupTime, ...]]:
     """Return the times by source and by module."""
-    by_source, by_module = Shares[int | None](measured, trace), Shares[str | None](measured, trace)
+    by_source, by_module = Shares(measured, trace), Shares(measured, trace)
     modules: dict[int | None, Sequence[str | None]] = {None: (None,)}
     for row in rows:
         place = (row.subgraph, row.index)
@@ -216,16 +210,6 @@ def _groups(
             for module, part in zip(modules[source], parts, strict=True):
                 by_module.add(module, place, part, 1 / len(sources) / len(parts))
     return (
-        tuple(
-            GroupTime(source, None if source is None else origins.sources[source], share)
-            for source, share in sorted(
-                by_source.groups().items(), key=lambda entry: (entry[0] is None, entry[0] or 0)
-            )
-        ),
-        tuple(
-            GroupTime(None, module, share)
-            for module, share in sorted(
-                by_module.groups().items(), key=lambda entry: (entry[0] is None, entry[0] or "")
-            )
-        ),
+        tuple(GroupTime(source, origins.sources.get(source), share) for source, share in by_source.groups()),
+        tuple(GroupTime(None, module, share) for module, share in by_module.groups()),
     )

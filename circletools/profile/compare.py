@@ -1,4 +1,4 @@
-"""What comparisons of times have in common: a ratio, bounds of it, and whether it is a regression."""
+"""What comparisons of times share: the ratio, its confidence interval, and whether it is a regression."""
 
 from __future__ import annotations
 
@@ -58,10 +58,9 @@ def compared(before: float, after: float, bounds: Bounds | None, *, limit: float
 
 
 def ratio_bounds(before: Samples, after: Samples) -> Bounds | None:
-    """Return the middle 95 % of the ratios of resampled means; None when there is no time before.
+    """Return the 95 % confidence interval of the ratio of means, by bootstrap; None when there is no time before.
 
-    The upper bound is None where nothing bounds it: too many draws have no time before. Two draws of no time are
-    equal.
+    The upper bound is None when too many resamples have no time before. Two resamples without time have the ratio 1.
     """
     if not before.any():
         return None

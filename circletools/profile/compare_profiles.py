@@ -13,12 +13,12 @@ __all__ = ["ProfileComparison", "compare_profiles"]
 
 _Key = tuple[int, int, str]
 _Times = dict[_Key, list[tuple[int, int]]]
-"""The executions that an operator ran in, and its self time there."""
+"""The executions of each operator, and its self time in them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedProfile:
-    """A side of a comparison."""
+    """One of the two traces of a comparison."""
 
     runtime: Runtime
     executions: int
@@ -27,7 +27,7 @@ class ComparedProfile:
 
 @dataclass(frozen=True, slots=True)
 class ComparedOperator:
-    """The self time of an operator per execution; without a subgraph and an index, of all operators together."""
+    """The self time of an operator per execution; without subgraph and index, the sum of all operators."""
 
     subgraph: int | None
     operator_index: int | None
@@ -37,7 +37,7 @@ class ComparedOperator:
 
 @dataclass(frozen=True, slots=True)
 class ProfileComparison:
-    """Two operator-level traces; the first row is of all operators together."""
+    """Two operator-level traces; the first row is the sum of all operators."""
 
     before: ComparedProfile
     after: ComparedProfile
@@ -61,14 +61,12 @@ def compare_profiles(
     traces, times = (before, after), (_times(before), _times(after))
     bounded = min(trace.executions for trace in traces) >= FEWEST and not (before.averaged or after.averaged)
     limit = threshold_percent / 100
-    total_ns = 0
+    total_ns = round(float(_series(times[0], None, before).mean()))
     rows = []
     for key in [None, *sorted(times[0].keys() | times[1].keys())]:
         first, second = (_series(some, key, trace) for some, trace in zip(times, traces, strict=True))
-        mean_ns = float(first.mean())
-        total_ns = round(mean_ns) if key is None else total_ns
         bounds = ratio_bounds(first, second) if bounded else None
-        time = compared(mean_ns, float(second.mean()), bounds, limit=limit, total_ns=total_ns)
+        time = compared(float(first.mean()), float(second.mean()), bounds, limit=limit, total_ns=total_ns)
         subgraph, index, name = key or (None, None, "all operators")
         rows.append(ComparedOperator(subgraph, index, name, time))
     return ProfileComparison(_described(before), _described(after), threshold_percent, tuple(rows))

@@ -25,7 +25,7 @@ _ELAPSED = ("", "elapsed")
 
 @dataclass(frozen=True, slots=True)
 class ComparedTrace:
-    """A side of a comparison."""
+    """One of the two traces of a comparison."""
 
     name: str
     runs: int
@@ -81,20 +81,12 @@ def compare_traces(before: Analysis, after: Analysis, threshold_percent: float =
         if row.bucket[0]:
             totals[row.unit] += round(row.before)
     limit = threshold_percent / 100
-    return TraceComparison(
-        _described(before),
-        _described(after),
-        threshold_percent,
-        tuple(
-            ComparedBucket(
-                row.bucket[0],
-                row.bucket[1],
-                row.unit,
-                compared(row.before, row.after, row.bounds, limit=limit, total_ns=totals[row.unit]),
-            )
-            for row in rows
-        ),
-    )
+    found = []
+    for row in rows:
+        time = compared(row.before, row.after, row.bounds, limit=limit, total_ns=totals[row.unit])
+        layer, phase = row.bucket
+        found.append(ComparedBucket(layer, phase, row.unit, time))
+    return TraceComparison(_described(before), _described(after), threshold_percent, tuple(found))
 
 
 def _described(analysis: Analysis) -> ComparedTrace:

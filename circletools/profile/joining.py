@@ -127,9 +127,8 @@ class Join:
 
 def _other_model(traced: str, model: str) -> InvalidInputError:
     hint = "give the model that was run: rewrites that add, remove or move operators change their indices"
-    return InvalidInputError(
-        f"the trace is not of this model: {traced} in the trace; in the model {model}", hint=hint
-    )
+    message = f"the trace is not of this model: {traced} in the trace; in the model {model}"
+    return InvalidInputError(message, hint=hint)
 
 
 def time_of(measured: Measured, trace: OperatorTrace) -> Time:

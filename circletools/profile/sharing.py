@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any
 
 from circletools.origin.names import scopes
 from circletools.profile.joining import Measured, Place, Time, median
 from circletools.trace.operators.profile import OperatorTrace
-
-Group = TypeVar("Group", bound=Hashable)
 
 _SEPARATORS = re.compile("::|/")
 
@@ -48,32 +46,30 @@ class Shared:
     time: Time
 
 
-class Shares(Generic[Group]):
-    """Adds up what groups get of the operators' times."""
+class Shares:
+    """Adds up what groups get of the operators' times; a group is its name, None for the one without."""
 
     def __init__(self, measured: Mapping[Place, Measured], trace: OperatorTrace) -> None:
         """Share out the times of `measured`."""
         self._measured = measured
         self._trace = trace
-        self._totals: dict[Group, int] = {}
-        self._parts: dict[Group, dict[Place, float]] = {}
+        self._totals: dict[Any, int] = {}
+        self._parts: dict[Any, dict[Place, float]] = {}
         self._medians: dict[frozenset[tuple[Place, float]], int | None] = {}
 
-    def add(self, group: Group, place: Place, share_ns: int, part: float) -> None:
+    def add(self, group: int | str | None, place: Place, share_ns: int, part: float) -> None:
         """Give `share_ns`, a `part` of 1 of the operator's time, to a group."""
         self._totals[group] = self._totals.get(group, 0) + share_ns
         parts = self._parts.setdefault(group, {})
         parts[place] = parts.get(place, 0.0) + part
 
-    def groups(self) -> dict[Group, Shared]:
-        """Return what every group got."""
-        found = {}
-        for group, parts in self._parts.items():
+    def groups(self) -> Iterator[tuple[Any, Shared]]:
+        """Yield what every group got, by name; the one without a name comes last."""
+        for group, parts in sorted(self._parts.items(), key=lambda entry: (entry[0] is None, entry[0])):
             runs = sum(self._measured[place].runs for place in parts if place in self._measured)
             shared = any(part < 1 - 1e-9 for part in parts.values())
             time = Time(runs, self._totals[group], self._median(parts))
-            found[group] = Shared(tuple(sorted(parts)), shared, time)
-        return found
+            yield group, Shared(tuple(sorted(parts)), shared, time)
 
     def _median(self, parts: Mapping[Place, float]) -> int | None:
         known = frozenset((place, part) for place, part in parts.items() if place in self._measured)

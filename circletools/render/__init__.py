@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from circletools.render.comparison import comparison_csv, comparison_json, comparison_text
     from circletools.render.difference import difference_json, difference_text
     from circletools.render.findings import check_json, findings_text, verdict
+    from circletools.render.fit import fit_json, fit_sarif, fit_text
     from circletools.render.inspection import inspection_json, inspection_text
     from circletools.render.origins import origins_csv, origins_json, origins_text
     from circletools.render.plans import plan_json, plan_text
     from circletools.render.rewrite import rewrite_json
+    from circletools.render.sarif import sarif_log, sarif_run
     from circletools.render.split import split_json, split_verification_json
     from circletools.render.table import csv_text, table_text
     from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
@@ -40,6 +42,9 @@ __all__ = [
     "difference_text",
     "export_text",
     "findings_text",
+    "fit_json",
+    "fit_sarif",
+    "fit_text",
     "inspection_json",
     "inspection_text",
     "origins_csv",
@@ -48,6 +53,8 @@ __all__ = [
     "plan_json",
     "plan_text",
     "rewrite_json",
+    "sarif_log",
+    "sarif_run",
     "split_json",
     "split_verification_json",
     "table_text",
@@ -77,6 +84,9 @@ _PLACES = {
     "difference_text": "circletools.render.difference",
     "export_text": "circletools.render.affinity",
     "findings_text": "circletools.render.findings",
+    "fit_json": "circletools.render.fit",
+    "fit_sarif": "circletools.render.fit",
+    "fit_text": "circletools.render.fit",
     "inspection_json": "circletools.render.inspection",
     "inspection_text": "circletools.render.inspection",
     "origins_csv": "circletools.render.origins",
@@ -85,6 +95,8 @@ _PLACES = {
     "plan_json": "circletools.render.plans",
     "plan_text": "circletools.render.plans",
     "rewrite_json": "circletools.render.rewrite",
+    "sarif_log": "circletools.render.sarif",
+    "sarif_run": "circletools.render.sarif",
     "split_json": "circletools.render.split",
     "split_verification_json": "circletools.render.split",
     "table_text": "circletools.render.table",

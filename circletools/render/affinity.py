@@ -15,8 +15,8 @@ from circletools.render.costs import estimate_json, estimate_text
 from circletools.render.table import csv_text, table_text
 from circletools.wording import SCHEMA_VERSION, ranges
 
-CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "device", "partition")
-_CSV_BY_PARTITION = ("subgraph", "partition", "device", "operators")
+_OPERATOR = ("operator_index", "code", "output", "device", "partition")
+_PARTITION = ("partition", "device", "operators")
 
 
 def affinity_json(found: AffinityInspection) -> dict[str, Any]:
@@ -34,14 +34,8 @@ def affinity_json(found: AffinityInspection) -> dict[str, Any]:
 def _subgraph_json(found: AffinityInspection, index: int) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "index": index,
-        "operators": [
-            {"operator_index": operator, "code": code, "output": output, "device": device, "partition": partition}
-            for operator, code, output, device, partition in _operators(found, index)
-        ],
-        "partitions": [
-            {"partition": partition, "device": device, "operators": operators}
-            for partition, device, operators in _partitions(found, index)
-        ],
+        "operators": [dict(zip(_OPERATOR, row, strict=True)) for row in _operators(found, index)],
+        "partitions": [dict(zip(_PARTITION, row, strict=True)) for row in _partitions(found, index)],
     }
     if index in found.estimates:
         entry["estimate"] = estimate_json(found.estimates[index])
@@ -50,15 +44,13 @@ def _subgraph_json(found: AffinityInspection, index: int) -> dict[str, Any]:
 
 def affinity_csv(found: AffinityInspection, *, by_partition: bool) -> str:
     """Return one line for each operator, or for each partition."""
-    indices = sorted(found.affinity.subgraphs)
-    if by_partition:
-        rows: list[tuple[object, ...]] = [
-            (index, partition, device, ranges(operators))
-            for index in indices
-            for partition, device, operators in _partitions(found, index)
-        ]
-        return csv_text(_CSV_BY_PARTITION, rows)
-    return csv_text(CSV_COLUMNS, [(index, *row) for index in indices for row in _operators(found, index)])
+    rows: list[tuple[object, ...]] = []
+    for index in sorted(found.affinity.subgraphs):
+        if by_partition:
+            rows += [(index, *row, ranges(operators)) for *row, operators in _partitions(found, index)]
+        else:
+            rows += [(index, *row) for row in _operators(found, index)]
+    return csv_text(("subgraph", *(_PARTITION if by_partition else _OPERATOR)), rows)
 
 
 def affinity_text(found: AffinityInspection, *, by_partition: bool) -> Iterator[str]:

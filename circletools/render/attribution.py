@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
-from circletools.profile.attribution import AddedTime, Attribution, GroupTime, OperatorTime
+from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Time
 from circletools.render.table import csv_text, table_text
 from circletools.wording import SCHEMA_VERSION, counted, microseconds
@@ -13,10 +13,8 @@ from circletools.wording import SCHEMA_VERSION, counted, microseconds
 EVERY = ("operator", "source", "module")
 """The tables."""
 
-CSV_COLUMNS = (
-    *("kind", "subgraph", "operator_index", "name", "output", "backends", "runs"),
-    *("total_ns", "mean_ns", "median_ns", "share_percent", "sources"),
-)
+_TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "share_percent")
+CSV_COLUMNS = ("kind", "subgraph", "operator_index", "name", "output", "backends", *_TIMES, "sources")
 _ADDED_TITLES = {
     "inserted": "inserted by the runtime",
     "delegate": "run by delegates",
@@ -77,16 +75,16 @@ def _group_json(row: GroupTime, attribution: Attribution) -> dict[str, Any]:
 
 
 def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:
-    """Return the fields of a time: nulls where there is none."""
+    """Return the fields of a time."""
+    return dict(zip(_TIMES, _times(time, attribution), strict=True))
+
+
+def _times(time: Time | None, attribution: Attribution) -> Sequence[float | None]:
+    """Return the values of a time: nulls where there is none."""
     if time is None:
-        return dict.fromkeys(("runs", "total_ns", "mean_ns", "median_ns", "share_percent"))
-    return {
-        "runs": time.runs,
-        "total_ns": time.total_ns,
-        "mean_ns": time.total_ns / attribution.executions,
-        "median_ns": time.median_ns,
-        "share_percent": share(time, attribution),
-    }
+        return [None] * len(_TIMES)
+    mean_ns = time.total_ns / attribution.executions
+    return time.runs, time.total_ns, mean_ns, time.median_ns, share(time, attribution)
 
 
 def share(time: Time, attribution: Attribution) -> float:
@@ -100,33 +98,34 @@ def attribution_csv(attribution: Attribution, by: Container[str] = EVERY) -> str
 
 
 def _csv_rows(attribution: Attribution, by: Container[str]) -> Iterator[tuple[object, ...]]:
-    def numbers(time: Time | None) -> Iterable[object]:
-        return _time_json(time, attribution).values()
-
     for row in attribution.operators if "operator" in by else ():
         place = ("operator", row.subgraph, row.index, row.code, row.output, " ".join(row.backends))
-        yield *place, *numbers(row.time), " ".join(map(str, row.sources))
+        yield *place, *_times(row.time, attribution), " ".join(map(str, row.sources))
     for kind, groups in (("source", attribution.sources), ("module", attribution.modules)):
         for group in groups if kind in by else ():
             source = "" if group.source is None else group.source
-            yield kind, "", "", group.name or "", "", "", *numbers(group.share.time), source
+            yield kind, "", "", group.name or "", "", "", *_times(group.share.time, attribution), source
     for added in attribution.added:
         place = (added.kind, added.subgraph, added.index, added.name, "", " ".join(added.backends))
-        yield *place, *numbers(added.time), ""
+        yield *place, *_times(added.time, attribution), ""
 
 
 def attribution_text(attribution: Attribution, by: Container[str] = EVERY) -> Iterator[str]:
     """Yield the tables for people, longest times first; times are microseconds."""
-    yield _headline(attribution)
-    present = [row for row in attribution.operators if row.time is not None]
+    executions = counted(attribution.executions, "execution")
+    averages = ", averages only" if attribution.averaged else ""
+    yield f"{attribution.runtime}: {executions}{averages}, {microseconds(attribution.total_ns)} us in all"
     if "operator" in by:
-        yield from _operators_text(attribution, present)
+        yield from _operators_text(attribution)
     if "source" in by:
         yield from _groups_text("sources", attribution, attribution.sources)
     if "module" in by:
         yield from _groups_text("modules", attribution, attribution.modules)
     for kind, title in _ADDED_TITLES.items():
-        yield from _added_text(title, attribution, [row for row in attribution.added if row.kind == kind])
+        added = [row for row in attribution.added if row.kind == kind]
+        if added:
+            lines = [(row.time, (str(row.index), " ".join(row.backends)), row.name) for row in added]
+            yield from _table(title, ("index", "backend"), lines, attribution)
     absent = [row for row in attribution.operators if row.time is None]
     if absent:
         place = _places(attribution)
@@ -134,13 +133,7 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY) -> It
         yield "operators without a time: " + ", ".join(f"{place(row)} {row.code}" for row in absent)
 
 
-def _headline(attribution: Attribution) -> str:
-    executions = counted(attribution.executions, "execution")
-    averages = ", averages only" if attribution.averaged else ""
-    return f"{attribution.runtime}: {executions}{averages}, {microseconds(attribution.total_ns)} us in all"
-
-
-def _operators_text(attribution: Attribution, rows: list[OperatorTime]) -> Iterator[str]:
+def _operators_text(attribution: Attribution) -> Iterator[str]:
     names = attribution.source_names
     place = _places(attribution)
     lines = [
@@ -149,7 +142,7 @@ def _operators_text(attribution: Attribution, rows: list[OperatorTime]) -> Itera
             (place(row), row.code, " ".join(row.backends)),
             "<- " + (", ".join(f"{source} {names[source]}" for source in row.sources) or _NO_ORIGIN),
         )
-        for row in rows
+        for row in attribution.operators
         if row.time is not None
     ]
     yield from _table("operators", ("index", "code", "backend"), lines, attribution)
@@ -165,12 +158,6 @@ def _groups_text(title: str, attribution: Attribution, rows: Iterable[GroupTime]
         shared = "yes" if row.share.shared else ""
         lines.append((row.share.time, (str(len(row.share.operators)), shared), label))
     yield from _table(title, ("operators", "shared"), lines, attribution)
-
-
-def _added_text(title: str, attribution: Attribution, rows: list[AddedTime]) -> Iterator[str]:
-    lines = [(row.time, (str(row.index), " ".join(row.backends)), row.name) for row in rows]
-    if lines:
-        yield from _table(title, ("index", "backend"), lines, attribution)
 
 
 def _table(

@@ -26,13 +26,8 @@ def evaluation_json(found: Evaluation, devices: Sequence[str], caps: Mapping[int
         }
     if found.memory is not None:
         entry["memory"] = [
-            {
-                "device": devices[number],
-                **asdict(used),
-                "total_bytes": used.total_bytes,
-                "cap_bytes": caps.get(number),
-            }
-            for number, used in enumerate(found.memory)
+            {"device": device, **asdict(used), "total_bytes": used.total_bytes, "cap_bytes": caps.get(number)}
+            for number, (device, used) in enumerate(zip(devices, found.memory, strict=True))
         ]
     return entry
 
@@ -57,49 +52,23 @@ def evaluation_text(found: Evaluation, devices: Sequence[str], caps: Mapping[int
 
 def estimate_json(estimate: Estimate) -> dict[str, Any]:
     """Return an estimate as JSON."""
-    return {
-        "total_us": estimate.total_us,
-        "operators_us": estimate.operators_us,
-        "copies_us": estimate.copies_us,
-        "launches_us": estimate.launches_us,
-        "operators_without_time": estimate.untimed,
-    }
+    return {"total_us": estimate.total_us, **asdict(estimate)}
 
 
 def estimate_text(estimate: Estimate) -> str:
     """Say what an assignment costs in one line."""
-    untimed = f"; {counted(estimate.untimed, 'operator')} without a time" if estimate.untimed else ""
+    count = estimate.operators_without_time
+    untimed = f"; {counted(count, 'operator')} without a time" if count else ""
     return (
         f"{estimate.total_us:.3f} us (operators {estimate.operators_us:.3f}, copies {estimate.copies_us:.3f}, "
         f"launches {estimate.launches_us:.3f}{untimed})"
     )
 
 
-def transfers_json(sums: Transfers) -> dict[str, Any]:
-    """Return what crosses between partitions as JSON."""
-    return {
-        "launches": sums.launches,
-        "copies": sums.copies,
-        "copied_bytes": sums.copied_bytes,
-        "copies_of_unknown_size": sums.unsized,
-        "cuts": [
-            {
-                "tensor_index": cut.tensor,
-                "name": cut.name,
-                "producer_partition": cut.producer,
-                "consumer_partitions": cut.consumers,
-                "copies": cut.devices,
-                "size_bytes": cut.size_bytes,
-            }
-            for cut in sums.cuts
-        ],
-    }
-
-
 def transfers_text(sums: Transfers) -> str:
     """Say what crosses between partitions in one line."""
-    unsized = f" and {sums.unsized} of unknown size" if sums.unsized else ""
+    unknown = f" and {sums.copies_of_unknown_size} of unknown size" if sums.copies_of_unknown_size else ""
     return (
         f"{counted(sums.launches, 'launch', 'launches')}, {counted(len(sums.cuts), 'tensor')} cut, "
-        f"{counted(sums.copies, 'copy', 'copies')} between devices ({sums.copied_bytes} bytes{unsized})"
+        f"{counted(sums.copies, 'copy', 'copies')} between devices ({sums.copied_bytes} bytes{unknown})"
     )

@@ -19,13 +19,8 @@ def verdict(findings: Iterable[Finding], error: str | None = None) -> str:
 
 def check_json(file: str, findings: Sequence[Finding], error: str | None = None) -> dict[str, Any]:
     """Return the JSON document of `verify` and `check`; `error` says why the file cannot be read."""
-    model = {
-        "file": file,
-        "verdict": verdict(findings, error),
-        "error": error,
-        "findings": [asdict(finding) for finding in findings],
-    }
-    return {"schema_version": SCHEMA_VERSION, "models": [model]}
+    about = {"file": file, "verdict": verdict(findings, error), "error": error}
+    return {"schema_version": SCHEMA_VERSION, "models": [about | {"findings": list(map(asdict, findings))}]}
 
 
 def findings_text(name: str, findings: Sequence[Finding], error: str | None = None) -> Iterator[str]:

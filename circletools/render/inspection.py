@@ -3,57 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
-from circletools.inspection import Inspection, SubgraphSummary, TensorSummary
+from circletools.inspection import Inspection, SubgraphSummary
+from circletools.render.fields import fields_json
 from circletools.wording import SCHEMA_VERSION
 
 
 def inspection_json(found: Inspection) -> dict[str, Any]:
     """Return the JSON document."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "format": found.format,
-        "version": found.version,
-        "description": found.description,
-        "file_bytes": found.file_bytes,
-        "flatbuffer_bytes": found.flatbuffer_bytes,
-        "prefix_bytes": found.prefix_bytes,
-        "tables": found.tables,
-        "buffers": {"count": found.buffer_count, "inside_bytes": found.buffer_bytes},
-        "external": [asdict(external) for external in found.external],
-        "trailing_bytes": found.trailing_bytes,
-        "associated_files": list(found.associated_files),
-        "operators": dict(found.operators),
-        "subgraphs": [_subgraph_json(subgraph) for subgraph in found.subgraphs],
-        "signatures": [
-            {
-                "key": signature.key,
-                "subgraph": signature.subgraph,
-                "inputs": [{"name": name, "tensor": tensor} for name, tensor in signature.inputs],
-                "outputs": [{"name": name, "tensor": tensor} for name, tensor in signature.outputs],
-            }
-            for signature in found.signatures
-        ],
-        "metadata": [asdict(entry) for entry in found.metadata],
-    }
-
-
-def _subgraph_json(subgraph: SubgraphSummary) -> dict[str, Any]:
-    return {
-        "index": subgraph.index,
-        "name": subgraph.name,
-        "tensors": subgraph.tensor_count,
-        "operator_count": subgraph.operator_count,
-        "operators": dict(subgraph.operators),
-        "inputs": [_tensor_json(tensor) for tensor in subgraph.inputs],
-        "outputs": [_tensor_json(tensor) for tensor in subgraph.outputs],
-    }
-
-
-def _tensor_json(tensor: TensorSummary) -> dict[str, Any]:
-    return {"tensor": tensor.tensor, "name": tensor.name, "type": tensor.type, "shape": list(tensor.shape)}
+    signatures = [
+        {
+            "key": signature.key,
+            "subgraph": signature.subgraph,
+            "inputs": [{"name": name, "tensor": tensor} for name, tensor in signature.inputs],
+            "outputs": [{"name": name, "tensor": tensor} for name, tensor in signature.outputs],
+        }
+        for signature in found.signatures
+    ]
+    return {"schema_version": SCHEMA_VERSION} | fields_json(found) | {"signatures": signatures}
 
 
 def inspection_text(found: Inspection) -> Iterator[str]:
@@ -64,7 +32,7 @@ def inspection_text(found: Inspection) -> Iterator[str]:
     yield f"size          {found.file_bytes} bytes, flatbuffer {found.flatbuffer_bytes}"
     if found.prefix_bytes:
         yield f"edited        {found.prefix_bytes} bytes in front of the original file"
-    yield f"buffers       {found.buffer_count}, {found.buffer_bytes} bytes inside the flatbuffer"
+    yield f"buffers       {found.buffers.count}, {found.buffers.inside_bytes} bytes inside the flatbuffer"
     for external in found.external:
         yield f"external      {external.count} x {external.kind}, {external.bytes} bytes"
     if found.trailing_bytes:
@@ -85,7 +53,7 @@ def inspection_text(found: Inspection) -> Iterator[str]:
 
 def _subgraph_text(subgraph: SubgraphSummary) -> Iterator[str]:
     name = f" {subgraph.name}" if subgraph.name else ""
-    counts = f"{subgraph.operator_count} operators, {subgraph.tensor_count} tensors"
+    counts = f"{subgraph.operator_count} operators, {subgraph.tensors} tensors"
     yield f"subgraph {subgraph.index}{name}: {counts}"
     for direction, tensors in (("input", subgraph.inputs), ("output", subgraph.outputs)):
         for slot, tensor in enumerate(tensors):

@@ -53,11 +53,7 @@ def _freshness_json(freshness: Freshness | None) -> dict[str, Any]:
         return {"state": "absent"}
     document: dict[str, Any] = {"state": freshness.state}
     if freshness.state == "stale":
-        document |= {
-            "subgraph": freshness.subgraph,
-            "operator_index": freshness.operator,
-            "reason": freshness.reason,
-        }
+        document |= {"subgraph": freshness.subgraph, "operator_index": freshness.operator, "reason": freshness.reason}
     return document
 
 

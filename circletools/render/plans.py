@@ -9,14 +9,8 @@ from typing import Any
 from circletools.planning.evaluate import Evaluation
 from circletools.planning.plan import Plan
 from circletools.planning.what_if import SubgraphWhatIf
-from circletools.render.costs import (
-    estimate_json,
-    estimate_text,
-    evaluation_json,
-    evaluation_text,
-    transfers_json,
-    transfers_text,
-)
+from circletools.render.costs import estimate_json, estimate_text, evaluation_json, evaluation_text, transfers_text
+from circletools.render.fields import fields_json
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, ranges
 
@@ -62,7 +56,7 @@ def _subgraph_json(plan: Plan, index: int) -> dict[str, Any]:
             {"device": plan.devices[partition.device], "operators": list(partition.operators)}
             for partition in subgraph.partitions
         ],
-        "transfers": transfers_json(plan.evaluation[index].transfers),
+        "transfers": fields_json(plan.evaluation[index].transfers),
         **evaluation_json(plan.evaluation[index], plan.devices, plan.caps),
     }
     if plan.steps is not None:
@@ -87,12 +81,11 @@ def _subgraph_text(plan: Plan, index: int) -> Iterator[str]:
 
 
 def _explained(plan: Plan, index: int) -> Iterator[str]:
-    yield from table_text(
-        [
-            (str(operator), code, plan.device_of(index, operator), plan.reason(index, operator))
-            for operator, code in enumerate(plan.code_names[index])
-        ]
-    )
+    rows = [
+        (str(operator), code, plan.device_of(index, operator), plan.reason(index, operator))
+        for operator, code in enumerate(plan.code_names[index])
+    ]
+    yield from table_text(rows)
     for number, step in plan.steps or ():
         if number == index:
             yield f"  {step.action} {step.operator}: partition {list(step.members)} rejected {list(step.rejected)}"
@@ -110,7 +103,7 @@ def _what_if_json(plan: Plan, index: int) -> dict[str, Any]:
 
 
 def _side_json(side: Evaluation) -> dict[str, Any]:
-    entry: dict[str, Any] = {"transfers": transfers_json(side.transfers)}
+    entry: dict[str, Any] = {"transfers": fields_json(side.transfers)}
     if side.estimate is not None:
         entry["estimate"] = estimate_json(side.estimate)
     if side.parallel is not None:

@@ -15,6 +15,7 @@ TOP_FUNCTIONS = 15
 
 _COLUMNS = ("PI", "PP", "PC", "PIO", "PTR", "PCO", "PR", "PE", "PT", "PWU", "PBM", "PO")
 _FUNCTION_HEAD = ["layer", "phase", "calls", "self ms", "inclusive ms", "name"]
+_SUMMARY_HEAD = ["n", "total", "min", "median", "p90", "max"]
 _Row = list[str]
 
 
@@ -31,10 +32,9 @@ def _blocks(document: Document, by: By | None) -> Iterator[tuple[str, list[_Row]
     functions = document.get("functions", [])
     shown = functions if by == "function" else functions[:TOP_FUNCTIONS]
     if shown:
-        more = (
-            f", the {len(shown)} with the most self time of {len(functions)}" if len(shown) < len(functions) else ""
-        )
-        yield f"functions{more}", [_FUNCTION_HEAD, *map(_function_cells, shown)]
+        some = f", the {len(shown)} with the most self time of {len(functions)}"
+        title = "functions" + (some if len(shown) < len(functions) else "")
+        yield title, [_FUNCTION_HEAD, *map(_function_cells, shown)]
 
 
 def _function_cells(one: Document) -> _Row:
@@ -55,13 +55,8 @@ def _run_blocks(run: Document) -> Iterator[tuple[str, list[_Row]]]:
         if part["executions"]["count"]
     ]
     if rows:
-        yield (
-            "executions, in ms",
-            [
-                ["", "n", "total", "min", "median", "p90", "max", "first", "median of the rest", "most at once"],
-                *rows,
-            ],
-        )
+        head = ["", *_SUMMARY_HEAD, "first", "median of the rest", "most at once"]
+        yield "executions, in ms", [head, *rows]
 
 
 def _said(phase: str) -> str:
@@ -103,7 +98,7 @@ def _bucket_rows(part: Document) -> list[_Row]:
 def _driver_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
     rows = [[one["by"], *_summary_cells(one)] for one in document.get("driver_executions", ())]
     if rows:
-        yield "executions in the driver, in ms", [["by", "n", "total", "min", "median", "p90", "max"], *rows]
+        yield "executions in the driver, in ms", [["by", *_SUMMARY_HEAD], *rows]
 
 
 def _execution_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:

@@ -1,24 +1,58 @@
-"""The program of the process that runs models: it answers requests over a connection until that is closed."""
+"""The program of the process that asks a runtime or compiler: it answers requests until the connection is closed."""
 
 from __future__ import annotations
 
+import resource
+from contextlib import suppress
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
+from typing import Any, Literal
 
-from circletools.runtimes.protocol import Request, Runtime
+from circletools.runtimes.protocol import Answer, Missing, NoDeviceError, Ready, RefusedError, Request, Verdict
 
 
-def serve(runtime: Runtime, handle: int) -> None:
-    """Answer requests over the connection with this file descriptor, after the word `ready`.
+def limit(kind: Literal["AS", "DATA"], limit_bytes: int) -> None:
+    """Bound the memory of this process, where the system can, and let it leave no image when it crashes."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError, ValueError):  # macOS has the number, but no such limit
+        resource.setrlimit(getattr(resource, f"RLIMIT_{kind}"), (limit_bytes, limit_bytes))
 
-    Raises ImportError where the runtime's package cannot be imported.
-    """
+
+def serve(program: str, distribution: str, handle: int) -> None:
+    """Answer requests over the connection with this file descriptor, after a Ready or a Missing."""
     connection: Connection = Connection(handle)
-    run = import_module(f"circletools.runtimes.{runtime}").run
-    connection.send("ready")
+    try:
+        module = import_module(f"circletools.runtimes.{program.replace('-', '_')}")
+    except ImportError as error:
+        connection.send(Missing(str(error)))
+        return
+    connection.send(Ready(_version(distribution)))
     while True:
         try:
             request: Request = connection.recv()
         except EOFError:
             return
-        connection.send(run(request))
+        connection.send(_answer(module, request))
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return ""
+
+
+def _answer(module: Any, request: Request) -> Answer | Verdict | Missing:
+    try:
+        found: Answer | Verdict = getattr(module, request.question)(request)
+    except RefusedError as error:
+        if request.question == "run":
+            return Answer([], [], str(error))
+        return Verdict("refused", str(error), error.operators)
+    except NoDeviceError as error:
+        return Missing(str(error))
+    except MemoryError as error:
+        text = f"MemoryError: {error}".strip(": ")
+        return Answer([], [], text) if request.question == "run" else Verdict("memory", text)
+    return found

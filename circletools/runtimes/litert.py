@@ -1,26 +1,58 @@
-"""One inference in LiteRT.
+"""LiteRT's interpreter: with XNNPACK, its default delegate, or with its own kernels alone.
 
-LiteRT runs without its default delegate: XNNPACK fuses operators, and what it fuses depends on where the cuts are.
-Importing this module imports the runtime, which is an optional package.
+XNNPACK fuses operators, and what it fuses depends on where the cuts are; the variants `builtin` and `reference`
+compute operators one by one. Importing this module imports the runtime, which is an optional package.
 """
 
 from __future__ import annotations
+
+import re
+from typing import Any
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from circletools.runtimes.inputs import make_input
-from circletools.runtimes.protocol import Answer, Array, Request
+from circletools.runtimes.plan import placed, plans
+from circletools.runtimes.protocol import Answer, Array, Placed, RefusedError, Request, Verdict
+
+_RESOLVERS = {"xnnpack": "AUTO", "builtin": "BUILTIN_WITHOUT_DEFAULT_DELEGATES", "reference": "BUILTIN_REF"}
+_REFUSALS = (RuntimeError, ValueError)
+_DEVICES = {"": "cpu", "TfLiteXNNPackDelegate": "xnnpack"}
+_NODE = re.compile(r"Node number (\d+) \((.*?)\) failed to \w+\.?")
+
+
+def loads(request: Request) -> Verdict:
+    """Say whether LiteRT loads the model and allocates its tensors."""
+    interpreter = _interpreter(request)
+    try:
+        interpreter.allocate_tensors()
+    except _REFUSALS as error:
+        raise _refused(error) from error
+    return Verdict("ok")
+
+
+def placement(request: Request) -> Verdict:
+    """Say which operators XNNPACK has, by the plan of execution; what it leaves runs on LiteRT's own kernels.
+
+    Where tensors cannot be allocated, the delegate has chosen nevertheless.
+    """
+    interpreter = _interpreter(request)
+    verdict = Verdict("ok")
+    try:
+        interpreter.allocate_tensors()
+    except _REFUSALS as error:
+        verdict = Verdict("refused", str(error))
+    try:
+        return Verdict(verdict.status, verdict.words, placed(plans(interpreter), _DEVICES))
+    except _REFUSALS as error:
+        raise _refused(verdict.words or error) from error
 
 
 def run(request: Request) -> Answer:
-    """Run a model once."""
+    """Run a model."""
     try:
-        interpreter = Interpreter(
-            model_path=request.model,
-            num_threads=1,
-            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-        )
+        interpreter = _interpreter(request)
         details = interpreter.get_input_details()
         inputs = request.inputs
         if inputs is None:
@@ -34,13 +66,31 @@ def run(request: Request) -> Answer:
             if tuple(detail["shape"]) != value.shape:
                 interpreter.resize_tensor_input(detail["index"], value.shape)
         interpreter.allocate_tensors()
-        for detail, value in zip(details, inputs, strict=True):
-            interpreter.set_tensor(detail["index"], value)
-        interpreter.invoke()
-        outputs = [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
-    except (RuntimeError, ValueError, MemoryError) as error:
-        return Answer([], [], f"{type(error).__name__}: {error}".strip())
-    return Answer(inputs, [_plain(output) for output in outputs])
+        outputs = []
+        for _ in range(request.repeat):
+            for detail, value in zip(details, inputs, strict=True):
+                interpreter.set_tensor(detail["index"], value)
+            interpreter.invoke()
+            outputs += [_plain(interpreter.get_tensor(one["index"])) for one in interpreter.get_output_details()]
+    except (*_REFUSALS, MemoryError, RefusedError) as error:
+        cause = error.__cause__ or error
+        return Answer([], [], f"{type(cause).__name__}: {cause}".strip())
+    return Answer(inputs, outputs)
+
+
+def _interpreter(request: Request) -> Any:
+    resolver = getattr(OpResolverType, _RESOLVERS[request.variant])
+    try:
+        return Interpreter(model_path=request.model, num_threads=1, experimental_op_resolver_type=resolver)
+    except _REFUSALS as error:
+        raise _refused(error) from error
+
+
+def _refused(error: Exception | str) -> RefusedError:
+    """Return what the error says of operators, the innermost first; those that delegates made have other names."""
+    text = str(error).strip()
+    found = [Placed("", text, None, int(number), code) for number, code in _NODE.findall(text)]
+    return RefusedError(text, found)
 
 
 def _plain(array: Array) -> Array:

@@ -1,4 +1,4 @@
-"""One inference in onert, with inputs and outputs bound by the caller.
+"""onert: loading, compiling, and inference with inputs and outputs bound by the caller.
 
 Importing this module loads the runtime's library, which comes with an optional package.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 
 from circletools.runtimes.inputs import make_input
 from circletools.runtimes.onert_c import Session, StatusError, TensorInfo
-from circletools.runtimes.protocol import Answer, Array, Request
+from circletools.runtimes.protocol import Answer, Array, Placed, RefusedError, Request, Verdict, mark, printed
 
 Bound = ctypes.Array[ctypes.c_char]
 DTYPES = {
@@ -35,6 +36,7 @@ _OPEN_OUTPUT_BYTES = 1 << 24
 _LEAST_OUTPUT_BYTES = 1 << 16
 # Bytes that a runtime leaves untouched must not look like a plausible zero.
 _UNWRITTEN = b"\xa5"
+_OPERATION = re.compile(r"Unsupported operation: (\w+)|NYI for operation '(\w+)'")
 
 
 def fix_open_shapes(session: Session) -> None:
@@ -86,8 +88,28 @@ def results(session: Session, buffers: Sequence[Bound]) -> list[Array]:
     return arrays
 
 
+def loads(request: Request) -> Verdict:
+    """Say whether onert loads the model and compiles it for a backend."""
+    session = Session()
+    since = mark()
+    try:
+        _prepare(session, request)
+    except (StatusError, KeyError) as error:
+        text = " ".join(printed(since).split()) or str(error)
+        named = [Placed("", text, code=one or two) for one, two in _OPERATION.findall(text)]
+        raise RefusedError(text, named) from error
+    finally:
+        session.close()
+    return Verdict("ok", others=request.variant)
+
+
+def placement(request: Request) -> Verdict:
+    """Say the same: the backend takes all operators or none, and onert names at most the first that it does not."""
+    return loads(request)
+
+
 def run(request: Request) -> Answer:
-    """Run a model or a package once, on the CPU."""
+    """Run a model or a package."""
     session = Session()
     made: list[Array] = []
 
@@ -97,20 +119,31 @@ def run(request: Request) -> Answer:
         return made[-1]
 
     try:
-        session.load(Path(request.model))
-        session.use_backends("cpu")
-        if request.inputs is None:
-            fix_open_shapes(session)
-        elif len(request.inputs) != session.input_count():
-            return Answer([], [], f"the model has {session.input_count()} inputs, not {len(request.inputs)}")
-        else:
-            fix_shapes(session, [array.shape for array in request.inputs])
-        session.prepare()
+        count = _prepare(session, request)
+        if request.inputs is not None and len(request.inputs) != count:
+            return Answer([], [], f"the model has {count} inputs, not {len(request.inputs)}")
         buffers = bind(session, value)
-        session.run()
-        outputs = results(session, buffers)
+        outputs = []
+        for _ in range(request.repeat):
+            session.run()
+            outputs += results(session, buffers)
     except (StatusError, KeyError) as error:  # KeyError: a type that the interface does not have
         return Answer([], [], f"{type(error).__name__}: {error}")
     finally:
         session.close()
     return Answer(made, outputs)
+
+
+def _prepare(session: Session, request: Request) -> int:
+    """Load and compile, unless the inputs are not as many as given; return how many there are."""
+    session.load(Path(request.model))
+    session.use_backends(request.variant)
+    count = session.input_count()
+    if request.inputs is None:
+        fix_open_shapes(session)
+    elif len(request.inputs) == count:
+        fix_shapes(session, [array.shape for array in request.inputs])
+    else:
+        return count
+    session.prepare()
+    return count

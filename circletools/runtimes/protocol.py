@@ -1,29 +1,115 @@
-"""What a process that runs models is asked, and what it answers."""
+"""What a process with a program in it is asked, and what it answers."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-Runtime = Literal["litert", "onert"]
+Question = Literal["loads", "placement", "run"]
+Status = Literal["ok", "refused", "crash", "timeout", "memory"]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A model to run; `seed` makes inputs where none are given."""
+    """A model to ask about; `seed` makes inputs where none are given.
 
+    `variant` says what of the program is meant: kernels, a backend, an accelerator. A run is repeated in one session
+    with the same inputs, so that what a model keeps between runs shows.
+    """
+
+    question: Question
     model: str
-    inputs: list[Array] | None
-    seed: int
+    variant: str = ""
+    inputs: list[Array] | None = None
+    seed: int = 0
+    repeat: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The program is imported; `version` is that of its package."""
+
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The program cannot be imported, or has no device to run on, and why."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Inputs and outputs by position, or why there are none."""
+    """Inputs and outputs by position, the outputs of a repeated run one after another; or why there are none."""
 
     inputs: list[Array]
     outputs: list[Array]
     failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a program puts an operator, as far as it tells which one it means.
+
+    `device` is empty where it refuses the operator; `words` are its reasons. `code` and `tensor` (an output) are the
+    names that it uses. `subgraph` counts the subgraphs that the program showed, in their order.
+    """
+
+    device: str = ""
+    words: str = ""
+    subgraph: int | None = None
+    operator: int | None = None
+    code: str = ""
+    tensor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a program loads and prepares a model, or why not, and what it says of operators.
+
+    `others` is the device of operators that are not named, empty where that is unknown. `arena_bytes` is the memory
+    for tensors that the program asks for, where it says that.
+    """
+
+    status: Status
+    words: str = ""
+    operators: tuple[Placed, ...] = ()
+    others: str = ""
+    arena_bytes: int | None = None
+
+
+class RefusedError(Exception):
+    """The program does not take the model; `operators` are those that it names."""
+
+    def __init__(self, words: str, operators: Sequence[Placed] = ()) -> None:
+        super().__init__(words)
+        self.operators = tuple(operators)
+
+
+class NoDeviceError(Exception):
+    """The program has no device to run on, whatever the model."""
+
+
+_PRINTED = 2  # standard error of the child is a file that its parent reads too
+_MOST_PRINTED = 1 << 20
+
+
+def mark() -> int:
+    """Return where the next text begins that this process prints."""
+    with suppress(OSError):
+        return os.lseek(_PRINTED, 0, os.SEEK_END)
+    return 0
+
+
+def printed(since: int = 0) -> str:
+    """Return what this process printed since a mark."""
+    with suppress(OSError):
+        return os.pread(_PRINTED, _MOST_PRINTED, since).decode(errors="replace")
+    return ""

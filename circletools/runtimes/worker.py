@@ -1,15 +1,15 @@
-"""Runs models in a process of its own, since runtimes crash, hang and print.
+"""Asks runtimes and compilers in a process of their own, since they crash, hang, print, and take memory.
 
-The child answers requests over a connection until that is closed. A request is a model and the arrays to give it, or
-a seed to make them from; the answer is the inputs and the outputs, or a text that says why there are none.
+The child answers requests over a connection until that is closed; `protocol` has what is said. It may be another
+Python than this one, which loads from here what it needs of circletools.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
+import re
+import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from multiprocessing import Pipe
@@ -19,30 +19,48 @@ from types import TracebackType
 from typing import Self
 
 from circletools.errors import UsageError
-from circletools.runtimes.protocol import Answer, Array, Request, Runtime
+from circletools.runtimes.programs import PROGRAMS, command, named, not_installed
+from circletools.runtimes.protocol import Answer, Array, Missing, Question, Ready, Request, Status, Verdict
 
-_PACKAGES: dict[Runtime, tuple[str, str]] = {
-    "litert": ("ai_edge_litert", "pip install ai-edge-litert"),
-    "onert": ("onert", "pip install onert"),
-}
+MEMORY_BYTES = 8 << 30
+"""What a child may take beyond the model, unless told otherwise."""
+
 _START_SECONDS = 120.0
+_ROOM_BYTES = 1 << 28  # for the model itself
+_PACKAGE = Path(__file__).parents[1]
+# The child's own packages must not be hidden by those beside circletools: they may be for another Python.
+_CHILD = """
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location("circletools", {0!r} + "/__init__.py", submodule_search_locations=[{0!r}])
+sys.modules["circletools"] = package = module_from_spec(spec)
+spec.loader.exec_module(package)
+from circletools.runtimes.child import limit, serve
+limit({1!r}, {2})
+serve({3!r}, {4!r}, {5})
+"""
+_NO_MEMORY = re.compile(r"bad_alloc|MemoryError|[Cc]annot allocate memory|[Oo]ut of memory")
 
 
 class Worker:
-    """A process with a runtime; use as a context manager. Raises UsageError where the runtime is not installed.
+    """A process with a program; use as a context manager. Raises UsageError where the program is not installed.
 
-    After a crash, or when `seconds` pass without an answer, the next request starts another process.
+    `name` is a program or `PROGRAM:VARIANT` (see `programs`). After a crash, or when `seconds` pass without an
+    answer, the next request starts another process. A child takes at most `memory_bytes` beyond the model; where the
+    system has no such limit (macOS), none.
     """
 
-    def __init__(self, runtime: Runtime, seconds: float = 600.0) -> None:
-        """Look for the runtime; start nothing yet."""
-        package, command = _PACKAGES[runtime]
-        if importlib.util.find_spec(package) is None:
-            raise UsageError(f"the runtime {runtime} is not installed", hint=command)
-        self.runtime, self._seconds = runtime, seconds
+    def __init__(self, name: str, seconds: float = 600.0, memory_bytes: int = MEMORY_BYTES) -> None:
+        """Look for the program; start nothing yet."""
+        self.runtime, self.variant = named(name)
+        self.version = ""
+        self._command = command(self.runtime)
+        self._seconds, self._memory_bytes = seconds, memory_bytes
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - for as long as the worker lives
+        self._scratch = tempfile.TemporaryDirectory(prefix="circletools-")
+        self._room = _ROOM_BYTES
 
     def __enter__(self) -> Self:
         """Return the worker itself."""
@@ -51,67 +69,125 @@ class Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the process."""
+        """End the process, and remove what it left."""
         self._stop()
         self._printed.close()
+        self._scratch.cleanup()
 
-    def run(self, model: Path, inputs: Sequence[Array] | None = None, seed: int = 0) -> Answer:
-        """Run a model once."""
+    def loads(self, model: Path) -> Verdict:
+        """Ask whether the program loads and prepares a model."""
+        return self._judge("loads", model)
+
+    def placement(self, model: Path) -> Verdict:
+        """Ask which operators the program takes."""
+        return self._judge("placement", model)
+
+    def run(self, model: Path, inputs: Sequence[Array] | None = None, seed: int = 0, repeat: int = 1) -> Answer:
+        """Run a model, several times with the same inputs if need be; the outputs follow each other."""
+        given = None if inputs is None else list(inputs)
+        found = self._ask(Request("run", str(model), self.variant, given, seed, repeat))
+        if isinstance(found, Verdict):
+            return Answer([], [], found.words)
+        return Answer([], [], f"{found.failure} {self._last_words()}".strip()) if found.failure else found
+
+    def _judge(self, question: Question, model: Path) -> Verdict:
+        if model.is_file() and (wrong := self._wrong_format(model)):
+            return Verdict("refused", wrong)
+        found = self._ask(Request(question, str(model), self.variant))
+        assert isinstance(found, Verdict)
+        if found.status in {"crash", "timeout", "memory"} and (words := self._last_words()) not in found.words:
+            return Verdict(found.status, f"{found.words}; the last that it printed: {words}")
+        return found
+
+    def _wrong_format(self, model: Path) -> str:
+        with model.open("rb") as file:
+            identifier = file.read(8)[4:]
+        formats = PROGRAMS[self.runtime].formats
+        is_circle = identifier == b"CIR0"
+        return f"{self.runtime} reads no Circle models" if is_circle and "circle" not in formats else ""
+
+    def _ask(self, request: Request) -> Answer | Verdict:
+        """Return the answer of the child, a verdict where there is none."""
+        self._make_room(Path(request.model))
         connection = self._connection or self._start()
         self._printed.truncate(0)
         self._printed.seek(0)  # the child writes at the same place
         try:
-            connection.send(Request(str(model), None if inputs is None else list(inputs), seed))
+            connection.send(request)
             if connection.poll(self._seconds):
-                answer: Answer = connection.recv()
-                return Answer([], [], f"{answer.failure} {self._last_words()}".strip()) if answer.failure else answer
-            self._stop()
-            return Answer([], [], f"no answer in {self._seconds:g} s")
+                answer: Answer | Verdict | Missing = connection.recv()
+                if isinstance(answer, Missing):
+                    raise UsageError(f"{self.runtime} cannot run here: {answer.text}", hint="see docs/runtimes.md")
+                return answer
+            self._stop(0.0)
+            return Verdict("timeout", f"no answer in {self._seconds:g} s")
         except (EOFError, ConnectionError):
-            status = self._stop()
-            return Answer(
-                [], [], f"the runtime ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
-            )
+            return self._ended(self._stop())
         except BaseException:  # an interrupt: a late answer must not be taken for that to another request
             self._stop()
             raise
 
+    def _ended(self, status: int) -> Verdict:
+        kind: Status = "memory" if _NO_MEMORY.search(self._text()) else "crash"
+        name = f" ({signal.Signals(-status).name})" if -status in set(signal.Signals) else ""
+        text = f"signal {-status}{name}" if status < 0 else f"status {status}"
+        return Verdict(kind, f"{self.runtime} ended with {text}")
+
+    def _make_room(self, model: Path) -> None:
+        """Start anew with a higher limit where a model is much larger than those before."""
+        size = model.stat().st_size if model.is_file() else 0
+        if 2 * size > self._room:
+            self._stop()
+            self._room = 4 * size
+
     def _start(self) -> Connection:
         ours, theirs = Pipe()
+        program = PROGRAMS[self.runtime]
+        limits = program.limit, self._memory_bytes + self._room
+        arguments = (str(_PACKAGE), *limits, self.runtime, program.distribution, theirs.fileno())
         with theirs:
-            program = f"from circletools.runtimes.child import serve; serve({self.runtime!r}, {theirs.fileno()})"
-            self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-P", "-c", program],
-                env=os.environ | {"NUM_THREADS": "1"},  # the order of a sum must not depend on the machine's load
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._printed,
-                pass_fds=[theirs.fileno()],
-            )
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - our own program, in a Python that the user names
+                    [*self._command, "-P", "-c", _CHILD.format(*arguments)],
+                    # The order of a sum must not depend on the machine's load.
+                    env=os.environ | {"NUM_THREADS": "1", "TMPDIR": self._scratch.name},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=self._printed,
+                    pass_fds=[theirs.fileno()],
+                )
+            except OSError as error:
+                raise UsageError(f"{self.runtime}: {self._command[0]} cannot be started: {error.strerror}") from error
         self._connection = ours
         if not ours.poll(_START_SECONDS):
             self._stop()
-            raise UsageError(f"the runtime {self.runtime} does not start")
+            raise UsageError(f"{self.runtime} does not start in {_START_SECONDS:g} s")
         try:
-            ours.recv()
+            ready: Ready | Missing = ours.recv()
         except EOFError as error:
             self._stop()
-            raise UsageError(f"the runtime {self.runtime} cannot be imported") from error
+            raise not_installed(self.runtime, f"its process ends at once: {self._last_words()}") from error
+        if isinstance(ready, Missing):
+            self._stop()
+            raise not_installed(self.runtime, ready.text)
+        self.version = ready.version
         return ours
 
-    def _last_words(self) -> str:
-        """Return the last line that the runtime printed."""
-        printed = os.pread(self._printed.fileno(), 1 << 16, 0).decode(errors="replace").strip()
-        return printed.rpartition("\n")[2][:500]
+    def _text(self) -> str:
+        return os.pread(self._printed.fileno(), 1 << 16, 0).decode(errors="replace").strip()
 
-    def _stop(self) -> int:
-        """End the process; return its exit status if it has ended by itself."""
+    def _last_words(self) -> str:
+        """Return the last line that the program printed."""
+        return self._text().rpartition("\n")[2][:500]
+
+    def _stop(self, patience: float = 2.0) -> int:
+        """End the process; return its exit status if it has ended by itself, within some seconds."""
         if self._connection is not None:
             self._connection.close()
         status = 0
         if self._process is not None:
             try:
-                status = self._process.wait(2.0)
+                status = self._process.wait(patience)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 status = self._process.wait()

@@ -30,25 +30,15 @@ _WHOLE_MODEL = {
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """What the parts of a model inherit: entries by index and name, origins if they are true, and why not others."""
+    """What every part of a model gets: entries by index and name, origins if they are true, and why not others."""
 
     entries: Mapping[int, str]
     origins: Origins | None
-    records: Sequence[Sequence[bytes]]
     dropped: tuple[Finding, ...]
 
 
-def read_annotations(model: Model, plan: SplitPlan) -> Annotations:
+def read_annotations(model: Model) -> Annotations:
     """Look at what there is. Raises TableFormatError for origins that cannot be decoded."""
-    entries, origins, dropped = inherited(model)
-    return Annotations(entries, origins, _records(model, plan), dropped)
-
-
-def inherited(model: Model) -> tuple[dict[int, str], Origins | None, tuple[Finding, ...]]:
-    """Return the metadata entries that every part gets, origins if they are true, and why others stay out.
-
-    Raises TableFormatError for origins that cannot be decoded.
-    """
     last = {entry.name: entry.index for entry in model.metadata}  # of equal names the last counts
     dropped = [
         Finding("METADATA_LEFT_OUT", "info", "", f"metadata {name} is left out: {why}")
@@ -62,10 +52,10 @@ def inherited(model: Model) -> tuple[dict[int, str], Origins | None, tuple[Findi
         origins = None
     gone = {*_WHOLE_MODEL, *(() if origins is not None else ORIGIN_ENTRIES)}
     entries = {index: name for name, index in sorted(last.items(), key=lambda item: item[1]) if name not in gone}
-    return entries, origins, tuple(dropped)
+    return Annotations(entries, origins, tuple(dropped))
 
 
-def _records(model: Model, plan: SplitPlan) -> list[list[bytes]]:
+def part_records(model: Model, plan: SplitPlan) -> list[list[bytes]]:
     """Return the records of all operators for stamps, with the names that their outputs have in the parts."""
     records = [operator_records(model, subgraph) for subgraph in range(len(model.subgraphs))]
     renamed = plan.renamed
@@ -79,14 +69,15 @@ def _records(model: Model, plan: SplitPlan) -> list[list[bytes]]:
 
 
 def part_metadata(
-    annotations: Annotations, plan: SplitPlan, part: PlannedPart, called: Sequence[int]
+    annotations: Annotations,
+    records: Sequence[Sequence[bytes]],
+    plan: SplitPlan,
+    part: PlannedPart,
+    called: Sequence[int],
 ) -> dict[int, bytes | None]:
     """Return the entries of a part by their index in the model; None keeps the value."""
-    records = [
-        [annotations.records[plan.subgraph][operator] for operator in part.operators],
-        *(annotations.records[subgraph] for subgraph in called),
-    ]
-    stamp = encode_stamp(make_stamp(records))
+    own = [records[plan.subgraph][operator] for operator in part.operators]
+    stamp = encode_stamp(make_stamp([own, *(records[subgraph] for subgraph in called)]))
     values = {STAMP: stamp, AFFINITY_STAMP: stamp, AFFINITY_TABLE: _affinity(plan, part, called)}
     if annotations.origins is not None:
         values |= _origins(annotations.origins, plan, part, called)

@@ -1,14 +1,15 @@
-"""What operators compute, as digests that no index, name or place in a file has a part in.
+"""Digests of what operators compute, independent of indices, names and positions in the file.
 
-The digest of an operator is made of its code, its options, the forms of its outputs and the digests of what it reads;
-that of a tensor of the operator that makes it, or of its data. So two models whose operators have the same digests
-have the same operators, wired alike. A tensor's type, shape and quantization are its *form*.
+The digest of an operator covers its code, its options, the forms of its outputs and the digests of its inputs; that
+of a tensor covers the operator that produces it, or its data. Two models whose operators have the same digests have
+the same operators, connected alike. A tensor's type, shape and quantization are its *form*.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from struct import Struct
 
 from circletools.edit.editable import check_editable
 from circletools.errors import ModelFormatError
@@ -26,6 +27,7 @@ _LEFT_OUT = {
     *(("Operator", name) for name in ("large_custom_options_offset", "large_custom_options_size")),
 }
 
+_number = Struct("<q").pack
 _MAX_DEPTH = 64  # of calls in calls
 _MAX_NAMED = 4  # tensors that name tensors; scales name none
 
@@ -34,7 +36,7 @@ _MAX_NAMED = 4  # tensors that name tensors; scales name none
 class Flow:
     """The digests of a subgraph's operators and tensors, by index; operators in the order they run.
 
-    `reads` has what an operator reads that others make or that is given, without constants.
+    `reads` has the inputs of each operator, without constants.
     """
 
     operators: Mapping[int, bytes]
@@ -50,10 +52,9 @@ class Contents:
         check_editable(model)
         self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self._instead)
         self.codes = [
-            digest(code.code.to_bytes(8, "little", signed=True), code.custom_code.encode("utf-8", "surrogateescape"),
-                   code.version.to_bytes(8, "little", signed=True))
+            digest(_number(code.code), code.custom_code.encode("utf-8", "surrogateescape"), _number(code.version))
             for code in model.operator_codes
-        ]  # fmt: skip
+        ]
         self.external = {
             (data.kind, row): (start, start + size)
             for data in external_data(model)
@@ -71,28 +72,24 @@ class Contents:
         self.depth = 0
 
     def form(self, subgraph: int, tensor: int, deep: int = _MAX_NAMED) -> bytes:
-        """Return the digest of what is declared of a tensor: all but its name and its data.
+        """Return the digest of a tensor's declaration: all but its name and its data.
 
-        The tensors that its quantization names belong to it, with their data; `deep` is how far that goes.
+        It covers the tensors that its quantization names, with their data, to a depth of `deep`.
         """
         first = int(self.model.tensor_columns.splits[subgraph])
         row = first + tensor
         own = self.digests.table("Tensor", int(self.model.tensor_columns.tables.at[row]))
         if row not in self.named or not deep:
             return own
-        buffers = self.model.tensor_columns.buffers
-        return digest(
-            own,
-            *(
-                b""
-                if other < 0
-                else digest(self.form(subgraph, other, deep - 1), self._data(int(buffers[first + other])))
-                for other in self.named[row]
-            ),
-        )
+
+        def whole(other: int) -> bytes:
+            data = self._data(int(self.model.tensor_columns.buffers[first + other]))
+            return digest(self.form(subgraph, other, deep - 1), data)
+
+        return digest(own, *(b"" if other < 0 else whole(other) for other in self.named[row]))
 
     def flow(self, subgraph: int, given: Mapping[int, bytes]) -> Flow:
-        """Return the digests of a subgraph whose inputs are what `given` says, by tensor."""
+        """Return the digests of a subgraph; `given` has those of its inputs, by tensor."""
         model, view = self.model, self.model.subgraphs[subgraph]
         first = int(model.operator_columns.splits[subgraph])
         low = int(model.tensor_columns.splits[subgraph])
@@ -117,13 +114,13 @@ class Contents:
                 self.codes[operator.code.index],
                 self.digests.table("Operator", positions[index]),
                 model.wire.memory[slice(*self.external.get(("large_custom_options", first + index), (0, 0)))],
-                len(operator.inputs).to_bytes(4, "little"),
+                _number(len(operator.inputs)),
                 *map(read, operator.inputs),
                 *(self.form(subgraph, tensor) if tensor >= 0 else b"" for tensor in operator.outputs),
             )
             for slot, tensor in enumerate(operator.outputs):
                 if tensor >= 0:
-                    made[tensor] = digest(name, slot.to_bytes(4, "little"))
+                    made[tensor] = digest(name, _number(slot))
         for tensor in view.outputs.tolist():
             read(tensor)
         return Flow(names, reads, constants | made)
@@ -131,7 +128,7 @@ class Contents:
     def inputs(self, subgraph: int) -> dict[int, bytes]:
         """Return the digests of the inputs of a subgraph, by tensor."""
         return {
-            tensor: digest(b"input", slot.to_bytes(4, "little"), self.form(subgraph, tensor))
+            tensor: digest(b"input", _number(slot), self.form(subgraph, tensor))
             for slot, tensor in enumerate(self.model.subgraphs[subgraph].inputs.tolist())
         }
 
@@ -141,20 +138,19 @@ class Contents:
         return self.data[buffer]
 
     def _instead(self, table: str, item: Field, value: bytes) -> bytes | None:
-        """Return what stands for a number of a subgraph, or for the place of a compiled program."""
+        """Return the digest that replaces a subgraph index or the position of a compiled program."""
         if table == "Operator" and item.name == "custom_options" and value in self.programs:
             start, end = self.programs[value]
             return digest(self.model.wire.memory[start:end])
         if (table, item.name) not in self.calling:
             return None
         width = item.dtype.itemsize
-        indices = (
-            int.from_bytes(value[at : at + width], "little", signed=True) for at in range(0, len(value), width)
-        )
+        parts = (value[at : at + width] for at in range(0, len(value), width))
+        indices = (int.from_bytes(part, "little", signed=True) for part in parts)
         return b"".join(self._subgraph(index) for index in indices)
 
     def _subgraph(self, index: int) -> bytes:
-        """Return the digest of a subgraph that is called; one that calls itself is left at that."""
+        """Return the digest of a subgraph that is called; recursive calls get a fixed one."""
         if not 0 <= index < len(self.model.subgraphs):
             return bytes(16)
         if index not in self.subgraphs:

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from circletools.findings import Finding
 from circletools.split.contents import Flow
 
+_UNKNOWN = "is not in the source with these options, constants, inputs and outputs"
+
 
 class Comparison:
     """The operators of the source, and those of the parts that were seen so far."""
@@ -31,11 +33,7 @@ class Comparison:
             if self._left[operator]:
                 self._left[operator] -= 1
             elif self._computed.issuperset(part.reads[index]):
-                said = (
-                    "is there twice"
-                    if operator in self._known
-                    else "is not in the source with these options, constants, inputs and outputs"
-                )
+                said = "is there twice" if operator in self._known else _UNKNOWN
                 where = f"{place}.operators[{index}]"
                 yield Finding("OPERATORS_DIFFER", "error", where, f"{codes[index]} of {file} {said}")
 

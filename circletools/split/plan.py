@@ -1,7 +1,7 @@
-"""What a split will be: the parts in the order they run, what goes into each and comes out, and under which name.
+"""The plan of a split: the parts in the order they run, and their inputs and outputs with their names.
 
-Parts are linked by the names of tensors, as circle-partitioner has it, so a name may stand for one tensor only. Where
-a model gives two tensors that cross one name, or one none, those get names of their own in the parts.
+Parts are linked by the names of tensors, as in circle-partitioner, so these names must be unique. Tensors between
+parts that share a name, or have none, are renamed in the parts.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ import numpy as np
 
 from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.findings import affinity_findings
+from circletools.affinity.partition.groups import members_of
 from circletools.affinity.store import Affinity
 from circletools.errors import EditError, UsageError
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
-from circletools.split.state import check_state
+from circletools.split.state import Numbers, check_state
 
 _HINT = "run annotate-affinity anew"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedPart:
-    """A part: its device by id and by name, its operators, ascending, and the tensors that go in and come out."""
+    """A part: its device by id and by name, its operators, ascending, and its input and output tensors."""
 
     device_id: int
     device: str
@@ -38,8 +39,8 @@ class PlannedPart:
 class SplitPlan:
     """The parts of a subgraph in an order in which they can run.
 
-    `inputs` and `outputs` are the tensors of the subgraph, `names` the name of every tensor that a part takes or
-    gives, `renamed` those of them that are not the model's own.
+    `inputs` and `outputs` are those of the subgraph, `names` the names of all inputs and outputs of parts, `renamed`
+    those of them that differ from the model.
     """
 
     subgraph: int
@@ -54,8 +55,8 @@ class SplitPlan:
 def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
     """Return the split by the partitions that the model's affinity has.
 
-    Raises EditError where the model has no affinity that is true and complete, or where operators that share a state
-    are in several partitions; TableFormatError for a broken table, UsageError for a subgraph that does not exist.
+    Raises EditError where the model has no current and complete affinity, or where operators that share a state are
+    in several partitions; TableFormatError for a broken table, UsageError for a subgraph that does not exist.
     """
     affinity = current_affinity(model)
     if subgraph >= len(model.subgraphs):
@@ -64,17 +65,15 @@ def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
     ids = affinity.subgraphs[subgraph]
     number_of = ids.partitions.astype(np.int64)
     check_state(model, subgraph, number_of)
-    members = _members(number_of)
+    members = members_of(number_of.tolist())
     view = model.subgraphs[subgraph]
     ends = tuple(view.inputs.tolist()), tuple(view.outputs.tolist())
     taken, given = _flow(model, subgraph, number_of, *ends)
+    devices = [int(ids.devices[operators[0]]) for operators in members]
     parts = tuple(
-        PlannedPart(
-            int(ids.devices[operators[0]]), affinity.devices[int(ids.devices[operators[0]])],
-            tuple(operators), tuple(inputs), tuple(outputs),
-        )
-        for operators, inputs, outputs in zip(members, taken, given, strict=True)
-    )  # fmt: skip
+        PlannedPart(device, affinity.devices[device], *map(tuple, tensors))
+        for device, *tensors in zip(devices, members, taken, given, strict=True)
+    )
     crossing = {*ends[0], *ends[1], *(tensor for part in parts for tensor in (*part.inputs, *part.outputs))}
     raw = OperatorFacts(model, subgraph).tensor_names
     names = _unique_names({tensor: raw[tensor] for tensor in sorted(crossing)}, raw)
@@ -94,21 +93,10 @@ def _check_affinity(model: Model, affinity: Affinity, subgraph: int) -> None:
             raise EditError(finding.message, location=finding.location, hint=_HINT)
 
 
-def _members(number_of: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[list[int]]:
-    members: list[list[int]] = [[] for _ in range(int(number_of.max()) + 1)]
-    for operator, number in enumerate(number_of.tolist()):
-        members[number].append(operator)
-    return members
-
-
 def _flow(
-    model: Model,
-    subgraph: int,
-    number_of: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
-    inputs: Sequence[int],
-    outputs: Sequence[int],
+    model: Model, subgraph: int, number_of: Numbers, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the tensors that each part takes and gives: those of the subgraph first, in its order."""
+    """Return the inputs and the outputs of each part: those of the subgraph first, in its order."""
     facts = OperatorFacts(model, subgraph)
     (makers, made), (readers, read) = facts.outputs, facts.inputs
     maker = dict(zip(made.tolist(), number_of[makers].tolist(), strict=True))
@@ -124,13 +112,13 @@ def _flow(
             taken[number].add(tensor)
             given[maker[tensor]].add(tensor)
     for tensor in fed - first_reader.keys():
-        taken[0].add(tensor)  # nobody reads it, but whoever runs the parts gives it
-    for tensor in outputs:  # one that no operator makes comes out of the first part that has it, or of the last
+        taken[0].add(tensor)  # unused, but still an input of the whole
+    for tensor in outputs:  # without a producer: from the first part that reads it, else the last
         number = maker.get(tensor, first_reader.get(tensor, 0 if tensor in fed else last))
         given[number].add(tensor)
     for tensor, number in maker.items():
         if not given[number] and tensor not in first_reader:
-            given[number].add(tensor)  # a part whose results nobody reads must give something
+            given[number].add(tensor)  # a part whose results are unused still needs an output
     return _ordered(taken, inputs), _ordered(given, outputs)
 
 

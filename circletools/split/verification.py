@@ -14,6 +14,9 @@ from circletools.split.verify import check_files, open_split
 
 Runtime = Literal["litert", "onert", "none"]
 
+# XNNPACK fuses operators, and what it fuses depends on where the cuts are.
+_ONE_BY_ONE = {"litert": "litert:builtin", "onert": "onert"}
+
 
 @dataclass(frozen=True, slots=True)
 class SplitVerification:
@@ -49,6 +52,6 @@ def verify_split(
     failed = any(finding.severity == "error" for finding in findings)
     # What a runtime takes for the whole model is subgraph 0.
     if not failed and chosen != "none" and subgraph == 0:
-        with Worker(chosen, timeout_s) as worker:
+        with Worker(_ONE_BY_ONE[chosen], timeout_s) as worker:
             findings += compare_runs(files, worker, seed=seed)
     return SplitVerification(chosen, tuple(findings))

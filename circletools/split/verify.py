@@ -13,7 +13,7 @@ from circletools.affinity.tables import AFFINITY_TABLE
 from circletools.errors import EditError, InvalidInputError, UsageError
 from circletools.findings import Finding
 from circletools.model.model import Model, open_model
-from circletools.split.annotations import inherited
+from circletools.split.annotations import read_annotations
 from circletools.split.connections import Connections, Piece, decode_connections
 from circletools.split.contents import Contents
 from circletools.split.directory import manifest_findings, stray_files
@@ -119,7 +119,7 @@ class _Parts:
         self._known = {name: given[tensor] for name, tensor in inputs.items()}
         self._forms = {name: whole.form(subgraph, tensor) for name, tensor in inputs.items()}
         self._expected = [flow.tensors[tensor] for tensor in view.outputs.tolist()]
-        self._inherited = frozenset(inherited(model)[0].values())
+        self._inherited = frozenset(read_annotations(model).entries.values())
         self.comparison = Comparison(flow, model.code_names(subgraph), f"source.subgraphs[{subgraph}]")
         self.further: list[Finding] = []
         self.without: list[Finding] = []

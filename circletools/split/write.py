@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,14 +15,8 @@ from circletools.errors import CircleToolsError, UsageError
 from circletools.findings import Finding
 from circletools.model.model import Model
 from circletools.model.views import Tensor, text
-from circletools.split.annotations import Annotations, part_metadata, read_annotations
-from circletools.split.connections import (
-    Connections,
-    Piece,
-    decode_connections,
-    encode_connections,
-    encode_manifest,
-)
+from circletools.split.annotations import Annotations, part_metadata, part_records, read_annotations
+from circletools.split.connections import Connections, Piece, decode_connections, encode_connections, encode_manifest
 from circletools.split.plan import PlannedPart, SplitPlan, plan_split
 from circletools.storage.directories import check_directory, write_directory
 from circletools.storage.files import Part
@@ -64,7 +58,7 @@ def split(model: Model, target: str | os.PathLike[str], *, subgraph: int = 0, fo
         raise UsageError("the model that is split is in the directory that is replaced", location=str(directory))
     excerpts = Excerpts(model)
     plan = plan_split(model, subgraph)
-    annotations = read_annotations(model, plan)
+    annotations, records = read_annotations(model), part_records(model, plan)
     stem = Path(model.source.path.name).stem if model.source.path else "model"
     signatures = _signatures(model, plan)
     connections = _connect(model, plan, stem)
@@ -75,7 +69,11 @@ def split(model: Model, target: str | os.PathLike[str], *, subgraph: int = 0, fo
 
     def files() -> Iterator[tuple[str, list[Part]]]:
         for part, piece in zip(plan.parts, connections.parts, strict=True):
-            yield piece.file, excerpts.take(_excerpt(excerpts, plan, part, annotations, signatures))
+            called = excerpts.called(plan.subgraph, part.operators)
+            metadata = part_metadata(annotations, records, plan, part, called)
+            ends = part.operators, part.inputs, part.outputs
+            excerpt = Excerpt(plan.subgraph, *ends, plan.renamed, metadata, signatures.get(_ends(part), ()))
+            yield piece.file, excerpts.take(excerpt)
         yield f"{stem}{CONNECTIONS}", [encode_connections(connections)]
         if obstacle is None:
             yield MANIFEST, [encode_manifest(connections, model.format)]
@@ -128,25 +126,6 @@ def _connect(model: Model, plan: SplitPlan, stem: str) -> Connections:
             for number, part in enumerate(plan.parts, 1)
             for device in [re.sub(r"[^A-Za-z0-9._-]", "_", part.device)]
         ),
-    )
-
-
-def _excerpt(
-    excerpts: Excerpts,
-    plan: SplitPlan,
-    part: PlannedPart,
-    annotations: Annotations,
-    signatures: Mapping[Ends, list[int]],
-) -> Excerpt:
-    called = excerpts.called(plan.subgraph, part.operators)
-    return Excerpt(
-        plan.subgraph,
-        part.operators,
-        part.inputs,
-        part.outputs,
-        plan.renamed,
-        part_metadata(annotations, plan, part, called),
-        signatures.get(_ends(part), ()),
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from circletools.errors import OutputError, UsageError
 from circletools.storage.files import Part, check_name, make_directory, write
-from circletools.storage.replacing import temporary_name
+from circletools.storage.replacing import sync, temporary_name
 
 MayReplace = Callable[[Path], bool]
 
@@ -132,7 +132,7 @@ def _put_in_place(new: Path, target: Path, may_replace: MayReplace) -> None:
             raise
     check_directory(target, may_replace)
     for path in new.rglob("*"):
-        _sync(path)
+        sync(path)
     made = new.lstat()
     try:
         _exchange(new, target)
@@ -170,11 +170,3 @@ def _exchange_at_once(new: Path, target: Path) -> bool:
     if number in (errno.ENOSYS, errno.EINVAL, errno.EPERM):
         return False
     raise OSError(number, os.strerror(number))
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -7,7 +7,7 @@ import mmap
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -46,6 +46,15 @@ class Source:
             self.file.close()
         self.memory = memoryview(b"")
         self.closed = True
+
+    def parts(self, chunks: Iterable[bytes | tuple[int, int]]) -> list[Part]:
+        """Return chunks of a new file, which are bytes or ranges (start, end) of this one, to be written."""
+        return [chunk if isinstance(chunk, bytes) else Range(self, *chunk) for chunk in chunks]
+
+    def check_other(self, target: str | os.PathLike[str], *, in_place: bool) -> None:
+        """Raise UsageError when `target` is the file itself, unless that is to be changed `in_place`."""
+        if self.path is not None and not in_place and same_file(self.path, target):
+            raise UsageError("input and output are the same file", location=os.fspath(target), hint="use --in-place")
 
     def check_unchanged(self, target: Path | None = None) -> None:
         """Raise InvalidInputError when the file was written to since it was opened.
@@ -191,7 +200,16 @@ def write(
 
 def _replace(path: Path, parts: Sequence[Part], source: Source | None, progress: Progress | None) -> None:
     def fill(file: BinaryIO, early: bool) -> None:
-        _fill(file, parts, progress, early=early)
+        """Write the parts one after the other; `early` has the disk start while the copy goes on."""
+        total, done = sum(len(part) for part in parts), 0
+        for part in parts:
+            for written in _copy(part, file.fileno(), done):
+                if early:
+                    start_writing(file.fileno(), done, written - done)
+                done = written
+                if progress is not None:
+                    progress(done, total)
+        os.ftruncate(file.fileno(), total)
 
     def check() -> None:
         if source is not None:
@@ -266,19 +284,6 @@ def _stream(stream: BinaryIO, parts: Sequence[Part]) -> None:
     for part in parts:
         stream.write(view(part))
     stream.flush()
-
-
-def _fill(file: BinaryIO, parts: Sequence[Part], progress: Progress | None, *, early: bool) -> None:
-    """Write the parts one after the other; `early` has the disk start while the copy goes on."""
-    total, done = sum(len(part) for part in parts), 0
-    for part in parts:
-        for written in _copy(part, file.fileno(), done):
-            if early:
-                start_writing(file.fileno(), done, written - done)
-            done = written
-            if progress is not None:
-                progress(done, total)
-    os.ftruncate(file.fileno(), total)
 
 
 def _copy(part: Part, target: int, at: int) -> Iterator[int]:

@@ -54,7 +54,9 @@ def replace(
             os.unlink(temporary)
         raise
     if old is not None:
-        _sync_directory(path.parent)
+        # The rename itself has happened; some file systems cannot do more, and some directories may not be opened.
+        with suppress(OSError):
+            sync(path.parent)
 
 
 def temporary_name(path: Path) -> Path:
@@ -98,11 +100,10 @@ def _keep(descriptor: int, old: os.stat_result | None, mode: int) -> None:
         os.fchmod(descriptor, mode)
 
 
-def _sync_directory(directory: Path) -> None:
-    # The rename itself has happened; some file systems cannot do more, and some directories may not be opened.
-    with suppress(OSError):
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def sync(path: Path) -> None:
+    """Wait until a file or a directory is on the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

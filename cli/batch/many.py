@@ -18,34 +18,28 @@ import inspect
 import os
 from collections.abc import Callable, Iterable
 from copy import copy
-from functools import cached_property
 from typing import Annotated, Any, get_args
 
 import typer
 
+from ..signature import Command, parameters_of, with_parameters
 from .options import ANNOTATIONS, BatchOptions
 from .sources import mirror, named, refuse_directories
-from .task import Command, Heading, Task
+from .task import Heading, Task
 
-_Run = Callable[[str, BatchOptions, dict[str, Any]], None]
+_Tasks = Callable[[list[str], dict[str, Any], BatchOptions, bool], Iterable[Task]]
+"""The tasks for files or directories, given options, and whether there are several files."""
 
 
 def many(command: Command, *, directories: bool = True, heading: Heading = "name") -> Command:
     """Return a command for several files; with `directories`, also for the models below them."""
 
-    def run(first: str, batch: BatchOptions, given: dict[str, Any]) -> None:
-        sources: list[str] = given.pop(first)
-        several = len(sources) > 1 or os.path.isdir(sources[0])
-        if not several:
-            batch = batch._replace(jobs=1)
-            if batch == BatchOptions():
-                command(*sources, **given)
-                return
+    def tasks(sources: list[str], given: dict[str, Any], batch: BatchOptions, several: bool) -> Iterable[Task]:
         if not directories:
             refuse_directories(sources)
-        raise typer.Exit(_run_all(named(command, sources, given, batch, several=several, heading=heading), batch))
+        return named(command, sources, given, batch, several=several, heading=heading)
 
-    return _Extended(command, run, several=True, directories=directories)
+    return _extended(command, tasks, several=True, directories=directories)
 
 
 def mirrored(command: Command, *, output: str = "output") -> Command:
@@ -54,56 +48,37 @@ def mirrored(command: Command, *, output: str = "output") -> Command:
     Each result has the place and name there that its model has in the directory.
     """
 
-    def run(first: str, batch: BatchOptions, given: dict[str, Any]) -> None:
-        source: str = given.pop(first)
-        directory = os.path.isdir(source)
-        if not directory:
+    def tasks(sources: list[str], given: dict[str, Any], batch: BatchOptions, several: bool) -> Iterable[Task]:
+        if several:
+            return mirror(command, sources[0], given, batch, output)
+        return named(command, sources, given, batch, several=False)
+
+    return _extended(command, tasks, several=False, directories=True)
+
+
+def _extended(command: Command, tasks: _Tasks, *, several: bool, directories: bool) -> Command:
+    """Return a command with the parameters of another one, the first widened, and those of `BatchOptions`."""
+    first, *others = parameters_of(command)
+
+    def run(**given: Any) -> None:
+        batch = BatchOptions(**{name: given.pop(name) for name in BatchOptions._fields})
+        sources: list[str] = given.pop(first.name) if several else [given.pop(first.name)]
+        is_batch = len(sources) > 1 or os.path.isdir(sources[0])
+        if not is_batch:
             batch = batch._replace(jobs=1)
             if batch == BatchOptions():
-                command(source, **given)
+                command(*sources, **given)
                 return
-        if directory:
-            tasks = mirror(command, source, given, batch, output)
-        else:
-            tasks = named(command, [source], given, batch, several=False)
-        raise typer.Exit(_run_all(tasks, batch))
+        from .run import run as run_all  # noqa: PLC0415 - multiprocessing is slow to import
 
-    return _Extended(command, run, several=False, directories=True)
+        raise typer.Exit(run_all(tasks(sources, given, batch, is_batch), batch))
 
-
-def _run_all(tasks: Iterable[Task], batch: BatchOptions) -> int:
-    from .run import run  # noqa: PLC0415 - multiprocessing is slow to import
-
-    return run(tasks, batch)
-
-
-class _Extended:
-    """A command with the parameters of another one, the first one widened, and those of `BatchOptions`.
-
-    They are worked out when they are asked for: of all commands, one is run.
-    """
-
-    def __init__(self, command: Command, run: _Run, *, several: bool, directories: bool) -> None:
-        self._command, self._run, self._several, self._directories = command, run, several, directories
-        self.__doc__, self.__name__ = command.__doc__, command.__name__
-
-    @cached_property
-    def __signature__(self) -> inspect.Signature:
-        first, *others = inspect.signature(self._command, eval_str=True).parameters.values()
-        annotation = _argument(first.annotation, self._several, self._directories)
-        of_batch = (
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=ANNOTATIONS[name])
-            for name, default in BatchOptions._field_defaults.items()
-        )
-        return inspect.Signature([first.replace(annotation=annotation), *others, *of_batch])
-
-    @cached_property
-    def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]
-        return {parameter.name: parameter.annotation for parameter in self.__signature__.parameters.values()}
-
-    def __call__(self, **given: Any) -> None:
-        batch = BatchOptions(**{name: given.pop(name) for name in BatchOptions._fields})
-        self._run(next(iter(self.__signature__.parameters)), batch, given)
+    of_batch = (
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=ANNOTATIONS[name])
+        for name, default in BatchOptions._field_defaults.items()
+    )
+    widened = first.replace(annotation=_argument(first.annotation, several, directories))
+    return with_parameters(run, command, [widened, *others, *of_batch])
 
 
 def _argument(annotation: Any, several: bool, directories: bool) -> Any:

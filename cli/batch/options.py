@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
+
+from ..signature import option
 
 
 def _jobs(given: str | int) -> int:
@@ -19,24 +21,6 @@ def _jobs(given: str | int) -> int:
     return int(number)
 
 
-Jobs = Annotated[
-    int,
-    typer.Option(
-        "--jobs",
-        metavar="N",
-        parser=_jobs,
-        help="Run several models in N processes; 0 or auto: one for each core.",
-    ),
-]
-Log = Annotated[
-    Path | None, typer.Option("--log", metavar="FILE", help="Append a line of JSON for each model to FILE.")
-]
-Resume = Annotated[bool, typer.Option("--resume", help="Skip the models that --log FILE lists as done.")]
-Scheduler = Annotated[
-    str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Run several models on a Dask cluster.")
-]
-
-
 class BatchOptions(NamedTuple):
     """How to run over many files; the options that every such command has."""
 
@@ -46,4 +30,11 @@ class BatchOptions(NamedTuple):
     scheduler: str | None = None
 
 
-ANNOTATIONS = dict(zip(BatchOptions._fields, (Jobs, Log, Resume, Scheduler), strict=True))
+_JOBS = "Run several models in N processes; 0 or auto: one for each core."
+ANNOTATIONS: dict[str, Any] = {
+    "jobs": Annotated[int, option("--jobs", _JOBS, "N", parser=_jobs)],
+    "log": Annotated[Path | None, option("--log", "Append a line of JSON for each model to FILE.", "FILE")],
+    "resume": Annotated[bool, option("--resume", "Skip the models that --log FILE lists as done.")],
+    "scheduler": Annotated[str | None, option("--scheduler", "Run several models on a Dask cluster.", "ADDRESS")],
+}
+"""The types of these options, by their names."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -21,29 +22,36 @@ _HELD_BYTES = 64 << 20
 
 def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
     """Run tasks as the options want it; return the exit status, which is the greatest of all."""
-    worst = 0
+    statuses: list[int] = []
+    done = 0
     with ExitStack() as stack:
+        run_log = None
         if batch.log is not None:
             tasks = list(tasks)  # what is wrong with them shows before there is a log
             _check_log(batch.log, tasks)
-        run_log = _run_log(batch)
-        if run_log is not None:
-            stack.enter_context(closing(run_log))
-        skipped = _Skipped(run_log)
+            run_log = stack.enter_context(closing(RunLog(batch.log, resume=batch.resume)))
+            earlier = [run_log.done(task) for task in tasks]
+            tasks = [task for task, status in zip(tasks, earlier, strict=True) if status is None]
+            statuses += [status for status in earlier if status is not None]
+            done = len(statuses)
+        elif batch.resume:
+            raise ct.UsageError("--resume needs the log of the earlier run", hint="add --log FILE")
         workers = stack.enter_context(closing(_workers(batch)))
         printer = _Printer()
-        for task, outcome in in_order(skipped.left(tasks), workers):
+        for task, outcome in in_order(tasks, workers):
             if outcome.fatal:
                 printer.show(task, outcome)
+                printer.end()
                 return outcome.status
             with without_interrupts():  # neither half a line nor a line that the log does not know
                 printer.show(task, outcome)
                 if run_log is not None:
                     run_log.write(task, outcome)
-            worst = max(worst, outcome.status)
-    if skipped.count:
-        tell(f"{skipped.count} done before: {batch.log}")
-    return max(worst, skipped.worst)
+            statuses.append(outcome.status)
+        printer.end()
+    if done:
+        tell(f"{done} done before: {batch.log}")
+    return max(statuses, default=0)
 
 
 def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Outcome]]:
@@ -52,15 +60,11 @@ def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Ou
     begun: dict[int, Task] = {}
     done: dict[int, Outcome] = {}
     due = held = 0
-    more = True
     while True:
-        while more and workers.free and held < _HELD_BYTES:
-            number, task = next(rest, (-1, None))
-            if task is None:
-                more = False
-            else:
-                begun[number] = task
-                workers.start(number, task)
+        while workers.free and held < _HELD_BYTES and (following := next(rest, None)) is not None:
+            number, task = following
+            begun[number] = task
+            workers.start(number, task)
         if not workers.busy:
             return
         number, outcome = workers.wait()
@@ -73,28 +77,14 @@ def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Ou
             due += 1
 
 
-class _Skipped:
-    """What an earlier run has done: it is left out, and its exit statuses count."""
-
-    def __init__(self, run_log: RunLog | None) -> None:
-        self._run_log = run_log
-        self.count = self.worst = 0
-
-    def left(self, tasks: Iterable[Task]) -> Iterator[Task]:
-        for task in tasks:
-            status = None if self._run_log is None else self._run_log.done(task)
-            if status is None:
-                yield task
-            else:
-                self.count += 1
-                self.worst = max(self.worst, status)
-
-
 class _Printer:
-    """Shows outcomes: results apart by an empty line under headings, tables under one line of column names."""
+    """Shows outcomes: results apart by an empty line under headings, tables under one line of column names.
+
+    Runs of SARIF become one log.
+    """
 
     def __init__(self) -> None:
-        self._columns = b""
+        self._columns = self._end = b""
         self._begun = False
 
     def show(self, task: Task, outcome: Outcome) -> None:
@@ -104,6 +94,8 @@ class _Printer:
                 columns, end, rows = out.partition(b"\n")
                 out = rows if columns == self._columns else columns + end + rows
                 self._columns = columns
+            elif task.form == "sarif":
+                out = (b"," if self._begun else self._begin_log()) + out
             elif task.form != "json" and task.heading != "line" and self._begun:
                 out = b"\n" + out
             self._begun = True
@@ -112,6 +104,16 @@ class _Printer:
         for kind, text in outcome.messages:
             complain(kind, text)
 
+    def _begin_log(self) -> bytes:
+        begin, self._end = json.dumps(ct.render.sarif_log([])).encode().split(b"[]")
+        self._end = b"]" + self._end + b"\n"
+        return begin + b"[\n"
+
+    def end(self) -> None:
+        """Write what is to follow the last result."""
+        if self._end:
+            show_bytes(self._end)
+
 
 def _check_log(log: Path, tasks: Iterable[Task]) -> None:
     known = identities(log)
@@ -119,14 +121,6 @@ def _check_log(log: Path, tasks: Iterable[Task]) -> None:
     if not all(known.isdisjoint(identities(name)) for name in names):
         message = "the log is also an input or an output"
         raise ct.UsageError(message, location=str(log), hint="name another file")
-
-
-def _run_log(batch: BatchOptions) -> RunLog | None:
-    if batch.log is None:
-        if batch.resume:
-            raise ct.UsageError("--resume needs the log of the earlier run", hint="add --log FILE")
-        return None
-    return RunLog(batch.log, resume=batch.resume)
 
 
 def _workers(batch: BatchOptions) -> Workers:

@@ -35,18 +35,13 @@ class RunLog:
     def __init__(self, path: Path, *, resume: bool) -> None:
         self._path = path
         self._done: dict[str, dict[str, Any]] = {}
-        try:
+        with self._writing():
             # O_APPEND: two runs with one log mix their lines, but tear none
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise self._cannot(error) from error
         try:
-            with _locked(self._file):
+            with self._writing(), _locked(self._file):
                 self._read(resume)
-        except OSError as error:
-            self.close()
-            raise self._cannot(error) from error
-        except ct.UsageError:
+        except ct.CircleToolsError:
             self.close()
             raise
 
@@ -76,8 +71,12 @@ class RunLog:
         message = f"not a log of circletool: unexpected content at byte {at}"
         return ct.UsageError(message, location=str(self._path), hint="name another file")
 
-    def _cannot(self, error: OSError) -> ct.OutputError:
-        return ct.OutputError(f"cannot write the log: {error.strerror}", location=str(self._path))
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ct.OutputError(f"cannot write the log: {error.strerror}", location=str(self._path)) from error
 
     def done(self, task: Task) -> int | None:
         """Return the exit status that a task had when it was done; None when it is to be done."""
@@ -113,13 +112,11 @@ class RunLog:
             "error": outcome.error,
         }
         data = memoryview(json.dumps(line).encode() + b"\n")
-        try:
+        with self._writing():
             with _locked(self._file):
                 while data:
                     data = data[os.write(self._file, data) :]
             os.fsync(self._file)
-        except OSError as error:
-            raise self._cannot(error) from error
 
     def close(self) -> None:
         """Close the file."""

@@ -10,8 +10,9 @@ from typing import Any
 
 import circletools as ct
 
+from ..signature import Command
 from .options import BatchOptions
-from .task import Command, Heading, Task
+from .task import Heading, Task
 
 
 def named(

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,9 +18,7 @@ import circletools as ct
 
 from ..console.captured import Captured, begin, capturing
 from ..console.terminal import fail, show
-
-Command = Callable[..., None]
-"""What a command does with one file, the first argument; a function of a module."""
+from ..signature import Command
 
 Heading = Literal["name", "own", "line"]
 """What is above the text of one of several files: its name, nothing as the text begins with it, or nothing and no
@@ -49,8 +46,9 @@ class Task:
 
     @property
     def form(self) -> str:
-        """Return what the options ask for: text, json, csv, markdown."""
-        return "json" if self.options.get("json") else str(self.options.get("output_format") or "text")
+        """Return what the options ask for: text, json, csv, markdown, sarif."""
+        flag = next((flag for flag in ("json", "sarif") if self.options.get(flag)), None)
+        return flag or str(self.options.get("output_format") or "text")
 
     @property
     def files(self) -> set[str]:
@@ -84,7 +82,7 @@ class Outcome:
 def apply(task: Task) -> Outcome:
     """Run a task. Whatever happens to it is in the outcome; no error leaves this function."""
     started, known = time.perf_counter(), _known(task.file)
-    with capturing(Captured(task.file if task.several and task.form == "json" else None)) as captured:
+    with capturing(Captured(task.file if task.several and task.form in ("json", "sarif") else None)) as captured:
         fatal = False
         try:
             if task.output is not None:
@@ -153,6 +151,8 @@ def _naming(file: str, text: str) -> str:
 def _among_others(task: Task, outcome: Outcome) -> bytes:
     if task.form == "json":
         return outcome.out or _line_of_error(task.file, outcome)
+    if task.form == "sarif":
+        return outcome.out or _run_of_error(task.file, outcome)
     if not outcome.out:
         return b""
     if task.form == "csv":
@@ -165,14 +165,21 @@ def _among_others(task: Task, outcome: Outcome) -> bytes:
 
 
 def _line_of_error(file: str, outcome: Outcome) -> bytes:
-    said = outcome.error or "; ".join(text for _, text in outcome.messages)
     document = {
         "file": file,
         "schema_version": ct.render.SCHEMA_VERSION,
         "exit_status": outcome.status,
-        "error": said or None,
+        "error": _error(outcome) or None,
     }
     return json.dumps(document).encode() + b"\n"
+
+
+def _run_of_error(file: str, outcome: Outcome) -> bytes:
+    return json.dumps(ct.render.sarif_run({}, [], _naming(file, _error(outcome)))).encode() + b"\n"
+
+
+def _error(outcome: Outcome) -> str:
+    return outcome.error or "; ".join(text for _, text in outcome.messages)
 
 
 def _with_column(file: str, table: bytes) -> bytes:

@@ -12,8 +12,9 @@ import circletools as ct
 
 from ..console.reading import reading
 from ..console.terminal import show_as, tell_notes
+from ..signature import option
 from .affinity_options import COSTS, PLANNING, WHAT_IF, filling
-from .parameters import Format, InPlace, Input, Json, JsonFormat, Output, form_of, refuse_mixing
+from .parameters import FormatOption, InPlace, Input, Json, JsonFormat, Output, form_of, refuse_mixing
 from .rewriting import rewrite
 
 
@@ -59,12 +60,9 @@ def partition(source: Input, request: ct.PlanRequest, json: Json = False) -> Non
 @filling(ct.CostRequest, COSTS)
 def dump_affinity(
     source: Input,
-    output_format: Annotated[
-        Format | None, typer.Option("--format", help="Output format; `text` unless given.")
-    ] = None,
+    output_format: FormatOption = None,
     by: Annotated[
-        Literal["operator", "partition"],
-        typer.Option("--by", help="Show a row for each operator, or for each partition."),
+        Literal["operator", "partition"], option("--by", "Show a row for each operator, or for each partition.")
     ] = "operator",
     *,
     request: ct.CostRequest,

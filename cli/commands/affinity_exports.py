@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import typer
-
 import circletools as ct
 
 from ..console.reading import reading
 from ..console.terminal import show_text, tell_notes
+from ..signature import option
 from .affinity_options import TRANSFERS, filling
 from .parameters import Input, Json
 from .rewriting import refuse_inputs
@@ -20,10 +19,9 @@ Target = Literal["onert", "onert-exec-time", "part", "openvino", "model-explorer
 @filling(ct.CostRequest, TRANSFERS)
 def export_affinity(
     source: Input,
-    to: Annotated[Target, typer.Option("--to", help="Target format.", show_default=False)],
+    to: Annotated[Target, option("--to", "Target format.", show_default=False)],
     output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The file to write; standard output if not given."),
+        str | None, option("--output -o", "The file to write; standard output if not given.", "FILE")
     ] = None,
     json: Json = False,
     *,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
-
 import circletools as ct
 
-Command = Callable[..., None]
+from ..signature import Command, option, parameters_of, with_parameters
+from .parameters import listed
+
+Mode = Literal["seed", "safe", "min", "epochs"]
 
 
 def filling(request: type[ct.CostRequest], options: Mapping[str, Any]) -> Callable[[Command], Command]:
@@ -28,7 +28,6 @@ def filling(request: type[ct.CostRequest], options: Mapping[str, Any]) -> Callab
     ]
 
     def decorate(command: Command) -> Command:
-        @wraps(command)
         def run(*arguments: Any, **given: Any) -> None:
             filled = {name: given.pop(name, None) for name in options}
             values: dict[str, Any] = {
@@ -39,111 +38,59 @@ def filling(request: type[ct.CostRequest], options: Mapping[str, Any]) -> Callab
             command(*arguments, request=request(**values), **given)
 
         parameters: list[inspect.Parameter] = []
-        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        for parameter in parameters_of(command):
             parameters += made if parameter.name == "request" else [parameter.replace(kind=parameter.KEYWORD_ONLY)]
-        vars(run)["__signature__"] = inspect.Signature(parameters)
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return run
+        return with_parameters(run, command, parameters)
 
     return decorate
 
 
-def _names(devices: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in devices.split(","))
+def _option(kind: Any, name: str, words: str, metavar: str | None = None, **settings: Any) -> Any:
+    return Annotated[kind, option(name, words, metavar, **settings)]
+
+
+def _repeated(name: str, words: str, metavar: str) -> Any:
+    return _option(list[str] | None, name, f"{words}; may be repeated.", metavar)
 
 
 TRANSFERS = {
-    "costs": Annotated[
-        Path | None,
-        typer.Option("--costs", metavar="FILE", help="Times on each device (JSON); minimise the total time."),
-    ],
-    "traces": Annotated[
-        list[str] | None,
-        typer.Option(
-            "--trace", metavar="DEVICE=TRACE", help="Times on a device, from an operator trace; may be repeated."
-        ),
-    ],
-    "copy_rate": Annotated[
-        float,
-        typer.Option(
-            "--copy-rate", metavar="BYTES_PER_US", min=1e-9, help="Bandwidth for transfers not listed in --costs."
-        ),
-    ],
-    "copy_overhead": Annotated[
-        float,
-        typer.Option("--copy-overhead", metavar="US", min=0, help="Overhead of transfers not listed in --costs."),
-    ],
+    "costs": _option(Path | None, "--costs", "Times on each device (JSON); minimise the total time.", "FILE"),
+    "traces": _repeated("--trace", "Times on a device, from an operator trace", "DEVICE=TRACE"),
+    "copy_rate": _option(
+        float, "--copy-rate", "Bandwidth for transfers not listed in --costs.", "BYTES_PER_US", min=1e-9
+    ),
+    "copy_overhead": _option(float, "--copy-overhead", "Overhead of transfers not listed in --costs.", "US", min=0),
 }
 """Where the times of operators and transfers come from."""
 COSTS = {
     **TRANSFERS,
-    "launch": Annotated[
-        float,
-        typer.Option(
-            "--launch", metavar="US", min=0, help="Launch time of partitions on devices without one in --costs."
-        ),
-    ],
+    "launch": _option(float, "--launch", "Launch time of partitions on devices without one in --costs.", "US", min=0),
 }
 PLANNING = {
-    "devices": Annotated[
-        Any,
-        typer.Option(
-            "--devices", parser=_names, metavar="A,B,C", help="The devices, the preferred first, as in npu,gpu,cpu."
-        ),
-    ],
-    "rules_file": Annotated[
-        Path | None,
-        typer.Option("--rules", metavar="FILE", help="Rules: JSON, or a .part file of circle-partitioner."),
-    ],
-    "rules": Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SELECTOR=DEVICE", help="A rule, as in op:CONV_2D=npu; may be repeated."),
-    ],
-    "capabilities": Annotated[
-        list[str] | None,
-        typer.Option(
-            "--capabilities",
-            metavar="[DEVICE=]TABLE",
-            help="Operators that a device supports: FILE.json or a built-in table; may be repeated.",
-        ),
-    ],
-    "default": Annotated[
-        str | None, typer.Option("--default", metavar="DEVICE", help="The device of all remaining operators.")
-    ],
-    "min_size": Annotated[
-        int,
-        typer.Option(
-            "--min-size", metavar="N", min=1, help="Move partitions of fewer operators to the default or last device."
-        ),
-    ],
-    "mode": Annotated[
-        Literal["seed", "safe", "min", "epochs"],
-        typer.Option("--mode", help="Partitioning algorithm; see docs/affinity.md."),
-    ],
-    "reproject": Annotated[
+    "devices": _option(
+        Any, "--devices", "The devices, the preferred first, as in npu,gpu,cpu.", "A,B,C", parser=listed
+    ),
+    "rules_file": _option(Path | None, "--rules", "Rules: JSON, or a .part file of circle-partitioner.", "FILE"),
+    "rules": _repeated("--set", "A rule, as in op:CONV_2D=npu", "SELECTOR=DEVICE"),
+    "capabilities": _repeated(
+        "--capabilities", "Operators that a device supports: FILE.json or a built-in table", "[DEVICE=]TABLE"
+    ),
+    "default": _option(str | None, "--default", "The device of all remaining operators.", "DEVICE"),
+    "min_size": _option(
+        int, "--min-size", "Move partitions of fewer operators to the default or last device.", "N", min=1
+    ),
+    "mode": _option(Mode, "--mode", "Partitioning algorithm; see docs/affinity.md."),
+    "reproject": _option(
         str | None,
-        typer.Option(
-            "--reproject",
-            metavar="MODEL",
-            help="Give operators the devices that their sources have in MODEL, which was annotated before.",
-        ),
-    ],
+        "--reproject",
+        "Give operators the devices that their sources have in MODEL, which was annotated before.",
+        "MODEL",
+    ),
     **COSTS,
-    "parallel": Annotated[
-        bool, typer.Option("--parallel", help="Minimise the makespan with devices running in parallel.")
-    ],
-    "memory": Annotated[
-        list[str] | None,
-        typer.Option("--memory", metavar="DEVICE=BYTES", help="Memory limit of a device; may be repeated."),
-    ],
-    "explain": Annotated[bool, typer.Option("--explain", help="Show why each operator is on its device.")],
+    "parallel": _option(bool, "--parallel", "Minimise the makespan with devices running in parallel."),
+    "memory": _repeated("--memory", "Memory limit of a device", "DEVICE=BYTES"),
+    "explain": _option(bool, "--explain", "Show why each operator is on its device."),
 }
-WHAT_IF = {
-    **PLANNING,
-    "what_if": Annotated[
-        list[str] | None,
-        typer.Option(
-            "--what-if", metavar="SELECTOR=DEVICE", help="Compare with operators moved to a device; may be repeated."
-        ),
-    ],
+WHAT_IF = PLANNING | {
+    "what_if": _repeated("--what-if", "Compare with operators moved to a device", "SELECTOR=DEVICE")
 }

@@ -11,7 +11,8 @@ import circletools as ct
 
 from ..console.reading import reading
 from ..console.terminal import show_as, tell_notes
-from .parameters import FORMAT, Format, JsonFormat, form_of
+from ..signature import argument, option
+from .parameters import FormatOption, JsonFormat, form_of
 
 
 class By(StrEnum):
@@ -23,20 +24,16 @@ class By(StrEnum):
 
 
 def attribute(
-    trace: Annotated[
-        str,
-        typer.Argument(metavar="TRACE", help="The operator-level trace; - is standard input.", show_default=False),
-    ],
-    model: Annotated[str, typer.Option("--model", metavar="M", help="The model that was run.", show_default=False)],
-    output_format: Annotated[Format | None, FORMAT] = None,
+    trace: Annotated[str, argument("TRACE", "The operator-level trace; - is standard input.")],
+    model: Annotated[str, option("--model", "The model that was run.", "M", show_default=False)],
+    output_format: FormatOption = None,
     json: JsonFormat = False,
     by: Annotated[
-        list[By] | None,
-        typer.Option("--by", metavar="|".join(By), help="The table to show, may be repeated; all by default."),
+        list[By] | None, option("--by", "The table to show, may be repeated; all by default.", "|".join(By))
     ] = None,
-    skip: Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Skip the first N executions.")] = 0,
+    skip: Annotated[int, option("--skip", "Skip the first N executions.", "N", min=0)] = 0,
     depth: Annotated[
-        int | None, typer.Option("--depth", metavar="N", min=1, help="Cut module paths to their first N components.")
+        int | None, option("--depth", "Cut module paths to their first N components.", "N", min=1)
     ] = None,
 ) -> None:
     """Show where the time went, by operator and source.

@@ -11,27 +11,20 @@ import circletools as ct
 
 from ..console.reading import reading
 from ..console.terminal import show_as, tell_notes
-from .parameters import Json
+from ..signature import argument, option
+from .parameters import Json, listed
 
 
 def diff(
-    before: Annotated[
-        str, typer.Argument(metavar="A", help="The model to compare with; - is standard input.", show_default=False)
-    ],
-    after: Annotated[
-        str, typer.Argument(metavar="B", help="The model to compare; - is standard input.", show_default=False)
-    ],
+    before: Annotated[str, argument("A", "The model to compare with; - is standard input.")],
+    after: Annotated[str, argument("B", "The model to compare; - is standard input.")],
     only: Annotated[
-        str | None,
-        typer.Option(
-            "--only", metavar="SECTIONS", help="Compare only these: structure,metadata,origins,affinity,file."
-        ),
+        str | None, option("--only", "Compare only these: structure,metadata,origins,affinity,file.", "SECTIONS")
     ] = None,
     ignore: Annotated[
-        list[str] | None,
-        typer.Option("--ignore", metavar="PATHGLOB", help="Leave out matching paths and all below; may be repeated."),
+        list[str] | None, option("--ignore", "Leave out matching paths and all below; may be repeated.", "PATHGLOB")
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Show every difference, and whole values.")] = False,
+    full: Annotated[bool, option("--full", "Show every difference, and whole values.")] = False,
     json: Json = False,
 ) -> None:
     """Show what differs between two models.
@@ -42,7 +35,7 @@ def diff(
     """
     if before == after == "-":
         raise ct.UsageError("only one of the models can be standard input")
-    sections = None if only is None else [name.strip() for name in only.split(",")]
+    sections = None if only is None else listed(only)
     with reading(before) as old, reading(after) as new:
         found = ct.diff(old, new, sections, ignore=ignore or ())
         text = partial(ct.render.difference_text, full=full)

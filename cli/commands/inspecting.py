@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
@@ -30,13 +31,26 @@ def verify(source: Input, json: Json = False) -> None:
     raise typer.Exit(_judge(source, json, ct.verify))
 
 
-def check(source: Input, json: Json = False) -> None:
+def check(
+    source: Input,
+    with_: Annotated[
+        str | None,
+        typer.Option(
+            "--with", metavar="NAME,...", help="Load it in these runtimes and compilers (docs/runtimes.md)."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Time limit for each of --with.")
+    ] = 600.0,
+    json: Json = False,
+) -> None:
     """Verify models, and check outputs, origins and devices.
 
     docs/findings.md has all codes. Exit status 3 when the structure of a model is broken, 1 when there is an error
-    or a warning.
+    or a warning. --with asks litert, litert-gpu, onert, openvino, vela or tflm whether they load the model.
     """
-    raise typer.Exit(_judge(source, json, ct.check))
+    names = with_.split(",") if with_ else []
+    raise typer.Exit(_judge(source, json, lambda model: ct.check(model, names, timeout_s=seconds)))
 
 
 def _judge(source: str, json: bool, find: Callable[[ct.Model], list[ct.Finding]]) -> int:

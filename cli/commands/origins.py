@@ -12,24 +12,21 @@ import circletools as ct
 
 from ..console.reading import read_text, reading
 from ..console.terminal import show_as, tell, tell_notes
-from .parameters import Directory, Format, InPlace, Input, JsonFormat, Output, form_of
+from ..signature import option
+from .parameters import Directory, FormatOption, InPlace, Input, JsonFormat, Output, Stamp, form_of
 from .rewriting import rewrite
 
 
 def embed_origins(
     source: Input,
     output: Output = None,
-    origins: Annotated[
-        Path | None, typer.Option("--origins", help="A JSON or CSV file with sources and operators.")
-    ] = None,
+    origins: Annotated[Path | None, option("--origins", "A JSON or CSV file with sources and operators.")] = None,
     names: Annotated[
         Literal["output", "tensor-prefix", "debug-metadata"] | None,
-        typer.Option("--names", help="What to name sources after; by default output."),
+        option("--names", "What to name sources after; by default output."),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace existing tables.")] = False,
-    stamp: Annotated[
-        bool, typer.Option("--stamp/--no-stamp", help="Write a stamp to recognise stale tables.")
-    ] = True,
+    replace: Annotated[bool, option("--replace", "Replace existing tables.")] = False,
+    stamp: Stamp = True,
     in_place: InPlace = False,
 ) -> None:
     """Write the source of each operator as metadata.
@@ -56,19 +53,11 @@ def embed_origins(
 
 def dump_origins(
     source: Input,
-    output_format: Annotated[
-        Format | None, typer.Option("--format", help="The output format; by default text.")
-    ] = None,
+    output_format: FormatOption = None,
     json: JsonFormat = False,
-    operator: Annotated[
-        str | None, typer.Option("--operator", metavar="RANGES", help="Only these operators, as in 0-10,15.")
-    ] = None,
-    source_name: Annotated[
-        str | None, typer.Option("--source", metavar="REGEX", help="Only sources whose name matches.")
-    ] = None,
-    subgraph: Annotated[
-        int | None, typer.Option("--subgraph", metavar="N", min=0, help="Only this subgraph.")
-    ] = None,
+    operator: Annotated[str | None, option("--operator", "Only these operators, as in 0-10,15.", "RANGES")] = None,
+    source_name: Annotated[str | None, option("--source", "Only sources whose name matches.", "REGEX")] = None,
+    subgraph: Annotated[int | None, option("--subgraph", "Only this subgraph.", "N", min=0)] = None,
 ) -> None:
     """Show the sources of each operator, and their operators.
 
@@ -79,8 +68,7 @@ def dump_origins(
     selection = ct.origins.Selection.parse(operator, source_name, subgraph)
     with reading(source) as model:
         table = ct.origins.describe(model, selection)
-    text, as_json, csv = ct.render.origins_text, ct.render.origins_json, ct.render.origins_csv
-    show_as(form, table, text=text, json=as_json, csv=csv)
+    show_as(form, table, text=ct.render.origins_text, json=ct.render.origins_json, csv=ct.render.origins_csv)
     tell_notes(table.notes, source)
     if not table.describes_the_model:
         raise typer.Exit(1)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import typer
-
 import circletools as ct
 
 from ..console.terminal import show_json
+from ..signature import option
 from .parameters import InPlace, Input, Json, Output, refuse_mixing
 from .rewriting import rewrite
 
@@ -17,25 +16,21 @@ def fix_outputs(
     source: Input,
     output: Output = None,
     subgraph: Annotated[
-        str,
-        typer.Option("--subgraph", metavar="entry|all|N", help="Subgraphs to fix; entry: main and signatures."),
+        str, option("--subgraph", "Subgraphs to fix; entry: main and signatures.", "entry|all|N")
     ] = "entry",
     copy_operator: Annotated[
-        Literal["auto", "transpose", "reshape", "concatenation"],
-        typer.Option("--copy-op", help="The operator to copy with."),
+        Literal["auto", "transpose", "reshape", "concatenation"], option("--copy-op", "The operator to copy with.")
     ] = "auto",
     runtime: Annotated[
         Literal["auto", "litert", "onert", "both", "vela"],
-        typer.Option("--runtime", help="Where the copies are to run; auto: that of the format."),
+        option("--runtime", "Where the copies are to run; auto: that of the format."),
     ] = "auto",
     keep_constants: Annotated[
-        bool, typer.Option("--keep-constants", help="Copy a constant only where it is listed again.")
+        bool, option("--keep-constants", "Copy a constant only where it is listed again.")
     ] = False,
-    detach_taps: Annotated[
-        bool, typer.Option("--detach-taps", help="Also copy outputs that an operator reads.")
-    ] = False,
+    detach_taps: Annotated[bool, option("--detach-taps", "Also copy outputs that an operator reads.")] = False,
     in_place: InPlace = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes; write nothing.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Show the changes; write nothing.")] = False,
     json: Json = False,
 ) -> None:
     """Give every output of a model a tensor of its own.

@@ -10,33 +10,29 @@ import circletools as ct
 
 from ..console.reading import reading
 from ..console.terminal import tell
-from .parameters import Input
+from ..signature import option
+from .parameters import Input, listed
 from .rewriting import refuse_inputs
 
 
 def report(
     source: Input,
     output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The HTML file to write; - is standard output.", show_default=False
-        ),
+        str, option("--output -o", "The HTML file to write; - is standard output.", "FILE", show_default=False)
     ],
     traces: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--trace", metavar="TRACE", help="A trace that trace-stats or attribute reads; may be repeated."
-        ),
+        list[str] | None, option("--trace", "A trace that trace-stats or attribute reads; may be repeated.", "TRACE")
     ] = None,
-    skip: Annotated[
-        int, typer.Option("--skip", metavar="N", min=0, help="Skip the first N executions of operator-level traces.")
-    ] = 0,
+    skip: Annotated[int, option("--skip", "Skip the first N executions of operator-level traces.", "N", min=0)] = 0,
+    on: Annotated[
+        str | None, option("--on", "Targets that the model is to run on, as in fit --on.", "TARGETS")
+    ] = None,
 ) -> None:
     """Write one HTML page about a model and its traces.
 
     It has the findings, graph, devices and origins, and where the time went. The page loads nothing and can be
-    opened from a disk or sent on. Exit status 1 when `check` has an error or a warning, or `trace-stats` an
-    error; the page is written all the same. docs/report.md describes it.
+    opened from a disk or sent on. Exit status 1 when `check` has an error or a warning, `trace-stats` an error, or
+    a target refuses an operator; the page is written all the same. docs/report.md describes it.
     """
     inputs = [source, *(traces or ())]
     if inputs.count("-") > 1:
@@ -44,7 +40,7 @@ def report(
     refuse_inputs(output, inputs)
     ct.files.check_target(output)
     with reading(source) as model:
-        made = ct.report_html(model, traces or (), skip=skip)
+        made = ct.report_html(model, traces or (), skip=skip, on=() if on is None else listed(on))
     ct.files.write(output, [made.html])
     if made.notes:
         tell(f"{', '.join(note.message for note in made.notes)}: see the page")

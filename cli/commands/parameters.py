@@ -5,29 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 import circletools as ct
 
-Input = Annotated[
-    str, typer.Argument(metavar="IN", help="The model to read; - is standard input.", show_default=False)
-]
+from ..signature import argument, option
+
+Input = Annotated[str, argument("IN", "The model to read; - is standard input.")]
 Output = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="OUT",
-        help="The file to write (a directory where IN is one); - is standard output.",
-        show_default=False,
-    ),
+    str | None, argument("OUT", "The file to write (a directory where IN is one); - is standard output.")
 ]
-InPlace = Annotated[bool, typer.Option("--in-place", help="Write over IN.")]
-Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory to write to.", show_default=False)]
+InPlace = Annotated[bool, option("--in-place", "Write over IN.")]
+Stamp = Annotated[bool, option("--stamp/--no-stamp", "Write a stamp to recognise stale tables.")]
+Json = Annotated[bool, option("--json", "Write JSON.")]
+Directory = Annotated[Path, argument("DIR", "The directory to write to.")]
 
 
-JsonFormat = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
+JsonFormat = Annotated[bool, option("--json", "The same as --format json.")]
 Format = Literal["text", "json", "csv"]
-FORMAT = typer.Option("--format", help="The output format; text by default.")
+FORMAT = option("--format", "The output format; text by default.")
+FormatOption = Annotated[Format | None, FORMAT]
+
+
+def listed(words: str) -> tuple[str, ...]:
+    """Return the names that an option lists, with commas between them."""
+    return tuple(name.strip() for name in words.split(","))
 
 
 def form_of(output_format: str | None, json: bool) -> str:

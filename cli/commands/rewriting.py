@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import circletools as ct
 
 from ..console.reading import reading
 from ..console.terminal import Bar, tell, tell_notes
+from ..signature import option
 from .parameters import InPlace, Input, Output
 
 
@@ -76,10 +75,10 @@ def strip_metadata(
     source: Input,
     output: Output = None,
     name: Annotated[
-        list[str] | None, typer.Option("--name", metavar="NAME", help="A metadata entry to remove; may be repeated.")
+        list[str] | None, option("--name", "A metadata entry to remove; may be repeated.", "NAME")
     ] = None,
-    origins: Annotated[bool, typer.Option("--origins", help="Remove the origin tables and their stamp.")] = False,
-    affinity: Annotated[bool, typer.Option("--affinity", help="Remove the affinity tables and their stamp.")] = False,
+    origins: Annotated[bool, option("--origins", "Remove the origin tables and their stamp.")] = False,
+    affinity: Annotated[bool, option("--affinity", "Remove the affinity tables and their stamp.")] = False,
     in_place: InPlace = False,
 ) -> None:
     """Remove metadata entries.

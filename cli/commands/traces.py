@@ -10,24 +10,25 @@ import typer
 import circletools as ct
 
 from ..console.terminal import complain, show_as, show_json, tell
+from ..signature import argument, option
 from .parameters import FORMAT, Json, form_of
 from .rewriting import refuse_inputs
 
-_TRACE = typer.Argument(metavar="TRACE", help="The trace to read; - is standard input.", show_default=False)
+_TRACE = argument("TRACE", "The trace to read; - is standard input.")
 _MOST_SHOWN = 20
 
 
 Format = Literal["text", "markdown", "json", "csv"]
 By = Literal["bucket", "function"]
-Strict = Annotated[bool, typer.Option("--strict", help="Fail if a diagnostic is an error.")]
+Strict = Annotated[bool, option("--strict", "Fail if a diagnostic is an error.")]
 
 
 def trace_stats(
     source: Annotated[str, _TRACE],
     output_format: Annotated[Format | None, FORMAT] = None,
     json: Json = False,
-    per_execution: Annotated[bool, typer.Option("--per-execution", help="List every execution.")] = False,
-    by: Annotated[By | None, typer.Option("--by", help="Show only layers and phases, or only functions.")] = None,
+    per_execution: Annotated[bool, option("--per-execution", "List every execution.")] = False,
+    by: Annotated[By | None, option("--by", "Show only layers and phases, or only functions.")] = None,
     strict: Strict = False,
 ) -> None:
     """Show where the time of an NNAPI trace went.
@@ -62,20 +63,15 @@ def _complain(*analyses: ct.Analysis) -> bool:
 
 
 def trace_compare(
-    before: Annotated[str, typer.Argument(metavar="A", help="The trace before.", show_default=False)],
-    after: Annotated[str, typer.Argument(metavar="B", help="The trace after.", show_default=False)],
+    before: Annotated[str, argument("A", "The trace before.")],
+    after: Annotated[str, argument("B", "The trace after.")],
     threshold: Annotated[
-        float,
-        typer.Option(
-            "--threshold", metavar="PCT", min=0, help="Report what is slower by more than this, in percent."
-        ),
+        float, option("--threshold", "Report what is slower by more than this, in percent.", "PCT", min=0)
     ] = 10.0,
     output_format: Annotated[Format | None, FORMAT] = None,
     json: Json = False,
     strict: Strict = False,
-    operators: Annotated[
-        bool, typer.Option("--operators", help="Compare operators in operator-level traces.")
-    ] = False,
+    operators: Annotated[bool, option("--operators", "Compare operators in operator-level traces.")] = False,
 ) -> None:
     """Show what became faster or slower between two traces.
 
@@ -103,12 +99,8 @@ def trace_compare(
 
 def trace_export(
     source: Annotated[str, _TRACE],
-    output: Annotated[
-        str, typer.Argument(metavar="OUT", help="The file to write; - is standard output.", show_default=False)
-    ],
-    to: Annotated[
-        Literal["chrome", "perfetto"], typer.Option("--to", help="The format to write.", show_default=False)
-    ],
+    output: Annotated[str, argument("OUT", "The file to write; - is standard output.")],
+    to: Annotated[Literal["chrome", "perfetto"], option("--to", "The format to write.", show_default=False)],
     strict: Strict = False,
 ) -> None:
     """Write the marks of a trace as nested slices.

@@ -10,40 +10,26 @@ import circletools as ct
 
 from ..console.reading import reading
 from ..console.terminal import show, show_json, tell_notes
-from .parameters import Json, refuse_mixing
+from ..signature import argument, option
+from .parameters import Json, Stamp, refuse_mixing
 from .rewriting import rewrite
 
-Before = Annotated[
-    str,
-    typer.Argument(metavar="BEFORE", help="The model before the tool, with origins or without.", show_default=False),
-]
-After = Annotated[
-    str, typer.Argument(metavar="AFTER", help="The model after it; one of the two may be -.", show_default=False)
-]
+Before = Annotated[str, argument("BEFORE", "The model before the tool, with origins or without.")]
+After = Annotated[str, argument("AFTER", "The model after it; one of the two may be -.")]
 
 
 def track_origins(
     before: Before,
     after: After,
-    output: Annotated[
-        str | None,
-        typer.Argument(metavar="OUT", help="The file to write; - is standard output.", show_default=False),
-    ] = None,
+    output: Annotated[str | None, argument("OUT", "The file to write; - is standard output.")] = None,
     min_confidence: Annotated[
-        float,
-        typer.Option(
-            "--min-confidence", metavar="X", min=0.0, max=1.0, help="Leave out origins of lower confidence."
-        ),
+        float, option("--min-confidence", "Leave out origins of lower confidence.", "X", min=0.0, max=1.0)
     ] = 0.25,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace origins of AFTER that are not those of BEFORE.")
-    ] = False,
-    stamp: Annotated[
-        bool, typer.Option("--stamp/--no-stamp", help="Write a stamp to recognise stale tables.")
-    ] = True,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit status 1 when an operator has no origin.")] = False,
-    in_place: Annotated[bool, typer.Option("--in-place", help="Write over AFTER.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the result; write nothing.")] = False,
+    replace: Annotated[bool, option("--replace", "Replace origins of AFTER that are not those of BEFORE.")] = False,
+    stamp: Stamp = True,
+    strict: Annotated[bool, option("--strict", "Exit status 1 when an operator has no origin.")] = False,
+    in_place: Annotated[bool, option("--in-place", "Write over AFTER.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Show the result; write nothing.")] = False,
     json: Json = False,
 ) -> None:
     """Carry origins across a tool that does not keep them.

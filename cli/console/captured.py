@@ -10,8 +10,9 @@ from contextvars import ContextVar
 class Captured:
     """The bytes for standard output, the messages (kind, text) for standard error, and what a log records of them.
 
-    With `file`, a JSON document becomes one line that begins with that name. `findings` is None for commands that do
-    not count any. `began` tells that a model was opened: an error before that may be one of the command line.
+    With `file`, a JSON document becomes one line that begins with that name, and a SARIF log its run on one line.
+    `findings` is None for commands that do not count any. `began` tells that a model was opened: an error before that
+    may be one of the command line.
     """
 
     def __init__(self, file: str | None = None) -> None:

@@ -63,8 +63,8 @@ def show(lines: Iterable[str]) -> None:
 
 
 def show_as(form: str, *values: Any, **writers: Callable[..., Any]) -> None:
-    """Write a result to standard output in a form (text, markdown, json, csv), by its writer among `writers`."""
-    show_one = {"json": show_json, "csv": show_text}.get(form, show)
+    """Write a result to standard output in a form (text, json, and so on), by its writer among `writers`."""
+    show_one = {"json": show_json, "csv": show_text, "sarif": show_sarif}.get(form, show)
     show_one(writers[form](*values))
 
 
@@ -96,6 +96,15 @@ def show_json(document: Any) -> None:
         show_text(json.dumps({"file": keep.file, **document}) + "\n")
     else:
         show_text(json.dumps(document, indent=2) + "\n")
+
+
+def show_sarif(run: Any) -> None:
+    """Write a run as a SARIF log to standard output; of one of several models only the run, on one line."""
+    keep = captured.current()
+    if keep is not None and keep.file is not None:
+        show_text(json.dumps(run) + "\n")
+    else:
+        show_text(json.dumps(ct.render.sarif_log([run]), indent=2) + "\n")
 
 
 def _encoded(text: str) -> bytes:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.affinity.capability.traits import QUANTIZABLE, OperatorTraits, TensorTraits
@@ -127,7 +128,7 @@ def literally(document: dict[str, Any], operator: OperatorTraits) -> bool:
         and fits_places(document, "outputs", operator.outputs)
         and all(fits_tensor(document, tensor) for tensor in (*computed, *filter(None, operator.outputs)))
         and all(
-            fits_option(allowed, operator.options.get(name, 0))
+            fits_option(allowed, operator.settings.get(name, 0))
             for name, allowed in document.get("options", {}).items()
         )
     )
@@ -159,7 +160,7 @@ def test_the_matcher_means_what_the_table_says(document: dict[str, Any], operato
 def test_the_reason_names_the_condition(form: dict[str, Any], reason: str) -> None:
     dynamic = TensorTraits("FLOAT32", "", 2, True, False)
     constant = TensorTraits("FLOAT32", "", 2, False, True)
-    options = {"fused_activation_function": 4.0}
+    options: dict[Term, float] = {"fused_activation_function": 4.0}
     operator = OperatorTraits("ADD", 1, (dynamic, constant), (dynamic,), options)
     found = parsed({"ADD": [form]}).why_not(operator)
     assert found is not None
@@ -196,6 +197,21 @@ def test_what_was_not_measured_is_neither_taken_nor_refused() -> None:
         assert found is not None
         assert not found.measured
         assert str(found) == f"not measured: {found.reason}"
+
+
+def test_a_rank_that_the_file_does_not_tell_is_not_measured() -> None:
+    document = {"measured": [{"operators": ["ADD"]}], "operators": {"ADD": [{"min_rank": 1, "types": ["INT8"]}]}}
+    table = parse_capability(json.dumps(document).encode(), "npu.json")
+
+    def answer(kind: str, rank: int) -> Refusal | None:
+        tensor = TensorTraits(kind, "", rank, False, False)
+        return table.why_not(OperatorTraits("ADD", 1, (tensor,), (), {}))
+
+    assert answer("INT8", 1) is None
+    assert answer("INT8", 0) == Refusal("input 0 has rank 0, not at least 1", measured=False)
+    found = answer("INT16", 0)
+    assert found is not None
+    assert found.measured
 
 
 # --- models -------------------------------------------------------------------------------------------------
@@ -258,6 +274,16 @@ def test_options_are_read_from_the_model(name: str) -> None:
     assert [reason is None for reason in reasons] == wanted
 
 
+def test_a_composite_is_known_by_its_name() -> None:
+    def reason(*names: str) -> Refusal | None:
+        table = parsed({"STABLEHLO_COMPOSITE": [{"options": {"name": list(names)}}]})
+        with open_model(bytes_of("tflite/composite")) as model:
+            return why_not(table, OperatorFacts(model, 0))[0]
+
+    assert reason("test.fold", "test.bend") is None
+    assert reason("test.fold", "") == Refusal("name is another, not test.fold or ")
+
+
 def test_an_unpacked_constant_counts_as_one_and_stays_with_its_readers() -> None:
     form = {"inputs": ["FLOAT16 constant"], "outputs": ["FLOAT32"], "unpacks": True}
     with_constants = {"inputs": ["* computed", "* constant", "* constant"]}
@@ -274,6 +300,14 @@ def test_an_unpacked_constant_counts_as_one_and_stays_with_its_readers() -> None
         assert why_not(parsed(for_every), OperatorFacts(model, 0))[names.index("CONV_2D")] is None
         plain = why_not(parsed({**unpacking, "DEQUANTIZE": [{**form, "unpacks": False}]}), OperatorFacts(model, 0))
         assert all(reason for name, reason in zip(names, plain, strict=True) if name == "CONV_2D")
+
+
+def test_a_code_that_is_not_there_is_an_error() -> None:
+    build = Build()
+    graph = build.graph()
+    graph.operator("ADD", [graph.tensor("a")], [graph.tensor("b")]).opcode_index = 1
+    with open_model(build.to_bytes()) as model, pytest.raises(ModelFormatError, match="code 1 does not exist"):
+        why_not(parsed({"*": [{}]}), OperatorFacts(model, 0))
 
 
 @pytest.mark.parametrize("tensor", [2, -2])

@@ -18,7 +18,8 @@ from tests.kit.support import ROOT
 from tools.measure.capabilities import TABLES, overview
 from tools.measure.capability.runtimes import DEVICES as MEASURED
 
-DEVICES = ("litert-cpu", "onert-cpu", "onert-ruy", "openvino-cpu", "xnnpack")
+DEVICES = ("litert-cpu", "onert-cpu", "onert-ruy", "openvino-cpu", "tflm", "xnnpack")
+PROGRAMS = {"ai-edge-litert", "onert", "openvino", "ethos-u-vela", "tflite_micro"}
 
 
 def form(**keys: Any) -> dict[str, Any]:
@@ -51,9 +52,9 @@ MALFORMED: list[tuple[Any, str, str]] = [
     (form(types=["float32"]), "operators.ADD[0].types[0]", "did you mean 'FLOAT32'?"),
     (form(types=[""]), "operators.ADD[0].types[0]", "must name a type"),
     (form(types=["INT8 per_chanel"]), "operators.ADD[0].types[0]", "did you mean 'per_channel'?"),
-    (form(types=["INT8 per_tensor per_channel"]), "operators.ADD[0].types[0]", "is too much"),
-    (form(types=["INT8 constant computed"]), "operators.ADD[0].types[0]", "is too much"),
-    (form(types=["INT8 constant constant"]), "operators.ADD[0].types[0]", "is too much"),
+    (form(types=["INT8 per_tensor per_channel"]), "operators.ADD[0].types[0]", "repeats or contradicts another word"),
+    (form(types=["INT8 constant computed"]), "operators.ADD[0].types[0]", "repeats or contradicts another word"),
+    (form(types=["INT8 constant constant"]), "operators.ADD[0].types[0]", "repeats or contradicts another word"),
     (form(types=["FLOAT32 per_tensor"]), "operators.ADD[0].types[0]", "has no quantization"),
     (form(inputs="FLOAT32"), "operators.ADD[0].inputs", "must be a list"),
     (form(inputs=["..."]), "operators.ADD[0].inputs[0]", "could come again"),
@@ -143,7 +144,7 @@ def test_the_shipped_tables_are_there_and_say_what_they_were_measured_with() -> 
     for name in DEVICES:
         table = load_capability(name)
         assert table.device == name
-        assert table.runtime.split()[0] in {"ai-edge-litert", "onert", "openvino"}
+        assert table.runtime.split()[0] in PROGRAMS
         assert table.method
         assert table.operators
 
@@ -167,5 +168,6 @@ def test_the_document_lists_the_keys_and_the_devices() -> None:
 
 
 def test_the_overview_is_that_of_the_tables() -> None:
-    documents = [json.loads((TABLES / f"{device.name}.json").read_text(encoding="utf-8")) for device in MEASURED]
+    paths = [TABLES / f"{device.name}.json" for device in MEASURED]
+    documents = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.stem in DEVICES]
     assert overview(documents) in DOCUMENT

@@ -17,6 +17,7 @@ from circletools.affinity.capability.table import Capability, why_not
 from circletools.affinity.partition.partitions import make_partitions
 from circletools.model.model import open_model
 from circletools.model.operator_facts import OperatorFacts, operator_graph
+from circletools.runtimes import plan as plan_of
 from tests.kit.build import Code
 from tests.kit.presence import need
 from tests.kit.public import public_models
@@ -33,9 +34,6 @@ BY_NAME = {device.name: device for device in DEVICES}
 UNSETTLED_CODES = {"FAKE_QUANT", "MATRIX_DIAG", "MATRIX_SET_DIAG"}
 UNSETTLED_TYPES = {"INT4", "UINT4", "INT2"}
 
-# What a table cannot say: a composite is known by a name and attributes.
-INEXPRESSIBLE = {"STABLEHLO_COMPOSITE"}
-
 
 def _litert() -> object:
     return importlib.import_module("ai_edge_litert.interpreter")
@@ -45,8 +43,6 @@ def plans(question: bytes | Path) -> str:
     """Return the plan of each subgraph as LiteRT's default delegate leaves it, as text; empty if it does not load."""
     from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415 - in the process that may die of it
 
-    from tests.kit.oracles.delegated import delegated  # noqa: PLC0415 - as above
-
     data = question if isinstance(question, bytes) else question.read_bytes()
     try:
         interpreter = Interpreter(model_content=data, num_threads=1)
@@ -55,7 +51,12 @@ def plans(question: bytes | Path) -> str:
     # That an operator is missing shows after the delegate took its own.
     with contextlib.suppress(RuntimeError, ValueError):
         interpreter.allocate_tensors()
-    return repr(tuple(subgraph.plan for subgraph in delegated(interpreter)))
+    return repr(
+        tuple(
+            tuple(step.operators if step.delegate else step.operators[0] for step in plan)
+            for plan in plan_of.plans(interpreter)
+        )
+    )
 
 
 Plan = tuple[int | tuple[int, ...], ...]
@@ -82,7 +83,7 @@ def differences(table: Capability, path: Path, found: tuple[Plan, ...]) -> list[
             whole = {step for step in plan if isinstance(step, int)} | members(plan)
             assert whole == set(range(len(reasons)))
             for index, (reason, name) in enumerate(zip(reasons, model.code_names(subgraph), strict=True)):
-                if (reason is None) != (index in members(plan)) and name not in INEXPRESSIBLE:
+                if (reason is None) != (index in members(plan)):
                     wrong.append(f"{path.name}: subgraphs[{subgraph}].operators[{index}] {name}: {reason}")
     return wrong
 
@@ -96,8 +97,7 @@ def _agree(paths: list[Path]) -> None:
 
 
 def measured_models() -> list[Path]:
-    """Return the models of testdata but those with constants that no probe has: of blocks, which XNNPACK takes."""
-    return [path for path in sorted((TESTDATA / "tflite").glob("*.tflite")) if "blockwise" not in path.name]
+    return sorted((TESTDATA / "tflite").glob("*.tflite"))
 
 
 def test_xnnpack_takes_the_operators_that_its_table_says() -> None:

@@ -167,12 +167,12 @@ def test_what_crosses_partitions_and_devices() -> None:
     with open_model(DIAMOND) as model:
         # 0 | 1 2 on the other device | 3 4 5: 0 is copied once to it, 1 and 2 once back; 4 reads 0 at home.
         found = transfers(OperatorFacts(model, 0), [0, 1, 1, 2, 2, 2], [0, 1, 1, 0, 0, 0])
-    assert [(cut.producer, cut.consumers, cut.devices, cut.size_bytes) for cut in found.cuts] == [
+    assert [(cut.producer_partition, cut.consumer_partitions, cut.copies, cut.size_bytes) for cut in found.cuts] == [
         (0, (1, 2), 1, 32),
         (1, (2,), 1, 32),
         (1, (2,), 1, 32),
     ]
-    assert (found.copies, found.copied_bytes, found.unsized, found.launches) == (3, 96, 0, 3)
+    assert (found.copies, found.copied_bytes, found.copies_of_unknown_size, found.launches) == (3, 96, 0, 3)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,6 @@ from circletools.affinity.costs.times import Costs, make_problems, operator_byte
 from circletools.errors import CircleToolsError
 from circletools.model.model import open_model
 from circletools.model.selectors import Chooser
-from circletools.model.sizes import least_bytes
-from circletools.model.views import Tensor
 from tests.kit.support import own_models, path_of, title
 
 DIAMOND = path_of("circle/diamond")  # FULLY_CONNECTED feeds TANH, LOGISTIC, RELU; MUL of the first two; ADD
@@ -127,14 +125,6 @@ def test_a_rate_counts_what_is_read_and_written() -> None:
     rate = [{"select": "op:*", "bytes_per_us": 4, "time_us": 1}]
     # x and y of 1 x 8, constants of 8 x 8 and 8; then tensors of 1 x 8 in FLOAT32.
     assert times_of({"devices": [{"name": "npu", "operators": rate}]}) == [1 + 88, 17, 17, 25, 17, 25]
-
-
-def test_sizes_of_open_shapes_count_1() -> None:
-    assert least_bytes(Tensor(0, 0, "t", "FLOAT32", (1, 8), (-1, 8), 0, False)) == 32
-    assert least_bytes(Tensor(0, 0, "t", "FLOAT32", (5, 8), (-1, 8), 0, False)) == 32
-    assert least_bytes(Tensor(0, 0, "t", "INT4", (3,), None, 0, False)) == 2
-    assert least_bytes(Tensor(0, 0, "t", "STRING", (3,), None, 0, False)) == 0
-    assert least_bytes(Tensor(0, 0, "t", "FLOAT32", (2**31 - 1,) * 40, None, 0, False)) == 1 << 62
 
 
 def test_what_names_more_of_a_pair_goes_first() -> None:

@@ -165,6 +165,7 @@ EXAMPLES: dict[str, tuple[Callable[[], bytes], str, str]] = {
     ),
 }
 TOO_MANY = "TOO_MANY_TABLES"
+NOT_LOADED = "NOT_LOADED"  # needs a program: test_check_with.py
 COMPANY = {"CROSS_DEVICE_TAP": {"OUTPUT_TAP"}}  # what a finding never comes without
 UNTIL_THE_CALLED = "warning, info in called subgraphs"
 
@@ -323,7 +324,7 @@ def test_the_document_has_every_code_of_the_program() -> None:
     documented = [code for code, _ in ROWS]
     assert len(set(documented)) == len(documented)
     assert set(documented) <= written_codes
-    assert set(documented) == {*EXAMPLES, TOO_MANY}
+    assert set(documented) == {*EXAMPLES, TOO_MANY, NOT_LOADED}
     for name in (
         "findings.py",
         "check.py",
@@ -337,7 +338,8 @@ def test_the_document_has_every_code_of_the_program() -> None:
 
 
 def test_the_document_has_the_severities_of_the_program() -> None:
-    expected = {code: severity for code, (_, severity, _) in EXAMPLES.items()} | {TOO_MANY: "warning"}
+    expected = {code: severity for code, (_, severity, _) in EXAMPLES.items()}
+    expected |= {TOO_MANY: "warning", NOT_LOADED: "error"}
     of_outputs = ("CONSTANT_OUTPUT", "INPUT_ALIASED_OUTPUT", "DUPLICATE_OUTPUT", "UNPRODUCED_OUTPUT")
     expected |= dict.fromkeys(of_outputs, UNTIL_THE_CALLED)
     expected["INDEX_OUT_OF_RANGE"] = "error; warning for debug metadata"

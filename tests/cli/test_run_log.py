@@ -18,6 +18,7 @@ from circletool_cli.batch.task import Outcome, Task, apply
 from circletools.check import check
 from circletools.errors import UsageError
 from circletools.model.model import open_model
+from circletools.version import __version__
 from tests.kit.many_support import tasks
 from tests.kit.program import MLP, put, run
 from tests.kit.support import ROOT, path_of
@@ -188,3 +189,105 @@ with closing(RunLog(Path(sys.argv[1]), resume=False)) as run_log:
     for task in tasks(*map(str, range(int(sys.argv[2])))):
         run_log.write(task, Outcome(0, b"", ()))
 """
+
+
+def test_a_line_of_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    options: dict[str, Any] = {"rules": Path("r"), "several": (Path("a"), 1), "none": None, "off": False}
+    options |= {"on": True, "zero": 0, "output": "out/net"}
+    task = Task(check_like, "net", options, "below/net", "out/net")
+    outcome = Outcome(1, b"", (), 2, "bad", 0.12345678, 7, 8)
+    umask = os.umask(0)
+    try:
+        with closing(RunLog(log, resume=False)) as run_log:
+            run_log.write(task, outcome)
+            run_log.write(replace(task, output=None), replace(outcome, status=9, findings=None, error=None))
+    finally:
+        os.umask(umask)
+    assert log.stat().st_mode & 0o777 == 0o666
+    first, second = lines_of(log)
+    same = {
+        "log": "circletool",
+        "schema_version": 1,
+        "file": "net",
+        "path": "below/net",
+        "key": os.path.abspath("net"),
+    }
+    same |= {"command": "check-like", "version": __version__, "size_bytes": 7, "mtime_ns": 8, "seconds": 0.123457}
+    told = {"rules": "r", "several": ["a", 1], "on": True, "zero": 0}
+    assert first == {
+        **same,
+        **{"options": told, "output": os.path.abspath("out/net"), "status": "findings", "exit_status": 1},
+        **{"findings": 2, "error": "bad"},
+    }
+    assert second == {
+        **same,
+        **{"options": {**told, "output": "out/net"}, "output": None, "status": "invalid", "exit_status": 9},
+        **{"findings": None, "error": None},
+    }
+
+
+def check_like(file: str, **_: Any) -> None:
+    """Stand for a command."""
+
+
+@pytest.mark.parametrize(
+    ("status", "word"), [(0, "ok"), (1, "findings"), (2, "usage"), (3, "invalid"), (4, "refused"), (7, "invalid")]
+)
+def test_what_was_done_before(status: int, word: str, tmp_path: Path) -> None:
+    file, out, log = put(tmp_path / "f", "12"), put(tmp_path / "out", ""), tmp_path / "log"
+    task = Task(check_like, str(file), {"rules": Path("r")}, "f", str(out))
+    known = file.stat()
+    with closing(RunLog(log, resume=False)) as run_log:
+        run_log.write(task, Outcome(status, b"", (), size_bytes=2, mtime_ns=known.st_mtime_ns))
+        assert run_log.done(task) is None  # not of this run
+    assert lines_of(log)[0]["status"] == word
+
+    def done(other: Task, *, resume: bool = True) -> int | None:
+        run_log = RunLog(log, resume=resume)
+        found: int | None = run_log.done(other)
+        run_log.close()
+        return found
+
+    assert done(task) == (status if status < 2 else None)
+    assert done(task, resume=False) is None
+    changes: list[dict[str, Any]] = [{"options": {}}, {"function": run}, {"output": None}, {"file": str(out)}]
+    for change in changes:
+        assert done(replace(task, **change)) is None
+    assert done(replace(task, path="elsewhere", several=False)) == (status if status < 2 else None)
+    out.unlink()
+    assert done(task) is None
+    put(out, "")
+    os.utime(file, ns=(0, known.st_mtime_ns + 1))
+    assert done(task) is None
+    put(file, "123")
+    os.utime(file, ns=(0, known.st_mtime_ns))
+    assert done(task) is None
+    file.unlink()
+    assert done(task) is None
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ["key", "exit_status"],
+        {"key": 1, "exit_status": 0},
+        {"exit_status": 0},
+        {"key": "a"},
+        {"key": "a", "exit_status": "0"},
+        {"key": "a", "exit_status": None},
+    ],
+)
+def test_a_line_that_is_no_entry_of_a_log(entry: Any, tmp_path: Path) -> None:
+    begin = '{"log": "circletool", "schema_version": '
+    good = begin + '1, "key": "a", "exit_status": 0}\n'
+    text = json.dumps(entry)
+    bad = f"{begin}1, {text[1:]}\n" if isinstance(entry, dict) else f"{text}\n"
+    log = put(tmp_path / "log", good + bad)
+    with pytest.raises(UsageError) as caught:
+        RunLog(log, resume=True)
+    said = f"{log}: not a log of circletool: unexpected content at byte {len(good)} (name another file)"
+    assert str(caught.value) == said
+    assert log.read_text() == good + bad
+    put(log, good)
+    RunLog(log, resume=True).close()

@@ -105,3 +105,21 @@ def test_what_is_removed() -> None:
         assert started.to_bytes() == TWICE
         with pytest.raises(UsageError, match=r"no metadata entry 'c' \(it has: a, b\)"):
             strip_metadata(started, ["c"])
+
+
+def test_tables_stay_unless_they_are_named() -> None:
+    tables = edited(noted(TWICE, "a"), embedding, annotating)
+
+    def left(**which: bool) -> list[bool]:
+        with open_model(edited(tables, lambda started: strip_metadata(started, ["a"], **which))) as model:
+            assert "a" not in {entry.name for entry in model.metadata}
+            return [read_origins(model) is not None, read_affinity(model) is not None]
+
+    assert left() == [True, True]
+    assert left(origins=True) == [False, True]
+    assert left(affinity=True) == [True, False]
+    assert left(origins=True, affinity=True) == [False, False]
+    with open_model(TWICE) as model, edit(model) as started:
+        assert strip_metadata(started).changes == strip_metadata(started, origins=True, affinity=True).changes == ()
+        with pytest.raises(UsageError, match=r"it has: none"):
+            strip_metadata(started, ["a"])

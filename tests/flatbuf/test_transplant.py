@@ -254,9 +254,9 @@ def test_vectors_that_overlap_too_much_are_refused(monkeypatch: pytest.MonkeyPat
     data = overlapping(300)
     assert len(copied(data)) > 300 * 1200
     more = 600 + 299 * 1200 - 16 * len(data)  # the first has a count of its own
-    monkeypatch.setattr(module, "_OVERLAP_BYTES", more)
+    monkeypatch.setattr(module, "OVERLAP_BYTES", more)
     copied(data)
-    monkeypatch.setattr(module, "_OVERLAP_BYTES", more - 1)
+    monkeypatch.setattr(module, "OVERLAP_BYTES", more - 1)
     with pytest.raises(ModelFormatError, match="overlap"):
         copied(data)
     monkeypatch.undo()

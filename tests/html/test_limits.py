@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,11 +11,13 @@ import pytest
 import circletools as ct
 from circletools.html.document import shortened
 from circletools.html.graph import short
-from circletools.html.modules import module_tree
+from circletools.html.modules import module_tree, operators_below, time_below
 from circletools.html.timing import ReadTrace, layer_times, operator_times, read_times
 from circletools.origin.read import Origins
 from circletools.trace.nnapi.functions import Function
+from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build
+from tests.kit.origin_support import rebuilt
 from tests.kit.page_support import BENCHMARK, document_of
 from tests.kit.profile_support import MLP, traced
 from tests.kit.support import bytes_of
@@ -79,5 +82,50 @@ def test_tensors_without_a_buffer() -> None:
     build = Build()
     graph = build.graph()
     graph.tensor("x", (2,), buffer=9)
+    graph.constant("c", np.ones(3, np.float32))
     (found,) = document_of(build.to_bytes())["subgraphs"]
-    assert found["tensors"]["constant_bytes"] == [-1]
+    assert found["tensors"]["constant_bytes"] == [-1, 12]
+
+
+def test_tensors_that_do_not_exist_join_no_operators() -> None:
+    build = Build()
+    graph = build.graph()
+    given = graph.tensor("x", (2, 2))
+    made = graph.compute("TANH", [given], "made")
+    graph.compute("TANH", [graph.compute("TANH", [made], "middle")], "last")
+    whole = document_of(build.to_bytes())["subgraphs"][0]["layout"]["edges"]
+    assert list(zip(whole["source"], whole["target"], whole["tensor"], strict=True)) == [(0, 1, 1), (1, 2, 2)]
+
+    def lead_nowhere(model: Any) -> None:
+        count = len(model.subgraphs[0].tensors)
+        model.subgraphs[0].operators[1].outputs = [count]
+        model.subgraphs[0].operators[2].inputs = [count + 5]
+
+    broken = document_of(rebuilt(build.to_bytes(), lead_nowhere))["subgraphs"][0]["layout"]["edges"]
+    assert list(zip(broken["source"], broken["target"], broken["tensor"], strict=True)) == [(0, 1, 1)]
+
+
+def test_cuts_are_shown_up_to_a_thousand() -> None:
+    """A chain of operators on two devices by turns: each is a partition, and each tensor between two is a cut."""
+
+    def cuts(count: int) -> tuple[int, int]:
+        build = Build()
+        graph = build.graph()
+        tensor = given = graph.tensor("x", (2, 2))
+        for number in range(count + 1):
+            tensor = graph.compute("TANH", [tensor], str(number))
+        graph.ends([given], [tensor])
+        turns = ([number % 2 for number in range(count + 1)], list(range(count + 1)))
+        found = document_of(annotated(build.to_bytes(), affinity(["a", "b"], turns)))["subgraphs"][0]["transfers"]
+        return found["cut_count"], len(found["cuts"])
+
+    assert cuts(2) == (2, 2)
+    assert cuts(1001) == (1001, 1000)
+
+
+def test_operators_below_several_branches_count_once() -> None:
+    tree = module_tree(["a/x", "a/y;b/z", "b/z"])
+    assert (tree.parents, tree.labels) == ([-1, 0, 0, -1], ["a/", "x", "y", "b/z"])
+    assert tree.sources == [[], [0], [1], [1, 2]]
+    assert operators_below(tree, [[0, 1], [2], [1], []], [3, 5, 7, 11]) == [10, 3, 10, 15]
+    assert time_below(tree, {0: 10, 1: 7, 2: 100}) == [14, 10, 4, 103]

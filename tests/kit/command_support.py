@@ -21,12 +21,13 @@ def run(*arguments: str | Path) -> CompletedProcess[str]:
     return CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def run_bytes(*arguments: str | Path) -> CompletedProcess[bytes]:
-    """Do the same; return what was written as it is."""
+def run_bytes(*arguments: str | Path, stdin: bytes = b"") -> CompletedProcess[bytes]:
+    """Do the same with `stdin` on standard input; return what was written as it is."""
     words = ["circletool", *map(str, arguments)]
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    given = mock.patch("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
     status: str | int | None = 0
-    with redirect_stdout(out), redirect_stderr(err), mock.patch("sys.argv", words), WIDTH:
+    with given, redirect_stdout(out), redirect_stderr(err), mock.patch("sys.argv", words), WIDTH:
         try:
             main._run()
         except SystemExit as end:

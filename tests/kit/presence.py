@@ -37,7 +37,7 @@ def need(module: str) -> None:
 
 def need_extra(said: str) -> None:
     """Skip the test where a command says that it needs an extra or a runtime which is not installed."""
-    for extra in re.findall(r"pip install 'circletools\[(\w+)\]'|the runtime (\w+) is not installed", said):
+    for extra in re.findall(r"pip install 'circletools\[(\w+)\]'|\b(litert|onert) is not installed", said):
         need(_EXTRAS["".join(extra)])
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,12 +10,11 @@ from circletools.model.model import open_model
 from circletools.origin.read import Origins
 from circletools.profile.attribution import Attribution, attribute_to
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
+from tests.kit.command_support import run_bytes
 from tests.kit.operator_support import (
     TRACES,
 )
 from tests.kit.support import bytes_of, path_of
-
-TOOL = Path(sys.executable).with_name("circletool")
 
 MLP = bytes_of("circle/mlp")  # FULLY_CONNECTED, FULLY_CONNECTED, SOFTMAX
 
@@ -53,8 +50,7 @@ def totals(found: Attribution) -> tuple[int, int, int, int]:
 
 def run(*args: str | Path, stdin: bytes = b"", command: str = "attribute") -> tuple[int, str, str]:
     """Run `circletool attribute`, or another command."""
-    done = subprocess.run([TOOL, command, *args], input=stdin, capture_output=True, check=False, timeout=60)
-    assert b"Traceback" not in done.stderr, done.stderr
+    done = run_bytes(command, *args, stdin=stdin)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 

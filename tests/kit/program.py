@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import subprocess
@@ -19,7 +20,7 @@ from tests.kit.support import ROOT, path_of
 TOOL = Path(sys.executable).with_name("circletool")
 TRACE = ROOT / "testdata" / "trace" / "benchmark.html"
 MLP, LOOP = path_of("circle/mlp"), path_of("circle/while_loop")
-OF_PROCESSES = {"-", "--jobs", "--scheduler", "/dev/stdin", "/dev/stdout"}
+OF_PROCESSES = {"--jobs", "--scheduler", "/dev/stdin", "/dev/stdout"}
 """Words of commands that have to do with the process they run in."""
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
 
@@ -42,12 +43,13 @@ def run(
 ) -> Ran:
     """Run the program; no run may end in a traceback.
 
-    Where nothing but words is given, the commands run in this process, which is faster and shows what they reach.
+    Where nothing has to do with a process, the commands run in this one, which is faster and shows what they reach.
     """
     words = [os.fspath(word) for word in args]
-    bare = (stdin, cwd, env, stdout, stderr) == (b"", None, None, subprocess.PIPE, subprocess.PIPE)
+    bare = (env, stdout, stderr) == (None, subprocess.PIPE, subprocess.PIPE)
     if bare and words and not OF_PROCESSES.intersection(words):
-        ended = run_bytes(*words)
+        with contextlib.chdir(cwd or "."):
+            ended = run_bytes(*words, stdin=stdin)
         return Ran(ended.returncode, ended.stdout, ended.stderr.decode("utf-8", "surrogateescape"))
     return started(*args, stdin=stdin, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
 

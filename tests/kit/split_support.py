@@ -34,7 +34,7 @@ def alternating(_subgraph: int, operator: int) -> int:
 
 def by_code(model: Model) -> Assign:
     """Return an assignment that gives each operator code to one device."""
-    return lambda subgraph, operator: model.subgraphs[subgraph].operators.code_indices()[operator] % 2
+    return lambda subgraph, operator: model.subgraphs[subgraph].code_indices()[operator] % 2
 
 
 def with_devices(data: bytes, assign: Assign | None = None, mode: Mode = "safe") -> bytes:

@@ -80,7 +80,7 @@ def read_everything(model: Model) -> None:
         model.metadata_value(entry.name)
     for subgraph in model.subgraphs:
         _ = subgraph.name, subgraph.inputs.tolist(), subgraph.outputs.tolist()
-        _ = list(subgraph.operators), subgraph.operators.code_indices(), list(subgraph.tensors)
+        _ = list(subgraph.operators), subgraph.code_indices(), list(subgraph.tensors)
         model.output_names(subgraph.index)
     _ = model.tensor_columns.names, model.tensor_columns.types, model.operator_columns.first_outputs
 

@@ -39,6 +39,11 @@ _READERS: dict[str, dict[str, str]] = {
     "inspect": {"models": "{} --json"},
     "verify": {"models tables": "{}"},
     "check": {"tables": "{}"},
+    "fit": {
+        "models tables": "{} --on xnnpack,onert-cpu --json",
+        "capability": f"{SOUND} --on {{}}",
+        "baseline": f"{SOUND} --on onert-ruy --baseline {{}}",
+    },
     "report": {"models tables": "{} -o OUT", "operators": f"{path_of('circle/mlp')} --trace {{}} -o OUT"},
     "compact": {"models": "{} OUT"},
     "embed-origins": {
@@ -86,7 +91,7 @@ def test_every_command_is_attacked() -> None:
 
 
 ENDINGS = {
-    **dict.fromkeys(("rules", "capability", "costs", "origins-json"), ".json"),
+    **dict.fromkeys(("rules", "capability", "costs", "baseline", "origins-json"), ".json"),
     **{"part": ".part", "origins-csv": ".csv"},
 }
 

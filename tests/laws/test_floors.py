@@ -16,7 +16,7 @@ FLOORS = [
     {"html", "modelexplorer"},
     {"render"},
     {"planning"},
-    {"split", "diff", "profile", "check", "inspection", "editing"},
+    {"split", "diff", "profile", "check", "fit", "inspection", "editing"},
     {"origin", "affinity"},
     {"metadata", "outputs"},
     {"edit"},

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from circletools.model.keys import Interning, mixed, row_keys, sample_keys
+from circletools.model.keys import Interning, alone_in_both, mixed, row_keys, sample_keys
 
 ALL = 2**64 - 1
 
@@ -82,3 +84,14 @@ def test_many_ranges_have_the_keys_of_few() -> None:
     assert (keys == np.tile(keys[:60], 667)[: len(keys)]).all()
     assert len(np.unique(keys)) == 60
     assert keys[:60].tolist() == [sample_keys(data, start[at : at + 1], count[:1])[0] for at in range(60)]
+
+
+KEYS = st.lists(st.integers(0, 6), max_size=8)
+
+
+@given(KEYS, KEYS)
+def test_keys_that_stand_alone_on_both_sides(before: list[int], after: list[int]) -> None:
+    old, new = alone_in_both(np.array(before, np.int64), np.array(after, np.int64))
+    alone = [key for key in range(7) if before.count(key) == after.count(key) == 1]
+    assert old.tolist() == [before.index(key) for key in alone]
+    assert new.tolist() == [after.index(key) for key in alone]

@@ -103,7 +103,7 @@ def test_operators(any_model: Path) -> None:
                 (subgraph.index, index, o["opcodeIndex"], o["inputs"] or (), o["outputs"] or ())
                 for index, o in enumerate(tables)
             ]
-            assert subgraph.operators.code_indices() == [o["opcodeIndex"] for o in tables]
+            assert subgraph.code_indices() == [o["opcodeIndex"] for o in tables]
 
 
 def test_subgraphs(any_model: Path) -> None:

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from circletools.model.sizes import least_bytes, size_bytes
+from circletools.model.model import open_model
+from circletools.model.operator_facts import OperatorFacts
+from circletools.model.sizes import size_bytes
 from circletools.model.views import Tensor
+from tests.kit.build import Build
 
 
 def tensor(kind: str, shape: tuple[int, ...], signature: tuple[int, ...] | None = None) -> Tensor:
     return Tensor(0, 0, "t", kind, shape, signature, 0, False)
+
+
+def least_bytes(*values: Tensor) -> list[float]:
+    """Return the bytes that the facts of a model with these tensors tell."""
+    build = Build()
+    graph = build.graph()
+    for value in values:
+        name, _, number = value.type.partition(":")
+        at = graph.tensor("t", value.shape, "FLOAT32" if number else name, shape_signature=value.shape_signature)
+        if number:
+            graph.table.tensors[at].type = int(number)
+    with open_model(build.to_bytes()) as model:
+        found: list[float] = OperatorFacts(model, 0).least_bytes.tolist()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -35,9 +52,28 @@ def tensor(kind: str, shape: tuple[int, ...], signature: tuple[int, ...] | None 
         (tensor("FLOAT32", (-1, 8)), None, 32),
         (tensor("FLOAT32", (5, 8), (-1,)), None, 160),
         (tensor("FLOAT32", (5, 8), ()), 160, 160),
-        (tensor("INT8", (1 << 31, 1 << 31)), 1 << 62, 1 << 62),
-        (tensor("INT8", (1 << 31, 1 << 31, 2)), 1 << 63, 1 << 62),
+        (tensor("INT8", (1 << 30, 1 << 30, 4)), 1 << 62, 1 << 62),
+        (tensor("INT8", (1 << 30, 1 << 30, 8)), 1 << 63, 1 << 62),
+        (tensor("FLOAT32", ((1 << 31) - 1,) * 40), 4 * ((1 << 31) - 1) ** 40, 1 << 62),
+        (tensor("FLOAT32", (*((1 << 31) - 1,) * 40, 0)), 0, 0),
+        (tensor("STRING", ((1 << 31) - 1,) * 40), None, 0),
     ],
 )
 def test_bytes(value: Tensor, size: int | None, least: int) -> None:
-    assert (size_bytes(value), least_bytes(value)) == (size, least)
+    assert (size_bytes(value), least_bytes(value)) == (size, [least])
+
+
+def test_bytes_of_several_tensors() -> None:
+    """One after the other: some without a shape, some without a signature, some with one of another length."""
+    values = [
+        tensor("FLOAT32", ()),
+        tensor("INT8", (2, 3), (-1, 3)),
+        tensor("INT8", ()),
+        tensor("INT16", (5, 8), (-1,)),
+        tensor("INT8", (7,)),
+        tensor("FLOAT32", (2, 9), (2, -1)),
+        tensor("STRING", (2,)),
+    ]
+    assert least_bytes(*values) == [4, 3, 1, 80, 7, 8, 0]
+    assert least_bytes(tensor("FLOAT32", ()), tensor("INT8", ())) == [4, 1]
+    assert least_bytes() == []

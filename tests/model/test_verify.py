@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from circletools.errors import ModelFormatError
 from circletools.model.model import open_model
 from tests.kit.soundness import verify
 from tests.kit.support import (
@@ -162,3 +163,27 @@ def test_many_findings_of_one_kind_are_told_in_short() -> None:
 
     found = broken("circle/transformer_block", break_all)
     assert len(found) == 21
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, 1), (19, 19), (20, 20), (21, 21), (30, 21)])
+def test_findings_of_one_kind_are_told_up_to_a_number(count: int, told: int) -> None:
+    def change(model: Any) -> None:
+        model.subgraphs[0].outputs = [99] * count
+
+    data = bytes_of("circle/mlp")
+    model = unpacked(data)
+    change(model)
+    found = verify(packed(model, data[4:8]))
+    assert [finding.location for finding in found] == [f"subgraphs[0].outputs[{at}]" for at in range(told)]
+    said = ["tensor 99 does not exist; there are 8"] * min(count, 20)
+    assert [finding.message for finding in found] == [
+        *said, *[f"and {count - 20} more like the one before"] * (count > 20)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("length", "hint"), [(0, True), (4, True), (7, True), (8, False), (9, False)])
+def test_what_is_no_model(length: int, hint: bool) -> None:
+    with pytest.raises(ModelFormatError) as caught:
+        open_model(bytes(length)).__enter__()
+    words = "an empty or truncated file, or another format" if hint else "is it another format?"
+    assert str(caught.value).endswith(f"neither a TFLite nor a Circle model: no TFL3 or CIR0 at byte 4 ({words})")

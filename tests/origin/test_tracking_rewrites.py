@@ -128,10 +128,10 @@ def kinds(before: bytes, after: bytes) -> list[tuple[int, int] | None]:
     """Return for each constant of AFTER which of BEFORE's it is, and how it was found."""
     with open_model(before) as old, open_model(after) as new:
         classes = classify(read_side(old), read_side(new))
-        position = {number: index for index, number in enumerate(classes.before.tolist())}
+        position = {number: index for index, number in enumerate(classes.numbers[0].tolist())}
         return [
             (position[number], int(classes.how[number])) if number in position else None
-            for number in classes.after.tolist()
+            for number in classes.numbers[1].tolist()
         ]
 
 

@@ -195,3 +195,26 @@ def test_a_tensor_that_does_not_exist_shares_nothing() -> None:
 def test_a_long_choice_is_cut() -> None:
     with open_model(looping(0)) as model, pytest.raises(UsageError, match=rf"--subgraph '{'x' * 40}' is neither"):
         choose_subgraphs(model, "x" * 41)
+
+
+def test_names_of_copies_are_numbered_past_those_that_are_taken() -> None:
+    build = Build()
+    graph = build.graph()
+    tensors = [graph.tensor(name) for name in ("x", "x_permute", "x", "y_permute_2", "y", "y")]
+    graph.ends(tensors, [tensors[place] for place in (0, 2, 0, 4, 5)])
+    (after,) = read(fixed(build.to_bytes()))["subgraphs"]
+    assert [tensor["name"] for tensor in after["tensors"][6:]] == [
+        b"x_permute_2", b"copy_operand_0_1", b"x_permute_3", b"x_permute_4", b"y_permute", b"y_permute_3",
+    ]  # fmt: skip
+
+
+def test_the_names_of_a_signature_take_the_slots_of_a_tensor_in_turn() -> None:
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x")
+    graph.ends([x], [x, x, x])
+    build.signature("four", [("x", x)], [(name, x) for name in "abcd"])
+    after = read(fixed(build.to_bytes()))
+    outputs = list(after["subgraphs"][0]["outputs"])
+    (signature,) = after["signatureDefs"]
+    assert [entry["tensorIndex"] for entry in signature["outputs"]] == [*outputs, outputs[2]]

@@ -96,7 +96,7 @@ def test_copy_operator_of_choice(operator: CopyChoice, kind: str, tmp_path: Path
     after = fixed(data, copy_operator=operator)
     assert_fixed(data, after)
     with open_model(after) as model:
-        names = [model.operator_codes[index].name for index in model.subgraphs[0].operators.code_indices()]
+        names = [model.operator_codes[index].name for index in model.subgraphs[0].code_indices()]
     assert names == ["NEG", operator.upper(), operator.upper()]
     now = assert_same_in_runtimes(data, after, tmp_path, kind)
     assert {outcome.stage for outcome in now.values()} == {"ok"}

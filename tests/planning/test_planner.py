@@ -169,7 +169,7 @@ def test_times_and_copies_are_added_up(costs: Path) -> None:
     assert found.estimate is not None
     assert (found.estimate.operators_us, found.estimate.copies_us, found.estimate.total_us) == (15, 4, 19)
     assert (found.parallel, found.memory) == (None, None)
-    assert [(cut.tensor, cut.producer, cut.consumers) for cut in found.transfers.cuts] != []
+    assert [(cut.tensor_index, cut.producer_partition, cut.consumer_partitions) for cut in found.transfers.cuts] != []
     assert planned(devices=TWO, default="cpu").evaluation[0].estimate is None
 
 
@@ -240,7 +240,7 @@ def test_gaps_of_traces_are_notes(tmp_path: Path) -> None:
     assert "0 us and 1000 bytes/us" in plan.notes[2].message
     estimate = plan.evaluation[0].estimate
     assert estimate is not None
-    assert (estimate.operators_us, estimate.untimed) == (1 + 3 + 5, 3)
+    assert (estimate.operators_us, estimate.operators_without_time) == (1 + 3 + 5, 3)
     whole = diamond_trace(tmp_path / "b.json")
     assert planned(traces=(f"cpu={whole}",)).notes == ()
     less = planned(traces=(f"cpu={diamond_trace(tmp_path / 'c.json', leave_out=(4, 5))}",), default="cpu")

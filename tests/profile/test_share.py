@@ -92,6 +92,8 @@ def test_fission_and_fusion() -> None:
         ("a/b/c;d/e/f", 1, ["a", "d"]),
         ("a/b/c/d", 2, ["a/b"]),
         ("a/b", 5, ["a"]),
+        ("/a/b/c", 1, ["/a"]),
+        ("/a/b/c", 2, ["/a/b"]),
         ("torch.nn.modules.linear.Linear::linear_1", None, ["torch.nn.modules.linear.Linear"]),
         ("net::block/conv::0", 2, ["net::block"]),
         ("plain", 1, ["plain"]),

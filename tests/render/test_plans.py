@@ -107,7 +107,7 @@ def test_a_plan_as_json(costs: Path) -> None:
                     "tensor_index": 3,
                     "name": "torch.nn.modules.linear.Linear::linear",
                     "producer_partition": 0,
-                    "consumer_partitions": (1,),
+                    "consumer_partitions": [1],
                     "copies": 1,
                     "size_bytes": 32,
                 }

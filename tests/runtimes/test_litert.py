@@ -16,10 +16,11 @@ import pytest
 from circletools.runtimes.child import serve
 from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import make_input
-from circletools.runtimes.protocol import Array, Request
+from circletools.runtimes.protocol import Array, Missing, Ready, Request
 
 NAMES = ("ai_edge_litert", "ai_edge_litert.interpreter", "circletools.runtimes.litert")
 FLOAT = np.dtype(np.float32)
+VARIANT = "builtin"
 
 
 class Interpreter:
@@ -81,7 +82,7 @@ def litert(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_inputs_are_made_by_their_place(litert: Any) -> None:
-    answer = litert.run(Request("m", None, 3))
+    answer = litert.run(Request("run", "m", VARIANT, None, 3))
     expected = [make_input(3, 0, FLOAT, (2, 3)), make_input(3, 1, FLOAT, (3,))]
     assert same(answer.inputs, expected) is same(answer.outputs, expected[::-1]) is None
     assert (answer.failure, Interpreter.last.model) == ("", "m")
@@ -90,14 +91,14 @@ def test_inputs_are_made_by_their_place(litert: Any) -> None:
 
 def test_only_other_shapes_are_set(litert: Any) -> None:
     given = [np.ones((2, 3), np.float32), np.ones((1, 5), np.float32)]
-    answer = litert.run(Request("m", given, 3))
+    answer = litert.run(Request("run", "m", VARIANT, given, 3))
     assert same(answer.inputs, given) is same(answer.outputs, given[::-1]) is None
     assert Interpreter.last.calls[:2] == [("resize", 4, (1, 5)), ("allocate",)]
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_another_number_of_inputs_is_told(count: int, litert: Any) -> None:
-    answer = litert.run(Request("m", [np.ones(3, np.float32)] * count, 0))
+    answer = litert.run(Request("run", "m", VARIANT, [np.ones(3, np.float32)] * count, 0))
     assert (answer.inputs, answer.outputs) == ([], [])
     assert answer.failure == f"the model has 2 inputs, not {count}"
 
@@ -107,12 +108,12 @@ def test_another_number_of_inputs_is_told(count: int, litert: Any) -> None:
     [("refused", "RuntimeError: no"), ("silent", "ValueError:"), ("large", "MemoryError: too large")],
 )
 def test_a_refusal_is_an_answer(model: str, said: str, litert: Any) -> None:
-    answer = litert.run(Request(model, None, 0))
+    answer = litert.run(Request("run", model, VARIANT, None, 0))
     assert (answer.inputs, answer.outputs, answer.failure) == ([], [], said)
 
 
 def test_a_dtype_that_only_the_runtime_knows_comes_as_its_bits(litert: Any) -> None:
-    answer = litert.run(Request("opaque", None, 0))
+    answer = litert.run(Request("run", "opaque", VARIANT, None, 0))
     bits = [array.view(np.uint32) for array in answer.inputs]
     assert same(answer.outputs, bits[::-1]) is None
 
@@ -127,11 +128,11 @@ def test_other_dtypes_stay(kind: str, litert: Any) -> None:
 def test_the_program_answers_until_the_connection_is_closed(litert: Any) -> None:
     ours, theirs = Pipe()
     descriptor = theirs.fileno()
-    program = Thread(target=serve, args=("litert", descriptor), daemon=True)
+    program = Thread(target=serve, args=("litert", "numpy", descriptor), daemon=True)
     program.start()
-    assert ours.recv() == "ready"
+    assert ours.recv() == Ready(np.__version__)
     for seed in (1, 2):
-        ours.send(Request("m", None, seed))
+        ours.send(Request("run", "m", VARIANT, None, seed))
         assert ours.poll(60)
         answer = ours.recv()
         assert same(answer.inputs, [make_input(seed, 0, FLOAT, (2, 3)), make_input(seed, 1, FLOAT, (3,))]) is None
@@ -147,7 +148,8 @@ def test_the_program_needs_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, NAMES[2], raising=False)
     ours, theirs = Pipe()
-    ours.close()  # so that a program that starts all the same ends
-    with pytest.raises(ImportError):
-        serve("litert", theirs.fileno())
-    theirs._handle = None  # type: ignore[attr-defined]
+    serve("litert", "ai-edge-litert", theirs.fileno())
+    theirs._handle = None  # type: ignore[attr-defined]  # the program closed it
+    missing = ours.recv()
+    assert isinstance(missing, Missing)
+    assert "ai_edge_litert" in missing.text

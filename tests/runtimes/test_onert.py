@@ -20,6 +20,7 @@ from circletools.runtimes.protocol import Array, Request
 
 FLOAT, INT, QUANTIZED, BOOL, BYTE, LONG, SMALL, SHORT = range(8)
 DTYPES = ("float32", "int32", "uint8", "bool", "uint8", "int64", "int8", "int16")
+VARIANT = "cpu"
 Form = tuple[int, tuple[int, ...]]
 
 
@@ -131,7 +132,7 @@ def use(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_inputs_are_made_and_open_sizes_are_one(onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     library = Library([(FLOAT, (2, 3)), (INT, (-1, 4)), (LONG, ())], [(FLOAT, (2, 3)), (INT, (1, 4)), (LONG, ())])
     use(library, monkeypatch)
-    answer = onert.run(Request("model.circle", None, 5))
+    answer = onert.run(Request("run", "model.circle", VARIANT, None, 5))
     expected = [
         make_input(5, 0, np.dtype(np.float32), (2, 3)),
         make_input(5, 1, np.dtype(np.int32), (1, 4)),
@@ -151,12 +152,12 @@ def test_given_inputs_have_their_shapes(onert: Any, monkeypatch: pytest.MonkeyPa
     library = Library([(BYTE, (2, 2)), (BOOL, (0,))], [(QUANTIZED, (3,))])
     use(library, monkeypatch)
     given: list[Array] = [np.array([[7, 8, 9]], np.uint8), np.zeros(0, bool)]
-    answer = onert.run(Request("m", given, 0))
+    answer = onert.run(Request("run", "m", VARIANT, given, 0))
     assert (library.prepared, answer.failure) == ([(BYTE, (1, 3)), (BOOL, (0,))], "")
     assert answer.inputs == given
     assert [output.tolist() for output in answer.outputs] == [[7, 8, 9]]
     use(library, monkeypatch)
-    answer = onert.run(Request("m", given[:1], 0))
+    answer = onert.run(Request("run", "m", VARIANT, given[:1], 0))
     assert answer.failure == "the model has 2 inputs, not 1"
     assert (answer.inputs, answer.outputs, library.calls[-1]) == ([], [], "close_session")
 
@@ -164,7 +165,7 @@ def test_given_inputs_have_their_shapes(onert: Any, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("number", range(8))
 def test_every_type_has_its_dtype(number: int, onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     use(Library([(number, (4,))], [(number, (4,))]), monkeypatch)
-    answer = onert.run(Request("m", None, 0))
+    answer = onert.run(Request("run", "m", VARIANT, None, 0))
     assert [output.dtype.name for output in answer.outputs] == [DTYPES[number]]
     assert same(answer.outputs, answer.inputs) is None
 
@@ -184,7 +185,7 @@ def test_every_type_has_its_dtype(number: int, onert: Any, monkeypatch: pytest.M
 def test_outputs_have_room(declared: tuple[int, ...], size: int, onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     library = Library([(FLOAT, (2,))], [(FLOAT, declared)], [(FLOAT, (5,))])
     use(library, monkeypatch)
-    answer = onert.run(Request("m", [np.array([1, 2], np.float32)], 0))
+    answer = onert.run(Request("run", "m", VARIANT, [np.array([1, 2], np.float32)], 0))
     assert library.lengths == {0: size}
     assert library.bound[0][1].raw[8:] == b"\xa5" * (size - 8)  # and no zeros
     (output,) = answer.outputs
@@ -211,7 +212,7 @@ def test_a_refusal_is_told_by_the_name_of_its_call(
     library = Library([(FLOAT, (2,))], [(FLOAT, (2,))])
     library.status[f"nnfw_{function}"] = status
     use(library, monkeypatch)
-    answer = onert.run(Request("m", None, 0))
+    answer = onert.run(Request("run", "m", VARIANT, None, 0))
     assert (answer.inputs, answer.outputs, answer.failure) == ([], [], f"StatusError: nnfw_{said}")
     assert library.calls[-2:] == [function, "close_session"]
 
@@ -219,7 +220,7 @@ def test_a_refusal_is_told_by_the_name_of_its_call(
 def test_a_type_that_has_no_number_is_told(onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     library = Library([(8, (2,))], [])
     use(library, monkeypatch)
-    assert onert.run(Request("m", None, 0)).failure == "KeyError: 8"
+    assert onert.run(Request("run", "m", VARIANT, None, 0)).failure == "KeyError: 8"
     assert library.calls[-1] == "close_session"
 
 

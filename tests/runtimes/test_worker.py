@@ -78,7 +78,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def worker(program: Path) -> Iterator[Worker]:
-    with Worker("litert", 2.0) as worker:
+    with Worker("litert:builtin", 2.0) as worker:
         yield worker
 
 
@@ -118,9 +118,9 @@ def test_of_what_was_printed_the_beginning_is_read(worker: Worker) -> None:
 @pytest.mark.parametrize(
     ("model", "failure"),
     [
-        ("crash", "the runtime ended with signal 6"),
-        ("exit", "the runtime ended with status 7"),
-        ("leave", "the runtime ended with status 0"),
+        ("crash", "litert ended with signal 6 (SIGABRT)"),
+        ("exit", "litert ended with status 7"),
+        ("leave", "litert ended with status 0"),
         ("hang", "no answer in 2 s"),
     ],
 )
@@ -131,22 +131,22 @@ def test_after_a_crash_or_a_hang_another_process_goes_on(worker: Worker, model: 
 
 def test_a_runtime_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(UsageError, match=r"litert is not installed \(pip install ai-edge-litert\)"):
+    with pytest.raises(UsageError, match=r"litert is not installed \(pip install ai-edge-litert, or"):
         Worker("litert")
-    with pytest.raises(UsageError, match=r"onert is not installed \(pip install onert\)"):
+    with pytest.raises(UsageError, match=r"onert is not installed \(pip install onert, or"):
         Worker("onert")
 
 
 def test_a_runtime_that_cannot_be_imported_is_named(program: Path) -> None:
     program.write_text("raise ImportError('no library')")
-    with Worker("litert") as worker, pytest.raises(UsageError, match="litert cannot be imported"):
+    with Worker("litert:builtin") as worker, pytest.raises(UsageError, match="litert is not installed: no library"):
         worker.run(Path("echo"))
 
 
 def test_a_runtime_that_does_not_start_is_named(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program.write_text("import time; time.sleep(600)")
     monkeypatch.setattr("circletools.runtimes.worker._START_SECONDS", 1.0)
-    with Worker("litert") as worker, pytest.raises(UsageError, match="litert does not start"):
+    with Worker("litert:builtin") as worker, pytest.raises(UsageError, match="litert does not start"):
         worker.run(Path("echo"))
 
 

@@ -34,7 +34,7 @@ BLOCKWISE = "tflite/blockwise_int4"
 
 @pytest.fixture(scope="module")
 def litert() -> Iterator[Worker]:
-    with Worker("litert", 60) as worker:
+    with Worker("litert:builtin", 60) as worker:
         yield worker
 
 

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from circletools.errors import EditError
 from circletools.model.model import open_model
 from circletools.split.contents import Contents
+from circletools.split.plan import plan_split
+from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build
 from tests.kit.split_support import alternating, split_to, with_devices
 
@@ -44,3 +47,34 @@ def test_the_form_of_the_first_tensor_counts() -> None:
         with open_model(build.to_bytes()) as model:
             digests.append(Contents(model).flow(0, {given: b"x"}).operators[0])
     assert digests[0] != digests[1]
+
+
+def test_in_a_model_without_buffers_no_tensor_has_data() -> None:
+    digests = []
+    for buffers in (1, 0):
+        build = Build()
+        graph = build.graph()
+        graph.operator("NEG", [graph.tensor("c")], [graph.tensor("y")])
+        graph.ends([], [1])
+        build.model.buffers = build.model.buffers[:buffers]
+        with open_model(build.to_bytes()) as model:
+            assert len(model.buffers) == buffers
+            digests.append(Contents(model).flow(0, {}).operators[0])
+    assert digests[0] == digests[1]
+
+
+def test_of_several_states_the_one_that_is_torn_is_named() -> None:
+    build = Build()
+    graph = build.graph()
+    last = first = graph.tensor("x")
+    states = [graph.tensor(name, is_variable=True) for name in ("whole", "torn")]
+    for number, state in enumerate((states[0], states[0], states[1], states[1])):
+        last = graph.compute("ADD", [last, state], f"y{number}")
+    graph.ends([first], [last])
+    parts = [0, 0, 0, 1]
+    data = annotated(build.to_bytes(), affinity(["a", "b"], (parts, parts)))
+    with (
+        open_model(data) as model,
+        pytest.raises(EditError, match="2 and 3 use the variable tensor 'torn'"),
+    ):
+        plan_split(model)

@@ -243,7 +243,7 @@ def interrupt(*_arguments: object, **_options: object) -> Any:
     raise KeyboardInterrupt
 
 
-BREAKS = [(os, "replace"), (os, "fsync"), (files, "_fill")]
+BREAKS = [(os, "replace"), (os, "fsync"), (files, "_copy")]
 
 
 @pytest.mark.parametrize(("owner", "function"), BREAKS)

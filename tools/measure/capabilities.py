@@ -3,15 +3,17 @@
     python -m tools.measure.capabilities                  measure, and write the tables
     python -m tools.measure.capabilities --check          measure, and exit with 1 when a file would change
     python -m tools.measure.capabilities --only xnnpack   one device
+    python -m tools.measure.capabilities --codes ADD SUB  these operators; the others stay as they are in the file
+    python -m tools.measure.capabilities --codes --context       only what is not taken together
 
 Each question is a model of one operator: loaded, compiled and run where that is cheap, in a process of its own that
 the runtime may kill. docs/capabilities.md tells what is asked and what the tables say.
 """
 
 import argparse
-import importlib.metadata
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -19,10 +21,24 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tools.measure.capability import asked, company, forms, templates, templates_structured, witness
+from tools.measure.capability import (
+    asked,
+    company,
+    forms,
+    pairs,
+    special,
+    stateful,
+    templates,
+    templates_structured,
+    variations,
+    variations_axes,
+    variations_shapes,
+    witness,
+)
 from tools.measure.capability.runtimes import DEVICES, LEFT, TAKEN, Device, Question
 from tools.measure.capability.single import Probe
 from tools.measure.capability.template import Template
+from tools.measure.capability.variation import Variation, compared
 from tools.measure.isolation import CRASH, ROOT, answers
 
 DOCUMENT = ROOT / "docs" / "capabilities.md"
@@ -41,13 +57,42 @@ _FAMILIES: tuple[Callable[[], Iterator[Template]], ...] = (
 )
 
 
+Wanted = Callable[[str], bool]
+"""Whether to ask about an operator code."""
+
+
 def all_templates() -> list[Template]:
     """Return all templates."""
     return [template for family in _FAMILIES for template in family()]
 
 
-def ask(device: Device, questions: Sequence[Question], parts: int = 2) -> list[str]:
+_VARIATIONS: tuple[Callable[[], Iterator[Variation]], ...] = (
+    variations.equal_scales,
+    variations.ratios,
+    variations.joined_scales,
+    variations.pools,
+    variations_shapes.broadcasts,
+    variations_shapes.convolutions,
+    variations_shapes.slices,
+    variations_axes.axes,
+    variations_shapes.images,
+    variations_shapes.products,
+)
+
+
+def all_companies() -> Iterator[company.Company]:
+    """Yield what templates cannot make."""
+    for family in (
+        *(company.variables, company.sparse, special.customs, special.composites, special.blockwise),
+        stateful.recurrent,
+    ):
+        yield from family()
+
+
+def ask(device: Device, questions: Sequence[Question], parts: int = 1) -> list[str]:
     """Return the answers, asked in several processes."""
+    if device.forks:
+        device.prepare()  # once, and not in each process that takes the place of one that died
     size = -(-len(questions) // parts) or 1
     pieces = [questions[start : start + size] for start in range(0, len(questions), size)]
     work = partial(answers, ask=device.ask, prepare=device.prepare, cpu_seconds=device.cpu_seconds)
@@ -61,9 +106,15 @@ def ask(device: Device, questions: Sequence[Question], parts: int = 2) -> list[s
     return outcomes
 
 
-def measure(device: Device, found: Sequence[Template]) -> list[tuple[Probe, str]]:
+def measure(device: Device, found: Sequence[Template], wanted: Wanted) -> list[tuple[Probe, str]]:
     """Return what became of each probe: first one or two of each signature, then all of those that were taken."""
-    owned = [(template, bases) for template in found for bases in template.bases_of() if device.asks_first(bases[0])]
+    owned = [
+        (template, device.bases(bases))
+        for template in found
+        if wanted(template.code)
+        for bases in template.bases_of()
+        if device.asks_first(bases[0])
+    ]
     first = [probe for _, bases in owned for probe in bases]
     outcomes = dict(zip(map(id, first), ask(device, first), strict=True))
     result = [(probe, outcomes[id(probe)]) for probe in first]
@@ -75,9 +126,27 @@ def measure(device: Device, found: Sequence[Template]) -> list[tuple[Probe, str]
         if device.asks(probe, base)
     ]
     result += zip(rest, ask(device, rest), strict=True)
-    others = [one for one in (*company.variables(), *company.sparse()) if device.asks_first(one.probe)]
+    others = [one for one in all_companies() if wanted(one.probe.code) and device.asks_first(one.probe)]
     result += zip((other.probe for other in others), ask(device, others), strict=True)
     return result
+
+
+def compare(
+    device: Device, operators: dict[str, list[dict[str, Any]]], taken: set[tuple[str, Any]], wanted: Wanted
+) -> None:
+    """Ask what may matter beside types, ranks and options of what was taken, and let the forms say what does."""
+    found = [one for family in _VARIATIONS for one in family() if wanted(one.probes[0].code) and device.varies]
+    probes = [probe for one in found for probe in one.probes if (probe.code, probe.signature) in taken]
+    candidates: dict[str, list[str]] = defaultdict(list)
+    for one in found:
+        candidates[one.probes[0].code] += one.candidates
+    answers = [
+        (probe, outcome.startswith(TAKEN))
+        for probe, outcome in zip(probes, ask(device, probes), strict=True)
+        if outcome != CRASH
+    ]
+    for code, form, wrong in compared(operators, answers, candidates):
+        print(f"{device.name}: {code}: {len(wrong)} probes are not explained, such as {wrong[0]}; {form}")
 
 
 def unpacking(device: Device) -> set[tuple[str, str, str]]:
@@ -105,7 +174,7 @@ def witnessed(device: Device, known: set[str]) -> list[tuple[witness.Witness, bo
 
 def _taken(template: Template, bases: Sequence[Probe], outcomes: dict[int, str]) -> Iterator[tuple[Probe, int]]:
     ranks = [rank for rank in template.bases if rank in template.ranks] or [template.ranks[0]]
-    for probe, rank in zip(bases, ranks, strict=True):
+    for probe, rank in zip(bases, ranks[-len(bases) :], strict=True):
         if outcomes[id(probe)].startswith(TAKEN):
             yield probe, rank
             return
@@ -114,25 +183,59 @@ def _taken(template: Template, bases: Sequence[Probe], outcomes: dict[int, str])
 def asked_of(device: Device, found: Sequence[Template]) -> list[dict[str, Any]]:
     """Return what a device is asked about, as the table says it."""
     first = [(base, template.ranks) for template in found for bases in template.bases_of() for base in bases]
-    others = [(one.probe, one.probe.ranks) for one in (*company.variables(), *company.sparse())]
+    others = [(one.probe, one.probe.ranks) for one in all_companies()]
     return asked.asked((probe, ranks) for probe, ranks in (*first, *others) if device.asks_first(probe))
 
 
-def table(device: Device, result: Sequence[tuple[Probe, str]], unpacked: set[tuple[str, str, str]]) -> dict[str, Any]:
-    """Return what the file holds."""
+def controlling(device: Device, wanted: Wanted) -> dict[str, list[dict[str, Any]]]:
+    """Return the forms of IF and WHILE: any, where none was refused; else those of models are all that is known."""
+    found = [one for one in stateful.control() if wanted(one.probe.code) and device.asks_first(one.probe)]
+    outcomes = ask(device, found)
+    refused = {one.probe.code for one, outcome in zip(found, outcomes, strict=True) if not outcome.startswith(TAKEN)}
+    return {
+        code: [{"inputs": ["*", "..."], "outputs": ["*", "..."]}]
+        for code in {one.probe.code for one in found} - refused
+    }
+
+
+def table(device: Device, found: Sequence[Template], wanted: Wanted) -> dict[str, Any]:
+    """Measure these operators; return what the file holds of them."""
+    result, unpacked = measure(device, found, wanted), unpacking(device)
     known = {probe.code for probe, _ in result}
     answered = [(probe, outcome.startswith(TAKEN)) for probe, outcome in result]
-    found = forms.operators([*answered, *witnessed(device, known)])
-    for code in {code for code, _, _ in unpacked} & found.keys():
-        found[code] = forms.mark_unpacking(found[code], {(one, other) for of, one, other in unpacked if of == code})
+    of_models = [(one, taken) for one, taken in witnessed(device, known) if wanted(one.code)]
+    operators = forms.operators([*answered, *of_models]) | controlling(device, wanted)
+    taken = {(probe.code, probe.signature) for probe, is_taken in answered if is_taken}
+    compare(device, operators, taken, wanted)
+    for code in {code for code, _, _ in unpacked} & operators.keys():
+        operators[code] = forms.mark_unpacking(
+            operators[code], {(one, other) for of, one, other in unpacked if of == code}
+        )
     return {
         "schema_version": "1",
         "device": device.name,
-        "runtime": f"{device.package} {importlib.metadata.version(device.package)}",
+        "runtime": device.runtime(),
         "method": device.method,
-        "measured": asked_of(device, all_templates()),
-        "operators": found,
+        "measured": asked_of(device, found),
+        "operators": operators,
     }
+
+
+def updated(path: Path, document: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
+    """Return the document with what the file has of the other operators."""
+    before = json.loads(path.read_text()) if path.exists() else {"operators": {}}
+    kept = {code: found for code, found in before["operators"].items() if not wanted(code)}
+    operators = dict(sorted({**kept, **document["operators"]}.items()))
+    return {**document, "context": before.get("context", []), "operators": operators}
+
+
+def context(device: Device) -> list[dict[str, Any]]:
+    """Return what is not taken together though each is alone."""
+
+    def taken(questions: Sequence[Question]) -> list[bool]:
+        return [outcome.startswith(TAKEN) for outcome in ask(device, questions)]
+
+    return pairs.rules(taken, device.asks_first)
 
 
 def dump(document: dict[str, Any]) -> str:
@@ -140,6 +243,9 @@ def dump(document: dict[str, Any]) -> str:
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in document.items() if isinstance(value, str)]
     groups = ",\n".join(f"    {json.dumps(group)}" for group in document["measured"])
     lines.append(f'  "measured": [\n{groups}\n  ]')
+    if document.get("context"):
+        rules = ",\n".join(f"    {json.dumps(rule)}" for rule in document["context"])
+        lines.append(f'  "context": [\n{rules}\n  ]')
     of_code = (
         f"    {json.dumps(code)}: [\n" + ",\n".join(f"      {json.dumps(form)}" for form in found) + "\n    ]"
         for code, found in document["operators"].items()
@@ -184,13 +290,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="tools.measure.capabilities", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a file would change")
     parser.add_argument("--only", metavar="DEVICE", choices=[device.name for device in DEVICES])
+    parser.add_argument("--codes", metavar="CODE", nargs="*", help="only these operators; none, with --context")
+    parser.add_argument("--context", action="store_true", help="also what is not taken together")
     options = parser.parse_args()
+    codes = options.codes
     same = True
     for device in DEVICES:
         if options.only in {None, device.name}:
-            document = table(device, measure(device, all_templates()), unpacking(device))
-            same &= _report(TABLES / f"{device.name}.json", dump(document), options)
-    documents = [json.loads((TABLES / f"{device.name}.json").read_text()) for device in DEVICES]
+            path = TABLES / f"{device.name}.json"
+            document = table(device, all_templates(), lambda code: codes is None or code in codes)
+            if codes is not None:
+                document = updated(path, document, lambda code: code in codes)
+            if options.context or codes is None:
+                document["context"] = context(device) if device.pairs else []
+            same &= _report(path, dump(document), options)
+    documents = [
+        json.loads(path.read_text()) for device in DEVICES if (path := TABLES / f"{device.name}.json").exists()
+    ]
     before, _, rest = DOCUMENT.read_text().partition(_MARKS[0])
     text = f"{before}{_MARKS[0]}\n{overview(documents)}\n{_MARKS[1]}{rest.partition(_MARKS[1])[2]}"
     same &= _report(DOCUMENT, text, options)

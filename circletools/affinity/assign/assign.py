@@ -120,8 +120,6 @@ def _check_devices(given: Constraints) -> None:
 def _unassigned(model: Model, subgraph: int, operator: int, refused: str | None) -> EditError:
     code = model.subgraphs[subgraph].operators[operator].code.name
     said = "no rule matches it" + (f" and no table takes it: {refused}" if refused else "")
-    return EditError(
-        f"{code} is left without a device: {said}",
-        location=f"subgraphs[{subgraph}].operators[{operator}]",
-        hint="--default DEVICE takes what is left",
-    )
+    place = f"subgraphs[{subgraph}].operators[{operator}]"
+    hint = "--default DEVICE takes what is left"
+    return EditError(f"{code} is left without a device: {said}", location=place, hint=hint)

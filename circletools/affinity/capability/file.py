@@ -6,24 +6,29 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from circletools.affinity.assign.documents import read_bytes
-from circletools.affinity.capability.form import Form, Kind, OptionValues, TensorPattern
+from circletools.affinity.capability.comparison import Comparison, parse_comparison
+from circletools.affinity.capability.context import ContextRule, Link
+from circletools.affinity.capability.form import Bounds, Form, Kind, OptionValues, Places, TensorPattern
 from circletools.affinity.capability.table import ANY, Capability
-from circletools.affinity.capability.traits import QUANTIZABLE, QUANTIZATIONS
+from circletools.affinity.capability.traits import QUANTIZABLE, QUANTIZATIONS, text_number
 from circletools.errors import InvalidInputError, UsageError
 from circletools.flatbuf.schema import load_schema
 from circletools.storage.strict_json import read_json
 from circletools.wording import did_you_mean
 
+T = TypeVar("T")
+
 SCHEMA_VERSION = "1"
-_KEYS = ("schema_version", "device", "runtime", "method", "measured", "operators")
+_KEYS = ("schema_version", "device", "runtime", "method", "measured", "operators", "context")
 FORM_KEYS = (
     *("types", "inputs", "min_inputs", "max_inputs", "outputs", "min_outputs", "max_outputs"),
-    *("min_rank", "max_rank", "min_version", "max_version", "static", "options", "unpacks"),
+    *("min_rank", "max_rank", "min_version", "max_version", "static", "options", "where", "unpacks"),
 )
 _KINDS: tuple[Kind, ...] = ("computed", "constant")
+_LINKS: tuple[Link, ...] = ("feeds", "shares")
 _MORE = "..."
 _LARGEST = 1 << 64
 _OPTION_ENUMS = {
@@ -68,14 +73,13 @@ def parse_capability(data: bytes, name: str) -> Capability:
 
 
 @cache
+def _names(enum: str) -> frozenset[str]:
+    """Return the names that an enum has in one of the formats."""
+    return frozenset(name for form in ("tflite", "circle") for name in load_schema(form).enums[enum].values())
+
+
 def _codes() -> frozenset[str]:
-    names = {name for form in ("tflite", "circle") for name in load_schema(form).enums["BuiltinOperator"].values()}
-    return frozenset(names - {"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"})
-
-
-@cache
-def _types() -> frozenset[str]:
-    return frozenset(name for form in ("tflite", "circle") for name in load_schema(form).enums["TensorType"].values())
+    return _names("BuiltinOperator") - {"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"}
 
 
 @cache
@@ -87,8 +91,16 @@ def _options() -> frozenset[str]:
         for union in ("BuiltinOptions", "BuiltinOptions2")
         for table in schema.unions.get(union, {}).values()
         for field in (schema.tables[table].fields if table in schema.tables else ())
-        if field.kind == "scalar"
+        if field.kind in {"scalar", "string"}
     )
+
+
+@cache
+def _text_options() -> frozenset[str]:
+    tables = load_schema("tflite").tables.values()
+    every = {field.name for table in tables for field in table.fields if field.kind == "string"}
+    numbers = {field.name for table in tables for field in table.fields if field.kind == "scalar"}
+    return frozenset(every & _options()) - numbers
 
 
 @cache
@@ -107,24 +119,25 @@ class _Reader:
         location = f"{self._name}: {place}" if place else self._name
         raise InvalidInputError(message, location=location, hint=hint or None)
 
-    def _object(self, value: Any, place: str, keys: tuple[str, ...] | None = None) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            self._fail(place, "must be an object")
-        for key in value:
-            if keys is not None and key not in keys:
-                hint = did_you_mean(key, keys) or f"there are {', '.join(keys)}"
-                self._fail(place, f"the key {key!r} is not known", hint)
-        return value
-
-    def _list(self, value: Any, place: str) -> list[Any]:
-        if not isinstance(value, list) or not value:
-            self._fail(place, "must be a list that is not empty")
+    def _typed(self, value: Any, kind: type[T], place: str, words: str) -> T:
+        if not isinstance(value, kind):
+            self._fail(place, f"must be {words}")
         return value
 
     def _text(self, value: Any, place: str) -> str:
-        if not isinstance(value, str):
-            self._fail(place, "must be a text")
-        return value
+        return self._typed(value, str, place, "a text")
+
+    def _object(self, value: Any, place: str, keys: tuple[str, ...] | None = None) -> dict[str, Any]:
+        found = self._typed(value, dict, place, "an object")
+        for key in found:
+            if keys is not None and key not in keys:
+                hint = did_you_mean(key, keys) or f"there are {', '.join(keys)}"
+                self._fail(place, f"the key {key!r} is not known", hint)
+        return found
+
+    def _list(self, value: Any, place: str) -> list[Any]:
+        words = "a list that is not empty"
+        return self._typed(value, list, place, words) or self._fail(place, f"must be {words}")
 
     def capability(self, document: Any) -> Capability:
         """Read the document."""
@@ -140,18 +153,37 @@ class _Reader:
         }
         device, runtime, method = (self._text(top.get(key, ""), key) for key in ("device", "runtime", "method"))
         measured = self._measured(top["measured"]) if "measured" in top else None
-        return Capability(device or self._name.removesuffix(".json"), operators, runtime, method, measured)
+        name = device or self._name.removesuffix(".json")
+        return Capability(name, operators, runtime, method, measured, self._context(top.get("context", [])))
 
     def _measured(self, value: Any) -> dict[str, tuple[Form, ...]]:
         found: dict[str, tuple[Form, ...]] = {}
         for index, entry in enumerate(self._list(value, "measured")):
-            place = f"measured[{index}]"
-            group = self._object(entry, place)
-            form = self._form({key: group[key] for key in group if key != "operators"}, place)
-            for code in self._list(group.get("operators"), f"{place}.operators"):
-                name = self._code(self._text(code, f"{place}.operators"), f"{place}.operators")
-                found[name] = (*found.get(name, ()), form)
+            for name, forms in self._group(entry, f"measured[{index}]").items():
+                found[name] = (*found.get(name, ()), *forms)
         return found
+
+    def _group(self, value: Any, place: str) -> dict[str, tuple[Form, ...]]:
+        """Return one form of several operators."""
+        group = self._object(value, place)
+        form = self._form({key: group[key] for key in group if key != "operators"}, place)
+        place = f"{place}.operators"
+        return {
+            self._code(self._text(code, place), place): (form,) for code in self._list(group.get("operators"), place)
+        }
+
+    def _context(self, value: Any) -> tuple[ContextRule, ...]:
+        if not isinstance(value, list):
+            self._fail("context", "must be a list")
+        return tuple(self._rule(rule, f"context[{index}]") for index, rule in enumerate(value))
+
+    def _rule(self, value: Any, place: str) -> ContextRule:
+        rule = self._object(value, place, ("first", "then", "link", "reason"))
+        link = rule.get("link", "feeds")
+        if link not in _LINKS:
+            self._fail(f"{place}.link", f"must be one of {', '.join(_LINKS)}")
+        first, then = (self._group(rule.get(side), f"{place}.{side}") for side in ("first", "then"))
+        return ContextRule(first, then, link, self._text(rule.get("reason", "not taken together"), f"{place}.reason"))
 
     def _code(self, code: str, place: str) -> str:
         if code != ANY and not code.startswith("CUSTOM:") and code not in _codes():
@@ -160,9 +192,8 @@ class _Reader:
         return code
 
     def _forms(self, value: Any, place: str) -> tuple[Form, ...]:
-        if not isinstance(value, list):
-            self._fail(place, "must be a list of forms")
-        return tuple(self._form(form, f"{place}[{index}]") for index, form in enumerate(value))
+        forms = self._typed(value, list, place, "a list of forms")
+        return tuple(self._form(form, f"{place}[{index}]") for index, form in enumerate(forms))
 
     def _form(self, value: Any, place: str) -> Form:
         form = self._object(value, place, FORM_KEYS)
@@ -172,28 +203,38 @@ class _Reader:
             types = tuple(self._pattern(text, f"{place}.types[{index}]") for index, text in enumerate(entries))
         return Form(
             types,
-            *self._places(form, "inputs", place),
-            *self._places(form, "outputs", place),
-            *self._bounds(form, "rank", place, 0),
-            *self._bounds(form, "version", place, 1),
+            self._places(form, "inputs", place),
+            self._places(form, "outputs", place),
+            self._bounds(form, "rank", place, 0),
+            self._bounds(form, "version", place, 1),
             self._flag(form, "static", place),
             self._flag(form, "unpacks", place),
             {
                 name: self._option(name, allowed, f"{place}.options.{name}")
                 for name, allowed in self._object(form.get("options", {}), f"{place}.options").items()
             },
-            *self._bounds(form, "inputs", place, 0),
-            *self._bounds(form, "outputs", place, 0),
+            self._bounds(form, "inputs", place, 0),
+            self._bounds(form, "outputs", place, 0),
+            self._comparisons(form["where"], f"{place}.where") if "where" in form else (),
         )
 
-    def _places(
-        self, form: Mapping[str, Any], key: str, place: str
-    ) -> tuple[tuple[tuple[TensorPattern, ...], ...] | None, bool]:
+    def _comparisons(self, value: Any, place: str) -> tuple[Comparison, ...]:
+        return tuple(self._comparison(text, f"{place}[{at}]") for at, text in enumerate(self._list(value, place)))
+
+    def _comparison(self, value: Any, place: str) -> Comparison:
+        try:
+            comparison = parse_comparison(self._text(value, place))
+        except ValueError as error:
+            self._fail(place, str(error))
+        for name in comparison.terms:
+            if isinstance(name, str) and name not in _options():
+                self._fail(place, f"no operator has an option {name!r}", did_you_mean(name, _options()))
+        return comparison
+
+    def _places(self, form: Mapping[str, Any], key: str, place: str) -> Places | None:
         if key not in form:
-            return None, False
-        entries = form[key]
-        if not isinstance(entries, list):
-            self._fail(f"{place}.{key}", "must be a list")
+            return None
+        entries = self._typed(form[key], list, f"{place}.{key}", "a list")
         more = entries[-1:] == [_MORE]
         if more and len(entries) == 1:
             self._fail(f"{place}.{key}[0]", "nothing is there that could come again")
@@ -202,7 +243,7 @@ class _Reader:
             at = f"{place}.{key}[{index}]"
             texts = self._list(entry, at) if isinstance(entry, list) else [entry]
             found.append(tuple(self._pattern(text, at) for text in texts))
-        return tuple(found), more
+        return Places(tuple(found), more)
 
     def _pattern(self, value: Any, place: str) -> TensorPattern:
         words = self._text(value, place).split()
@@ -211,38 +252,39 @@ class _Reader:
         if not words:
             self._fail(place, "must name a type", "* is any type, none an input that is left out")
         kind, *rest = words
-        if kind != ANY and kind not in _types():
-            self._fail(place, f"there is no type {kind!r}", did_you_mean(kind, _types()))
+        if kind != ANY and kind not in _names("TensorType"):
+            self._fail(place, f"there is no type {kind!r}", did_you_mean(kind, _names("TensorType")))
         quantization = next((word for word in rest if word in QUANTIZATIONS), "")
         constness: Kind = next((word for word in _KINDS if word in rest), "")
         for word in rest:
             known = (*QUANTIZATIONS, *_KINDS)
             if word not in known:
-                self._fail(place, f"{word!r} says nothing of a tensor", did_you_mean(word, known))
+                self._fail(place, f"{word!r} is not known", did_you_mean(word, known))
             if word not in {quantization, constness} or rest.count(word) > 1:
-                self._fail(place, f"{word!r} is too much")
+                self._fail(place, f"{word!r} repeats or contradicts another word")
         if quantization and kind not in QUANTIZABLE | {ANY}:
             self._fail(place, f"{kind} has no quantization", f"leave out {quantization}")
         return TensorPattern(kind, quantization, constness)
 
-    def _bounds(self, form: Mapping[str, Any], what: str, place: str, least: int) -> tuple[int, float]:
+    def _bounds(self, form: Mapping[str, Any], what: str, place: str, least: int) -> Bounds:
         low, high = (form.get(f"{end}_{what}") for end in ("min", "max"))
         for end, value in (("min", low), ("max", high)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
                 self._fail(f"{place}.{end}_{what}", f"must be a whole number from {least}")
         if low is not None and high is not None and low > high:
             self._fail(f"{place}.max_{what}", f"is less than min_{what}: nothing fits")
-        return (least if low is None else low), (math.inf if high is None else high)
+        return Bounds(least if low is None else low, math.inf if high is None else high)
 
     def _flag(self, form: Mapping[str, Any], key: str, place: str) -> bool:
-        value = form.get(key, False)
-        if not isinstance(value, bool):
-            self._fail(f"{place}.{key}", "must be true or false")
-        return value
+        return self._typed(form.get(key, False), bool, f"{place}.{key}", "true or false")
 
     def _option(self, name: str, allowed: Any, place: str) -> OptionValues:
         if name not in _options():
             self._fail(place, f"no operator has an option {name!r}", did_you_mean(name, _options()))
+        if name in _text_options():
+            texts = [self._text(text, place) for text in self._list(allowed, place)]
+            known = {int(text_number(text.encode())): text for text in texts}
+            return OptionValues(frozenset(map(float, known)), math.inf, -math.inf, " or ".join(texts), known)
         names = _values(name)
         if isinstance(allowed, dict):
             limits = self._object(allowed, place, ("min", "max"))

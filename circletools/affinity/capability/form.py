@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
+from circletools.affinity.capability.comparison import Comparison, Term
 from circletools.affinity.capability.traits import TensorTraits
+
+_LARGEST_SHOWN = 1 << 31
+"""What is larger stands for a text."""
 
 Kind = Literal["", "computed", "constant"]
 
@@ -35,9 +40,15 @@ class TensorPattern:
         return "none" if self.none else " ".join(filter(None, (self.type, self.quantization, self.kind)))
 
 
+Patterns = tuple[TensorPattern, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class OptionValues:
-    """The values that an option may have: those listed, or all from `low` to `high`; `names` are those of an enum."""
+    """The values that an option may have: those listed, or all from `low` to `high`.
+
+    `names` are those of an enum, or for an option that is a text the listed ones.
+    """
 
     values: frozenset[float]
     low: float
@@ -51,30 +62,55 @@ class OptionValues:
 
     def show(self, value: float) -> str:
         """Return a value as a table has it."""
-        return self.names.get(int(value), f"{value:g}") if self.names else f"{value:g}"
+        return self.names.get(int(value), "another" if abs(value) > _LARGEST_SHOWN else f"{value:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The numbers from `low` to `high`, which may be infinite."""
+
+    low: int
+    high: float
+
+    def holds(self, value: int) -> bool:
+        """Say whether a number is one of these."""
+        return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        """Return them in words."""
+        if self.high == inf:
+            return f"at least {self.low}"
+        return str(self.low) if self.low == self.high else f"{self.low} to {int(self.high)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What may be at each place; with `more`, the last place may come again any number of times."""
+
+    allowed: tuple[Patterns, ...]
+    more: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """One form in which a device takes an operator; docs/capabilities.md describes each condition.
 
-    `inputs` and `outputs` have for each place what may be there; None is anything. With `more_inputs`, the last place
-    may come again any number of times.
+    What is None may be anything. `where` has comparisons that are all true.
     """
 
-    types: tuple[TensorPattern, ...] | None
-    inputs: tuple[tuple[TensorPattern, ...], ...] | None
-    more_inputs: bool
-    outputs: tuple[tuple[TensorPattern, ...], ...] | None
-    more_outputs: bool
-    min_rank: int
-    max_rank: float
-    min_version: int
-    max_version: float
+    types: Patterns | None
+    inputs: Places | None
+    outputs: Places | None
+    rank: Bounds
+    version: Bounds
     static: bool
     unpacks: bool
     options: Mapping[str, OptionValues]
-    min_inputs: int
-    max_inputs: float
-    min_outputs: int
-    max_outputs: float
+    input_count: Bounds
+    output_count: Bounds
+    where: tuple[Comparison, ...] = ()
+
+    @property
+    def terms(self) -> frozenset[Term]:
+        """What must be read of an operator, beside its tensors, to tell whether it has this form."""
+        return frozenset(self.options).union(*(comparison.terms for comparison in self.where))

@@ -15,7 +15,9 @@ from functools import cached_property
 
 import numpy as np
 
-from circletools.affinity.capability.form import Form, TensorPattern
+from circletools.affinity.capability.comparison import Term
+from circletools.affinity.capability.context import ContextRule, Side, in_context
+from circletools.affinity.capability.form import Form, Patterns, Places
 from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits, TensorTraits
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
@@ -46,7 +48,7 @@ class Capability:
 
     Custom operators are named as everywhere here, `CUSTOM:<custom code>`. `runtime` and `method` tell what was
     measured and how; empty in a table that does not say. `measured` has the forms that the device was asked about;
-    None in a table that knows all.
+    None in a table that knows all. `context` has operators that are not taken together.
     """
 
     device: str
@@ -54,20 +56,22 @@ class Capability:
     runtime: str = ""
     method: str = ""
     measured: Mapping[str, tuple[Form, ...]] | None = None
+    context: tuple[ContextRule, ...] = ()
 
     def forms(self, code: str) -> tuple[Form, ...]:
         """Return the forms for an operator code name, those for every operator last."""
         return (*self.operators.get(code, ()), *self.operators.get(ANY, ()))
 
     @cached_property
-    def options(self) -> dict[str, tuple[str, ...]]:
-        """The names of the options that the forms of each code look at."""
-        named: dict[str, set[str]] = {}
-        for table in (self.operators, self.measured or {}):
+    def terms(self) -> dict[str, tuple[Term, ...]]:
+        """What the forms of each code look at beside types and ranks: options, and properties of tensors."""
+        named: dict[str, set[Term]] = {}
+        sides = (side for rule in self.context for side in (rule.first, rule.then))
+        for table in (self.operators, self.measured or {}, *sides):
             for code, forms in table.items():
-                named.setdefault(code, set()).update(name for form in forms for name in form.options)
+                named.setdefault(code, set()).update(term for form in forms for term in form.terms)
         every = named.get(ANY, set())
-        return {code: tuple(sorted(names | every)) for code, names in named.items() if names | every}
+        return {code: tuple(sorted(names | every, key=str)) for code, names in named.items() if names | every}
 
     @cached_property
     def unpacking(self) -> frozenset[str]:
@@ -88,6 +92,8 @@ class Capability:
         """Say whether the device was asked about such an operator."""
         if self.measured is None:
             return True
+        if any(not mismatches(form, operator, any_empty=True) for form in self.forms(operator.code)):
+            return False  # but for a rank that the file does not tell
         forms = (*self.measured.get(operator.code, ()), *self.measured.get(ANY, ()))
         return any(not mismatches(form, operator) for form in forms)
 
@@ -102,7 +108,7 @@ def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Re
 
 def why_not(capability: Capability, facts: OperatorFacts) -> list[Refusal | None]:
     """Return the same of operators that are read already."""
-    traits = SubgraphTraits(facts, capability.options)
+    traits = SubgraphTraits(facts, capability.terms)
     unpacking = _unpack(capability, traits)
     reasons: list[Refusal | None] = [None] * len(traits)
     known: dict[object, Refusal | None] = {}
@@ -113,7 +119,24 @@ def why_not(capability: Capability, facts: OperatorFacts) -> list[Refusal | None
     for index in unpacking:
         reasons[index] = None
     _keep_unpacked(traits, unpacking, reasons)
+    for index, reason in in_context(capability.context, traits, facts, _Fits(traits)):
+        reasons[index] = reasons[index] or Refusal(reason)
     return reasons
+
+
+class _Fits:
+    """Says whether an operator has a form of one side of a rule; operators that no table tells apart are one."""
+
+    def __init__(self, traits: SubgraphTraits) -> None:
+        self._traits = traits
+        self._known: dict[object, bool] = {}
+
+    def __call__(self, side: Side, index: int) -> bool:
+        key = id(side), self._traits.key(index)
+        if key not in self._known:
+            operator = self._traits.operator(index)
+            self._known[key] = any(not mismatches(form, operator) for form in side[operator.code])
+        return self._known[key]
 
 
 def _unpack(capability: Capability, traits: SubgraphTraits) -> list[int]:
@@ -142,60 +165,56 @@ def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: li
     reader = traits.last_reader_among(left)
     for index in unpacking:
         at = max((int(reader[tensor]) for tensor in traits.outputs_of(index) if tensor >= 0), default=-1)
-        if at > index:
-            reasons[index] = Refusal(f"operator {at}, which reads the constant that it unpacks, is not taken")
+        reading = reasons[at] if at > index else None
+        if reading is not None:
+            words = f"operator {at}, which reads the constant that it unpacks, is not taken"
+            reasons[index] = Refusal(words, reading.measured)
 
 
-def mismatches(form: Form, operator: OperatorTraits) -> list[str]:
-    """Return what keeps an operator from having a form, in words; empty when it has."""
+def mismatches(form: Form, operator: OperatorTraits, any_empty: bool = False) -> list[str]:
+    """Return what keeps an operator from having a form, in words; empty when it has.
+
+    With `any_empty`, an empty shape stands for any: it may be one that is not known.
+    """
     found = []
-    if not form.min_version <= operator.version <= form.max_version:
-        found.append(f"version {operator.version}, not {_between(form.min_version, form.max_version)}")
-    for what, tensors, low, high in (
-        ("input", operator.inputs, form.min_inputs, form.max_inputs),
-        ("output", operator.outputs, form.min_outputs, form.max_outputs),
+    if not form.version.holds(operator.version):
+        found.append(f"version {operator.version}, not {form.version}")
+    for what, tensors, count in (
+        ("input", operator.inputs, form.input_count),
+        ("output", operator.outputs, form.output_count),
     ):
-        if not low <= len(tensors) <= high:
-            found.append(f"{counted(len(tensors), what)}, not {_between(low, high)}")
-    found += _places("input", form.inputs, form.more_inputs, operator.inputs)
-    found += _places("output", form.outputs, form.more_outputs, operator.outputs)
-    found += _each_tensor(form, operator)
+        if not count.holds(len(tensors)):
+            found.append(f"{counted(len(tensors), what)}, not {count}")
+    found += _places("input", form.inputs, operator.inputs)
+    found += _places("output", form.outputs, operator.outputs)
+    found += _each_tensor(form, operator, any_empty)
     for name, allowed in form.options.items():
-        value = operator.options.get(name, 0)
+        value = operator.settings.get(name, 0)
         if not allowed.holds(value):
             found.append(f"{name} is {allowed.show(value)}, not {allowed.text}")
+    found += filter(None, (comparison.mismatch(operator.settings) for comparison in form.where))
     return found
 
 
-def _between(low: int, high: float) -> str:
-    if high == float("inf"):
-        return f"at least {low}"
-    return str(low) if low == high else f"{low} to {int(high)}"
-
-
-def _places(
-    what: str,
-    places: Sequence[tuple[TensorPattern, ...]] | None,
-    more: bool,
-    tensors: Sequence[TensorTraits | None],
-) -> list[str]:
+def _places(what: str, places: Places | None, tensors: Sequence[TensorTraits | None]) -> list[str]:
     if places is None:
         return []
-    if len(tensors) < len(places) or (len(tensors) > len(places) and not more):
-        return [f"{counted(len(tensors), what)}, not {len(places)}{' or more' if more else ''}"]
+    count = len(places.allowed)
+    if len(tensors) < count or (len(tensors) > count and not places.more):
+        return [f"{counted(len(tensors), what)}, not {count}{' or more' if places.more else ''}"]
     found = []
     for index, tensor in enumerate(tensors):
-        allowed = places[min(index, len(places) - 1)]
+        allowed = places.allowed[min(index, count - 1)]
         if not any(pattern.holds(tensor) for pattern in allowed):
             found.append(f"{what} {index} is {tensor or 'left out'}, not {_either(allowed)}")
     return found
 
 
-def _either(allowed: Sequence[TensorPattern]) -> str:
+def _either(allowed: Patterns) -> str:
     return " or ".join("left out" if pattern.none else str(pattern) for pattern in allowed)
 
 
-def _each_tensor(form: Form, operator: OperatorTraits) -> list[str]:
+def _each_tensor(form: Form, operator: OperatorTraits, any_empty: bool) -> list[str]:
     """Check what holds for every computed input and every output."""
     found = []
     for what, tensors in (("input", operator.inputs), ("output", operator.outputs)):
@@ -204,8 +223,8 @@ def _each_tensor(form: Form, operator: OperatorTraits) -> list[str]:
                 continue
             if form.types is not None and not any(pattern.holds(tensor) for pattern in form.types):
                 found.append(f"{what} {index} is {tensor}, not {_either(form.types)}")
-            if not form.min_rank <= tensor.rank <= form.max_rank:
-                found.append(f"{what} {index} has rank {tensor.rank}, not {_between(form.min_rank, form.max_rank)}")
+            if not form.rank.holds(tensor.rank) and (tensor.rank or not any_empty):
+                found.append(f"{what} {index} has rank {tensor.rank}, not {form.rank}")
             if form.static and tensor.dynamic:
                 found.append(f"{what} {index} has an unknown dimension")
     return found

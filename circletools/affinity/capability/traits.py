@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.affinity.capability.comparison import Term
+from circletools.affinity.capability.measures import Measures
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables, Vectors
 from circletools.model.model import Model
@@ -42,29 +45,32 @@ class TensorTraits:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTraits:
-    """An operator, as far as tables tell; an input that is left out is None. Options not in `options` are 0."""
+    """An operator, as far as tables tell; an input that is left out is None.
+
+    `settings` has its options, and what comparisons look at; an option that is not there is 0.
+    """
 
     code: str
     version: int
     inputs: tuple[TensorTraits | None, ...]
     outputs: tuple[TensorTraits | None, ...]
-    options: Mapping[str, float]
+    settings: Mapping[Term, float]
 
 
 class SubgraphTraits:
-    """The operators of one subgraph; `options` has the names of the options to read, by operator code name or `*`."""
+    """The operators of one subgraph; `terms` has what to read beside the tensors, by operator code name or `*`."""
 
-    def __init__(self, facts: OperatorFacts, options: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, facts: OperatorFacts, terms: Mapping[str, tuple[Term, ...]]) -> None:
         """Read the columns. Raises ModelFormatError where an operator refers to what does not exist."""
-        self._facts, self._model = facts, facts.model
+        self._facts, self._model, self._names = facts, facts.model, facts.code_names
         self._codes: list[int] = facts.model.operator_columns.code_indices[facts.rows].tolist()
         self._classes, self._kinds = _tensor_classes(facts.model, facts.tensor_rows)
         # One more for the index -1, which is the last: no tensor.
         self._constant = np.append(facts.has_data, False)
         self._classes = np.append(self._classes, -1)
         self._inputs, self._outputs = self._checked(facts.input_slots), self._checked(facts.output_slots)
-        self._settings: list[dict[str, float]] = [{}]
-        self._setting_of = self._read_options(options)
+        self._settings: list[dict[Term, float]] = [{}]
+        self._setting_of = self._read_terms(terms)
 
     def __len__(self) -> int:
         """Return the number of operators."""
@@ -104,7 +110,9 @@ class SubgraphTraits:
         code = self._model.operator_codes[self._codes[index]]
         both = (self._inputs, self._outputs)
         inputs, outputs = (tuple(self._tensor(tensor) for tensor in slots.of(index)) for slots in both)
-        return OperatorTraits(code.name, code.version, inputs, outputs, self._settings[self._setting_of[index]])
+        return OperatorTraits(
+            self._names[index], code.version, inputs, outputs, self._settings[self._setting_of[index]]
+        )
 
     def _tensor(self, tensor: int) -> TensorTraits | None:
         if tensor < 0:
@@ -130,18 +138,25 @@ class SubgraphTraits:
         np.maximum.at(last, read[chosen], reader[chosen])
         return last
 
-    def _read_options(self, options: Mapping[str, tuple[str, ...]]) -> list[int]:
-        """Number the different values of the options that count, operator by operator; 0 is none."""
+    def _read_terms(self, terms: Mapping[str, tuple[Term, ...]]) -> list[int]:
+        """Number the different values of the terms that count, operator by operator; 0 is none."""
         found = np.zeros(len(self), np.int64)
         tables = self._model.operator_columns.tables.take(self._facts.rows)
-        codes = np.array(self._codes, np.int64)
+        codes, measures = np.array(self._codes, np.int64), Measures(self._facts)
         for code in self._model.operator_codes:
-            names = options.get(code.name, options.get("*", ()))
+            names = terms.get(code.name, terms.get("*", ()))
             rows = np.flatnonzero(codes == code.index) if names else np.array([], np.int64)
             if not rows.size:
                 continue
-            values = np.column_stack([_option(tables.take(rows), name, self._model) for name in names])
-            first, which = _distinct(values)
+            mine = tables.take(rows)
+            values = np.column_stack(
+                [
+                    _option(mine, name, self._model) if isinstance(name, str) else measures.of(name, rows)
+                    for name in names
+                ]
+            )
+            # By their bits, as NaN is not equal to itself.
+            first, which = _distinct(values.view(np.int64))
             found[rows] = len(self._settings) + which
             self._settings += [dict(zip(names, row, strict=True)) for row in values[first].tolist()]
         return list(found.tolist())
@@ -159,10 +174,17 @@ def _option(operators: Tables, name: str, model: Model) -> NDArray[np.float64]:
             table_name = model.schema.unions[str(operators.field(field).target)].get(member)
             table = model.schema.tables.get(table_name or "")
             option = table.by_name.get(name) if table else None
-            if table is not None and option is not None and option.kind == "scalar":
+            if table is not None and option is not None and option.kind in {"scalar", "string"}:
                 rows = np.flatnonzero((members == member) & (targets != 0))
-                values[rows] = Tables(operators.wire, table, targets[rows]).scalars(name)
+                chosen = Tables(operators.wire, table, targets[rows])
+                is_text = option.kind == "string"
+                values[rows] = [*map(text_number, chosen.strings(name))] if is_text else chosen.scalars(name)
     return values
+
+
+def text_number(text: bytes) -> float:
+    """Return the number that stands for the text of an option; none is 0."""
+    return float(int.from_bytes(blake2b(text, digest_size=6).digest())) if text else 0.0
 
 
 def _tensor_classes(model: Model, tensors: slice) -> tuple[NDArray[np.int64], list[list[int]]]:

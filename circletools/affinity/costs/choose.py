@@ -17,7 +17,7 @@ from circletools.affinity.costs.parallel import quickest
 from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.costs.search import least_time
 from circletools.affinity.costs.times import with_times
-from circletools.affinity.partition.partitions import Mode, make_partitions
+from circletools.affinity.partition.partitions import Mode, Partition, make_partitions
 from circletools.affinity.partitioning import Partitioning
 from circletools.errors import EditError
 from circletools.model.operator_facts import OperatorFacts
@@ -80,18 +80,16 @@ def _open_times(
 
 def _best(facts: OperatorFacts, problem: Problem, goal: Goal) -> Indices:
     graph = facts.graph
-    if not len(graph):
-        return np.empty(0, np.int64)
     if goal.parallel:
         return quickest(problem, graph)
     tame: Mode = "safe" if goal.mode == "seed" else goal.mode  # whose partitions always have an order
     if not goal.caps:
         return least_time(problem, graph, tame)
 
-    found = least_time_within(
-        problem, graph, contents(facts), goal.caps, lambda devices: make_partitions(graph, devices.tolist(), tame)
-    )
-    return found.devices
+    def partitions(devices: Indices) -> tuple[Partition, ...]:
+        return make_partitions(graph, devices.tolist(), tame)
+
+    return least_time_within(problem, graph, contents(facts), goal.caps, partitions).devices
 
 
 def check_caps(facts: Sequence[OperatorFacts], partitioning: Partitioning, caps: Mapping[int, int]) -> None:

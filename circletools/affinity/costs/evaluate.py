@@ -14,16 +14,13 @@ from circletools.affinity.costs.problem import Indices, Problem
 class Estimate:
     """The time of one run, one operator after the other, in microseconds.
 
-    `copies` counts tensors brought to another device, once for each device. `untimed` operators are on a device that
-    has no time for them, and count nothing.
+    `operators_without_time` are on a device that has no time for them, and count nothing.
     """
 
     operators_us: float
     copies_us: float
     launches_us: float
-    copies: int
-    launches: int
-    untimed: int
+    operators_without_time: int
 
     @property
     def total_us(self) -> float:
@@ -42,14 +39,8 @@ def evaluate(problem: Problem, numbers: Sequence[int] | Indices, launched: Seque
     tensors, targets = crossings(problem, devices)
     copies = problem.copy_us(tensors, devices[problem.producers[tensors]], targets)
     launches = problem.links.launch_us[np.asarray(launched, np.int64)]
-    return Estimate(
-        float(times[known].sum()),
-        float(copies.sum()),
-        float(launches.sum()),
-        len(tensors),
-        len(launches),
-        int((~known).sum()),
-    )
+    operators_us, copies_us, launches_us = (float(part.sum()) for part in (times[known], copies, launches))
+    return Estimate(operators_us, copies_us, launches_us, int((~known).sum()))
 
 
 def crossings(problem: Problem, devices: Indices) -> tuple[Indices, Indices]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from circletools.affinity.costs.problem import Indices, Problem
-from circletools.affinity.partition.groups import connected, members_of
+from circletools.affinity.partition.groups import connected, gathered, members_of
 from circletools.model.graph import OperatorGraph
 
 _ROUNDS = 8
@@ -30,13 +30,9 @@ class _Sea:
         self.devices = devices
         self._problem, self._graph = problem, graph
         self._producers = problem.producers.tolist()
-        self._readers: list[list[int]] = [[] for _ in self._producers]
-        self._touched: list[list[int]] = [[] for _ in devices]
-        for tensor, producer in enumerate(self._producers):
-            self._touched[producer].append(tensor)
-        for tensor, reader in zip(problem.read.tolist(), problem.readers.tolist(), strict=True):
-            self._readers[tensor].append(reader)
-            self._touched[reader].append(tensor)
+        count, read, readers = len(self._producers), problem.read.tolist(), problem.readers.tolist()
+        self._readers = gathered(count, read, readers)
+        self._touched = gathered(len(devices), [*self._producers, *readers], [*range(count), *read])
         self._times = problem.times_us.tolist()
         self._sizes = problem.sizes_bytes.tolist()
         links = problem.links
@@ -46,7 +42,7 @@ class _Sea:
     def move_islands(self) -> bool:
         """Look at every island once; say whether any was moved."""
         group = connected(self._graph, self.devices)
-        islands = members_of(group, max(group, default=-1) + 1)
+        islands = members_of(group)
         moved = False
         stale: set[int] = set()  # islands that are no longer whole, or grew
         for number in sorted(range(len(islands)), key=lambda number: len(islands[number])):

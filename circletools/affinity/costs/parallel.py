@@ -18,6 +18,7 @@ import numpy as np
 
 from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.costs.search import least_time
+from circletools.affinity.partition.groups import gathered
 from circletools.affinity.partition.partitions import Partition
 from circletools.model.graph import OperatorGraph
 
@@ -77,7 +78,8 @@ def bounds(problem: Problem, graph: OperatorGraph) -> Bounds:
 def heft(problem: Problem, graph: OperatorGraph) -> Schedule:
     """Return HEFT's schedule; every operator must have a device that can run it."""
     times = problem.times_us.tolist()
-    arriving = _arriving(problem, graph)
+    sent = zip(problem.producers[problem.read].tolist(), problem.sizes_bytes[problem.read].tolist(), strict=True)
+    arriving = gathered(len(graph), problem.readers.tolist(), sent)
     count, devices = problem.times_us.shape
     overhead, per_byte = problem.links.overhead_us.tolist(), problem.links.us_per_byte.tolist()
     lanes = [_Lane() for _ in range(devices)]
@@ -100,15 +102,6 @@ def heft(problem: Problem, graph: OperatorGraph) -> Schedule:
     return Schedule(np.array(home, np.int64), np.array(starts), np.array(ends))
 
 
-def _arriving(problem: Problem, graph: OperatorGraph) -> list[list[tuple[int, float]]]:
-    """Return the producers and sizes of the tensors that each operator reads."""
-    arriving: list[list[tuple[int, float]]] = [[] for _ in range(len(graph))]
-    producers, sizes = problem.producers.tolist(), problem.sizes_bytes.tolist()
-    for tensor, reader in zip(problem.read.tolist(), problem.readers.tolist(), strict=True):
-        arriving[reader].append((producers[tensor], sizes[tensor]))
-    return arriving
-
-
 def _by_rank(problem: Problem, graph: OperatorGraph) -> list[int]:
     """Return the operators by upward rank, the highest first; equal ones as they can run."""
     able = np.isfinite(problem.times_us)
@@ -117,10 +110,8 @@ def _by_rank(problem: Problem, graph: OperatorGraph) -> list[int]:
     pairs = max(able.shape[1] * (able.shape[1] - 1), 1)
     links = problem.links
     copies = (links.overhead_us.sum() + problem.sizes_bytes * links.us_per_byte.sum()) / pairs
-    readers: list[list[tuple[int, float]]] = [[] for _ in range(len(graph))]
-    makers, costs = problem.producers[problem.read].tolist(), copies[problem.read].tolist()
-    for maker, reader, cost in zip(makers, problem.readers.tolist(), costs, strict=True):
-        readers[maker].append((reader, cost))
+    reads = zip(problem.readers.tolist(), copies[problem.read].tolist(), strict=True)
+    readers = gathered(len(graph), problem.producers[problem.read].tolist(), reads)
     rank = [0.0] * len(graph)
     for operator in reversed(graph.order):
         behind = max((rank[o] for o in graph.successors[operator]), default=0.0)
@@ -161,11 +152,10 @@ def partitions_makespan(problem: Problem, partitions: Sequence[Partition]) -> fl
     home = np.zeros(len(problem.times_us), np.int64)
     for number, partition in enumerate(partitions):
         home[list(partition.operators)] = number
-    makers = home[problem.producers[problem.read]].tolist()
-    ahead: list[list[tuple[int, int]]] = [[] for _ in partitions]
-    for tensor, maker, reader in zip(problem.read.tolist(), makers, home[problem.readers].tolist(), strict=True):
-        if maker != reader:
-            ahead[reader].append((maker, tensor))
+    makers, readers = home[problem.producers[problem.read]], home[problem.readers]
+    across = makers != readers
+    sent = zip(makers[across].tolist(), problem.read[across].tolist(), strict=True)
+    ahead = gathered(len(partitions), readers[across].tolist(), sent)
     sizes = problem.sizes_bytes.tolist()
     overhead, per_byte = problem.links.overhead_us.tolist(), problem.links.us_per_byte.tolist()
     free, ends = [0.0] * problem.times_us.shape[1], [0.0] * len(partitions)

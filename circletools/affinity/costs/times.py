@@ -36,10 +36,7 @@ class Costs:
 
     def assumed(self, devices: Sequence[str]) -> bool:
         """Say whether the default counts for a copy between two of these devices."""
-        known = self.document.transfers
-        return any(
-            not {(a, b), (a, "*"), ("*", b), ("*", "*")} & known.keys() for a, b in permutations(devices, 2) if a != b
-        )
+        return any(self.document.listed(*pair) is None for pair in permutations(dict.fromkeys(devices), 2))
 
 
 def make_problems(chooser: Chooser, devices: Sequence[str], costs: Costs) -> list[Problem]:

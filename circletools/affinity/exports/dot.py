@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from circletools.affinity.exports.palette import UNASSIGNED, device_colors
-from circletools.affinity.exports.placement import devices_of, flows, partitions_of
+from circletools.affinity.exports.placement import flows, placement
 from circletools.affinity.store import Affinity
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
@@ -26,7 +26,7 @@ def dot_graph(model: Model, affinity: Affinity) -> str:
 
 
 def _subgraph(model: Model, affinity: Affinity, subgraph: int) -> Iterator[str]:
-    devices, partitions = devices_of(model, affinity, subgraph), partitions_of(model, affinity, subgraph)
+    devices, partitions = placement(model, affinity, subgraph)
     colors, codes = device_colors(affinity), model.code_names(subgraph)
     members: dict[int | None, list[int]] = {}
     for operator, partition in enumerate(partitions):

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from circletools.affinity.exports.palette import device_colors
-from circletools.affinity.exports.placement import at, devices_of
+from circletools.affinity.exports.placement import at, placement
 from circletools.affinity.store import Affinity
 from circletools.errors import EditError
 from circletools.model.model import Model
@@ -48,7 +48,7 @@ def graph_ids(model: Model) -> dict[str, int]:
 def device_data(model: Model, affinity: Affinity, subgraph: int) -> dict[str, Any]:
     """Return the devices of a subgraph's operators as node data. Raises EditError; see `by_key`."""
     colors = device_colors(affinity)
-    devices = devices_of(model, affinity, subgraph)
+    devices, _ = placement(model, affinity, subgraph)
     results = {index: coloured(device, colors[device]) for index, device in enumerate(devices) if device is not None}
     return {"name": "device", "results": by_key(model, subgraph, results)}
 

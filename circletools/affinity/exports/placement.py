@@ -36,26 +36,20 @@ def current_affinity(model: Model) -> Affinity:
     return affinity
 
 
-def devices_of(model: Model, affinity: Affinity, subgraph: int) -> list[str | None]:
-    """Return the device of each operator of a subgraph, None where it has none."""
+def placement(model: Model, affinity: Affinity, subgraph: int) -> tuple[list[str | None], list[int | None]]:
+    """Return the device and the partition of each operator of a subgraph, None where it has none."""
     known = affinity.subgraphs.get(subgraph)
     if known is None:
-        return [None] * len(model.subgraphs[subgraph].operators)
-    return [None if device == NONE else affinity.devices[device] for device in known.devices.tolist()]
-
-
-def partitions_of(model: Model, affinity: Affinity, subgraph: int) -> list[int | None]:
-    """Return the partition of each operator of a subgraph, None where it has none."""
-    known = affinity.subgraphs.get(subgraph)
-    if known is None:
-        return [None] * len(model.subgraphs[subgraph].operators)
-    return [None if partition == NONE else partition for partition in known.partitions.tolist()]
+        count = len(model.subgraphs[subgraph].operators)
+        return [None] * count, [None] * count
+    devices = [affinity.devices.get(device) for device in known.devices.tolist()]
+    return devices, [None if partition == NONE else partition for partition in known.partitions.tolist()]
 
 
 def every_device_of(model: Model, affinity: Affinity, subgraph: int, why: str) -> list[str]:
     """Return the device of each operator of a subgraph. Raises EditError, with `why`, where one has none."""
     devices = []
-    for index, device in enumerate(devices_of(model, affinity, subgraph)):
+    for index, device in enumerate(placement(model, affinity, subgraph)[0]):
         if device is None:
             raise EditError(f"the operator has no device; {why}", location=at(subgraph, index), hint=ANNOTATE)
         devices.append(device)

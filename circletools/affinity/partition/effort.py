@@ -27,7 +27,5 @@ class Effort:
         """Take units away. Raises EditError when there are none left."""
         self.left -= units
         if self.left < 0:
-            raise EditError(
-                f"the graph of {self._operators} operators takes too many steps to grow partitions in",
-                hint="--mode epochs takes any graph",
-            )
+            message = f"the graph of {self._operators} operators takes too many steps to grow partitions in"
+            raise EditError(message, hint="--mode epochs takes any graph")

@@ -58,21 +58,19 @@ class Region:
         self, graph: OperatorGraph, operators: Sequence[int], devices: Sequence[int], effort: Effort
     ) -> None:
         """Take `operators`, in execution order. Raises EditError for a graph that is too wide."""
-        self.effort: Effort
-        self.operators: Sequence[int]
-        self.operators, self.effort = operators, effort
+        self.effort: Effort = effort
+        self.operators: Sequence[int] = operators
         self.position: dict[int, int] = {operator: position for position, operator in enumerate(operators)}
         self.devices: list[int] = [devices[operator] for operator in operators]
-        inside = self.position
-        self.successors: list[list[int]]
-        self.predecessors: list[list[int]]
-        self.successors, self.predecessors = (
-            [[inside[o] for o in rows[v] if o in inside] for v in operators]
-            for rows in (graph.successors, graph.predecessors)
-        )
+        self.successors: list[list[int]] = self._inside(graph.successors)
+        self.predecessors: list[list[int]] = self._inside(graph.predecessors)
         self.neighbours: list[list[int]] = list(map(add, self.successors, self.predecessors))
         self.chains: Chains = Chains(self.successors, self.predecessors)
         self.is_neck: list[bool] = self._necks()
+
+    def _inside(self, rows: Sequence[Sequence[int]]) -> list[list[int]]:
+        position = self.position
+        return [[position[o] for o in rows[operator] if o in position] for operator in self.operators]
 
     def _necks(self) -> list[bool]:
         """Say of each position whether no edge jumps over it.

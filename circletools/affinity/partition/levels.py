@@ -36,7 +36,7 @@ def _pieces(graph: OperatorGraph, devices: Sequence[int]) -> list[OperatorSets]:
     for before, order in ((graph.predecessors, graph.order), (graph.successors, graph.order[::-1])):
         level = _levels(before, devices, order)
         group = connected(graph, [2 * len(graph) * device + its for device, its in zip(devices, level, strict=True)])
-        pieces.append([tuple(members) for members in members_of(group, max(group, default=-1) + 1)])
+        pieces.append([tuple(members) for members in members_of(group)])
     return pieces
 
 

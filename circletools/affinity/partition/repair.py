@@ -24,11 +24,8 @@ def waiting_for_each_other(graph: OperatorGraph, partitions: OperatorSets) -> li
 
 def group_of(count: int, partitions: OperatorSets) -> list[int]:
     """Return the index of the part of each of `count` operators."""
-    group = [-1] * count
-    for index, partition in enumerate(partitions):
-        for operator in partition:
-            group[operator] = index
-    return group
+    home = {operator: index for index, partition in enumerate(partitions) for operator in partition}
+    return [home[operator] for operator in range(count)]
 
 
 def repaired(graph: OperatorGraph, devices: Sequence[int], partitions: OperatorSets) -> OperatorSets:

@@ -50,11 +50,10 @@ class _Grower:
             self._region = dict.fromkeys(range(len(graph)), Region(graph, graph.order, devices, effort))
             return
         self._group = connected(graph, devices)
-        count = max(self._group, default=-1) + 1
-        self._members = members_of(self._group, count)
+        self._members = members_of(self._group)
         rank = {operator: number for number, operator in enumerate(graph.order)}
         self._region = {}
-        for component in strong_components(group_successors(graph, self._group, count)):
+        for component in strong_components(group_successors(graph, self._group, len(self._members))):
             if len(component) > 1:
                 inside = [operator for group in component for operator in self._members[group]]
                 region = Region(graph, sorted(inside, key=rank.__getitem__), devices, effort)

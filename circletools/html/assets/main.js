@@ -16,6 +16,7 @@ const tabs = [
   ...(doc.operator_traces.length || doc.traces.length
     ? [{ id: 'time', title: 'Time', panel: timeTab.panel, fill: timeTab.fill }]
     : []),
+  ...(doc.fit ? [{ id: 'fit', title: 'Fit', panel: fitPanel() }] : []),
   { id: 'findings', title: 'Findings', panel: findingsPanel() },
 ];
 

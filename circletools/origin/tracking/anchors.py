@@ -1,4 +1,4 @@
-"""Where the two models meet for certain: their subgraphs, and the inputs and outputs of those."""
+"""The pairs that are certain from the start: subgraphs, and their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Anchors:
     outputs: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, before: Side, after: Side, pairs: Iterable[tuple[int, int]]) -> bool:
-        """Take up pairs of subgraphs, as far as neither has a partner yet; say whether there was a new one."""
+        """Add the pairs of subgraphs of which neither has a partner yet; say whether any was added."""
         taken = set(self.subgraphs.values())
         fresh = False
         for old, new in pairs:
@@ -73,11 +73,11 @@ def _pair_ends(before: Side, after: Side, old: int, new: int, direction: str) ->
 
 
 def _signature_ends(side: Side, subgraph: int, direction: str) -> dict[str, int]:
-    first, end = side.tensor_splits[subgraph : subgraph + 2].tolist()
+    rows = side.model.tensor_columns.rows_of(subgraph)
     return {
-        name: first + tensor
+        name: rows[tensor]
         for signature in side.model.signatures
         if signature.subgraph == subgraph
         for name, tensor in (signature.inputs if direction == "inputs" else signature.outputs)
-        if 0 <= tensor < end - first
+        if 0 <= tensor < len(rows)
     }

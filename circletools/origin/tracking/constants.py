@@ -38,13 +38,12 @@ Samples = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """The class of each tensor, -1 for what is no constant, and of each class what it is.
+    """The class of each tensor of both models, -1 for what is no constant, and of each class what it is.
 
-    `shared` says that both models have it, `how` by which comparison, `distinctive` that chance hardly made it equal.
+    `shared`: both models have it, `how` says by which comparison; `distinctive`: it is hardly equal by chance.
     """
 
-    before: Indices
-    after: Indices
+    numbers: tuple[Indices, Indices]
     shared: NDArray[np.bool_]
     how: NDArray[np.int8]
     distinctive: NDArray[np.bool_]
@@ -62,24 +61,20 @@ class _Constant:
 def classify(before: Side, after: Side) -> Classes:
     """Compare all constants of two models. Raises ModelFormatError for data outside the file."""
     numbers: dict[bytes, int] = {}
-    tensors, found = [], []
-    for side in (before, after):
-        classes, distinct = _by_content(side, numbers)
-        tensors.append(classes)
-        found.append(distinct)
-    alone = [[number for number in found[side] if number not in found[1 - side]] for side in (0, 1)]
-    merged = _close(before, after, *({number: found[side][number] for number in alone[side]} for side in (0, 1)))
+    old_tensors, olds = _by_content(before, numbers)
+    new_tensors, news = _by_content(after, numbers)
+    all_ = olds | news
     how = np.zeros(len(numbers), np.int8)
-    shared = np.zeros(len(numbers), np.bool_)
-    distinctive = np.zeros(len(numbers), np.bool_)
-    shared[list(found[0].keys() & found[1].keys())] = True
-    for number, constant in (found[0] | found[1]).items():
-        distinctive[number] = _is_distinctive(constant.data)
-    same = np.arange(len(numbers) + 1)
-    for old, (new, kind) in merged.items():
-        same[old], shared[new], how[new] = new, True, kind
-    same[-1] = NONE
-    return Classes(tensors[0], same[tensors[1]], shared, how, distinctive)
+    shared = np.array([number in olds and number in news for number in range(len(numbers))], np.bool_)
+    distinctive = np.array([_is_distinctive(all_[number].data) for number in range(len(numbers))], np.bool_)
+    same = np.append(np.arange(len(numbers)), NONE)
+    for new, (old, kind) in _close(before, after, _without(olds, news), _without(news, olds)).items():
+        same[new], shared[old], how[old] = old, True, kind
+    return Classes((old_tensors, same[new_tensors]), shared, how, distinctive)
+
+
+def _without(constants: dict[int, _Constant], others: dict[int, _Constant]) -> dict[int, _Constant]:
+    return {number: constant for number, constant in constants.items() if number not in others}
 
 
 def _is_distinctive(data: memoryview) -> bool:
@@ -193,14 +188,10 @@ def _spread(size: int, count: int) -> Indices:
 def _best_pairs(old: Samples, new: Samples, channels: bool) -> list[tuple[int, int, int]]:
     """Return (new, old, kind) of the samples that belong together."""
     found = _mutual(_centred(old[:, 0]), _centred(new[:, 0]), CLOSE)
-    if channels:
-        rows, columns = {row for row, _, _ in found}, {column for _, column, _ in found}
-        for grid in (1, 2):
-            for row, column, kind in _mutual(_by_channel(old[:, grid]), _by_channel(new[:, grid]), SCALED):
-                if row not in rows and column not in columns:
-                    found.append((row, column, kind))
-                    rows.add(row)
-                    columns.add(column)
+    for grid in (1, 2) if channels else ():
+        rows, columns = ({pair[side] for pair in found} for side in (0, 1))
+        more = _mutual(_by_channel(old[:, grid]), _by_channel(new[:, grid]), SCALED)
+        found += [pair for pair in more if pair[0] not in rows and pair[1] not in columns]
     return found
 
 
@@ -226,18 +217,13 @@ def _unit(samples: Samples) -> Samples:
 
 
 def _mutual(old: Samples, new: Samples, kind: int) -> list[tuple[int, int, int]]:
+    """Return (new, old, kind) of the samples of which each is the other's best, with none that comes near."""
     likeness = new @ old.T
-    best = likeness.argmax(axis=1)
-    back = likeness.argmax(axis=0)
-    found = []
-    for row, column in enumerate(best.tolist()):
-        value = likeness[row, column]
-        if value < _SIMILAR or back[column] != row:
-            continue
-        near = (likeness[row] > value - _APART).sum() + (likeness[:, column] > value - _APART).sum()
-        if near == 2:
-            found.append((row, column, kind))
-    return found
+    rows, best = np.arange(len(new)), likeness.argmax(axis=1)
+    value = likeness[rows, best]
+    near = (likeness > value[:, None] - _APART).sum(axis=1) + (likeness[:, best] > value - _APART).sum(axis=0)
+    chosen = (value >= _SIMILAR) & (likeness.argmax(axis=0)[best] == rows) & (near == 2)
+    return [(row, column, kind) for row, column in zip(rows[chosen].tolist(), best[chosen].tolist(), strict=True)]
 
 
 class _Reader:

@@ -4,11 +4,11 @@
     after    CONV_2D ---------> SOFTMAX      ------ LAYER_NORM ------      CONV_2D -> QUANTIZE -> ADD
              CONV_2D gets RELU's             LAYER_NORM gets all four      QUANTIZE gets CONV_2D's
 
-A region is what hangs together among operators without a partner. Regions of the two models that lie between the
-same operators (or ends) do the same work. A region of BEFORE that has no like went into what feeds it, or, where it
-only prepares an input, into what it feeds. What was put in has the origin of what it continues: the ONE compiler
-gives a Quantize that it puts behind an operator the origin of that operator, and one behind an input that of the
-first operator it feeds.
+A region is a connected group of operators without a partner. Regions of the two models that lie between the same
+operators (or ends) do the same work. A region of BEFORE without a counterpart was absorbed by what feeds it, or,
+where it only prepares an input, by what it feeds. What was put in has the origin of what it continues: the ONE
+compiler gives a Quantize that it puts behind an operator the origin of that operator, and one behind an input that of
+the first operator it feeds.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from math import fsum
 
 import numpy as np
 
+from circletools.model.graph import grouped
 from circletools.origin.tracking.constants import CLOSE, SCALED
 from circletools.origin.tracking.match import CONVERTING, Matcher
 from circletools.origin.tracking.regions import MOST_BESIDE, End, Region, both_regions, one_by_one, pair_regions
@@ -50,8 +51,7 @@ def cover(matcher: Matcher, paired: list[Found], ends: dict[int, list[int]]) -> 
     found = [dict(entry) for entry in paired]
     pairs = matcher.pairs
     matcher.paired = len(matcher.after) - pairs.to_before.count(NONE)
-    put_in = np.array([code in CONVERTING for code in matcher.after.codes], np.bool_)
-    put_in &= np.array(pairs.to_before, np.int64).reshape(-1) == NONE
+    put_in = matcher.after.is_any(CONVERTING) & pairs.lonely(1)
     matcher.show([np.zeros(len(matcher.before), np.bool_), put_in])
     named = {old: new for new, rows in ends.items() for old in rows}
     olds, news = both_regions(matcher)
@@ -73,7 +73,7 @@ def cover(matcher: Matcher, paired: list[Found], ends: dict[int, list[int]]) -> 
             _absorb(matcher, matcher.views[0], region, named, found)
         else:
             _hand_over(matcher, region, moved, found)
-    _continue(matcher.after, matcher.views[1], found)
+    _continue(matcher.after, found)
     return found
 
 
@@ -85,14 +85,17 @@ def _pair_inside(matcher: Matcher, alike: list[Alike], found: list[Found]) -> bo
         olds = [row for part, _ in parts for row in part.operators]
         fresh += [(old, new, score) for old, new in one_by_one(matcher, sorted(olds), region.operators)]
     for old, new, score in fresh:
-        if matcher.pairs.to_after[old] == NONE == matcher.pairs.to_before[new]:
+        if matcher.pairs.are_free(old, new):
             matcher.pairs.add(old, new)
             found[new][old] = (Evidence.REGION, IN_REGION * score)
     return bool(fresh)
 
 
 def _sureness(matcher: Matcher, old: Region, new: Region, found: list[Found]) -> float:
-    """Return how sure the ends are between which two regions lie; inputs and outputs as sure as much is paired."""
+    """Return the confidence in the ends that two regions share.
+
+    That of inputs and outputs of the model is the share of operators that are paired.
+    """
     share = min(1.0, matcher.paired / max(1, min(len(matcher.before), len(matcher.after))))
     ends = (old.feeds & new.feeds) | (old.takers & new.takers)
     sure = [
@@ -127,7 +130,7 @@ def _hand_over(matcher: Matcher, region: Region, moved: Region, found: list[Foun
 
 
 def _moved(matcher: Matcher, region: Region, beside: dict[End, list[Region]], found: list[Found]) -> Region | None:
-    """Return the region of AFTER that a region has become which changed places with its neighbour."""
+    """Return the region of AFTER that is this one after it changed places with its neighbour."""
     codes = Counter(matcher.before.codes[row] for row in region.operators)
     for end in sorted(region.feeds | region.takers):
         for other in beside.get(end, ())[:MOST_BESIDE]:
@@ -141,12 +144,9 @@ def _moved(matcher: Matcher, region: Region, beside: dict[End, list[Region]], fo
 def _changed(matcher: Matcher, row: int) -> bool:
     """Say whether an operator of AFTER holds other constants than its partner; quantized ones are the same."""
     held: list[dict[int, int]] = []  # class -> tensor type
-    for side, classes, shown, operator in (
-        (matcher.before, matcher.classes.before, matcher.views[0], matcher.pairs.to_before[row]),
-        (matcher.after, matcher.classes.after, matcher.views[1], row),
-    ):
-        types = side.model.tensor_columns.types
-        tensors = [value for producer, _, value in shown.sources[operator] if producer == NONE]
+    for side, operator in enumerate((matcher.pairs.to_before[row], row)):
+        classes, types = matcher.classes.numbers[side], matcher.sides[side].model.tensor_columns.types
+        tensors = [value for producer, _, value in matcher.views[side].sources[operator] if producer == NONE]
         held.append({int(classes[tensor]): int(types[tensor]) for tensor in tensors if classes[tensor] != NONE})
     return held[0].keys() != held[1].keys() or any(
         matcher.classes.how[number] == SCALED or (matcher.classes.how[number] == CLOSE and kind == held[1][number])
@@ -197,15 +197,13 @@ def _twin(matcher: Matcher, shown: View, row: int) -> int:
     return NONE
 
 
-def _continue(after: Side, shown: View, found: list[Found]) -> None:
+def _continue(after: Side, found: list[Found]) -> None:
     """Give what was put in the origin of what it continues, and behind an input or a constant, of what it feeds."""
     main = main_inputs(after)
     takers: dict[int, list[int]] = defaultdict(list)
     for operator, tensor in zip(after.inputs.operator.tolist(), after.inputs.tensor.tolist(), strict=True):
         takers[tensor].append(operator)
-    made: dict[int, list[int]] = defaultdict(list)
-    for operator, tensor in zip(after.outputs.operator.tolist(), after.outputs.tensor.tolist(), strict=True):
-        made[operator].append(tensor)
+    made = grouped(len(after), after.outputs.operator, after.outputs.tensor.tolist())
     direct = [bool(entry) for entry in found]
     for row, code in enumerate(after.codes):
         if direct[row] or code not in HANDING_ON:
@@ -223,7 +221,7 @@ def _continue(after: Side, shown: View, found: list[Found]) -> None:
 
 
 def _first_fed(
-    row: int, made: dict[int, list[int]], takers: dict[int, list[int]], direct: list[bool], codes: list[str]
+    row: int, made: list[list[int]], takers: dict[int, list[int]], direct: list[bool], codes: list[str]
 ) -> int:
     for _ in range(_MOST_STEPS):
         fed = sorted(taker for tensor in made[row] for taker in takers[tensor])

@@ -1,4 +1,4 @@
-"""How far two models are the same network at all, from 0 to 1: without it, what looks alike is a coincidence.
+"""Whether two models are the same network at all, from 0 to 1: otherwise what looks alike is a coincidence.
 
 Constants decide where both models have some that are hardly equal by chance: a tool that quantizes or optimises a
 model leaves most of them recognisable, and two networks of one structure have none in common. Where there is
@@ -25,7 +25,7 @@ def kinship(matcher: Matcher, scores: Scorer) -> float:
     """Return the factor for the confidence of all that does not rest on an equal constant."""
     classes = matcher.classes
     telling = np.append(classes.distinctive, False)
-    old, new = (np.unique(numbers[telling[numbers]]) for numbers in (classes.before, classes.after))
+    old, new = (np.unique(numbers[telling[numbers]]) for numbers in classes.numbers)
     fewest = min(len(old), len(new))
     if fewest:
         common = len(np.intersect1d(old, new))

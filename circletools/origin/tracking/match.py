@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.model.keys import alone_in_both, mixed
+from circletools.model.keys import Interning, alone_in_both, mixed
 from circletools.origin.tracking.anchors import Anchors
 from circletools.origin.tracking.colours import Colours, Edges, gather
 from circletools.origin.tracking.constants import Classes
@@ -39,6 +39,15 @@ class Pairs:
         """The partners of either model's operators."""
         return self.to_after, self.to_before
 
+    def lonely(self, side: int) -> NDArray[np.bool_]:
+        """Say which operators of a model, 0 for BEFORE and 1 for AFTER, have no partner."""
+        lonely: NDArray[np.bool_] = np.array(self.partners[side], np.int64) == NONE
+        return lonely
+
+    def are_free(self, old: int, new: int) -> bool:
+        """Say whether neither of two operators has a partner."""
+        return self.to_after[old] == NONE == self.to_before[new]
+
     def add(self, old: int, new: int, choices: int = 1) -> None:
         """Pair two operators that have no partner yet."""
         self.to_after[old], self.to_before[new], self.choices[new] = new, old, choices
@@ -54,32 +63,29 @@ class Matcher:
         self.after: Side = after
         self.sides: tuple[Side, Side] = (before, after)
         self.classes: Classes = classes
-        self.numbers: tuple[Indices, Indices] = (classes.before, classes.after)
         self.anchors: Anchors = anchors
         self.views: list[View] = []
-        self.names_count = False  # that equal names say something
+        self.names_count = False  # whether equal names are evidence
         self.paired = 0
         self.pairs: Pairs = Pairs([NONE] * len(before), [NONE] * len(after), [1] * len(after))
-        known: dict[str, int] = {}
-        self.codes: list[NDArray[np.int64]] = [
-            np.array([known.setdefault(c, len(known)) for c in s.codes], np.int64) for s in (before, after)
-        ]
+        interning = Interning()
+        self.codes: list[Indices] = [interning.keys(side.codes) for side in self.sides]
         self.sizes: list[Indices] = [_output_sizes(side) for side in (before, after)]
-        self.show([np.array([c in CONVERTING for c in side.codes], np.bool_) for side in (before, after)])
+        self.show([side.is_any(CONVERTING) for side in self.sides])
 
     def show(self, hidden: list[NDArray[np.bool_]]) -> None:
-        """Look through other operators than before."""
+        """Look through other operators than before; what is paired is followed anew."""
         shown = [
             old if old is not None and np.array_equal(old.hidden, mask) else view(side, mask)
             for side, mask, old in zip(self.sides, hidden, self.views or (None, None), strict=True)
         ]
-        if self.views and shown[0] is self.views[0] and shown[1] is self.views[1]:
-            return
         self.views = shown
-        self.computed: list[Indices] = [_computed(side, seen) for side, seen in zip(self.sides, shown, strict=True)]
+        self.pairs.fresh.extend((old, new) for new, old in enumerate(self.pairs.to_before) if old != NONE)
+        values = [seen.value[side.inputs.tensor] for side, seen in zip(self.sides, shown, strict=True)]
+        self.computed: list[Indices] = [_computed(side, seen) for side, seen in zip(self.sides, values, strict=True)]
         self.held: list[dict[int, frozenset[int]]] = [
             _held(side, seen, numbers, self.classes)
-            for side, seen, numbers in zip(self.sides, shown, self.numbers, strict=True)
+            for side, seen, numbers in zip(self.sides, shown, self.classes.numbers, strict=True)
         ]
 
     def match(self, *, by_size: bool = True, choosing: bool = True) -> None:
@@ -131,7 +137,7 @@ class Matcher:
 
     def _pair_if(self, old: int, new: int, choices: int, by_size: bool) -> None:
         pairs = self.pairs
-        if NONE in (old, new) or pairs.to_after[old] != NONE or pairs.to_before[new] != NONE:
+        if NONE in (old, new) or not pairs.are_free(old, new):
             return
         if not self.views[0].hidden[old] and not self.views[1].hidden[new] and self.fits(old, new, by_size=by_size):
             pairs.add(old, new, choices)
@@ -160,8 +166,7 @@ class Matcher:
     def _match_colours(self, *, with_constants: bool, by_size: bool) -> int:
         """Pair operators whose colours stand alone, the deepest first; return how many pairs came of it."""
         pairs = self.pairs
-        free = [np.flatnonzero(np.array(partner, np.int64) == NONE) for partner in pairs.partners]
-        free = [rows[~v.hidden[rows]] for rows, v in zip(free, self.views, strict=True)]
+        free = [np.flatnonzero(pairs.lonely(side) & ~self.views[side].hidden) for side in (0, 1)]
         if not all(rows.size for rows in free):
             return 0
         start = pairs.to_before.count(NONE)
@@ -174,7 +179,7 @@ class Matcher:
             ]
             olds, news = alone_in_both(colours[0][rows[0]], colours[1][rows[1]])
             for old, new in zip(rows[0][olds].tolist(), rows[1][news].tolist(), strict=True):
-                # Alone by itself and not by what is around it: only what it holds can vouch for it.
+                # Unique by itself and not by its surroundings: only its constants are evidence.
                 if depth or (old in self.held[0] and new in self.held[1]):
                     self._pair_if(old, new, 1, by_size)
             self.spread(by_size=by_size)
@@ -198,7 +203,7 @@ class Matcher:
         anchors = np.zeros(len(this.producer), np.int64)
         for number, pair in enumerate(self.anchors.inputs, 1):
             anchors[pair[side]] = number
-        known = self.numbers[side][value]
+        known = self.classes.numbers[side][value]
         constant = this.is_constant[value]
         shared = constant & self.classes.shared[np.maximum(known, 0)] if len(self.classes.shared) else constant
         kind = np.where(shared & with_constants, known + 8, np.where(constant, 1, 0))
@@ -209,7 +214,7 @@ class Matcher:
         labels = mixed(what, held, given, self._homes(side, edges))
         pairs = self.pairs
         identity = np.arange(len(this)) if side else np.array(pairs.to_after, np.int64).reshape(-1)
-        paired = np.array(pairs.partners[side], np.int64).reshape(-1) != NONE
+        paired = ~pairs.lonely(side)
         labels[paired] = mixed(identity[paired], 6)
         return labels
 
@@ -240,20 +245,13 @@ class Matcher:
                 self.spread(by_size=by_size)
 
     def look_through_the_rest(self) -> None:
-        """Hide what has no partner and only hands on one value, so that the graph joins up across it."""
-        hidden = []
-        for side, partner in zip(self.sides, self.pairs.partners, strict=True):
-            converting = np.array([code in CONVERTING for code in side.codes], np.bool_)
-            hidden.append((_single(side) | converting) & (np.array(partner, np.int64) == NONE))
-        self._show_anew(hidden)
+        """Hide operators without a partner that only hand on one value, so that the graph joins up across them."""
+        handing_on = [_single(side) | side.is_any(CONVERTING) for side in self.sides]
+        self.show([hidden & self.pairs.lonely(side) for side, hidden in enumerate(handing_on)])
 
     def look_at_everything(self) -> None:
         """Hide nothing."""
-        self._show_anew([np.zeros(len(side), np.bool_) for side in self.sides])
-
-    def _show_anew(self, hidden: list[NDArray[np.bool_]]) -> None:
-        self.show(hidden)
-        self.pairs.fresh.extend((old, new) for new, old in enumerate(self.pairs.to_before) if old != NONE)
+        self.show([np.zeros(len(side), np.bool_) for side in self.sides])
 
 
 def _output_sizes(side: Side) -> Indices:
@@ -263,16 +261,15 @@ def _output_sizes(side: Side) -> Indices:
     return sizes
 
 
-def _computed(side: Side, shown: View) -> Indices:
-    """Return how many of the inputs of each operator are no constants."""
-    moving = ~side.is_constant[shown.value[side.inputs.tensor]]
+def _computed(side: Side, values: Indices) -> Indices:
+    """Return how many of the inputs of each operator are no constants; `values` has the tensor of each."""
+    moving = ~side.is_constant[values]
     return np.bincount(side.inputs.operator[moving], minlength=len(side))
 
 
 def _single(side: Side) -> NDArray[np.bool_]:
     """Say which operators make one value out of one that is no constant."""
-    moving = ~side.is_constant[side.inputs.tensor]
-    taken = np.bincount(side.inputs.operator[moving], minlength=len(side))
+    taken = _computed(side, side.inputs.tensor)
     made = np.bincount(side.outputs.operator, minlength=len(side))
     single: NDArray[np.bool_] = (taken == 1) & (made == 1) & (main_inputs(side) != NONE)
     return single

@@ -1,14 +1,16 @@
-"""Pairs by the names of output tensors, as long as names can be believed.
+"""Pairs by the names of output tensors, where names can be trusted.
 
 A tool that numbers tensors anew gives old names to other tensors. So names count only where most operators whose
 outputs have the same name are of the same code, hold the same constants and stand in the same place; and one that
-stands elsewhere, while another of its code stands in its place, is not believed even if the others are.
+stands elsewhere, while another of its code stands in its place, is not trusted even if the others are.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+
+import numpy as np
 
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.side import NONE, Side, main_inputs
@@ -18,14 +20,12 @@ _ADDED = re.compile(rb"(_(de|re)?quant(ize|ized)?|_(u?int(4|8|16)|fp?16|float16)
 _STEPS_BACK = 6
 _BELIEVED = 0.5  # the share of equal names that operators of one code have
 
-Keyed = dict[tuple[int, bytes], int]
-
 
 def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
     """Pair operators whose first outputs have the same name.
 
-    Return, for operators of AFTER whose outputs are named after other operators than those they are, those: the
-    last of what was fused into them.
+    Return, by operator of AFTER, the operators of BEFORE that share its output name without being its partner: the
+    last of those that were fused into it.
     """
     pairs = _same_names(matcher)
     before, after = matcher.before, matcher.after
@@ -39,8 +39,8 @@ def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
     pairs = [pair for pair in pairs if pair not in witnesses.contradicted]
     ends: dict[int, list[int]] = defaultdict(list)
     main = main_inputs(before)
-    for old, new in pairs:  # first what is itself: going back below must not take it
-        if _is_free(matcher, old, new) and matcher.fits(old, new, by_size=False):
+    for old, new in pairs:  # first the same operator: going back below must not take it
+        if matcher.pairs.are_free(old, new) and matcher.fits(old, new, by_size=False):
             matcher.pairs.add(old, new)
     for old, new in pairs:
         if matcher.pairs.to_after[old] != NONE:
@@ -53,35 +53,25 @@ def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
             further = int(before.producer[main[further]])
             if matcher.pairs.to_after[further] != NONE:
                 break
-            if _is_free(matcher, further, new) and matcher.fits(further, new, by_size=False):
+            if matcher.pairs.are_free(further, new) and matcher.fits(further, new, by_size=False):
                 matcher.pairs.add(further, new)
                 break
     return dict(ends)
 
 
-def _is_free(matcher: Matcher, old: int, new: int) -> bool:
-    return matcher.pairs.to_after[old] == NONE and matcher.pairs.to_before[new] == NONE
-
-
 def _same_names(matcher: Matcher) -> list[tuple[int, int]]:
-    """Return the operators, one of each model, that have an output name to themselves and in common."""
+    """Return the operators, one of each model, that share an output name which no other operator has."""
     subgraphs = matcher.anchors.subgraphs
     inverse = {new: old for old, new in subgraphs.items()}
     before, after = matcher.before, matcher.after
     old_names, new_names = _names(before, {s: s for s in subgraphs}), _names(after, inverse)
-    pairs = []
-    taken: set[int] = set()
-    left: list[tuple[tuple[int, bytes], int]] = []
-    for key, new in new_names.items():
-        old = old_names.get(key)
-        if old is None:
-            left.append((key, new))
-        else:
-            pairs.append((old, new))
-            taken.add(old)
+    pairs = [(old_names[key], new) for key, new in new_names.items() if key in old_names]
+    taken = {old for old, _ in pairs}
     more = len(subgraphs) < len(after.model.subgraphs)
     anywhere = {name: old for (_, name), old in old_names.items()} if more else {}
-    for (subgraph, name), new in left:
+    for (subgraph, name), new in new_names.items():
+        if (subgraph, name) in old_names:
+            continue
         if subgraph == NONE and name in anywhere and anywhere[name] not in taken:  # moved to a subgraph of its own
             pairs.append((anywhere[name], new))
             taken.add(anywhere[name])
@@ -95,19 +85,11 @@ def _same_names(matcher: Matcher) -> list[tuple[int, int]]:
     return pairs
 
 
-def _names(side: Side, numbers: dict[int, int]) -> Keyed:
+def _names(side: Side, numbers: dict[int, int]) -> dict[tuple[int, bytes], int]:
     """Return the operator of each name of a first output that stands once; subgraphs by `numbers`, else -1."""
     names, first = side.model.tensor_columns.names, side.outputs.position == 0
-    counts: Counter[tuple[int, bytes]] = Counter()
-    found: Keyed = {}
-    starts = side.operator_splits.tolist()
-    subgraph = 0
-    for operator, tensor in zip(
-        side.outputs.operator[first].tolist(), side.outputs.tensor[first].tolist(), strict=True
-    ):
-        while operator >= starts[subgraph + 1]:
-            subgraph += 1
-        key = numbers.get(subgraph, NONE), names[tensor]
-        counts[key] += 1
-        found[key] = operator
-    return {key: operator for key, operator in found.items() if key[1] and counts[key] == 1}
+    operators, tensors = side.outputs.operator[first], side.outputs.tensor[first].tolist()
+    subgraphs = (np.searchsorted(side.operator_splits, operators, "right") - 1).tolist()
+    keys = [(numbers.get(subgraph, NONE), names[tensor]) for subgraph, tensor in zip(subgraphs, tensors, strict=True)]
+    counts = Counter(keys)
+    return {key: row for key, row in zip(keys, operators.tolist(), strict=True) if key[1] and counts[key] == 1}

@@ -1,4 +1,4 @@
-"""Regions: what hangs together among the operators that have no partner in the other model.
+"""Regions: connected groups of operators that have no partner in the other model.
 
 before   CONV_2D -> MEAN -> SUB -> MUL -> ADD -> SOFTMAX      the regions lie between the same operators:
 after    CONV_2D ------- LAYER_NORM ---------> SOFTMAX        LAYER_NORM does the work of all four
@@ -22,7 +22,7 @@ End = tuple[str, int]
 
 @dataclass(slots=True)
 class Region:
-    """Operators without a partner that hang together, and the paired operators (by AFTER's row) and ends around."""
+    """A connected group of operators without a partner, and the paired operators (by AFTER's row) and ends around."""
 
     operators: list[int]
     feeds: set[End] = field(default_factory=set)
@@ -128,7 +128,7 @@ def pair_regions(
 
 
 def _is_tied(old: Region, new: Region) -> bool:
-    """Say whether there is more to two regions than that each is all there is between the ends of a model."""
+    """Say whether two regions share more than the ends of the model, or one is a single operator."""
     between_operators = any(kind == "operator" for kind, _ in (old.feeds & new.feeds) | (old.takers & new.takers))
     return between_operators or len(old.operators) == 1 or len(new.operators) == 1
 

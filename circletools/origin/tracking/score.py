@@ -1,4 +1,4 @@
-"""How sure a pair is: what kind of evidence it has, and how much of what is around it agrees.
+"""The confidence in a pair: which evidence it has, and how much of what is around it agrees.
 
 The agreement of a pair is the share of its input slots, and of the operators that take its outputs, that are paired
 with each other too (or are the same constant, the same input or the same output). Where in both models something
@@ -7,7 +7,6 @@ without a partner stands beside the two, that counts as one that does not agree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 
@@ -43,15 +42,19 @@ Source = tuple[int, int, int]
 Beside = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
-@dataclass(slots=True)
 class Scorer:
-    """Looks at the pairs as they are, with all that has no partner and hands on one value looked through."""
+    """Looks at the pairs as they are found so far; the matcher must show what scores are to look at."""
 
-    matcher: Matcher
-    names: tuple[list[bytes], list[bytes]]
-    inputs: dict[int, int]
-    outputs: tuple[dict[int, list[int]], dict[int, list[int]]]
-    loose: tuple[Beside, Beside]
+    def __init__(self, matcher: Matcher) -> None:
+        """Look at the ends, and at what has no partner."""
+        self.matcher = matcher
+        self.names: list[list[bytes]] = [side.model.tensor_columns.names for side in matcher.sides]
+        self.inputs: dict[int, int] = dict(matcher.anchors.inputs)
+        self.outputs: tuple[dict[int, list[int]], dict[int, list[int]]] = ({}, {})
+        for number, pair in enumerate(matcher.anchors.outputs):
+            for side in (0, 1):
+                self.outputs[side].setdefault(int(matcher.views[side].value[pair[side]]), []).append(number)
+        self.loose: tuple[Beside, Beside] = _beside_the_lost(matcher, 0), _beside_the_lost(matcher, 1)
 
     def evidence(self, old: int, new: int) -> Evidence:
         """Return the strongest evidence that a pair has."""
@@ -107,7 +110,7 @@ class Scorer:
         matcher = self.matcher
         if old[0] != NONE or new[0] != NONE:
             return old[0] != NONE and old[1] == new[1] and matcher.pairs.to_after[old[0]] == new[0]
-        classes = int(matcher.classes.before[old[2]]), int(matcher.classes.after[new[2]])
+        classes = int(matcher.classes.numbers[0][old[2]]), int(matcher.classes.numbers[1][new[2]])
         if classes == (NONE, NONE):
             return self.inputs.get(old[2], old[2] if old[2] == new[2] else NONE) == new[2]
         if NONE in classes:
@@ -116,22 +119,10 @@ class Scorer:
         return classes[0] == classes[1] or both_small
 
 
-def scorer(matcher: Matcher) -> Scorer:
-    """Return a scorer of the pairs found so far; the matcher must show what scores are to look at."""
-    outputs: tuple[dict[int, list[int]], dict[int, list[int]]] = ({}, {})
-    for number, pair in enumerate(matcher.anchors.outputs):
-        for side in (0, 1):
-            outputs[side].setdefault(int(matcher.views[side].value[pair[side]]), []).append(number)
-    names = matcher.before.model.tensor_columns.names, matcher.after.model.tensor_columns.names
-    loose = _beside_the_lost(matcher, 0), _beside_the_lost(matcher, 1)
-    return Scorer(matcher, names, dict(matcher.anchors.inputs), outputs, loose)
-
-
 def _beside_the_lost(matcher: Matcher, side: int) -> Beside:
     """Say which operators are fed by, and which feed, one without a partner that does more than convert."""
     this = matcher.sides[side]
-    partner = np.array(matcher.pairs.partners[side], np.int64).reshape(-1)
-    lost = (partner == NONE) & np.array([code not in CONVERTING for code in this.codes], np.bool_)
+    lost = matcher.pairs.lonely(side) & ~this.is_any(CONVERTING)
     giver, taker = this.producer[this.inputs.tensor], this.inputs.operator
     giver, taker = giver[giver != NONE], taker[giver != NONE]
     fed, feeds = np.zeros(len(this), np.bool_), np.zeros(len(this), np.bool_)
@@ -141,10 +132,10 @@ def _beside_the_lost(matcher: Matcher, side: int) -> Beside:
 
 
 def drop_the_unlikely(matcher: Matcher) -> None:
-    """Take apart the pairs that rest on their place alone where that place does not agree either."""
+    """Undo the pairs whose only evidence is their position where what is around them does not agree."""
     pairs = matcher.pairs
     for _ in range(3):
-        scores = scorer(matcher)
+        scores = Scorer(matcher)
         unlikely = [
             (old, new)
             for new, old in enumerate(pairs.to_before)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Vectors
+from circletools.model.graph import grouped
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
+from circletools.model.operator_facts import OperatorFacts, Uses, facts_of
 
 Indices = NDArray[np.int64]
 NONE = -1
-_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +39,32 @@ class Side:
     elements: Indices
     is_constant: NDArray[np.bool_]
     operator_splits: Indices
-    tensor_splits: Indices
 
     def __len__(self) -> int:
         """Return the number of operators, of all subgraphs."""
         return len(self.codes)
 
+    def is_any(self, codes: Container[str]) -> NDArray[np.bool_]:
+        """Say which operators are of one of these codes."""
+        return np.array([code in codes for code in self.codes], np.bool_)
+
     def boundary(self, subgraph: int, direction: str) -> list[int]:
         """Return the tensor rows of a subgraph's `inputs` or `outputs`. Raises ModelFormatError."""
-        first, end = self.tensor_splits[subgraph : subgraph + 2].tolist()
+        rows = self.model.tensor_columns.rows_of(subgraph)
         tensors = self.model.subgraph_tables.vectors(direction).row(subgraph).tolist()
-        if any(not 0 <= tensor < end - first for tensor in tensors):
+        if any(not 0 <= tensor < len(rows) for tensor in tensors):
             raise ModelFormatError("the tensor does not exist", location=f"subgraphs[{subgraph}].{direction}")
-        return [first + tensor for tensor in tensors]
+        return [rows[tensor] for tensor in tensors]
 
 
 def read_side(model: Model) -> Side:
     """Return the arrays of a model. Raises ModelFormatError for an index that leads nowhere."""
-    operators, tensors = model.operator_columns, model.tensor_columns
-    count = len(model.subgraphs)
-    codes = [name for subgraph in range(count) for name in model.code_names(subgraph)]
-    inputs, outputs = (_slots(model, count, direction) for direction in ("inputs", "outputs"))
+    tensors, facts = model.tensor_columns, facts_of(model)
+    codes = [name for one in facts for name in one.code_names]
+    for one in facts:
+        one.check_tensors()
+    inputs = _slots(facts, [one.inputs for one in facts])
+    outputs = _slots(facts, [one.outputs for one in facts])
     producer = np.full(len(tensors.tables), NONE, np.int64)
     producer[outputs.tensor] = outputs.operator
     buffers = tensors.buffers.astype(np.int64)
@@ -69,38 +72,29 @@ def read_side(model: Model) -> Side:
     holds[:-1] |= model.buffers.external
     is_constant = holds[np.minimum(buffers, len(holds) - 1)] & (producer == NONE)
     return Side(
-        model, codes, inputs, outputs, producer, _products(tensors.shapes), is_constant,
-        operators.splits, tensors.splits,
-    )  # fmt: skip
+        model, codes, inputs, outputs, producer, _products(tensors.shapes), is_constant, model.operator_columns.splits
+    )
 
 
-def _slots(model: Model, subgraphs: int, direction: str) -> Slots:
-    operators, tensors = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for subgraph in range(subgraphs):
-        facts = OperatorFacts(model, subgraph)
-        rows, used = facts.inputs if direction == "inputs" else facts.outputs
-        first, end = model.tensor_columns.splits[subgraph : subgraph + 2].tolist()
-        if used.size and int(used.max()) >= end - first:
-            location = f"subgraphs[{subgraph}]"
-            raise ModelFormatError(f"tensor {used.max()} does not exist; there are {end - first}", location=location)
-        operators.append(rows + int(model.operator_columns.splits[subgraph]))
-        tensors.append(used + first)
-    operator = np.concatenate(operators)
-    position = np.arange(len(operator)) - np.searchsorted(operator, operator)
-    return Slots(operator, position, np.concatenate(tensors))
+def _slots(facts: Sequence[OperatorFacts], uses: Sequence[Uses]) -> Slots:
+    """Return what the operators of all subgraphs use, with their rows and those of the tensors in the whole model."""
+    none = np.empty(0, np.int64)
+    operator = np.concatenate([none, *(use.operators + one.rows.start for one, use in zip(facts, uses, strict=True))])
+    tensor = np.concatenate(
+        [none, *(use.tensors + one.tensor_rows.start for one, use in zip(facts, uses, strict=True))]
+    )
+    return Slots(operator, np.arange(len(operator)) - np.searchsorted(operator, operator), tensor)
 
 
 def _products(shapes: Vectors) -> Indices:
     """Return the number of elements of each shape, 0 where a size is 0, negative or out of all proportion."""
-    sizes = np.append(shapes.flat().astype(np.float64), 1.0)
+    sizes = np.append(shapes.flat().astype(np.float64), 1.0)  # the 1 belongs to the last row, for reduceat
     starts = shapes.splits()[:-1]
     products = np.ones(len(starts))
     filled = shapes.count > 0
     if filled.any():
         with np.errstate(over="ignore", invalid="ignore"):
             products[filled] = np.multiply.reduceat(sizes, starts[filled])
-    last = np.flatnonzero(filled)[-1:]  # reduceat takes the sentinel into the last row: it is 1
-    assert not last.size or sizes[-1] == 1.0
     products[~((products > 0) & (products < 2**62))] = 0
     return products.astype(np.int64)
 
@@ -129,14 +123,14 @@ def view(side: Side, hidden: NDArray[np.bool_]) -> View:
     operators, slots = side.inputs.operator[shown], side.inputs.position[shown]
     values = value[side.inputs.tensor[shown]]
     columns = zip(side.producer[values].tolist(), position[values].tolist(), values.tolist(), strict=True)
-    sources = _rows(len(side), operators, list(columns))
+    sources = grouped(len(side), operators, list(columns))
     takers: dict[int, list[tuple[int, int]]] = {}
     for taken, operator, slot in zip(values.tolist(), operators.tolist(), slots.tolist(), strict=True):
         takers.setdefault(taken, []).append((operator, slot))
     # Of many that write one tensor only the last makes its value: else each of them would stand for all its takers.
     makes = (side.producer[side.outputs.tensor] == side.outputs.operator) & ~hidden[side.outputs.operator]
     makes &= position[side.outputs.tensor] == side.outputs.position
-    made = _rows(len(side), side.outputs.operator[makes], side.outputs.tensor[makes].tolist())
+    made = grouped(len(side), side.outputs.operator[makes], side.outputs.tensor[makes].tolist())
     return View(value, sources, takers, made, hidden)
 
 
@@ -161,8 +155,3 @@ def main_inputs(side: Side) -> Indices:
         chosen = np.flatnonzero(side.is_constant[side.inputs.tensor] == constant)[::-1]
         main[side.inputs.operator[chosen]] = side.inputs.tensor[chosen]
     return main
-
-
-def _rows(count: int, keys: Indices, items: Sequence[_Item]) -> list[list[_Item]]:
-    bounds = np.searchsorted(keys, np.arange(count + 1)).tolist()
-    return [list(items[start:end]) for start, end in pairwise(bounds)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, count, pairwise
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from circletools.origin.tracking.cover import Found, cover
 from circletools.origin.tracking.kinship import kinship
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.names import pair_by_name
-from circletools.origin.tracking.score import Evidence, drop_the_unlikely, scorer
+from circletools.origin.tracking.score import Evidence, Scorer, drop_the_unlikely
 from circletools.origin.tracking.side import NONE, Side, read_side
 
 _DEEPEST = 32  # calls within calls
@@ -143,15 +143,11 @@ def _sources(model: Model) -> Origins:
     origins = read_origins(model)
     if origins is not None:
         return origins
-    sources: dict[int, str] = {}
-    operators: list[dict[int, Origin]] = []
-    for subgraph in range(len(model.subgraphs)):
-        own: dict[int, Origin] = {}
-        for index, outputs in enumerate(model.output_names(subgraph)):
-            own[index] = frozenset((len(sources),))
-            sources[len(sources)] = text(outputs[0].partition(b"\0")[0] if outputs else b"") or NO_NAME
-        operators.append(own)
-    return Origins(sources, tuple(operators))
+    outputs = [model.output_names(subgraph) for subgraph in range(len(model.subgraphs))]
+    names = [text(own[0].partition(b"\0")[0] if own else b"") or NO_NAME for own in chain.from_iterable(outputs)]
+    numbers = count()
+    operators = ({index: frozenset((next(numbers),)) for index in range(len(own))} for own in outputs)
+    return Origins(dict(enumerate(names)), tuple(operators))
 
 
 def _operators(before: Side, after: Side) -> list[Found]:
@@ -175,7 +171,7 @@ def _operators(before: Side, after: Side) -> list[Found]:
     matcher.match()
     matcher.look_through_the_rest()
     drop_the_unlikely(matcher)
-    scores = scorer(matcher)
+    scores = Scorer(matcher)
     paired: list[Found] = [
         {} if old == NONE else {old: (scores.evidence(old, new), scores.confidence(old, new))}
         for new, old in enumerate(matcher.pairs.to_before)

@@ -1,4 +1,4 @@
-"""Whether names tell the truth: what the constants and the places of operators with equal names say about it.
+"""Whether equal names can be trusted: the constants and the neighbours of the operators that have them are compared.
 
     before   RELU a -> FULLY_CONNECTED c -> RELU b      the name `a` is at the end now, where RELU `b` stood:
     after    RELU b -> FULLY_CONNECTED c -> RELU a      `c` speaks against `a`, and against `b`
@@ -25,26 +25,25 @@ class Witnesses:
     """
 
     def __init__(self, matcher: Matcher, pairs: Sequence[tuple[int, int]]) -> None:
-        """Hear all."""
+        """Compare the constants and the neighbours of each pair."""
         self.matcher = matcher
         self.to_after: dict[int, int] = dict(pairs)
         self.inputs: dict[int, int] = {
             int(matcher.views[0].value[old]): int(matcher.views[1].value[new]) for old, new in matcher.anchors.inputs
         }
         self.contradicted: set[tuple[int, int]] = set()
-        self.constants: list[int] = [0, 0]  # against, for
-        self.places: list[int] = [0, 0]
+        self.constants: list[bool] = []  # whether each one speaks for its pair
+        self.places: list[bool] = []
         for old, new in pairs:
             constants, places = self._constants(old, new), self._places(old, new)
-            for heard, total in ((constants, self.constants), (places, self.places)):
-                for right in heard:
-                    total[right] += 1
+            self.constants += constants
+            self.places += places
             if (constants or places) and not any((*constants, *places)):
                 self.contradicted.add((old, new))
 
     def believed(self) -> bool:
         """Say whether most of what speaks speaks for the names."""
-        return all(heard[1] >= _RIGHT * sum(heard) for heard in (self.constants, self.places))
+        return all(sum(heard) >= _RIGHT * len(heard) for heard in (self.constants, self.places))
 
     def _constants(self, old: int, new: int) -> list[bool]:
         held = self.matcher.held[0].get(old), self.matcher.held[1].get(new)
@@ -56,7 +55,7 @@ class Witnesses:
         return heard + self._behind(old, new) + self._before(old, new)
 
     def _behind(self, old: int, new: int) -> list[bool]:
-        """Ask what the two take their inputs from."""
+        """Compare what the two take their inputs from."""
         views, heard = self.matcher.views, []
         for slot, (source, place) in enumerate(zip(views[0].sources[old], views[1].sources[new], strict=False)):
             if source[0] == NONE:
@@ -76,7 +75,7 @@ class Witnesses:
         return any(at == slot and codes[row] == codes[new] for row, at in self.matcher.views[1].takers.get(value, ()))
 
     def _before(self, old: int, new: int) -> list[bool]:
-        """Ask what takes the outputs of the two."""
+        """Compare what takes the outputs of the two."""
         views, codes, heard = self.matcher.views, self.matcher.after.codes, []
         for value in views[0].made[old][:1]:
             for taker, slot in views[0].takers.get(value, ()):

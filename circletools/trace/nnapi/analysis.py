@@ -24,8 +24,6 @@ from circletools.trace.sources.batch import NO_PROCESS
 from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Numbers, distinct, sums
 
-__all__ = ["Analysis", "analyse", "read_trace"]
-
 _APPLICATION = (Role.RUN, Role.WARM_UP, Role.BENCHMARK)
 _EXECUTION = (Role.START, Role.FENCED, Role.WAIT, Role.COMPUTE)
 _MOST_REMEMBERED = 1 << 16
@@ -183,12 +181,12 @@ class _Pass:
         if len(own) < 2:
             yield self.runs.common, intervals
             return
+        timelines = [*own.values(), self.runs.common]  # -1 is the last
         numbers = {process: number for number, process in enumerate(own)}
         of_thread = np.array([numbers.get(process, -1) for process in self._processes], np.int64)
         chosen = of_thread[intervals.threads]
         for number in np.unique(chosen).tolist():
-            timeline = self.runs.common if number < 0 else list(own.values())[number]
-            yield timeline, intervals.only(chosen == number)
+            yield timelines[number], intervals.only(chosen == number)
 
     def _threads(self, batch: Batch) -> Numbers:
         """Return the index of each event's thread."""

@@ -201,11 +201,10 @@ class Machine:
         number = len(self.paths)
         self.paths.append(path)
         self.context_numbers.append(path.context.number)
-        path.watched = _is_watched(path.mark)
+        mark = path.mark
+        # More than time: a run, an execution, the driver's part of one.
+        path.watched = (
+            mark.role is not Role.NONE or (mark.layer, mark.phase) == ("LD", "PE") or mark.side is Side.SERVER
+        )
         self._up += (_SLOW, _SLOW) if path.watched else (path.up << 1, path.up << 1 | 1)
         return number
-
-
-def _is_watched(mark: Mark) -> bool:
-    """Say whether a mark is more than time: a run, an execution, the driver's part of one."""
-    return mark.role is not Role.NONE or (mark.layer == "LD" and mark.phase == "PE") or mark.side is Side.SERVER

@@ -77,8 +77,10 @@ class Contexts:
                 return base, ("T024",)
             phase = outer[1]
         if mark.subtract:
-            holder = self._holder(base, layer)
-            if not base.nearest[LAYERS.index(layer)]:
+            # Back to where its own layer is, else to one that may hold it.
+            own = base.nearest[LAYERS.index(layer)]
+            holder = own or max((base.nearest[LAYERS.index(other)] for other in _HOLDERS[layer]), default=0)
+            if not own:
                 faults.append("T030")
             running = self.all[holder].running
         else:
@@ -93,11 +95,6 @@ class Contexts:
         if (running, bucket) == (base.running, base.owner):
             return base, tuple(faults)  # more detail on the same
         return self._add(base, running, bucket, layer), tuple(faults)
-
-    def _holder(self, base: Context, layer: str) -> int:
-        """Return the context that a mark which subtracts goes back to: its own layer's, else one that may hold it."""
-        own = base.nearest[LAYERS.index(layer)]
-        return own or max((base.nearest[LAYERS.index(other)] for other in _HOLDERS[layer]), default=0)
 
     def _add(self, base: Context, running: int, bucket: int, layer: str) -> Context:
         number = len(self.all)

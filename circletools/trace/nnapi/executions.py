@@ -12,11 +12,7 @@ from dataclasses import dataclass, field
 
 from circletools.trace.nnapi.marks import Mark, Role, Side
 
-KINDS = {
-    Role.START: "asynchronous",
-    Role.FENCED: "fenced",
-    Role.COMPUTE: "synchronous",
-}
+KINDS = {Role.START: "asynchronous", Role.FENCED: "fenced", Role.COMPUTE: "synchronous"}
 
 
 @dataclass(slots=True)
@@ -121,10 +117,9 @@ class DriverExecutions:
     """
 
     def __init__(self) -> None:
-        self.callbacks: Spans
-        self.marks: Spans
-        self.calls: Spans
-        self.calls, self.marks, self.callbacks = Spans(), Spans(), Spans()
+        self.calls: Spans = Spans()
+        self.marks: Spans = Spans()
+        self.callbacks: Spans = Spans()
         self._open: dict[int, list[tuple[int, Mark]]] = {}
         self._requests: dict[int, deque[int]] = {}
 

@@ -12,6 +12,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import BinaryIO, Literal
 
 from circletools.trace.nnapi.analysis import Analysis, analyse, checked
@@ -20,8 +21,6 @@ from circletools.trace.nnapi.marks import Mark, classify
 from circletools.trace.sources import BEGIN, Event, Trace, events, open_trace
 from circletools.trace.sources.batch import TRACK_NAME
 from circletools.trace.sources.wire import field_bytes, field_number
-
-__all__ = ["ExportedTrace", "export_trace"]
 
 Target = Literal["chrome", "perfetto"]
 
@@ -50,14 +49,6 @@ def export_trace(
     return ExportedTrace(list(parts(trace, analysis)), analysis)
 
 
-@dataclass(frozen=True, slots=True)
-class _Lane:
-    """A row for executions of one process that do not overlap."""
-
-    process: int
-    number: int
-
-
 def _slices(trace: Trace, analysis: Analysis) -> Iterator[Event]:
     """Yield the begins and ends to be written, in the order of their times."""
     depths: dict[int, int] = defaultdict(int)
@@ -77,8 +68,8 @@ def _slices(trace: Trace, analysis: Analysis) -> Iterator[Event]:
             yield Event(analysis.last_ns, tid, tgid, "E", b"", -1)
 
 
-def _lanes(executions: list[Execution]) -> Iterator[tuple[_Lane, Execution]]:
-    """Give each execution a lane of its process; the fewest that will do."""
+def _lanes(executions: list[Execution]) -> Iterator[tuple[int, Execution]]:
+    """Give each execution a lane of its process, numbered from 0: those of a lane do not overlap."""
     free: dict[int, list[int]] = defaultdict(list)
     busy: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for execution in executions:
@@ -87,15 +78,7 @@ def _lanes(executions: list[Execution]) -> Iterator[tuple[_Lane, Execution]]:
             heapq.heappush(waiting, heapq.heappop(mine)[1])
         lane = heapq.heappop(waiting) if waiting else len(mine)
         heapq.heappush(mine, (execution.end_ns, lane))
-        yield _Lane(execution.process, lane), execution
-
-
-class _Marks(dict[bytes, Mark]):
-    """Marks by their texts."""
-
-    def __missing__(self, text: bytes) -> Mark:
-        self[text] = mark = classify(text)
-        return mark
+        yield lane, execution
 
 
 def _title(mark: Mark, text: bytes) -> str:
@@ -104,7 +87,7 @@ def _title(mark: Mark, text: bytes) -> str:
 
 def chrome_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
     """Yield the pieces of a Chrome JSON document; its order is that of the slices on their threads."""
-    marks = _Marks()
+    mark_of = cache(classify)
     yield b'{"displayTimeUnit": "ns", "traceEvents": [\n'
     lines = [
         _line(ph="M", pid=trace.processes.get(tid, 0), tid=tid, name="thread_name", args={"name": name})
@@ -114,7 +97,7 @@ def chrome_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
     for event in _slices(trace, analysis):
         place = {"pid": max(event.tgid, 0), "tid": event.tid}
         if event.kind == BEGIN:
-            mark = marks[event.text]
+            mark = mark_of(event.text)
             text = event.text.decode("utf-8", "surrogateescape")
             where = {"layer": mark.layer, "phase": mark.phase} if mark.layer else {}
             lines.append(
@@ -147,17 +130,15 @@ _PROCESS_TRACK, _LANE_TRACK = 1 << 40, 1 << 41
 def perfetto_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
     """Yield the pieces of a Perfetto trace of track events; lanes of executions are tracks of their processes."""
     part = bytearray(b"".join(_descriptors(trace, analysis)))
-    bodies: dict[bytes, bytes] = {}
+    body_of = cache(_begin_body)
     for event in _slices(trace, analysis):
-        body = b""
-        if event.kind == BEGIN:
-            body = bodies.get(event.text) or bodies.setdefault(event.text, _begin_body(event.text))
+        body = body_of(event.text) if event.kind == BEGIN else b""
         part += _event_packet(event.t_ns, event.tid, event.kind == BEGIN, body)
         if len(part) > _PART_BYTES:
             yield bytes(part)
             part.clear()
     for lane, execution in _lanes(analysis.executions):
-        track = _lane_track(lane)
+        track = _lane_track(execution.process, lane)
         part += _event_packet(execution.start_ns, track, True, field_bytes(23, execution.kind.encode()))
         part += _event_packet(execution.end_ns, track, False, b"")
     yield bytes(part)
@@ -170,13 +151,13 @@ def _descriptors(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
         yield _descriptor(field_number(1, tid) + field_bytes(2, TRACK_NAME) + field_bytes(4, thread))
     for process in sorted({execution.process for execution in analysis.executions}):
         yield _descriptor(field_number(1, _PROCESS_TRACK + process) + field_bytes(3, field_number(1, process)))
-    for lane in sorted({(one.process, one.number) for one, _ in _lanes(analysis.executions)}):
-        parent = field_number(5, _PROCESS_TRACK + lane[0])
-        yield _descriptor(field_number(1, _lane_track(_Lane(*lane))) + field_bytes(2, b"executions") + parent)
+    for process, lane in sorted({(one.process, lane) for lane, one in _lanes(analysis.executions)}):
+        parent = field_number(5, _PROCESS_TRACK + process)
+        yield _descriptor(field_number(1, _lane_track(process, lane)) + field_bytes(2, b"executions") + parent)
 
 
-def _lane_track(lane: _Lane) -> int:
-    return _LANE_TRACK + (lane.process << 20) + lane.number
+def _lane_track(process: int, lane: int) -> int:
+    return _LANE_TRACK + (process << 20) + lane
 
 
 def _descriptor(body: bytes) -> bytes:

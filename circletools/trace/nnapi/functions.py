@@ -52,6 +52,4 @@ def functions(paths: list[Path]) -> list[Function]:
         active[id(function)] += 1
         stack.append((number, True))
         stack += [(callee, False) for callee in callees.get(number, ())]
-    return sorted(
-        found.values(), key=lambda function: (-function.self_ns, function.layer, function.phase, function.name)
-    )
+    return sorted(found.values(), key=lambda one: (-one.self_ns, one.layer, one.phase, one.name))

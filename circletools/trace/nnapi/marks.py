@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import Enum, auto
 
 LAYERS = ("LA", "LR", "LI", "LD", "LC")
 """The layers whose time counts: application, runtime, IPC, driver, CPU."""
@@ -46,24 +46,24 @@ PHASE_NAMES = {
 class Role(Enum):
     """What a mark is beyond its time."""
 
-    NONE = 0
-    RUN = 1
-    WARM_UP = 2
-    BENCHMARK = 3
-    START = 4
-    FENCED = 5
-    WAIT = 6
-    COMPUTE = 7
-    CALLBACK = 8
+    NONE = auto()
+    RUN = auto()
+    WARM_UP = auto()
+    BENCHMARK = auto()
+    START = auto()
+    FENCED = auto()
+    WAIT = auto()
+    COMPUTE = auto()
+    CALLBACK = auto()
 
 
 class Side(Enum):
     """Who wrote a mark of the HAL."""
 
-    NONE = 0
-    CLIENT = 1
-    SERVER = 2
-    PASSTHROUGH = 3
+    NONE = auto()
+    CLIENT = auto()
+    SERVER = auto()
+    PASSTHROUGH = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +130,7 @@ _CALLS = {
     for (interface, phase), methods in _METHODS.items()
     for method in methods.split()
 }
-_ROLES = {
-    ("LA", "PO"): Role.RUN,
-    ("LA", "PWU"): Role.WARM_UP,
-    ("LA", "PBM"): Role.BENCHMARK,
-}
+_ROLES = {("LA", "PO"): Role.RUN, ("LA", "PWU"): Role.WARM_UP, ("LA", "PBM"): Role.BENCHMARK}
 _EXECUTIONS = {
     "ANeuralNetworksExecution_startCompute": Role.START,
     "ANeuralNetworksExecution_startComputeWithDependencies": Role.FENCED,

@@ -93,15 +93,13 @@ class Cutter:
         after = np.empty_like(states)
         after[:-1] = states[1:]
         after[last] = now[threads[last]]
-        self._count_calls(after[begins] >> 1)
+        begun = after[begins] >> 1
+        for path, count in sums(begun, np.ones(len(begun), np.int64)):
+            self._machine.paths[path].calls += count
         paths = states >> 1
         codes = np.array(self._machine.context_numbers, np.int64)[paths] << 1 | states & 1
         running = np.array([mask != 0 for mask in self._machine.contexts.running], np.bool_)
         return Intervals(starts, times, threads, paths, codes).only(running[codes] & (times > starts))
-
-    def _count_calls(self, begun: Numbers) -> None:
-        for path, count in sums(begun, np.ones(len(begun), np.int64)):
-            self._machine.paths[path].calls += count
 
 
 Totals = dict[int, int]
@@ -211,8 +209,7 @@ def tables(contexts: Contexts, totals: Totals, waiting: Totals) -> dict[int, Tab
     found: dict[int, Table] = defaultdict(Table)
     while totals:
         key, value = totals.popitem()
-        segment, code = key >> _CODE_BITS, key & _CODE_MASK
-        table = found[segment]
+        table, code = found[key >> _CODE_BITS], key & _CODE_MASK
         table.self_ns[BUCKETS[contexts.owners[code]]] += value
         mask = contexts.running[code]
         while mask:
@@ -222,6 +219,5 @@ def tables(contexts: Contexts, totals: Totals, waiting: Totals) -> dict[int, Tab
     while waiting:
         key, value = waiting.popitem()
         if value:
-            segment, code = key >> _CODE_BITS, key & _CODE_MASK
-            found[segment].driver_busy_ns[BUCKETS[contexts.owners[code]]] += value
+            found[key >> _CODE_BITS].driver_busy_ns[BUCKETS[contexts.owners[key & _CODE_MASK]]] += value
     return found

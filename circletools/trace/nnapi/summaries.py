@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
+from operator import sub
 
 from circletools.trace.nnapi.analysis import Analysis
-from circletools.trace.nnapi.executions import Execution, Spans
+from circletools.trace.nnapi.executions import Execution
 from circletools.trace.nnapi.statistics import Table
 from circletools.trace.nnapi.timeline import APP_PHASES, Run, run_of
 
@@ -95,12 +96,8 @@ def driver_summaries(analysis: Analysis) -> list[tuple[str, Summary]]:
     """Return the times of executions in the driver, by each way in which the trace tells them."""
     driver = analysis.driver
     ways = (("server calls", driver.calls), ("marks", driver.marks), ("requests and callbacks", driver.callbacks))
-    found = ((way, summarise(_lengths(spans))) for way, spans in ways)
+    found = ((way, summarise(map(sub, spans.ends, spans.starts))) for way, spans in ways)
     return [(way, summary) for way, summary in found if summary is not None]
-
-
-def _lengths(spans: Spans) -> Iterator[int]:
-    return (end - start for start, end in zip(spans.starts, spans.ends, strict=True))
 
 
 def summarise(times: Iterable[int]) -> Summary | None:
@@ -133,8 +130,4 @@ def summarise_executions(executions: Sequence[Execution]) -> ExecutionSummary | 
 def most_at_once(executions: Iterable[Execution]) -> int:
     """Return how many executions were in flight together, at most."""
     steps = sorted(step for one in executions for step in ((one.start_ns, 1), (one.end_ns, -1)))
-    flying = most = 0
-    for _, step in steps:
-        flying += step
-        most = max(most, flying)
-    return max(most, 1)
+    return max(1, max(accumulate(step for _, step in steps), default=1))

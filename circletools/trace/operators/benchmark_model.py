@@ -103,10 +103,8 @@ def _compiled_model(rows: list[_Row]) -> OperatorTrace:
     runs = []
     for row in rows:
         of_delegate = row.kind.startswith(_DELEGATE_PREFIX)
-        kind = row.kind.removeprefix(_DELEGATE_PREFIX) if of_delegate else row.kind
-        run = _run(
-            row._replace(kind=kind), 0 if of_delegate else UNKNOWN_SUBGRAPH, row.calls, of_delegate=of_delegate
-        )
+        plain = row._replace(kind=row.kind.removeprefix(_DELEGATE_PREFIX))
+        run = _run(plain, 0 if of_delegate else UNKNOWN_SUBGRAPH, row.calls, of_delegate=of_delegate)
         runs += [] if run is None else [run]
     return OperatorTrace("benchmark_model", tuple(runs), max(1, rows[0].calls), averaged=True)
 

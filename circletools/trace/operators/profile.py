@@ -9,8 +9,6 @@ from typing import Literal, NamedTuple
 from circletools.errors import InvalidInputError, UsageError
 from circletools.wording import counted
 
-__all__ = ["OperatorRun", "OperatorTrace", "without_first"]
-
 Runtime = Literal["onert", "litert", "benchmark_model"]
 
 UNKNOWN_SUBGRAPH = -1
@@ -91,7 +89,9 @@ def self_times(runs: Sequence[OperatorRun]) -> list[int]:
     covered = [run.start_ns for run in runs]
     stack: list[tuple[int, int, int | None]] = []  # the end, the run, and what it lies within
     lane = None
-    for at in sorted(range(len(runs)), key=lambda at: _by_begin(runs[at])):
+    for at in sorted(
+        range(len(runs)), key=lambda at: (runs[at].lane, runs[at].start_ns, -runs[at].duration_ns, runs[at].subgraph)
+    ):
         run = runs[at]
         end = run.start_ns + run.duration_ns
         if run.lane != lane:
@@ -107,7 +107,3 @@ def self_times(runs: Sequence[OperatorRun]) -> list[int]:
             covered[parent] = end
         stack.append((end, at, parent))
     return own
-
-
-def _by_begin(run: OperatorRun) -> tuple[int, int, int, int]:
-    return run.lane, run.start_ns, -run.duration_ns, run.subgraph

@@ -19,8 +19,6 @@ from circletools.trace.operators import benchmark_model, litert, onert
 from circletools.trace.operators.profile import OperatorTrace, without_first
 from circletools.trace.sources import events, open_trace
 
-__all__ = ["read_profile"]
-
 _HEAD_BYTES = 4096
 _MEMORY_NAME = "<bytes>"  # what is in memory is called
 

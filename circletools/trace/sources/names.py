@@ -8,22 +8,27 @@ import numpy.typing as npt
 Numbers = npt.NDArray[np.int64]
 
 
-def read_names(data: bytes, starts: list[int], ends: list[int]) -> tuple[Numbers, list[bytes], Numbers]:
-    """Read `PID|TEXT` from each span; return index into the names, the distinct names, and process id of each span.
+def read_names(
+    data: bytes, begins: npt.NDArray[np.bool_], starts: Numbers, ends: Numbers
+) -> tuple[Numbers, list[bytes], Numbers]:
+    """Read `PID|TEXT` of the events that are begins, each from `starts` to `ends`.
 
-    A span without a process id or without a text has the process -1.
+    Return for each event its text as an index into the names, -1 for an end; the names; and for each its process, -1
+    for an end and for a begin without a process id or without a text.
     """
-    raw = [data[start:end] for start, end in zip(starts, ends, strict=True)]
+    raw = [data[start:end] for start, end in zip(starts[begins].tolist(), ends[begins].tolist(), strict=True)]
     numbers = {text: at for at, text in enumerate(dict.fromkeys(raw))}
     codes = np.fromiter(map(numbers.__getitem__, raw), np.int64, len(raw))
     names: dict[bytes, int] = {}
     texts, pids = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
+    found = np.full((2, len(begins)), -1, np.int64)
     for text, at in numbers.items():
         pid, bar, name = text.partition(b"|")
         pids[at] = int(pid) if bar and pid.isdigit() and len(pid) <= 10 else -1
         name = name.rstrip(b"\r\n").removesuffix(b"\\n\\")  # the second: a page that holds the lines as a string
         texts[at] = names.setdefault(name, len(names))
-    return texts[codes], list(names), pids[codes]
+    found[:, begins] = texts[codes], pids[codes]
+    return found[0], list(names), found[1]
 
 
 _FEW = 1 << 20

@@ -19,7 +19,6 @@ class Packet(NamedTuple):
 
     data: bytes
     where: int
-    exact: bool
 
 
 class Field(NamedTuple):
@@ -36,13 +35,13 @@ def packet_fields(trace: Trace, pieces: Pieces) -> Iterator[Field]:
     """Yield the fields of all packets, also of compressed ones. Raises InvalidInputError."""
     left = trace.most_unpacked
     for data, where in _framed(trace, pieces):
-        packet = Packet(data, where, True)
+        packet = Packet(data, where)
         for field in _fields(trace, packet):
             if field.number == _COMPRESSED:
                 content = memoryview(data)[field.start : field.end]
                 for inner, _ in _framed(trace, inflated(pieces_of(content), trace.place(where), 15, left)):
                     left -= len(inner) + _LEAST_HEADER_BYTES
-                    yield from _fields(trace, Packet(inner, where, False))
+                    yield from _fields(trace, Packet(inner, where))
             elif field.number == _COMPRESSED_ZSTD:
                 raise InvalidInputError(
                     "zstd compression of packets is not supported",

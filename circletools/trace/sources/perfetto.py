@@ -20,7 +20,7 @@ from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Numbers, read_names
 from circletools.trace.sources.packets import Field, packet_fields
 from circletools.trace.sources.tracks import TRACK_DESCRIPTOR, TRACK_EVENT, TrackEvents
-from circletools.trace.sources.wire import BrokenMessage, fields, varints
+from circletools.trace.sources.wire import BrokenMessage, contents, fields, varints
 
 _FTRACE_EVENTS, _PROCESS_TREE = 1, 2
 _BLOCK_BYTES = 2 << 20
@@ -61,7 +61,7 @@ def _note_processes(trace: Trace, field: Field) -> None:
         for number, _, start, end in fields(data, field.start, field.end):
             if number not in (1, 2):
                 continue
-            found = {key: (value, data[at:stop]) for key, value, at, stop in fields(data, start, end)}
+            found = contents(data, start, end)
             tid, process = found.get(1, (0, b""))[0], found.get(3, (0, b""))
             trace.processes[tid] = tid if number == 1 else process[0]
             name = process[1] if number == 1 else found.get(2, (0, b""))[1]
@@ -130,16 +130,12 @@ class _Block:
         self, data: bytes, prints: _Prints, begins: npt.NDArray[np.bool_], places: Numbers, told: dict[int, int]
     ) -> tuple[Numbers, list[bytes]]:
         """Return the text of each event as an index into the names, -1 for an end; and the names."""
-        starts, ends = prints.start[begins] + 2, prints.stop[begins]
-        codes, names, pids = read_names(data, starts.tolist(), ends.tolist())
-        texts = np.full(len(begins), -1, np.int64)
-        texts[begins] = codes
-        threads = prints.threads[begins]
-        for at in np.flatnonzero(pids < 0).tolist():
-            text = data[int(starts[at]) - 2 : int(ends[at])]
-            self.trace.fault(FaultKind.MALFORMED, int(places[begins][at]), text)
-        for tid in set(threads.tolist()) - self.trace.processes.keys() - told.keys():
-            known = pids[(threads == tid) & (pids >= 0)]
+        texts, names, pids = read_names(data, begins, prints.start + 2, prints.stop)
+        for at in np.flatnonzero(begins & (pids < 0)).tolist():
+            text = data[int(prints.start[at]) : int(prints.stop[at])]
+            self.trace.fault(FaultKind.MALFORMED, int(places[at]), text)
+        for tid in set(prints.threads[begins].tolist()) - self.trace.processes.keys() - told.keys():
+            known = pids[(prints.threads == tid) & (pids >= 0)]
             if len(known):
                 told[tid] = int(known[0])
         return texts, names
@@ -188,6 +184,7 @@ def _find_prints(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) ->
         at[numbers] = after
     found = (data[starts] == _TIME_TAG) & (at < ends)
     odd = ~found | (threads < 0) | (threads >= 1 << 32) | (times < 0)
+    odd |= (data[at] & 7 == 0) & (data[at] < 0x80)  # more numbers than were looked at
     is_print = found & (data[at] == _PRINT_TAG)
     size, inner = varints(data, np.where(is_print, at + 1, 0))
     stop = np.minimum(inner + size, ends)

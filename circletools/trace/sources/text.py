@@ -60,11 +60,7 @@ def read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterat
         if batch is not None and len(batch):
             yield batch
     if not known and not re.search(rb"^# tracer:|^\s*\S.*-\d+ .*\[\d+\]", first or b"", re.MULTILINE):
-        raise InvalidInputError(
-            "no line is an ftrace line",
-            location=trace.name,
-            hint=EXPECTED,
-        )
+        raise InvalidInputError("no line is an ftrace line", location=trace.name, hint=EXPECTED)
 
 
 def _note_losses(trace: Trace, data: bytes, line: int) -> None:
@@ -117,7 +113,9 @@ class _Reader:
         if not keep.all():
             found = found.only(keep)
             times, threads = times[keep], threads[keep]
-        texts, names, pids = self._texts(found)
+        texts, names, pids = read_names(self.data, found.begins, found.bar + 1, found.end)
+        for at in np.flatnonzero(found.begins & (pids < 0)).tolist():
+            self._malformed(int(found.index[at]), int(found.start[at]), int(found.end[at]))
         self._note_processes(found, threads, pids)
         return Batch(times, threads, texts, found.index + self.line, names)
 
@@ -146,9 +144,7 @@ class _Reader:
         quick = (found.bar >= _FIRST_FAST) & (found.bar - found.start >= _FIRST_FAST)
         if not quick.any():
             return quick
-        everything = bool(quick.all())
-        bar = found.bar if everything else found.bar[quick]
-        start = found.start if everything else found.start[quick]
+        bar, start = found.bar[quick], found.start[quick]
         good = (words[bar - 9] == _NAME[0]) & (words[bar - 17] == _NAME[1])
         good &= words[bar - 25] >> np.uint64(16) == _NAME[2]
         fraction, others = spread(words[bar - 31])  # S . d d d d d d :
@@ -187,17 +183,6 @@ class _Reader:
 
     def _malformed(self, index: int, start: int, end: int) -> None:
         self.trace.fault(FaultKind.MALFORMED, self.line + index, self.data[start:end])
-
-    def _texts(self, found: _Lines) -> tuple[Numbers, list[bytes], Numbers]:
-        """Return the text of each line as an index into names, the names, and the process id that each mark tells."""
-        begins = found.begins
-        starts, ends = found.bar[begins] + 1, found.end[begins]
-        codes, names, pids = read_names(self.data, starts.tolist(), ends.tolist())
-        texts, processes = np.full(len(begins), -1, np.int64), np.full(len(begins), -1, np.int64)
-        texts[begins], processes[begins] = codes, pids
-        for at in np.flatnonzero(begins & (processes < 0)).tolist():
-            self._malformed(int(found.index[at]), int(found.start[at]), int(found.end[at]))
-        return texts, names, processes
 
     def _note_processes(self, found: _Lines, threads: Numbers, pids: Numbers) -> None:
         """Learn the process of each thread that is new: from the line's column, or from its first begin."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from circletools.trace.sources.batch import LATEST_NS, TRACK_NAME, Batch, FaultKind, Trace
 from circletools.trace.sources.packets import Field
-from circletools.trace.sources.wire import BrokenMessage, fields
+from circletools.trace.sources.wire import BrokenMessage, contents, fields
 
 TRACK_EVENT, TRACK_DESCRIPTOR = 11, 60
 _TIMESTAMP = 8
@@ -27,20 +27,17 @@ class TrackEvents:
         """Take a track descriptor or an event."""
         data = field.packet.data
         try:
-            found = list(fields(data, field.start, field.end))
             if field.number == TRACK_DESCRIPTOR:
-                self._describe(data, found)
+                self._describe(contents(data, field.start, field.end))
             else:
-                self._add_event(field, found)
+                self._add_event(field, list(fields(data, field.start, field.end)))
         except BrokenMessage:
             self._trace.fault(FaultKind.MALFORMED, field.packet.where, b"a broken track event")
 
-    def _describe(self, data: bytes, found: list[tuple[int, int, int, int]]) -> None:
-        parts = {number: (value, data[start:end]) for number, value, start, end in found}
+    def _describe(self, parts: dict[int, tuple[int, bytes]]) -> None:
         if parts.get(2, (0, b""))[1] != TRACK_NAME or 4 not in parts:
             return
-        inner = parts[4][1]
-        thread = {number: (value, inner[start:end]) for number, value, start, end in fields(inner, 0, len(inner))}
+        thread = contents(parts[4][1], 0, len(parts[4][1]))
         tid = thread.get(2, (-1, b""))[0]
         if 0 <= tid < 1 << 32:
             self._threads[parts.get(1, (0, b""))[0]] = tid
@@ -58,9 +55,9 @@ class TrackEvents:
         if kind == 1:
             texts = [data[start:end] for number, _, start, end in found if number == 23]
             for number, _, start, end in found:
-                note = {key: data[at:stop] for key, _, at, stop in fields(data, start, end)} if number == 4 else {}
-                if note.get(10) == b"mark":
-                    texts = [note.get(6, b"")]
+                note = contents(data, start, end) if number == 4 else {}
+                if note.get(10, (0, b""))[1] == b"mark":
+                    texts = [note.get(6, (0, b""))[1]]
             text = self._names.setdefault(texts[0] if texts else b"", len(self._names))
         self._rows.append((times[0], tid, text, field.packet.where))
 

@@ -61,6 +61,11 @@ def fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, i
         at = stop
 
 
+def contents(data: bytes, start: int, end: int) -> dict[int, tuple[int, bytes]]:
+    """Return value and bytes of each field by its number, of several the last. Raises BrokenMessage."""
+    return {number: (value, data[first:stop]) for number, value, first, stop in fields(data, start, end)}
+
+
 def varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
     """Return the numbers at many places, and where they end; the data must reach ten bytes beyond each place.
 

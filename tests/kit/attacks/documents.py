@@ -1,4 +1,4 @@
-"""Hostile documents: origins, rules, `.part` files, capability tables, costs."""
+"""Hostile documents: origins, rules, `.part` files, capability tables, baselines, costs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ _STATUS = {
     "origins-csv": {"embed-origins": 3},
     "rules": {"partition": 3, "annotate-affinity": 3},
     "part": {"partition": 3, "annotate-affinity": 3},
-    "capability": {"partition": 3, "annotate-affinity": 3},
+    "capability": {"partition": 3, "annotate-affinity": 3, "fit": 3},
+    "baseline": {"fit": 3},
     "costs": {"annotate-affinity": 3},
 }
 
 
 def documents() -> list[Attack]:
     """Return all of them."""
-    return [*_any_json(), *_origins(), *_csv(), *_rules(), *_parts(), *_capabilities(), *_costs()]
+    return [*_any_json(), *_origins(), *_csv(), *_rules(), *_parts(), *_capabilities(), *_baselines(), *_costs()]
 
 
 def _document(kind: str, name: str, says: str, make: Callable[[], bytes], status: int | None = 3) -> Attack:
@@ -30,7 +31,7 @@ def _document(kind: str, name: str, says: str, make: Callable[[], bytes], status
 
 def _any_json() -> list[Attack]:
     found = []
-    for kind in ("origins-json", "rules", "capability", "costs"):
+    for kind in ("origins-json", "rules", "capability", "baseline", "costs"):
         found += [
             _document(kind, "empty", "no byte at all", lambda: b""),
             _document(kind, "deep", "arrays nested 100,000 deep", lambda: b"[" * _DEEP),
@@ -196,6 +197,30 @@ def _capabilities() -> list[Attack]:
         capability("inputs-many", "200,000 inputs", {"inputs": ["FLOAT32"] * 200_000}, None),
         _document("capability", "keys-many", "30,000 keys, the last two the same", lambda: _many_keys().encode()),
     ]
+
+
+def _baselines() -> list[Attack]:
+    def baseline(name: str, says: str, *targets: object, status: int | None = 3) -> Attack:
+        document = {"schema_version": 1, "targets": targets}
+        return _document("baseline", name, says, lambda: json.dumps(document).encode(), status)
+
+    finding = {"code": "ADD", "reason": "onert-ruy has no ADD", "origin": ["x"]}
+    return [
+        baseline("target-scalar", "a target that is a number", 7),
+        baseline("target-list", "a name that is a list", {"target": ["onert-ruy"], "findings": []}),
+        baseline("finding-scalar", "a finding that is a number", {"target": "onert-ruy", "findings": [7]}),
+        baseline(
+            "finding-bare", "a finding without a reason", {"target": "onert-ruy", "findings": [{"code": "ADD"}]}
+        ),
+        baseline("origin-scalar", "an origin that is a number", _baseline_of(finding | {"origin": 7})),
+        baseline("findings-many", "200,000 findings", _baseline_of(*[finding] * 200_000), status=None),
+        baseline("targets-many", "100,000 targets", *[_baseline_of()] * 100_000, status=None),
+        _document("baseline", "lines-many", "100,000 documents", lambda: b'{"schema_version": 1}\n' * 100_000, None),
+    ]
+
+
+def _baseline_of(*findings: object) -> dict[str, object]:
+    return {"target": "onert-ruy", "findings": findings}
 
 
 def _costs() -> list[Attack]:

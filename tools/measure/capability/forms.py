@@ -62,13 +62,14 @@ def signature(probe: Probe | Witness) -> Signature:
 
 def _conditions(answers: Answers) -> Iterator[Form]:
     """Yield what must hold beside the types, for one signature."""
-    for options in _options([(probe.settings, taken) for probe, taken in answers if probe.version == 1]):
+    first = min((probe.version for probe, taken in answers if taken and not probe.feature), default=1)
+    for options in _options([(probe.settings, taken) for probe, taken in answers if probe.version == first]):
         mine = [(probe, taken) for probe, taken in answers if _fits(probe.settings, options)]
         asked: dict[str, set[Any]] = {key: {probe.settings.get(key, 0) for probe, _ in answers} for key in options}
         counts = _counts(options, asked)
         written = {key: _shown(key, values, asked[key]) for key, values in options.items() if key not in _COUNTED}
         shown = {"options": {key: value for key, value in written.items() if value is not None}}
-        static = [(probe, taken) for probe, taken in mine if probe.version == 1 and not probe.dynamic]
+        static = [(probe, taken) for probe, taken in mine if probe.version == first and not probe.dynamic]
         # Only a shape that is taken while it is known tells what its being unknown does.
         taken_at = {(probe.ranks, repr(probe.settings)) for probe, taken in static if taken}
         moving = [taken for probe, taken in mine if probe.dynamic and (probe.ranks, repr(probe.settings)) in taken_at]
@@ -84,7 +85,7 @@ def _conditions(answers: Answers) -> Iterator[Form]:
 
 
 def _scalars(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in options.items() if isinstance(value, int | float)}
+    return {key: value for key, value in options.items() if isinstance(value, int | float | str)}
 
 
 def _fits(options: Mapping[str, Any], wanted: Mapping[str, Sequence[Any]]) -> bool:
@@ -225,7 +226,11 @@ def _shown(option: str, values: Sequence[Any], asked: set[Any]) -> Any:
         return None
     if option in _ENUMS:
         return [next(name for name, number in enum_names(_ENUMS[option]) if number == value) for value in values]
-    if len(asked) > 2 and set(values) == {value for value in asked if value >= min(values)}:
+    if (
+        len(asked) > 2
+        and not isinstance(values[0], str)
+        and set(values) == {value for value in asked if value >= min(values)}
+    ):
         return {"min": min(values)}
     return list(values)
 

@@ -1,12 +1,16 @@
 """The devices, and how each is asked whether it takes an operator."""
 
+import contextlib
 import importlib
+import importlib.metadata
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Protocol
 
+from circletools.runtimes.plan import plans
+from tools.measure.capability import accelerators
 from tools.measure.capability.single import Probe, array
 from tools.measure.capability.template import LAST_VERSION
 
@@ -61,7 +65,7 @@ def _feed(interpreter: Any, question: Question) -> None:
 
 def ask_xnnpack(question: Question) -> str:
     """Look whether the default delegate of LiteRT has the operator."""
-    litert, spy = _litert(), importlib.import_module("tests.kit.oracles.delegated")
+    litert = _litert()
     try:
         interpreter = litert.Interpreter(model_content=question.model, num_threads=1)
     except (RuntimeError, ValueError, MemoryError):
@@ -72,7 +76,7 @@ def ask_xnnpack(question: Question) -> str:
     except (RuntimeError, ValueError, MemoryError):
         outcome = "prepare"
     try:
-        taken = spy.delegated(interpreter)[0].taken
+        taken = {operator for step in plans(interpreter)[0] if step.delegate for operator in step.operators}
     except (RuntimeError, ValueError, MemoryError):
         return "prepare"
     if question.focus not in taken:
@@ -134,8 +138,10 @@ def ask_openvino(question: Question) -> str:
 class Device:
     """A device; `prepare` imports what `ask` needs. Nothing is asked about ranks above `max_rank`.
 
-    A slow one is asked about fewer things: common types, some ranks, versions 2 and the last one, and unknown
-    dimensions of one rank.
+    A slow one is asked about fewer things: some ranks, versions 2 and the last one, and unknown dimensions of one
+    rank. `types` are those it is asked about, every one for none; `varies`: it is asked about variations; `forks`:
+    what `prepare` imports may be imported once, before the processes are forked; `pairs`: it is asked about two
+    operators together.
     """
 
     name: str
@@ -146,12 +152,28 @@ class Device:
     cpu_seconds: float = 0.5
     slow: bool = False
     max_rank: int = 8
+    types: frozenset[str] = frozenset()
+    varies: bool = True
+    forks: bool = False
+    pairs: bool = False
+
+    def runtime(self) -> str:
+        """Return what is measured, with its version where it is a package that is installed."""
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return f"{self.package} {importlib.metadata.version(self.package)}"
+        return self.package
+
+    def bases(self, bases: Sequence[Probe]) -> Sequence[Probe]:
+        """Return those of the probes of a signature that decide whether to go on: of a slow device the last one."""
+        return bases[-1:] if self.slow and self.varies else bases
 
     def asks_first(self, probe: Probe) -> bool:
         """Say whether to ask about a signature at all."""
         if probe.ranks[1] > self.max_rank:
             return False
-        return not self.slow or {operand.element for operand in (*probe.inputs, *probe.outputs)} <= _COMMON
+        operands = (*probe.inputs, *probe.outputs)
+        types = self.types | ({"RESOURCE"} if "VAR" in probe.code else set())
+        return not self.types or all({operand.element, operand.type} & types for operand in operands)
 
     def asks(self, probe: Probe, base: Probe) -> bool:
         """Say whether to ask this, once the base of its signature was taken."""
@@ -167,7 +189,13 @@ class Device:
         return same or len(probe.outputs[0].shape) in _SOME_RANKS
 
 
-_COMMON = {"FLOAT32", "FLOAT16", "INT8", "UINT8", "INT32", "INT64", "BOOL"}
+_COMMON = frozenset(("FLOAT32", "FLOAT16", "INT8", "UINT8", "INT32", "INT64", "BOOL"))
+ON_CHIPS = frozenset(
+    (
+        *("FLOAT32", "BOOL", "INT8/t", "INT8/c", "INT8/b", "INT4/b", "UINT8/t", "INT16/t"),
+        *("INT32", "INT32/t", "INT32/c", "INT64", "INT64/t", "INT64/c"),
+    )
+)
 _SOME_RANKS = {0, 1, 3, 5, 8}
 
 # The interface of onert has place for six dimensions; the runtime writes past the end of more.
@@ -175,7 +203,26 @@ _ONERT = "loads, compiles and runs with BACKENDS="
 DEVICES = (
     Device("litert-cpu", "ai-edge-litert", "loads, allocates and runs without delegates", ask_litert, _litert),
     Device("xnnpack", "ai-edge-litert", "is in a DELEGATE of the default delegate", ask_xnnpack, _litert),
-    Device("onert-cpu", "onert", f"{_ONERT}cpu", partial(ask_onert, "cpu"), _onert, max_rank=6),
+    Device("onert-cpu", "onert", f"{_ONERT}cpu", partial(ask_onert, "cpu"), _onert, max_rank=6, pairs=True),
     Device("onert-ruy", "onert", f"{_ONERT}ruy", partial(ask_onert, "ruy"), _onert, max_rank=6),
-    Device("openvino-cpu", "openvino", "is converted and compiled", ask_openvino, _openvino, 5.0, True),
-)
+    Device(
+        "openvino-cpu", "openvino", "is converted and compiled", ask_openvino, _openvino, 5.0, True, types=_COMMON,
+        varies=False,
+    ),
+    Device(
+        "litert-gpu", "ai-edge-litert", "is on the GPU, which here is Mesa's llvmpipe", accelerators.ask_gpu,
+        accelerators.litert, 5.0, True, types=ON_CHIPS | {"FLOAT16"}, forks=True, pairs=True,
+    ),
+    *(
+        Device(
+            name, "ethos-u-vela", f"is not on the CPU after compilation for {configuration}",
+            partial(accelerators.ask_ethos, configuration), accelerators.vela, 5.0, True, types=ON_CHIPS, forks=True,
+            pairs=True,
+        )
+        for name, configuration in accelerators.CONFIGURATIONS.items()
+    ),
+    Device(
+        "tflm", "tflite_micro", "loads, allocates and runs", accelerators.ask_tflm, accelerators.tflm, slow=True,
+        types=ON_CHIPS, forks=True, pairs=True,
+    ),
+)  # fmt: skip

@@ -24,7 +24,7 @@ _NUMPY = {
     **{"BFLOAT16": "<u2", "FLOAT8_E4M3FN": "u1", "FLOAT8_E5M2": "u1"},
 }
 _PACKED = {"INT4": 2, "UINT4": 2, "INT2": 4}
-WORDS = {"n": "unquantized", "t": "per_tensor", "c": "per_channel"}
+WORDS = {"n": "unquantized", "t": "per_tensor", "c": "per_channel", "b": "blockwise"}
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Writer:
 
 
 def _quantization(operand: Operand) -> Table:
-    channel = operand.channel if operand.quantization == "c" else 0
+    channel = operand.channel % len(operand.shape) if operand.quantization == "c" else 0
     return quantization([operand.scale] * operand.scales, [operand.zero_point] * operand.scales, channel)
 
 

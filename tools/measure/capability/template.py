@@ -59,6 +59,7 @@ class Template:
     ranks: tuple[int, ...] = tuple(range(9))
     bases: tuple[int, ...] = (2, 4)
     variadic: bool = False
+    version: int = 1
 
     def bases_of(self) -> Iterator[list[Probe]]:
         """Yield for each signature the probes that decide whether to go on, one or two."""
@@ -75,7 +76,7 @@ class Template:
         )
         outputs = tuple(arg.operand(rank, binding, "x") for arg in self.outputs)
         options = tuple((name, value(rank) if callable(value) else value) for name, value in self.options)
-        return Probe(self.code, inputs, outputs, options, self.table, variadic=self.variadic)
+        return Probe(self.code, inputs, outputs, options, self.table, self.version, variadic=self.variadic)
 
     def rest_of(self, base: Probe, rank: int) -> Iterator[Probe]:
         """Yield what else to ask about a signature whose base was taken at a rank."""
@@ -84,8 +85,9 @@ class Template:
             if other != rank:
                 yield moved
             yield replace(moved, dynamic=True, feature="dynamic")
-        for version in range(2, LAST_VERSION + 1):
-            yield replace(base, version=version, feature="version")
+        for version in range(1, LAST_VERSION + 1):
+            if version != base.version:
+                yield replace(base, version=version, feature="version")
         for name, values in self.vary:
             for value in values:
                 options = tuple((key, value if key == name else old) for key, old in base.options)

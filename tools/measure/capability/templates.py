@@ -226,7 +226,10 @@ def movements() -> Iterator[Template]:
     yield from _strided()
     yield Template("TILE", (Arg(), ones), (Arg(),), both, "TileOptions", ranks=ranked)
     target = Arg("I", vector(lambda rank: rank), "kx", data=d)
-    yield Template("BROADCAST_TO", (units, target), (Arg(),), both, "BroadcastToOptions", ranks=ranked)
+    for version in (1, 2):  # no runtime has a kernel of version 1, and some ask for it
+        yield Template(
+            "BROADCAST_TO", (units, target), (Arg(),), both, "BroadcastToOptions", ranks=ranked, version=version
+        )
     last = Arg("INT32", fixed(1), "kx", data=lambda rank: (rank - 1,))
     yield Template("REVERSE_V2", (Arg(), last), (Arg(),), each(), "ReverseV2Options", ranks=ranked)
     lengths = Arg("I", fixed(2), "kx", data=lambda _: (1, 1))
@@ -277,6 +280,8 @@ def _gathers() -> Iterator[Template]:
     options = (("axis", 0), ("batch_dims", 0))
     for kinds in ("x", "k"):
         yield Template("GATHER", (Arg(kinds=kinds), indices), (taken,), types, "GatherOptions", options, ranks=ranked)
+    one, part = Arg("I", fixed(), "xk", data=lambda _: (1,)), Arg(shape=lambda rank: d(rank)[1:])
+    yield Template("GATHER", (Arg(), one), (part,), types, "GatherOptions", options, ranks=ranked)
     points = Arg("I", fixed(2, 1), "xk", data=lambda _: (0, 1))
     yield Template("GATHER_ND", (Arg(), points), (taken,), types, "GatherNdOptions", ranks=ranked)
     rows_ = Arg("INT32", fixed(2), "xk", data=lambda _: (0, 1))

@@ -126,7 +126,7 @@ def _batch_matmul() -> Iterator[Template]:
     for adj_x, adj_y, asymmetric in product((False, True), repeat=3):
         options = tuple(zip(names, (adj_x, adj_y, asymmetric), strict=True))
         one = Arg(shape=_pair(4, 2) if adj_x else _pair(2, 4), kinds="xk")
-        other = Arg("W", shape=_pair(3, 4) if adj_y else _pair(4, 3), kinds="xk")
+        other = Arg("W", shape=_pair(3, 4) if adj_y else _pair(4, 3), kinds="xk", channel=-2 if adj_y else -1)
         output = Arg("U", shape=lambda rank: (*d(rank)[:-2], 2, 3))
         yield Template(
             "BATCH_MATMUL", (one, other), (output,), pairs, "BatchMatMulOptions", options,
@@ -193,9 +193,9 @@ def pools() -> Iterator[Template]:
     """Yield the operators on images."""
     names = ("padding", "stride_w", "stride_h", "filter_width", "filter_height", "fused_activation_function")
     for code in ("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"):
-        for padding, stride, window in product((0, 1), (1, 2, 3), (1, 2, 3, 5, 8)):
-            side = -(-(9 if padding == 0 else 10 - window) // stride)
-            options = tuple(zip(names, (padding, stride, stride, window, window, 0), strict=True))
+        for padding in (0, 1):
+            side = 5 if padding == 0 else 4
+            options = tuple(zip(names, (padding, 2, 2, 2, 2, 0), strict=True))
             output = Arg(shape=fixed(1, side, side, 4))
             yield Template(
                 code, (Arg(shape=fixed(1, 9, 9, 4)),), (output,), each(), "Pool2DOptions", options, ACTIVATION,
@@ -223,11 +223,9 @@ def pools() -> Iterator[Template]:
     table = "LocalResponseNormalizationOptions"
     yield Template("LOCAL_RESPONSE_NORMALIZATION", (Arg(),), (Arg(),), each(), table, norm)
     length = Arg("INT32", fixed(2), "kx", data=lambda _: (4, 4))
-    waves = Arg("U", fixed(4, 3))
-    yield Template(
-        "RFFT2D", (Arg(shape=fixed(4, 4)), length), (waves,), rows("T U", "FLOAT32 COMPLEX64"), "Rfft2dOptions",
-        ranks=(2,),
-    )  # fmt: skip
+    signal, waves = (Arg(kind, lambda rank, n=n: (*d(rank - 2), 4, n)) for kind, n in (("T", 4), ("U", 3)))  # type: ignore[misc]
+    types = rows("T U", "FLOAT32 COMPLEX64")
+    yield Template("RFFT2D", (signal, length), (waves,), types, "Rfft2dOptions", ranks=tuple(range(2, 7)))
 
 
 def joints() -> Iterator[Template]:

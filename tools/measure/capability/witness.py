@@ -13,10 +13,10 @@ from tools.measure.isolation import ROOT
 
 @dataclass(frozen=True)
 class Whole:
-    """A model as a question."""
+    """A model as a question: about all of its operators."""
 
     model: bytes
-    focus: int = 0
+    focus: int = -1
 
 
 @dataclass(frozen=True)

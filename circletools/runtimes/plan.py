@@ -1,7 +1,7 @@
-"""Which operators LiteRT's default delegate took, read from the runtime itself.
+"""Which operators each delegate of LiteRT took, read from the runtime itself.
 
 A delegate is asked what the plan of execution is when it is applied. So a second one, that takes nothing, is applied
-after the first: in the plan it sees, an operator that the first one made has the list of those it replaced.
+after the others: in the plan it sees, an operator that a delegate made has the list of those it replaced.
 
 The structures are those of the C interface (`tflite/core/c/common.h`), as far as they are read.
 """
@@ -9,11 +9,12 @@ The structures are those of the C interface (`tflite/core/c/common.h`), as far a
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable, Mapping
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
-from ai_edge_litert.interpreter import Interpreter
+from circletools.runtimes.protocol import Placed
 
 _ALLOW_DYNAMIC_TENSORS = 1
 
@@ -79,20 +80,15 @@ class _Delegate(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True)
-class Delegated:
-    """The plan of one subgraph, in order of execution: an operator index alone, or those in one DELEGATE."""
+class Step:
+    """A step of a plan: the operators that a delegate replaced and its name, or one operator alone without a name."""
 
-    plan: tuple[int | tuple[int, ...], ...]
+    operators: tuple[int, ...]
+    delegate: str = ""
 
-    @property
-    def partitions(self) -> tuple[tuple[int, ...], ...]:
-        """The members of each DELEGATE."""
-        return tuple(step for step in self.plan if isinstance(step, tuple))
 
-    @property
-    def taken(self) -> frozenset[int]:
-        """The operators that are in some DELEGATE."""
-        return frozenset(member for members in self.partitions for member in members)
+Plan = tuple[Step, ...]
+"""The plan of one subgraph, in order of execution."""
 
 
 def _integers(array: int | None) -> tuple[int, ...]:
@@ -102,33 +98,57 @@ def _integers(array: int | None) -> tuple[int, ...]:
     return tuple((c_int * size).from_address(array + ctypes.sizeof(c_int)))
 
 
-def _read(context: int) -> Delegated:
+def _read(context: int) -> Plan:
     table = _Context.from_address(context)
     indices = c_void_p()
     table.get_execution_plan(context, ctypes.byref(indices))
-    plan: list[int | tuple[int, ...]] = []
+    plan: list[Step] = []
     for index in _integers(indices.value):
         operator, registration = POINTER(_Operator)(), POINTER(_Registration)()
         table.get_operator(context, index, ctypes.byref(operator), ctypes.byref(registration))
         found: Any = operator.contents
-        plan.append(_integers(_Params.from_address(found.builtin_data).replaced) if found.delegate else index)
-    return Delegated(tuple(plan))
+        if not found.delegate:
+            plan.append(Step((index,)))
+            continue
+        name: bytes | None = registration.contents.custom_name
+        replaced = _integers(_Params.from_address(found.builtin_data).replaced)
+        plan.append(Step(replaced, (name or b"delegate").decode(errors="replace")))
+    return tuple(plan)
 
 
-def delegated(interpreter: Interpreter) -> list[Delegated]:
-    """Return what each subgraph became; `allocate_tensors` must have been called, however it ended.
+class Spy:
+    """A delegate that takes nothing; `plans` fills with the plan of each subgraph that it is applied to.
+
+    It must live as long as what it is applied to, which looks at it again in the end.
+    """
+
+    def __init__(self) -> None:
+        self.plans: list[Plan] = []
+
+        def look(context: int, _delegate: int) -> int:
+            self.plans.append(_read(context))
+            return 0
+
+        self._prepare = CFUNCTYPE(c_int, c_void_p, c_void_p)(look)
+        self._delegate = _Delegate(prepare=ctypes.cast(self._prepare, c_void_p), flags=_ALLOW_DYNAMIC_TENSORS)
+        self.address = ctypes.addressof(self._delegate)
+
+
+def plans(interpreter: Any) -> list[Plan]:
+    """Return the plan of each subgraph of an interpreter, whose `allocate_tensors` was called, however it ended.
 
     Subgraphs that the interpreter hides from delegates (those of a composite that is delegated) are missing.
     """
-    seen: list[Delegated] = []
+    interpreter._spy = spy = Spy()
+    interpreter._interpreter.ModifyGraphWithDelegate(spy.address)
+    return spy.plans
 
-    def look(context: int, _delegate: int) -> int:
-        seen.append(_read(context))
-        return 0
 
-    prepare = CFUNCTYPE(c_int, c_void_p, c_void_p)(look)
-    delegate = _Delegate(prepare=ctypes.cast(prepare, c_void_p), flags=_ALLOW_DYNAMIC_TENSORS)
-    # The interpreter looks at the delegate again when it dies.
-    interpreter._spy = (delegate, prepare)
-    interpreter._interpreter.ModifyGraphWithDelegate(ctypes.addressof(delegate))
-    return seen
+def placed(plans: Iterable[Plan], devices: Mapping[str, str]) -> tuple[Placed, ...]:
+    """Return the operators of plans. `devices` has what runs the operators of each delegate; "" is who has none."""
+    return tuple(
+        Placed(devices.get(step.delegate, step.delegate), "", subgraph, operator)
+        for subgraph, plan in enumerate(plans)
+        for step in plan
+        for operator in step.operators
+    )

@@ -1,0 +1,152 @@
+"""Comparisons that a form makes: of options, and of the sizes, scales, zero points and values of tensors.
+
+    stride_w <= filter_width
+    input0.scale / output0.scale >= 2^-10
+    inputs.zero_point == output0.zero_point
+
+Each side is a product: numbers and terms with `*` and `/` between them. docs/capabilities.md has the terms.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_SIDES = re.compile(r"(.+?)\s*(<=|>=|==|<|>)\s*(.+)")
+_NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\^(-?\d{1,3}))?")
+_TENSOR = re.compile(r"(input|output)(s|\d{1,3})\.(?:(scale|zero_point|rank|size)|(dim|value)(-?\d{1,3})?)")
+_LEAST, _MOST = "least", "most"
+
+
+class TensorTerm(NamedTuple):
+    """A property of a tensor: of input or output `place`, of each of them for None.
+
+    `extreme` is "least" or "most" where there are several numbers, those of a constant or of several tensors.
+    """
+
+    side: str
+    place: int | None
+    what: str
+    element: int | None
+    extreme: str = ""
+
+
+Term = TensorTerm | str
+"""What differs from operator to operator: a property of a tensor, or the name of an option."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A constant times terms, each with its power, 1 or -1."""
+
+    text: str
+    constant: float
+    terms: tuple[tuple[Term, int], ...]
+
+    def value(self, settings: Mapping[Term, float], extreme: str) -> float:
+        """Return its value; NaN where a term has none."""
+        found = self.constant
+        for term, power in self.terms:
+            if isinstance(term, str):
+                value = settings.get(term, 0.0)
+            else:
+                value = settings.get(term._replace(extreme=extreme) if is_several(term) else term, math.nan)
+            if power < 0 and value == 0:
+                return math.nan
+            found = found * value if power > 0 else found / value
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two products and what must be true of them; not true where one of them has no value."""
+
+    text: str
+    left: Product
+    sign: str
+    right: Product
+
+    @property
+    def terms(self) -> frozenset[Term]:
+        """The terms it looks at, those of several numbers by their extremes."""
+        every = [term for side in (self.left, self.right) for term, _ in side.terms]
+        return frozenset(
+            term._replace(extreme=extreme) if isinstance(term, TensorTerm) and is_several(term) else term
+            for term in every
+            for extreme in (_LEAST, _MOST)
+        )
+
+    def mismatch(self, settings: Mapping[Term, float]) -> str | None:
+        """Return in words what is wrong, None where it is true of each number."""
+        compare = _OPERATORS[self.sign]
+        for extreme in (_LEAST, _MOST):
+            one, other = (side.value(settings, extreme) for side in (self.left, self.right))
+            if not compare(one, other):
+                if math.isnan(one):
+                    return f"{self.left.text} has no value, which must be {self.sign} {self.right.text}"
+                shown = self.right.text if not self.right.terms else f"{self.right.text} ({other:g})"
+                return f"{self.left.text} is {one:g}, which must be {self.sign} {shown}"
+        return None
+
+
+def is_several(term: TensorTerm) -> bool:
+    """Say whether there may be several numbers: of each tensor, or of each element of a constant."""
+    return term.place is None or (term.what == "value" and term.element is None)
+
+
+def parse_comparison(text: str) -> Comparison:
+    """Return the comparison that a text says. Raises ValueError with what is wrong with it."""
+    found = _SIDES.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"must be two sides with one of {' '.join(_OPERATORS)} between them")
+    left, sign, right = found.groups()
+    comparison = Comparison(text, _product(left), sign, _product(right))
+    several = [
+        term
+        for side in (comparison.left, comparison.right)
+        for term, _ in side.terms
+        if isinstance(term, TensorTerm) and is_several(term)
+    ]
+    if len(several) > 1:
+        raise ValueError("looks at several numbers in two places")
+    return comparison
+
+
+def _product(text: str) -> Product:
+    words = re.split(r"\s*([*/])\s*", text.strip())
+    constant, terms = 1.0, []
+    for sign, word in zip(["*", *words[1::2]], words[::2], strict=True):
+        power = 1 if sign == "*" else -1
+        number = _NUMBER.fullmatch(word)
+        if number is not None:
+            base, exponent = float(number[1]), int(number[2] or 1)
+            if base == 0 and (exponent < 0 or power < 0):
+                raise ValueError("divides by nothing")
+            constant *= base ** (exponent * power)
+        else:
+            terms.append((_term(word), power))
+    return Product(text.strip(), constant, tuple(terms))
+
+
+def _term(word: str) -> Term:
+    found = _TENSOR.fullmatch(word)
+    if found is None:
+        if not re.fullmatch(r"[a-z_0-9]+", word):
+            raise ValueError(f"{word!r} is neither a number, an option nor a property of a tensor")
+        return word
+    side, index, simple, indexed, element = found.groups()
+    if indexed == "dim" and element is None:
+        raise ValueError(f"{word!r} must say which dimension, as dim0")
+    place = None if index == "s" else int(index)
+    return TensorTerm(side, place, simple or indexed, None if element is None else int(element))

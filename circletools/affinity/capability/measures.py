@@ -1,0 +1,140 @@
+"""The numbers that comparisons look at, in columns: a property of an input or output, for many operators at once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.affinity.capability.comparison import TensorTerm, is_several
+from circletools.flatbuf.columns import Vectors
+from circletools.model.operator_facts import OperatorFacts, Slots
+
+Column = NDArray[np.float64]
+
+_TYPES = {
+    **{name: f"<i{int(name[3:]) // 8}" for name in ("INT8", "INT16", "INT32", "INT64")},
+    **{name: f"<u{int(name[4:]) // 8}" for name in ("UINT8", "UINT16", "UINT32", "UINT64")},
+    **{"FLOAT16": "<f2", "FLOAT32": "<f4", "FLOAT64": "<f8", "BOOL": "?"},
+}
+
+
+class Measures:
+    """The tensors of one subgraph. What a tensor does not have is NaN."""
+
+    def __init__(self, facts: OperatorFacts) -> None:
+        """Look at a subgraph whose operators refer to tensors that exist."""
+        self._facts, self._model = facts, facts.model
+        self._values: dict[tuple[int, str], NDArray[Any]] = {}
+
+    def of(self, term: TensorTerm, rows: NDArray[np.int64]) -> Column:
+        """Return a term of these operators."""
+        slots = self._facts.input_slots if term.side == "input" else self._facts.output_slots
+        if term.place is None:
+            return self._extremes(term, slots)[rows]
+        places = slots.splits[rows] + term.place
+        there = places < slots.splits[rows + 1]
+        tensors = np.full(len(rows), -1, np.int64)
+        tensors[there] = slots.tensors[places[there]]
+        return self._of_tensors(term, tensors)
+
+    def _extremes(self, term: TensorTerm, slots: Slots) -> Column:
+        """Return the least or the most of all inputs or outputs of every operator."""
+        operators = np.repeat(np.arange(len(self._facts)), np.diff(slots.splits))
+        there = slots.tensors >= 0
+        unused = np.inf if term.extreme == "least" else -np.inf
+        found = np.full(len(self._facts), unused)
+        # Unlike fmin and fmax, these keep NaN: of a tensor without a scale nothing is true.
+        combine = np.minimum if term.extreme == "least" else np.maximum
+        with np.errstate(invalid="ignore"):
+            combine.at(found, operators[there], self._of_tensors(term, slots.tensors[there]))
+        found[found == unused] = np.nan
+        return found
+
+    def _of_tensors(self, term: TensorTerm, tensors: NDArray[np.int64]) -> Column:
+        if term.what == "value":
+            unique, which = np.unique(tensors, return_inverse=True)
+            return np.array([self._value(term, int(tensor)) for tensor in unique], np.float64)[which]
+        if term.what == "dim":
+            every = self._dimension(term.element or 0)
+        else:
+            every = {
+                "scale": self._scales,
+                "zero_point": self._zero_points,
+                "rank": self._ranks,
+                "size": self._sizes,
+            }[term.what]
+        return np.append(every, np.nan)[tensors]
+
+    @cached_property
+    def _shapes(self) -> Vectors:
+        shapes, rows = self._model.tensor_columns.shapes, self._facts.tensor_rows
+        return Vectors(shapes.wire, shapes.dtype, shapes.start[rows], shapes.count[rows])
+
+    def _dimension(self, element: int) -> Column:
+        at = self._shapes.count + element if element < 0 else np.full(len(self._shapes.count), element)
+        return _elements(self._shapes, at)
+
+    @cached_property
+    def _ranks(self) -> Column:
+        return self._shapes.count.astype(np.float64)
+
+    @cached_property
+    def _sizes(self) -> Column:
+        found = np.ones(len(self._shapes.count))
+        np.multiply.at(found, np.repeat(np.arange(len(found)), self._shapes.count), self._shapes.flat())
+        return found
+
+    @cached_property
+    def _scales(self) -> Column:
+        return self._quantized("scale")
+
+    @cached_property
+    def _zero_points(self) -> Column:
+        found = self._quantized("zero_point")
+        found[np.isnan(found) & ~np.isnan(self._scales)] = 0
+        return found
+
+    def _quantized(self, name: str) -> Column:
+        """Return the first scale or zero point of each tensor that has one scale."""
+        tensors = self._model.tensor_columns.tables.take(self._facts.tensor_rows)
+        tables, rows = tensors.child("quantization", self._model.schema)
+        found = np.full(self._facts.tensor_count, np.nan)
+        if len(rows):
+            one = tables.vectors("scale").count == 1
+            values = _elements(tables.vectors(name), np.zeros(len(rows), np.int64))
+            found[rows[one]] = values[one]
+        return found
+
+    def _value(self, term: TensorTerm, tensor: int) -> float:
+        if tensor < 0 or not self._facts.has_data[tensor]:
+            return np.nan
+        values = self._constant(tensor)
+        if is_several(term._replace(place=0)):
+            if not values.size:
+                return np.nan
+            return float(values.min() if term.extreme == "least" else values.max())
+        element = term.element or 0
+        return float(values[element]) if -values.size <= element < values.size else np.nan
+
+    def _constant(self, tensor: int) -> NDArray[Any]:
+        columns, row = self._model.tensor_columns, self._facts.tensor_rows.start + tensor
+        name = self._model.schema.enums["TensorType"].get(int(columns.types[row]), "")
+        key = int(columns.buffers[row]), name
+        if key not in self._values:
+            data = self._model.buffers.data.row(key[0])
+            dtype = np.dtype(_TYPES.get(name, "u1"))
+            whole = data[: data.size // dtype.itemsize * dtype.itemsize] if name in _TYPES else data[:0]
+            self._values[key] = whole.view(dtype)
+        return self._values[key]
+
+
+def _elements(vectors: Vectors, at: NDArray[np.int64]) -> Column:
+    """Return one element of each row, NaN where the row is too short."""
+    found = np.full(len(vectors.count), np.nan)
+    there = (at >= 0) & (at < vectors.count)
+    positions = vectors.start[there] + at[there] * vectors.dtype.itemsize
+    found[there] = vectors.wire.gather(positions, vectors.dtype)
+    return found

@@ -1,0 +1,129 @@
+"""Does a model run on a target whole, and what stops it.
+
+with ct.open("model.tflite") as model:
+    found = ct.fit(model, ct.FitRequest(on=("xnnpack", "npu.json")))
+for target in found.targets:
+    print(target.name, target.verdict, [source.name for source in target.sources])
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from circletools.affinity.capability.table import Capability, Refusal, why_not
+from circletools.affinity.partition.epochs import turns
+from circletools.fit.naming import Naming, Source
+from circletools.fit.needed import needed_subgraphs
+from circletools.fit.remedies import follows_another, remedy_of
+from circletools.fit.request import FitInputs, FitRequest, Key, key_of, read_fit_request
+from circletools.fit.sources import fewest_sources
+from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, TargetFit
+from circletools.model.model import Model
+from circletools.model.operator_facts import OperatorFacts, facts_of
+
+__all__ = ["fit"]
+
+_Refusals = Sequence[Refusal | None]
+
+
+def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
+    """Return for each target whether a model runs there whole, what stops it, and what to change.
+
+    Raises UsageError for a target that has no table, InvalidInputError for a table or a baseline that cannot be read,
+    ModelFormatError for a model that is broken.
+    """
+    inputs = read_fit_request(request) if isinstance(request, FitRequest) else request
+    known = inputs.known(model.source.name)
+    facts, naming = facts_of(model), Naming(model)
+    targets = tuple(
+        _target(model, facts, naming, (name, table, known.get(name, Counter())))
+        for name, table in inputs.tables.items()
+    )
+    return Fit(model.source.name, model.format, targets, inputs.baseline is not None, naming.notes)
+
+
+def _target(
+    model: Model, facts: Sequence[OperatorFacts], naming: Naming, asked: tuple[str, Capability, Counter[Key]]
+) -> TargetFit:
+    name, table, known = asked
+    refused = [why_not(table, subgraph) for subgraph in facts]
+    needed = [facts[index] for index in needed_subgraphs(model, facts, refused)]
+    found = [one for subgraph in needed for one in _misfits(subgraph, refused[subgraph.subgraph], naming, known)]
+    return TargetFit(
+        name,
+        table.runtime,
+        sum(map(len, needed)),
+        tuple(misfit for misfit, _ in found),
+        _blamed(found, facts),
+        _cuts([(subgraph, refused[subgraph.subgraph]) for subgraph in needed]),
+        known.total(),
+    )
+
+
+def _misfits(
+    facts: OperatorFacts, refused: _Refusals, naming: Naming, known: Counter[Key]
+) -> Iterator[tuple[Misfit, tuple[Source, ...]]]:
+    """Yield what is refused of a subgraph, with its sources, and take it from what is known."""
+    codes = facts.code_names
+    here = [(operator, refusal) for operator, refusal in enumerate(refused) if refusal is not None]
+    if not here:
+        return
+    all_sources = naming.sources(facts, (operator for operator, _ in here))
+    for (operator, refusal), sources in zip(here, all_sources, strict=True):
+        code, origin = codes[operator], tuple(name for _, name in sources)
+        is_known = False
+        if known:
+            key = key_of(code, refusal.reason, origin)
+            is_known = known[key] > 0
+            known[key] -= is_known
+        misfit = Misfit(
+            facts.subgraph,
+            operator,
+            code,
+            refusal.reason,
+            remedy_of(refusal, code),
+            refusal.measured,
+            origin,
+            sources[0][0] >= 0,
+            not is_known,
+        )
+        yield misfit, sources
+
+
+def _blamed(found: Iterable[tuple[Misfit, tuple[Source, ...]]], facts: Sequence[OperatorFacts]) -> tuple[Blamed, ...]:
+    """Return the sources to change; not those of operators that are refused for the sake of another one only."""
+    refused = [(one, sources) for one, sources in found if one.measured and not follows_another(one.reason)]
+    sizes = {subgraph: _output_bytes(facts[subgraph]) for subgraph in {one.subgraph for one, _ in refused}}
+    blamed = []
+    for (_, name), rows in fewest_sources([sources for _, sources in refused]):
+        operators = tuple((refused[row][0].subgraph, refused[row][0].operator) for row in rows)
+        blamed.append(Blamed(name, operators, int(sum(sizes[subgraph][index] for subgraph, index in operators))))
+    return tuple(blamed)
+
+
+def _output_bytes(facts: OperatorFacts) -> list[float]:
+    """Return the bytes that each operator computes."""
+    made = facts.outputs
+    return list(np.bincount(made.operators, facts.least_bytes[made.tensors], len(facts)).tolist())
+
+
+def _cuts(subgraphs: Sequence[tuple[OperatorFacts, _Refusals]]) -> Cuts:
+    """Return where what is taken meets the rest, in groups as LiteRT makes them for a delegate."""
+    partitions, tensors, size_bytes = 0, 0, 0
+    for facts, refused in subgraphs:
+        elsewhere = np.array([refusal is not None for refusal in refused], np.bool_)
+        if not elsewhere.any():
+            partitions += len(facts) > 0
+        elif not elsewhere.all():
+            groups = turns(facts.graph, elsewhere.astype(int).tolist())
+            partitions += sum(not elsewhere[group[0]] for group in groups)
+            readers, read = facts.inputs
+            makers = facts.producers[read]
+            crosses = np.zeros(facts.tensor_count, np.bool_)
+            crosses[read[(makers >= 0) & (elsewhere[makers] != elsewhere[readers])]] = True
+            tensors += int(crosses.sum())
+            size_bytes += int(facts.least_bytes[crosses].sum())
+    return Cuts(partitions, tensors, size_bytes)

@@ -1,0 +1,58 @@
+"""What operators are called for people: by their sources, or by what they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+
+from circletools.errors import TableFormatError
+from circletools.findings import Finding
+from circletools.model.model import Model
+from circletools.model.operator_facts import OperatorFacts
+from circletools.model.views import text
+from circletools.origin.findings import origin_findings
+from circletools.origin.read import NO_NAME, Origins, check_freshness, read_origins
+
+Source = tuple[int, str]
+"""The number of a source in the tables and its name; -1 with the name of an output."""
+
+
+class Naming:
+    """Names the sources of operators. The tables of the model are read when a name is first asked for.
+
+    `notes` tell by then what is wrong with them; those that are stale or broken do not count.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.notes: tuple[Finding, ...] = ()
+
+    def sources(self, facts: OperatorFacts, operators: Iterable[int]) -> Iterator[tuple[Source, ...]]:
+        """Yield for each operator of a subgraph the sources that the tables give it, ascending.
+
+        Where they give none: the name of its first output.
+        """
+        outputs = self._model.operator_columns.first_outputs[facts.rows].tolist()
+        names, described = self._origins.sources, self._origins.operators[facts.subgraph]
+        for operator in operators:
+            ids = described.get(operator)
+            if ids:
+                yield tuple((one, names[one]) for one in sorted(ids))
+            else:
+                first = outputs[operator]
+                yield ((-1, (text(facts.tensor_names[first]) if first >= 0 else "") or NO_NAME),)
+
+    @cached_property
+    def _origins(self) -> Origins:
+        try:
+            found = read_origins(self._model)
+            if found is None or check_freshness(self._model, found).state != "stale":
+                return found or self._nothing()
+        except TableFormatError:
+            pass  # which is one of the findings
+        self.notes = tuple(replace(note, severity="warning") for note in origin_findings(self._model))
+        return self._nothing()
+
+    def _nothing(self) -> Origins:
+        return Origins({}, ({},) * len(self._model.subgraphs))

@@ -1,0 +1,114 @@
+"""What to change in a model, from the words in which a capability table refuses an operator.
+
+    input 0 has rank 5, not 0 to 4; input 1 has rank 5, not 0 to 4  ->  reshape input 0 and input 1 to at most rank 4
+
+The words are those of `affinity.capability.table`; of a condition that is not known here, the remedy is general.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+
+from circletools.affinity.capability.table import Refusal
+
+NOT_MEASURED = "run it there to know, or measure it as docs/capabilities.md tells"
+GENERAL = "change what the reason names"
+
+_PLACE = r"(?P<place>(?:input|output) \d+)"
+_LEFT, _SIGN = "(?P<left>.+)", "(?P<sign><=|>=|==|<|>)"
+_OF_ANOTHER = r"(?P<other>operator \d+), which reads the constant .+ is not taken"
+_LEFT_OUT = "left out"
+
+
+def remedy_of(refusal: Refusal, code: str) -> str:
+    """Return what to change so that an operator with this code is taken."""
+    return _remedy(refusal.reason, code) if refusal.measured else NOT_MEASURED
+
+
+@cache
+def follows_another(reason: str) -> bool:
+    """Say whether an operator is refused only because another one is."""
+    return re.fullmatch(_OF_ANOTHER, reason) is not None
+
+
+@cache
+def _remedy(reason: str, code: str) -> str:
+    device, has_no, refused = reason.partition(" has no ")
+    if has_no and refused == code:
+        return f"replace {code} by operators that {device} takes"
+    places: dict[str, list[str]] = {}  # by what to do with them
+    for condition in reason.split("; "):
+        words, place = _of_condition(condition)
+        places.setdefault(words, []).append(place)
+    return "; ".join(words.replace("@", _listed(named)) for words, named in places.items())
+
+
+def _of_condition(condition: str) -> tuple[str, str]:
+    """Return the remedy of one condition, with @ for the tensor, and the tensor."""
+    for pattern, remedy in _REMEDIES:
+        found = re.fullmatch(pattern, condition)
+        if found:
+            return remedy(**found.groupdict()), found.groupdict().get("place", "")
+    return GENERAL, ""
+
+
+def _listed(places: list[str]) -> str:
+    return places[0] if len(places) == 1 else f"{', '.join(places[:-1])} and {places[-1]}"
+
+
+def _rank(place: str, rank: str, allowed: str) -> str:
+    low, _, high = allowed.removeprefix("at least ").partition(" to ")
+    if low == allowed and not high:
+        return f"reshape @ to rank {low}"
+    return f"reshape @ to at least rank {low}" if int(rank) < int(low) else f"reshape @ to at most rank {high}"
+
+
+def _tensor(place: str, tensor: str, allowed: str) -> str:
+    wanted = [one for one in allowed.split(" or ") if one != _LEFT_OUT]
+    without = "" if len(wanted) == len(allowed.split(" or ")) else ", or leave it out"
+    if not wanted:
+        return "leave out @"
+    if tensor == _LEFT_OUT:
+        return f"give it @ as {' or '.join(wanted)}"
+    traits, _, kind = tensor.rpartition(" ")
+    for other, make in (("constant", "make @ a constant"), ("computed", "compute @ at run time")):
+        if other != kind and any(_covers(one, f"{traits} {other}") for one in wanted):
+            return make + without
+    return f"convert @ to {' or '.join(one.removesuffix(f' {kind}') for one in wanted)}{without}"
+
+
+def _covers(allowed: str, tensor: str) -> bool:
+    """Say whether a tensor is what a table allows; both are the words of a type, then others."""
+    kind, *words = allowed.split()
+    own, *said = tensor.split()
+    return kind in ("*", own) and set(words) <= {*said, "unquantized"}
+
+
+def _option(name: str, value: str, allowed: str) -> str:
+    low, to, high = allowed.partition(" to ")
+    if to and low == "any":
+        allowed = f"at most {high}"
+    elif to and high == "any":
+        allowed = f"at least {low}"
+    return f"set {name} to {allowed}"
+
+
+def _comparison(left: str, sign: str, right: str) -> str:
+    of_scales = ".scale" in left or ".zero_point" in left
+    return f"{'quantize' if of_scales else 'change'} it so that {left} {sign} {right}"
+
+
+_REMEDIES: tuple[tuple[str, Callable[..., str]], ...] = (
+    (r"version \d+, not (?P<allowed>.+)", "convert it to version {allowed}".format),
+    (r"[\d,]+ (?P<what>input|output)s?, not 1", "give it 1 {what}".format),
+    (r"[\d,]+ (?P<what>input|output)s?, not (?P<allowed>.+)", "give it {allowed} {what}s".format),
+    (rf"{_PLACE} has rank (?P<rank>\d+), not (?P<allowed>.+)", _rank),
+    (rf"{_PLACE} has an unknown dimension", lambda place: "fix the shape of @"),
+    (rf"{_PLACE} is (?P<tensor>.+), not (?P<allowed>.+)", _tensor),
+    (r"(?P<name>\w+) is (?P<value>.+), not (?P<allowed>.+)", _option),
+    (rf"{_LEFT} is \S+, which must be {_SIGN} (?P<right>.+?)(?: \(\S+\))?", _comparison),
+    (rf"{_LEFT} has no value, which must be {_SIGN} (?P<right>.+)", _comparison),
+    (_OF_ANOTHER, "change {other}".format),
+)

@@ -1,0 +1,110 @@
+"""What can be asked of `fit`, and the files that it names, read."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from circletools.affinity.assign.documents import read_bytes
+from circletools.affinity.capability.file import load_capability, shipped_devices
+from circletools.affinity.capability.table import Capability
+from circletools.errors import CircleToolsError, InvalidInputError, UsageError
+from circletools.storage.strict_json import read_json
+from circletools.wording import SCHEMA_VERSION
+
+Key = tuple[str, str, tuple[str, ...]]
+"""What a finding is known by from one run to the next: operator code, reason (less its indices) and origin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRequest:
+    """On which targets a model is to run, and what is known of it already.
+
+    `on`: names of built-in capability tables, or files that end in `.json`. `baseline`: the JSON of an earlier run;
+    what it has is not new.
+    """
+
+    on: tuple[str, ...]
+    baseline: str | os.PathLike[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FitInputs:
+    """A request, and what its files hold: tables by target, and the documents of the baseline, if there is one."""
+
+    tables: Mapping[str, Capability]
+    baseline: Sequence[Mapping[str, Any]] | None
+
+    def known(self, file: str) -> dict[str, Counter[Key]]:
+        """Return the findings of the baseline about a model, by target.
+
+        Of several models the one that was called `file` then counts.
+        """
+        documents = self.baseline or ()
+        named = [document for document in documents if document.get("file") == file]
+        for document in named[:1] or (documents if len(documents) == 1 else ()):
+            return {target["target"]: Counter(map(_key, target["findings"])) for target in document["targets"]}
+        return {}
+
+
+def read_fit_request(request: FitRequest) -> FitInputs:
+    """Read the files that a request names, for one model or many.
+
+    Raises UsageError for a target that has no table, InvalidInputError for a file that cannot be read.
+    """
+    try:
+        return FitInputs(_tables(request.on), None if request.baseline is None else _baseline(request.baseline))
+    except CircleToolsError as error:
+        error.names_file = True  # it is not about the model
+        raise
+
+
+def _tables(names: Sequence[str]) -> dict[str, Capability]:
+    shipped = shipped_devices()
+    if not names or not all(names):
+        raise UsageError("no target is named", hint=f"write --on {','.join(shipped[:2])}")
+    tables: dict[str, Capability] = {}
+    for name in dict.fromkeys(names):
+        table = _shipped(name) if name in shipped else load_capability(name)
+        if table.device in tables:
+            raise UsageError(f"a second capability table for {table.device!r}", location=f"--on {name}")
+        tables[table.device] = table
+    return tables
+
+
+@cache
+def _shipped(name: str) -> Capability:
+    return load_capability(name)
+
+
+def _baseline(path: str | os.PathLike[str]) -> list[Mapping[str, Any]]:
+    """Return the documents of a file: one, or one a line; one about a model that could not be read has no targets."""
+    name, data = os.fspath(path), read_bytes(path)
+    lines = data.splitlines() if data.startswith(b"{") and b"\n{" in data else [data]
+    documents = [read_json(line, name) for line in lines if line.strip() or len(lines) == 1]
+    try:
+        for document in documents:
+            if document["schema_version"] != SCHEMA_VERSION:
+                message = f"schema_version {document['schema_version']!r} is not known"
+                raise InvalidInputError(message, location=name)
+        found = [{"targets": [], **document} if "error" in document else document for document in documents]
+        for document in found:
+            FitInputs({}, [document]).known("")
+    except (KeyError, TypeError, AttributeError) as error:
+        hint = "it is what `circletool fit --json` wrote"
+        raise InvalidInputError("this is no baseline", location=name, hint=hint) from error
+    return found
+
+
+def key_of(code: str, reason: str, origin: Sequence[str]) -> Key:
+    """Return what a finding is known by."""
+    return code, re.sub(r"operator \d+", "operator", reason), tuple(origin)
+
+
+def _key(finding: Mapping[str, Any]) -> Key:
+    return key_of(str(finding["code"]), str(finding["reason"]), [str(name) for name in finding["origin"]])

@@ -1,0 +1,98 @@
+"""What `fit` finds, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from circletools.findings import Finding
+
+Verdict = Literal["resident", "not_resident", "not_known"]
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """An operator that a target does not take; not `measured`: that it was never asked about.
+
+    `origin` are the names of its sources; where the model has none that describe it (not `from_tables`), that of its
+    first output. `is_new`: the baseline does not have it.
+    """
+
+    subgraph: int
+    operator: int
+    code: str
+    reason: str
+    remedy: str
+    measured: bool
+    origin: tuple[str, ...]
+    from_tables: bool
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Blamed:
+    """A source, the refused operators (subgraph, index) that come from it, and the bytes of what they compute."""
+
+    name: str
+    operators: tuple[tuple[int, int], ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """The groups in which a delegate would run what its target takes, and the tensors that cross their borders.
+
+    Open dimensions count as 1.
+    """
+
+    partitions: int
+    tensors: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFit:
+    """What a target takes of a model.
+
+    `sources` are those whose change would leave no refused operator, the worst first; what was not measured is not
+    blamed on any. `fixed` is the number of findings that only the baseline has.
+    """
+
+    name: str
+    runtime: str
+    operators: int
+    misfits: tuple[Misfit, ...]
+    sources: tuple[Blamed, ...]
+    cuts: Cuts
+    fixed: int
+
+    @property
+    def refused(self) -> int:
+        """The number of operators that it does not take."""
+        return sum(misfit.measured for misfit in self.misfits)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether all operators run there; not known where some were never asked about, and none is refused."""
+        if not self.misfits:
+            return "resident"
+        return "not_resident" if self.refused else "not_known"
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What each target takes of a model; `file` is where it came from.
+
+    `notes` tell why origins are not those that the model has.
+    """
+
+    file: str
+    model_format: str
+    targets: tuple[TargetFit, ...]
+    has_baseline: bool
+    notes: tuple[Finding, ...]
+
+    @property
+    def new_refusals(self) -> int:
+        """The number of refused operators that the baseline does not have, over all targets."""
+        return sum(misfit.measured and misfit.is_new for target in self.targets for misfit in target.misfits)

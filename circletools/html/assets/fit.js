@@ -1,0 +1,98 @@
+// --- fit: whether the model runs on targets, and what stops it -----------------------------------------------
+
+const VERDICTS = { resident: 'resident', not_resident: 'not resident', not_known: 'not known' };
+const VERDICT_CLASSES = { resident: 'info', not_resident: 'error', not_known: 'warning' };
+
+function verdictOf({ verdict }) {
+  return make('span', { class: VERDICT_CLASSES[verdict] }, VERDICTS[verdict]);
+}
+
+function targetsCard() {
+  const number = (value) => value.toLocaleString('en');
+  return card(
+    'Targets',
+    table(
+      [
+        ['target', 'name'],
+        ['verdict', 'tight'],
+        ['operators', 'number'],
+        ['refused', 'number'],
+        ['not measured', 'number'],
+        ['partitions', 'number'],
+        ['across cuts', 'number'],
+      ],
+      doc.fit.map((target) => [
+        shown(target.target),
+        verdictOf(target),
+        number(target.operator_count),
+        number(target.refused_count),
+        number(target.not_measured_count),
+        number(target.partition_count),
+        bytes(target.cut_bytes),
+      ]),
+      'Targets',
+    ),
+  );
+}
+
+function originOf({ origin, origin_from: from }) {
+  const names = origin.map(shown).join(', ');
+  return from === 'tables' ? names : `${names} (output)`;
+}
+
+function misfitsCard(target) {
+  const rows = target.findings.slice(0, MOST_ROWS);
+  return card(
+    `${shown(target.target)}: what it does not take`,
+    table(
+      [
+        ['operator', 'tight'],
+        ['reason', 'name'],
+        ['what to change', 'name'],
+        ['origin', 'name'],
+      ],
+      rows.map((finding) => [
+        operatorLink(finding.subgraph, finding.operator_index),
+        finding.measured ? shown(finding.reason) : `not measured: ${shown(finding.reason)}`,
+        shown(finding.remedy),
+        originOf(finding),
+      ]),
+      'What it does not take',
+    ),
+    truncated(rows, target.refused_count + target.not_measured_count, 'operator'),
+  );
+}
+
+function blamedCard(target) {
+  if (!target.source_count) return null;
+  const rows = target.sources.slice(0, MOST_ROWS);
+  return card(
+    `${shown(target.target)}: sources to change, so that nothing is refused`,
+    table(
+      [
+        ['source', 'name'],
+        ['refused operators', 'number'],
+        ['which', 'name'],
+        ['they compute', 'number'],
+      ],
+      rows.map((source) => [
+        shown(source.source),
+        source.operator_count.toLocaleString('en'),
+        listed(source.operators, ({ subgraph, operator_index: operator }) => operatorLink(subgraph, operator)),
+        bytes(source.computed_bytes),
+      ]),
+      'Sources to change',
+    ),
+    truncated(rows, target.source_count, 'source'),
+  );
+}
+
+function fitPanel() {
+  const misfits = doc.fit.filter(({ findings }) => findings.length);
+  return make(
+    'div',
+    { class: 'panel' },
+    targetsCard(),
+    misfits.map((target) => [misfitsCard(target), blamedCard(target)]),
+  );
+}

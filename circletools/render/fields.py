@@ -1,0 +1,18 @@
+"""The fields of a value as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+
+def fields_json(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass, and of those in it, in their order: objects, lists and plain values."""
+    fields: dict[str, Any] = _plain(asdict(value))
+    return fields
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

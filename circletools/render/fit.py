@@ -1,0 +1,164 @@
+"""Whether models run on targets, as text, JSON and SARIF."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import groupby
+from typing import Any
+
+from circletools.fit.request import key_of
+from circletools.fit.verdicts import Fit, Misfit, TargetFit
+from circletools.render.sarif import sarif_location, sarif_run
+from circletools.render.table import table_text
+from circletools.wording import SCHEMA_VERSION, counted, ranges
+
+_MOST_SOURCES = 30
+_RULES = {
+    "REFUSED_OPERATOR": "A target on which the model is to run does not take an operator.",
+    "NOT_MEASURED": "A target was never asked whether it takes an operator.",
+}
+
+
+def fit_json(found: Fit) -> dict[str, Any]:
+    """Return the JSON document, which is also a baseline for later runs."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "file": found.file,
+        "format": found.model_format,
+        "targets": [_target_json(target) for target in found.targets],
+    }
+
+
+def _target_json(target: TargetFit) -> dict[str, Any]:
+    return {
+        "target": target.name,
+        "runtime": target.runtime,
+        "verdict": target.verdict,
+        "operator_count": target.operators,
+        "refused_count": target.refused,
+        "not_measured_count": len(target.misfits) - target.refused,
+        "new_count": sum(misfit.is_new for misfit in target.misfits),
+        "fixed_count": target.fixed,
+        "partition_count": target.cuts.partitions,
+        "cut_count": target.cuts.tensors,
+        "cut_bytes": target.cuts.size_bytes,
+        "findings": [
+            {
+                "subgraph": misfit.subgraph,
+                "operator_index": misfit.operator,
+                "code": misfit.code,
+                "reason": misfit.reason,
+                "remedy": misfit.remedy,
+                "measured": misfit.measured,
+                "origin": list(misfit.origin),
+                "origin_from": "tables" if misfit.from_tables else "output",
+                "is_new": misfit.is_new,
+            }
+            for misfit in target.misfits
+        ],
+        "sources": [
+            {
+                "source": source.name,
+                "operators": [
+                    {"subgraph": subgraph, "operator_index": index} for subgraph, index in source.operators
+                ],
+                "computed_bytes": source.size_bytes,
+            }
+            for source in target.sources
+        ],
+    }
+
+
+def fit_text(found: Fit) -> Iterator[str]:
+    """Yield a table of the targets; then, for each that does not take all, what is new, and the sources to change."""
+    head = ["target", "verdict", "operators", "refused", "not measured", "partitions", "bytes across"]
+    rows = [head + ["new", "fixed"] * found.has_baseline]
+    for target in found.targets:
+        numbers = [target.operators, target.refused, len(target.misfits) - target.refused]
+        numbers += [target.cuts.partitions, target.cuts.size_bytes]
+        if found.has_baseline:
+            numbers += [sum(misfit.is_new for misfit in target.misfits), target.fixed]
+        rows.append([target.name, _words(target), *(f"{number:,}" for number in numbers)])
+    yield from table_text(rows, right=range(2, len(rows[0])), indent="")
+    for target in found.targets:
+        new = [misfit for misfit in target.misfits if misfit.is_new]
+        if new:
+            yield ""
+            yield f"{target.name}: {_words(target)}"
+            yield from _misfits_text(new)
+            yield from _sources_text(target)
+
+
+def _words(target: TargetFit) -> str:
+    return target.verdict.replace("_", " ")
+
+
+def _misfits_text(misfits: Sequence[Misfit]) -> Iterator[str]:
+    """Yield the operators under what stands against them, that which most have first."""
+
+    def about(misfit: Misfit) -> tuple[bool, str, str, str]:
+        return not misfit.measured, misfit.code, misfit.reason, misfit.remedy
+
+    groups = [list(group) for _, group in groupby(sorted(misfits, key=about), about)]
+    for group in sorted(groups, key=lambda group: (not group[0].measured, -len(group), group[0].operator)):
+        first = group[0]
+        said = first.reason if first.measured else f"not measured: {first.reason}"
+        yield f"  {counted(len(group), first.code, first.code)}: {said}"
+        yield f"    {first.remedy}"
+        yield from table_text([(_place(one.subgraph, one.operator), _origin(one)) for one in group], indent="      ")
+
+
+def _origin(misfit: Misfit) -> str:
+    return ", ".join(misfit.origin) + ("" if misfit.from_tables else " (output)")
+
+
+def _place(subgraph: int, operator: int) -> str:
+    return f"{subgraph}/{operator}" if subgraph else str(operator)
+
+
+def _sources_text(target: TargetFit) -> Iterator[str]:
+    if target.sources:
+        yield f"  nothing is refused without {counted(len(target.sources), 'source')}:"
+        rows = [
+            [
+                counted(len(source.operators), "operator"),
+                counted(source.size_bytes, "byte"),
+                _places(source.operators),
+                source.name,
+            ]
+            for source in target.sources[:_MOST_SOURCES]
+        ]
+        yield from table_text(rows, right=(0, 1), indent="    ")
+        if len(target.sources) > _MOST_SOURCES:
+            yield f"    and {counted(len(target.sources) - _MOST_SOURCES, 'other')}, which are in --json"
+
+
+def _places(operators: Iterable[tuple[int, int]]) -> str:
+    return " ".join(
+        (f"{subgraph}/" if subgraph else "") + ranges(index for _, index in group)
+        for subgraph, group in groupby(operators, lambda place: place[0])
+    )
+
+
+def fit_sarif(found: Fit) -> dict[str, Any]:
+    """Return the run of a SARIF log."""
+    results = (_result(found, target.name, misfit) for target in found.targets for misfit in target.misfits)
+    return sarif_run(_RULES, results)
+
+
+def _result(found: Fit, target: str, misfit: Misfit) -> dict[str, Any]:
+    origin = _origin(misfit)
+    verb = "does not take" if misfit.measured else "was never asked about"
+    code, reason, names = key_of(misfit.code, misfit.reason, misfit.origin)
+    key = "\0".join((target, code, reason, *names)).encode("utf-8", "surrogatepass")
+    result: dict[str, Any] = {
+        "ruleId": "REFUSED_OPERATOR" if misfit.measured else "NOT_MEASURED",
+        "level": "error" if misfit.measured else "note",
+        "message": {"text": f"{target} {verb} {misfit.code} from {origin}: {misfit.reason}. To do: {misfit.remedy}."},
+        "locations": [sarif_location(found.file, f"subgraphs[{misfit.subgraph}].operators[{misfit.operator}]")],
+        "partialFingerprints": {"circletoolsFit/v1": blake2b(key, digest_size=8).hexdigest()},
+    }
+    if found.has_baseline:
+        result["baselineState"] = "new" if misfit.is_new else "unchanged"
+    return result

@@ -1,0 +1,155 @@
+"""LiteRT's GPU delegate: a model on the graphics processor alone, with whatever Vulkan or OpenCL the system has.
+
+LiteRT's C interface takes accelerators of others: one that takes nothing, applied after the GPU's, sees which
+operators that took (see `plan`). Values come from the Python interface.
+Importing this module imports the runtime, which is an optional package.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_void_p
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ai_edge_litert import compiled_model
+from ai_edge_litert.compiled_model import CompiledModel, HardwareAccelerator
+
+from circletools.runtimes.inputs import make_input
+from circletools.runtimes.plan import Plan, Spy, placed
+from circletools.runtimes.protocol import Answer, NoDeviceError, Placed, RefusedError, Request, Verdict, mark, printed
+
+_CPU, _GPU = 1, 2
+_DEVICES = {"": "", "TfLiteXNNPackDelegate": ""} | dict.fromkeys(
+    ("LITERT_WEBGPU", "LITERT_CL", "LITERT_METAL"), "gpu"
+)
+_REASONS = re.compile(r"Following operations are not supported by GPU delegate:\n((?:.+\n)*?)\S+ operations will run")
+_NO_GPU = re.compile(r"Couldn't load Vulkan.*|No adapters found|Failed to initialize WebGPU environment.*")
+_NOISE = re.compile(r"^(?:INFO:|WARNING: \[|WARNING: Logging|Warning: max|[IW]\d{4} ).*\n?", re.MULTILINE)
+
+
+def loads(request: Request) -> Verdict:
+    """Say whether all operators run on the GPU; a refusal tells where each one is."""
+    try:
+        _compile(request.model, _GPU)
+    except RefusedError as error:
+        try:
+            verdict = placement(request)
+        except RefusedError:
+            raise error from None
+        raise RefusedError(verdict.words or str(error), verdict.operators) from error
+    return Verdict("ok")
+
+
+def placement(request: Request) -> Verdict:
+    """Say which operators the GPU takes where the processor may run the others, with its reasons against these."""
+    since = mark()
+    found = placed(_compile(request.model, _CPU | _GPU), _DEVICES)
+    text = printed(since)
+    reasons = list(dict.fromkeys(line for block in _REASONS.findall(text) for line in block.splitlines()))
+    named = (Placed("", words, code=code) for code, _, words in (line.partition(": ") for line in reasons))
+    refused = any(not one.device for one in found)
+    return Verdict("refused" if refused else "ok", "; ".join(reasons), (*found, *named))
+
+
+def run(request: Request) -> Answer:
+    """Run the first signature of a model on the GPU."""
+    try:
+        model = CompiledModel.from_file(request.model, hardware_accel=HardwareAccelerator.GPU)
+        key = next(iter(model.get_signature_list()))
+        names = model.get_signature_by_index(0)
+        ends = model.get_input_tensor_details(key), model.get_output_tensor_details(key)
+        (taken, details), (made, results) = zip((names["inputs"], names["outputs"]), ends, strict=True)
+        inputs = request.inputs
+        if inputs is None:
+            inputs = [
+                make_input(request.seed, place, np.dtype(details[name]["dtype"]), details[name]["shape"])
+                for place, name in enumerate(taken)
+            ]
+        buffers, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+        arrays = []
+        for _ in range(request.repeat):
+            for buffer, value in zip(buffers, inputs, strict=True):
+                buffer.write(value)
+            model.run_by_index(0, buffers, outputs)
+            for name, buffer in zip(made, outputs, strict=True):
+                shape, dtype = results[name]["shape"], np.dtype(results[name]["dtype"])
+                arrays.append(np.array(buffer.read(int(np.prod(shape)), dtype)).reshape(shape))
+    except (RuntimeError, ValueError) as error:
+        return Answer([], [], f"{type(error).__name__}: {error}".strip())
+    return Answer(inputs, arrays)
+
+
+def _compile(path: str, accelerators: int) -> list[Plan]:
+    """Compile a model; return the plan of each subgraph. Nothing is freed: the process ends soon enough.
+
+    Raises RefusedError where accelerators without the CPU's do not run all operators.
+    """
+    folder = Path(compiled_model.__file__).parent
+    files = sorted(folder.glob("libLiteRt*GpuAccelerator.so"))
+    if not files:
+        raise NoDeviceError("this package of LiteRT has no GPU accelerator")
+    for accelerator in files:
+        ctypes.CDLL(str(accelerator))  # the library looks for it by its bare name
+    library = ctypes.CDLL(str(folder / "libLiteRt.so"))
+    environment, model, options, compiled = (c_void_p() for _ in range(4))
+    spy = Spy()
+    _call(library, "LiteRtCreateEnvironment", 0, None, byref(environment))
+    _register(library, environment, spy)
+    _call(library, "LiteRtCreateModelFromFile", environment, path.encode(), byref(model))
+    _call(library, "LiteRtCreateOptions", byref(options))
+    _call(library, "LiteRtSetOptionsHardwareAccelerators", options, accelerators)
+    _call(library, "LiteRtCreateCompiledModel", environment, model, options, byref(compiled))
+    return spy.plans
+
+
+def _call(library: Any, name: str, *arguments: object) -> None:
+    since = mark()
+    status = getattr(library, name)(*arguments)
+    if status:
+        words = _NOISE.sub("", printed(since)).strip()
+        if missing := _NO_GPU.search(words):
+            raise NoDeviceError(missing[0])
+        raise RefusedError(words or f"{name} returned status {status}")
+
+
+def _register(library: Any, environment: c_void_p, spy: Spy) -> None:
+    """Add an accelerator whose delegate is the spy (`litert/c/internal/litert_accelerator_registration.h`)."""
+
+    def name(_accelerator: int, found: Any) -> int:
+        found[0] = b"circletools"
+        return 0
+
+    def version(_accelerator: int, found: Any) -> int:
+        found[0][:] = (1, 0, 0)
+        return 0
+
+    def hardware(_accelerator: int, found: Any) -> int:
+        found[0] = _CPU | _GPU
+        return 0
+
+    def delegate(_context: int, _environment: int, _accelerator: int, _options: int, found: Any) -> int:
+        wrapper = c_void_p()
+        _call(library, "LiteRtWrapDelegate", c_void_p(spy.address), free, byref(wrapper))
+        found[0] = wrapper.value
+        return 0
+
+    free = CFUNCTYPE(None, c_void_p)(lambda _delegate: None)
+    parts = {
+        "LiteRtSetAcceleratorGetName": CFUNCTYPE(c_int, c_void_p, POINTER(c_char_p))(name),
+        "LiteRtSetAcceleratorGetVersion": CFUNCTYPE(c_int, c_void_p, POINTER(c_int * 3))(version),
+        "LiteRtSetAcceleratorGetHardwareSupport": CFUNCTYPE(c_int, c_void_p, POINTER(c_int))(hardware),
+        "LiteRtSetDelegateFunction": CFUNCTYPE(c_int, *[c_void_p] * 4, POINTER(c_void_p))(delegate),
+    }
+    _KEPT.extend((free, *parts.values(), spy))
+    accelerator = c_void_p()
+    _call(library, "LiteRtCreateAccelerator", byref(accelerator))
+    for part, function in parts.items():
+        _call(library, part, accelerator, function)
+    _call(library, "LiteRtRegisterAccelerator", environment, accelerator, None, None)
+
+
+_KEPT: list[object] = []
+"""What the library still points to."""

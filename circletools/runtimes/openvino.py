@@ -1,0 +1,85 @@
+"""OpenVINO: the conversion of a TFLite model, and a device's compiler.
+
+Importing this module imports the runtime, which is an optional package.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import openvino
+
+from circletools.runtimes.inputs import make_input
+from circletools.runtimes.protocol import Answer, Placed, RefusedError, Request, Verdict
+
+_CODES = re.compile(r"No translator found for (\S+) node|operation of type (\S+) and name")
+_LINES = re.compile(r"(?:Exception from|Check '.*failed at|FrontEnd API failed with).*")
+
+
+def loads(request: Request) -> Verdict:
+    """Say whether OpenVINO converts the model and compiles it for a device."""
+    _compiled(request)
+    return Verdict("ok")
+
+
+def placement(request: Request) -> Verdict:
+    """Say which operators the device takes: all that it compiles, less those that `query_model` leaves out."""
+    core, model, _ = _compiled(request)
+    taken = core.query_model(model, request.variant)
+    left = [one for one in model.get_ordered_ops() if one.get_friendly_name() not in taken]
+    words = f"query_model leaves out {{}} on {request.variant}"
+    refused = [
+        Placed("", words.format(one.get_type_name()), tensor=name)
+        for one in left
+        for end in one.outputs()
+        for name in end.get_names()
+    ]
+    return Verdict("ok", "", tuple(refused), request.variant.lower())
+
+
+def run(request: Request) -> Answer:
+    """Run a model."""
+    try:
+        _, model, compiled = _compiled(request)
+    except RefusedError as error:
+        return Answer([], [], str(error))
+    inputs = request.inputs
+    if inputs is None:
+        inputs = [
+            make_input(
+                request.seed, place, np.dtype(end.get_element_type().to_dtype()), _sizes(end.get_partial_shape())
+            )
+            for place, end in enumerate(model.inputs)
+        ]
+    asked = compiled.create_infer_request()
+    outputs: list[Any] = []
+    try:
+        for _ in range(request.repeat):
+            found = asked.infer(dict(enumerate(inputs)))
+            outputs += [np.array(found[end]) for end in compiled.outputs]
+    except RuntimeError as error:
+        return Answer([], [], _short(error))
+    return Answer(inputs, outputs)
+
+
+def _sizes(shape: Any) -> list[int]:
+    return [1 if size.is_dynamic else size.get_length() for size in shape]
+
+
+def _compiled(request: Request) -> tuple[Any, Any, Any]:
+    core = openvino.Core()
+    hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1} if request.variant == "CPU" else {}
+    try:
+        model = core.read_model(request.model)
+        return core, model, core.compile_model(model, request.variant, hints)
+    except (RuntimeError, ValueError) as error:
+        text = _short(error)
+        codes = [one or two for one, two in _CODES.findall(str(error))]
+        raise RefusedError(text, [Placed("", text, code=code) for code in codes]) from error
+
+
+def _short(error: Exception) -> str:
+    """Return what an error says, without the places in OpenVINO's source."""
+    return " ".join(_LINES.sub("", str(error)).split()) or str(error).strip()

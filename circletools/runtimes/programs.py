@@ -1,0 +1,77 @@
+"""The programs that can be asked: which package each is, and how to name a Python that has it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import sys
+from dataclasses import dataclass
+from typing import Literal
+
+from circletools.errors import UsageError
+from circletools.wording import suggestion
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program: the module that is imported, the distribution that brings it, and what of it can be meant.
+
+    The first variant is meant where none is named. `limit` is what the system can bound: the address space, or only
+    the data where drivers reserve more addresses than there is memory.
+    """
+
+    module: str
+    distribution: str
+    variants: tuple[str, ...]
+    formats: tuple[str, ...] = ("tflite",)
+    limit: Literal["AS", "DATA"] = "AS"
+
+
+_ACCELERATORS = (
+    "ethos-u55-128", "ethos-u55-32", "ethos-u55-64", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512",
+    "ethos-u85-128", "ethos-u85-256", "ethos-u85-512", "ethos-u85-1024", "ethos-u85-2048",
+)  # fmt: skip
+
+PROGRAMS = {
+    "litert": Program("ai_edge_litert", "ai-edge-litert", ("xnnpack", "builtin", "reference")),
+    "litert-gpu": Program("ai_edge_litert", "ai-edge-litert", ("gpu",), limit="DATA"),
+    "onert": Program("onert", "onert", ("cpu", "ruy", "xnnpack", "builtin"), ("tflite", "circle")),
+    "openvino": Program("openvino", "openvino", ("CPU", "GPU", "NPU")),
+    "vela": Program("ethosu", "ethos-u-vela", _ACCELERATORS),
+    "tflm": Program("tflite_micro", "tflite-micro", ("default",)),
+}
+
+
+def named(name: str) -> tuple[str, str]:
+    """Return program and variant of `PROGRAM` or `PROGRAM:VARIANT`; raise UsageError where there is no such thing."""
+    program, _, variant = name.partition(":")
+    if program not in PROGRAMS:
+        raise UsageError(f"no runtime or compiler is called {program!r}", hint=suggestion(program, PROGRAMS))
+    variants = PROGRAMS[program].variants
+    if variant and variant not in variants:
+        raise UsageError(f"{program} has no variant {variant!r}", hint=suggestion(variant, variants))
+    return program, variant or variants[0]
+
+
+def variable(program: str) -> str:
+    """Return the environment variable that names the Python which has a program."""
+    return f"CIRCLETOOLS_{program.upper().replace('-', '_')}_PYTHON"
+
+
+def command(program: str) -> list[str]:
+    """Return the command that starts a Python with a program: this one, unless the environment names another.
+
+    Raises UsageError where this Python does not have it.
+    """
+    chosen = shlex.split(os.environ.get(variable(program), ""))
+    if not chosen and importlib.util.find_spec(PROGRAMS[program].module) is None:
+        raise not_installed(program)
+    return chosen or [sys.executable]
+
+
+def not_installed(program: str, reason: str = "") -> UsageError:
+    """Return the error of a program that is not there."""
+    message = f"{program} is not installed" + f": {reason}" * bool(reason)
+    hint = f"pip install {PROGRAMS[program].distribution}, or name a Python that has it in {variable(program)}"
+    return UsageError(message, hint=hint)

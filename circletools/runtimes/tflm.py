@@ -1,0 +1,84 @@
+"""TensorFlow Lite Micro: the operators that its interpreter resolves, and the arena that it needs.
+
+Importing this module imports the runtime, which is an optional package.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from tflite_micro.python.tflite_micro import runtime
+
+from circletools.runtimes.inputs import make_input
+from circletools.runtimes.protocol import Answer, Placed, RefusedError, Request, Verdict, mark, printed
+
+# Larger than any microcontroller has. The system gives it page by page, as it is used.
+_ARENA_BYTES = 1 << 29
+_UNKNOWN = re.compile(r"Failed to get registration from op code (\w+)")
+_NODE = re.compile(r"Node (\w+) \(number (\d+)f?\) failed to (?:prepare|invoke)")
+_TOTAL = re.compile(r"Arena allocation total (\d+) bytes")
+
+
+def loads(request: Request) -> Verdict:
+    """Say whether the interpreter takes the model, and how large its arena must be."""
+    return _loaded(request)[1]
+
+
+def placement(request: Request) -> Verdict:
+    """Say the same: it takes all operators or none, and names the first that it does not."""
+    return _loaded(request)[1]
+
+
+def run(request: Request) -> Answer:
+    """Run a model."""
+    try:
+        interpreter, _ = _loaded(request)
+        since = mark()
+        inputs = request.inputs
+        if inputs is None:
+            inputs = [
+                make_input(request.seed, place, np.dtype(detail["dtype"]), detail["shape"])
+                for place, detail in enumerate(_details(interpreter.get_input_details))
+            ]
+        outputs: list[Any] = []
+        count = len(list(_details(interpreter.get_output_details)))
+        for _ in range(request.repeat):
+            for place, value in enumerate(inputs):
+                interpreter.set_input(value, place)
+            interpreter.invoke()
+            outputs += [np.array(interpreter.get_output(place)) for place in range(count)]
+    except RefusedError as error:
+        return Answer([], [], str(error))
+    except (RuntimeError, ValueError) as error:
+        return Answer([], [], " ".join(f"{printed(since)} {error}".split()))
+    return Answer(inputs, outputs)
+
+
+def _details(ask: Any) -> Any:
+    """Yield the details of each end; there is no count, an index beyond the last one is an error."""
+    place = 0
+    while True:
+        try:
+            detail = ask(place)
+        except (IndexError, RuntimeError, ValueError):
+            return
+        yield detail
+        place += 1
+
+
+def _loaded(request: Request) -> tuple[Any, Verdict]:
+    since = mark()
+    try:
+        interpreter = runtime.Interpreter.from_file(request.model, arena_size=_ARENA_BYTES)
+    except (RuntimeError, ValueError) as error:
+        text = printed(since)
+        words = " ".join(f"{text} {error}".split())
+        named = [Placed("", words, code=code) for code in _UNKNOWN.findall(text)]
+        named += [Placed("", words, None, int(number), code) for code, number in _NODE.findall(text)]
+        raise RefusedError(words, named) from error
+    since = mark()
+    interpreter.print_allocations()
+    total = _TOTAL.search(printed(since))
+    return interpreter, Verdict("ok", others="cpu", arena_bytes=int(total[1]) if total else None)

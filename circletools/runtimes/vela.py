@@ -1,0 +1,73 @@
+"""Arm's compiler Vela, for Ethos-U55, -U65 and -U85: what runs on the NPU and what falls back to the CPU.
+
+Importing this module imports the compiler, which is an optional package.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ethosu.vela import vela
+
+from circletools.runtimes.protocol import Answer, Placed, RefusedError, Request, Verdict, mark, printed
+
+_REASON = re.compile(r"^Warning \(.*?\) operator: (\w+), ofm: '(.*)'\nReason: ((?:.+\n?)*)", re.MULTILINE)
+_CPU = re.compile(r"^   CPU: \w+ = (.*?) \(outputs", re.MULTILINE)
+_INVALID = re.compile(r"Error: (\w+) '(.*?)' Does not have|operation \((\w+)\) could not run")
+
+
+def loads(request: Request) -> Verdict:
+    """Say whether Vela compiles the model, whatever falls back to the CPU."""
+    _compile(request)
+    return Verdict("ok")
+
+
+def placement(request: Request) -> Verdict:
+    """Say which operators run on the NPU; for the others, what Vela gives as the reason."""
+    text = _compile(request)
+    operators = list(_reasons(text, "cpu"))
+    operators += [Placed("cpu", tensor=name) for name in _CPU.findall(text)]
+    return Verdict("ok", "", tuple(operators), "npu")
+
+
+def run(_request: Request) -> Answer:
+    """Vela compiles; it runs nothing."""
+    return Answer([], [], "vela is a compiler: it runs no models")
+
+
+def _reasons(text: str, device: str) -> Iterator[Placed]:
+    for code, tensor, words in _REASON.findall(text):
+        yield Placed(device, " ".join(words.split()), code=code, tensor=tensor)
+
+
+def _compile(request: Request) -> str:
+    """Compile; return what was printed, which the compiler's core does past Python, to standard output."""
+    since = mark()
+    with tempfile.TemporaryDirectory() as directory:
+        options = ["--accelerator-config", request.variant, "--show-cpu-operations", "--output-dir", directory]
+        saved = os.dup(1)
+        os.dup2(2, 1)
+        try:
+            status = vela.main([str(Path(request.model)), *options])
+        except BaseException as error:  # of any kind: the compiler has errors of its own, asserts, and exits
+            raise _refused(printed(since), error) from error
+        finally:
+            sys.stdout.flush()
+            ctypes.CDLL(None).fflush(None)
+            os.dup2(saved, 1)
+            os.close(saved)
+    if status:
+        raise _refused(printed(since), RuntimeError(f"vela ended with status {status}"))
+    return printed(since)
+
+
+def _refused(text: str, error: BaseException) -> RefusedError:
+    words = " ".join(str(error).replace("Failed to parse TFLite file", "").split()) or type(error).__name__
+    named = [Placed("", words, code=code or other, tensor=tensor) for code, tensor, other in _INVALID.findall(words)]
+    return RefusedError(words, named or [one for one in _reasons(text, "") if one.code in words])

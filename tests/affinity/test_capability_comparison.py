@@ -1,0 +1,109 @@
+"""Comparisons of a capability table: what they look at, and what they say of models."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circletools.affinity.capability.comparison import parse_comparison
+from circletools.affinity.capability.file import parse_capability
+from circletools.affinity.capability.table import why_not
+from circletools.errors import InvalidInputError
+from circletools.model.model import open_model
+from circletools.model.operator_facts import OperatorFacts
+from tests.kit.build import Build, quantization
+
+
+def table_of(*where: str) -> Any:
+    return parse_capability(json.dumps({"operators": {"*": [{"where": list(where)}]}}).encode(), "npu.json")
+
+
+def pool_and_pad() -> bytes:
+    build = Build()
+    graph = build.graph()
+    source = graph.tensor("x", [1, 9, 8, 4], "INT8", quantization=quantization([0.5], [3]))
+    pooled = graph.tensor("p", [1, 3, 2, 4], "INT8", quantization=quantization([0.25], [3]))
+    graph.operator("MAX_POOL_2D", [source], [pooled], table="Pool2DOptions", stride_w=3, filter_width=2)
+    amounts = graph.constant("c", np.array([[0, 0], [1, 2], [0, -1], [0, 0]], np.int32))
+    padded = graph.tensor("q", [1, 6, 1, 4], "INT8", quantization=quantization([0.25, 0.5], [0, 0]))
+    graph.operator("PAD", [pooled, amounts], [padded])
+    graph.operator("CONCATENATION", [source, -1, pooled], [graph.tensor("r", [1])])
+    graph.ends([source], [padded])
+    return build.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("where", "fits"),
+    [
+        ("stride_w <= filter_width", [False, True, True]),
+        ("stride_w * 2 <= filter_width * 3", [True, True, True]),
+        ("input0.scale / output0.scale >= 2^1", [True, False, False]),
+        ("input0.scale / output0.scale > 2", [False, False, False]),
+        ("inputs.scale == 0.5", [True, False, False]),
+        ("inputs.scale <= 2^-1", [True, False, True]),
+        ("inputs.scale < 2^-1", [False, False, False]),
+        ("inputs.zero_point == 3", [True, False, True]),
+        ("input0.zero_point == output0.zero_point", [True, False, False]),
+        ("outputs.rank == 4", [True, True, False]),
+        ("input0.dim1 > 8", [True, False, True]),
+        ("input0.dim-1 == 4", [True, True, True]),
+        ("input0.dim7 > 0", [False, False, False]),
+        ("input0.size == 288", [True, False, True]),
+        ("input1.value >= -1", [False, True, False]),
+        ("input1.value >= 0", [False, False, False]),
+        ("input1.value <= 1.5", [False, False, False]),
+        ("input1.value3 == 2", [False, True, False]),
+        ("input1.value-3 == -1", [False, True, False]),
+        ("input1.value9 == 0", [False, False, False]),
+        ("input9.rank >= 0", [False, False, False]),
+        ("1 == 1", [True, True, True]),
+        ("filter_width / stride_w < 1", [True, False, False]),
+    ],
+)
+def test_what_a_comparison_says(where: str, fits: list[bool]) -> None:
+    with open_model(pool_and_pad()) as model:
+        reasons = why_not(table_of(where), OperatorFacts(model, 0))
+    assert [reason is None for reason in reasons] == fits
+
+
+def test_the_reason_has_both_sides() -> None:
+    with open_model(pool_and_pad()) as model:
+        both = why_not(table_of("stride_w <= filter_width", "input0.dim0 == 2"), OperatorFacts(model, 0))
+        missing = why_not(table_of("input1.value0 == 0"), OperatorFacts(model, 0))
+    assert str(both[0]) == (
+        "stride_w is 3, which must be <= filter_width (2); input0.dim0 is 1, which must be == 2"
+    )  # fmt: skip
+    assert str(missing[0]) == "input1.value0 has no value, which must be == 0"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stride_w", "two sides"),
+        ("stride_w = 2", "two sides"),
+        ("stride_w <", "two sides"),
+        ("Stride <= 2", "neither a number, an option nor"),
+        ("input0.colour == 2", "neither a number"),
+        ("input0.dim == 2", "must say which dimension"),
+        ("inputs.scale == outputs.scale", "several numbers in two places"),
+        ("1 / 0 == 2", "divides by nothing"),
+        ("0^-1 == 2", "divides by nothing"),
+        ("1 + 1 == 2", "neither a number"),
+    ],
+)
+def test_what_is_no_comparison(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_comparison(text)
+    with pytest.raises(InvalidInputError, match=message) as caught:
+        table_of(text)
+    assert "operators.*[0].where[0]" in str(caught.value.location)
+
+
+def test_an_option_that_no_operator_has() -> None:
+    with pytest.raises(InvalidInputError, match=r"no operator has an option 'stride_v'.*did you mean 'stride_"):
+        table_of("stride_v < 2")
+    with pytest.raises(InvalidInputError, match="no operator has an option 'input0'"):
+        table_of("input0 == 2")

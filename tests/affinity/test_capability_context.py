@@ -1,0 +1,93 @@
+"""Rules of context in a capability table: operators that are not taken together."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from circletools.affinity.capability.file import parse_capability
+from circletools.affinity.capability.table import Capability, Refusal, why_not
+from circletools.errors import InvalidInputError
+from circletools.model.model import open_model
+from circletools.model.operator_facts import OperatorFacts
+from tests.kit.build import Build
+
+
+def table_of(*rules: Any) -> Capability:
+    return parse_capability(json.dumps({"operators": {"*": [{}]}, "context": rules}).encode(), "npu.json")
+
+
+def reasons(rule: Any) -> list[str | None]:
+    """Ask about: CAST of x; TRANSPOSE of what it makes; TRANSPOSE of x; TRANSPOSE of y, which is of another rank."""
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x", (2, 3, 4), "UINT8"), graph.tensor("y", (2, 3), "UINT8")
+    cast = graph.tensor("cast", (2, 3, 4))
+    graph.operator("CAST", [x], [cast], in_data_type=3)
+    ends = [graph.compute("TRANSPOSE", [source, -1], name) for source, name in ((cast, "a"), (x, "b"), (y, "c"))]
+    graph.ends([x, y], ends)
+    with open_model(build.to_bytes()) as model:
+        found = why_not(table_of(rule), OperatorFacts(model, 0))
+    return [None if refusal is None else refusal.reason for refusal in found]
+
+
+CAST, TRANSPOSE = {"operators": ["CAST", "NEG"]}, {"operators": ["TRANSPOSE"]}
+FED = "reads an output of operator 0, CAST: bad rank"
+SHARED = "reads an input of operator 0, CAST: bad rank"
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ({"first": CAST, "then": TRANSPOSE}, [None, FED, None, None]),
+        ({"first": CAST, "then": TRANSPOSE, "link": "feeds"}, [None, FED, None, None]),
+        ({"first": CAST, "then": TRANSPOSE, "link": "shares"}, [None, None, SHARED, None]),
+        ({"first": TRANSPOSE, "then": TRANSPOSE}, [None, None, None, None]),
+        ({"first": CAST, "then": CAST, "link": "shares"}, [None, None, None, None]),
+        ({"first": {**CAST, "inputs": ["INT8"]}, "then": TRANSPOSE}, [None, None, None, None]),
+        ({"first": {**CAST, "options": {"in_data_type": ["UINT8"]}}, "then": TRANSPOSE}, [None, FED, None, None]),
+        ({"first": {**CAST, "where": ["output0.rank >= 4"]}, "then": TRANSPOSE}, [None, None, None, None]),
+        ({"first": CAST, "then": {**TRANSPOSE, "where": ["input0.dim0 == 2"]}}, [None, FED, None, None]),
+        ({"first": CAST, "then": {**TRANSPOSE, "where": ["input0.dim0 == 3"]}}, [None, None, None, None]),
+    ],
+)
+def test_who_is_refused_beside_whom(rule: Any, expected: list[str | None]) -> None:
+    assert reasons({**rule, "reason": "bad rank"}) == expected
+
+
+def test_a_rule_needs_no_reason_and_leaves_that_of_the_operator() -> None:
+    assert reasons({"first": CAST, "then": TRANSPOSE})[1] == "reads an output of operator 0, CAST: not taken together"
+    build = Build()
+    graph = build.graph()
+    made = graph.compute("CAST", [graph.tensor("x")], "y")
+    graph.ends([0], [graph.compute("TRANSPOSE", [made, -1], "z")])
+    document = {"operators": {"CAST": [{}]}, "device": "npu", "context": [{"first": CAST, "then": TRANSPOSE}]}
+    with open_model(build.to_bytes()) as model:
+        table = parse_capability(json.dumps(document).encode(), "npu.json")
+        assert why_not(table, OperatorFacts(model, 0)) == [None, Refusal("npu has no TRANSPOSE")]
+
+
+@pytest.mark.parametrize(
+    ("rule", "place", "message"),
+    [
+        ({"first": CAST}, "context[0].then", "must be an object"),
+        ({"first": CAST, "then": {}}, "context[0].then.operators", "a list that is not empty"),
+        ({"first": CAST, "then": {"operators": ["NEGG"]}}, "context[0].then.operators", "did you mean 'NEG'?"),
+        ({"first": CAST, "then": {**TRANSPOSE, "ranks": 1}}, "context[0].then", "the key 'ranks' is not known"),
+        ({"first": CAST, "then": TRANSPOSE, "link": "before"}, "context[0].link", "must be one of feeds, shares"),
+        ({"first": CAST, "then": TRANSPOSE, "why": ""}, "context[0]", "the key 'why' is not known"),
+        ({"first": CAST, "then": TRANSPOSE, "reason": 3}, "context[0].reason", "must be a text"),
+    ],
+)
+def test_what_is_malformed_is_refused_with_its_place(rule: Any, place: str, message: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        table_of(rule)
+    assert place in str(caught.value.location)
+    assert message in str(caught.value)
+
+
+def test_rules_are_a_list() -> None:
+    with pytest.raises(InvalidInputError, match="must be a list"):
+        parse_capability(b'{"operators": {}, "context": {}}', "npu.json")

@@ -1,0 +1,129 @@
+"""The command fit: exit statuses, forms, directories, a baseline, and the page about it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import circletools as ct
+from tests.kit.command_support import run
+from tests.kit.program import put
+from tests.kit.support import ROOT, noted, path_of
+from tests.laws.test_docs import blocks, shell
+
+CNN = path_of("tflite/cnn")
+PAGE = (ROOT / "docs" / "fit.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("model", "targets", "status"),
+    [
+        ("tflite/cnn", "xnnpack", 0),
+        ("tflite/cnn", "xnnpack, litert-cpu", 0),
+        ("tflite/cnn", "onert-ruy", 1),
+        ("tflite/cnn", "xnnpack,onert-ruy", 1),
+        ("tflite/flex_op", "litert-cpu", 0),  # which nobody asked about
+    ],
+)
+def test_the_exit_status(model: str, targets: str, status: int) -> None:
+    ran = run("fit", path_of(model), "--on", targets)
+    assert (ran.returncode, ran.stderr) == (status, "")
+    assert ran.stdout.startswith("target ")
+
+
+def test_forms() -> None:
+    with ct.open(CNN) as model:
+        found = ct.fit(model, ct.FitRequest(on=("onert-ruy",)))
+    assert run("fit", CNN, "--on", "onert-ruy").stdout.splitlines() == list(ct.render.fit_text(found))
+    assert json.loads(run("fit", CNN, "--on", "onert-ruy", "--json").stdout) == ct.render.fit_json(found)
+    log = json.loads(run("fit", CNN, "--on", "onert-ruy", "--sarif").stdout)
+    assert log == ct.render.sarif_log([ct.render.fit_sarif(found)])
+
+
+def test_usage() -> None:
+    ran = run("fit", CNN)
+    assert (ran.returncode, "Missing option '--on'" in ran.stderr) == (2, True)
+    ran = run("fit", CNN, "--on", "xnnpack", "--json", "--sarif")
+    assert (ran.returncode, ran.stderr) == (2, "error: --json and --sarif exclude each other\n")
+    ran = run("fit", CNN, "--on", "xnnpack,")
+    assert (ran.returncode, ran.stderr.startswith("error: no target is named")) == (2, True)
+
+
+def test_help_lists_the_built_in_tables() -> None:
+    words = " ".join(run("fit", "--help").stdout.split())
+    assert f"capability files, or {', '.join(ct.affinity.shipped())}." in words
+
+
+def test_notes_are_messages(tmp_path: Path) -> None:
+    broken = put(tmp_path / "broken.tflite", noted(CNN.read_bytes(), "ONE_op_table", b"\1\0\0\0"))
+    ran = run("fit", broken, "--on", "onert-ruy")
+    assert ran.stderr.startswith("warning: metadata ONE_op_table: ")
+    assert ran.returncode == 1
+    assert run("fit", broken, "--on", "xnnpack").stderr == ""  # nothing is refused, so that nobody asked
+
+
+def test_directories(models: Path) -> None:
+    ran = run("fit", models, "--on", "onert-ruy", "--json")
+    documents = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [(one["file"], one.get("exit_status")) for one in documents] == [
+        (str(models / "a/broken.tflite"), 3),
+        *((str(models / name), None) for name in ("a/deep/net.circle", "a/net.circle", "b/net.circle", "odd.TFLITE")),
+    ]
+    assert ran.returncode == 3
+    (models / "a/broken.tflite").unlink()
+    assert run("fit", models, "--on", "onert-ruy").returncode == 1
+    old = models.parent / "old.jsonl"
+    old.write_text(run("fit", models, "--on", "onert-ruy", "--json").stdout, encoding="utf-8")
+    ran = run("fit", models, "--on", "onert-ruy", "--baseline", old)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert re.findall(r"^onert-ruy .* (\d+) +(\d+)$", ran.stdout, re.M) == [("0", "0")] * 4
+    (models / "b/net.circle").write_bytes((models / "a/net.circle").read_bytes())
+    assert run("fit", models, "--on", "onert-ruy", "--baseline", old).returncode == 1
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_one_log_of_sarif(models: Path, jobs: str) -> None:
+    ran = run("fit", models, "--on", "onert-ruy", "--sarif", "--jobs", jobs)
+    log = json.loads(ran.stdout)
+    assert (ran.returncode, {**log, "runs": []}) == (3, ct.render.sarif_log([]))
+    broken, *others = log["runs"]
+    (notification,) = broken["invocations"][0]["toolExecutionNotifications"]
+    assert notification["message"]["text"].startswith(f"{models / 'a/broken.tflite'}: neither a TFLite nor a Circle")
+    alone = json.loads(run("fit", models / "a/deep/net.circle", "--on", "onert-ruy", "--sarif").stdout)
+    assert others[0] == alone["runs"][0]
+    assert len(others) == 4
+
+
+def test_a_wrong_command_line_is_told_once(models: Path) -> None:
+    for words in (["--on", "xnnpak"], ["--on", "xnnpack", "--baseline", models / "none.json"]):
+        for form in ([], ["--sarif"]):
+            ran = run("fit", models, *words, *form)
+            assert (ran.stdout, ran.stderr.count("\n")) == ("", 1)
+            assert ran.returncode in (2, 3)
+
+
+# --- the page -----------------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_what_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "testdata").symlink_to(ROOT / "testdata")
+    (table,) = blocks(PAGE, "json npu.json")
+    (tmp_path / "npu.json").write_text(table, encoding="utf-8")
+    steps = [step for block in blocks(PAGE, "console") for step in re.split(r"^\$ ", block, flags=re.M)[1:]]
+    assert len(steps) == 4
+    for step in steps:
+        command, _, expected = step.partition("\n")
+        assert shell(f"{{ {command}\n}} || [ $? -eq 1 ]", tmp_path) == expected
+    (example,) = blocks(PAGE, "python")
+    printed = shell(f"python - <<'END'\n{example}\nEND", tmp_path)
+    assert printed.splitlines()[1] == "xnnpack resident []"
+
+
+def test_the_page_has_every_field() -> None:
+    document = json.loads(run("fit", CNN, "--on", "onert-ruy", "--json").stdout)
+    target = document["targets"][0]
+    fields = {*document, *target, *target["findings"][0], *target["sources"][0]} - {"schema_version"}
+    assert [name for name in sorted(fields) if f"`{name}`" not in PAGE] == []

@@ -1,0 +1,151 @@
+"""Which tasks a command line stands for, and what is refused before there is one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from circletool_cli.batch.options import BatchOptions, _jobs
+from circletool_cli.batch.sources import identities, mirror, named, refuse_directories
+from circletool_cli.batch.task import apply
+from typer import BadParameter
+
+import circletools as ct
+
+ALONE, CLUSTER = BatchOptions(), BatchOptions(scheduler="tcp://host:1")
+
+
+def command(file: str, **_: Any) -> None:
+    """Stand for a command that does nothing."""
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    """Return a folder with `in/a.circle`, `in/b/c.tflite` and the empty `empty`."""
+    for name in ("in/b", "empty"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("in/a.circle", "in/b/c.tflite"):
+        (tmp_path / name).write_bytes(b"")
+    return tmp_path
+
+
+def test_a_task_for_each_file_and_each_model_of_a_directory(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(top)
+    options = {"rules": Path("r"), "word": "w", "none": None}
+    tasks = list(named(command, ["x", "in", "empty"], options, ALONE, several=True, heading="own"))
+    assert [(task.file, task.path) for task in tasks] == [
+        ("x", "x"),
+        ("in/a.circle", "a.circle"),
+        ("in/b/c.tflite", "b/c.tflite"),
+        ("empty", ""),
+    ]
+    assert {(task.output, task.several, task.heading) for task in tasks} == {(None, True, "own")}
+    assert all(task.options == options for task in tasks)
+    assert [task.function is command for task in tasks] == [True, True, True, False]
+    assert apply(tasks[3]).error == "empty: no model in this directory (.circle, .tflite)"
+    (task,) = named(command, ["x"], options, ALONE, several=False)
+    assert (task.several, task.heading) == (False, "name")
+    (task,) = named(command, ["x"], options, CLUSTER, several=False)  # whose processes are elsewhere
+    assert (task.file, task.path, task.options["rules"]) == (str(top / "x"), "x", top / "r")
+
+
+@pytest.mark.parametrize(
+    ("batch", "refused"),
+    [(ALONE, False), (BatchOptions(jobs=2), True), (BatchOptions(jobs=0), True), (CLUSTER, True)],
+)
+def test_standard_input_cannot_be_shared(batch: BatchOptions, refused: bool) -> None:
+    assert len(list(named(command, ["x", "y"], {}, batch, several=True))) == 2
+    if refused:
+        with pytest.raises(ct.UsageError) as caught:
+            list(named(command, ["x", "-"], {}, batch, several=True))
+        said = "standard input cannot be used with --jobs or --scheduler (name a file, or leave out the option)"
+        assert str(caught.value) == said
+    else:
+        assert [task.file for task in named(command, ["x", "-"], {}, batch, several=True)] == ["x", "-"]
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_results_have_the_places_of_their_models(kind: type, top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(top)
+    given = {"output": kind("out"), "rules": Path("r")}
+    tasks = list(mirror(command, "in", given, ALONE, "output"))
+    assert [(task.file, task.path, task.output) for task in tasks] == [
+        ("in/a.circle", "a.circle", "out/a.circle"),
+        ("in/b/c.tflite", "b/c.tflite", "out/b/c.tflite"),
+    ]
+    assert [task.options["output"] for task in tasks] == [kind("out/a.circle"), kind("out/b/c.tflite")]
+    assert {(task.options["rules"], task.several) for task in tasks} == {(Path("r"), True)}
+    first, _ = mirror(command, "in", given, CLUSTER, "output")
+    assert (first.file, first.output) == (str(top / "in/a.circle"), str(top / "out/a.circle"))
+    first, _ = mirror(command, "in", {"output": None}, ALONE, "output")  # in place
+    assert (first.file, first.output, first.options) == ("in/a.circle", None, {"output": None})
+    for target in (kind("out"), None):
+        (task,) = mirror(command, "empty", {"output": target}, ALONE, "output")
+        assert (task.path, task.output, apply(task).status) == ("", None, 3)
+
+
+def refused(source: Path, given: dict[str, Any]) -> str:
+    with pytest.raises(ct.UsageError) as caught:
+        list(mirror(command, str(source), given, ALONE, "output"))
+    return str(caught.value)
+
+
+def test_where_results_cannot_go(top: Path) -> None:
+    source = top / "in"
+    said = "the models of a directory cannot all go to standard output (name a directory)"
+    assert refused(source, {"output": "-"}) == said
+    file = source / "a.circle"
+    said = f"{file}: the input is a directory, the output a file (name a directory)"
+    assert refused(source, {"output": str(file)}) == said
+    beside = "(name a directory beside it, or use --in-place)"
+    for place in (source, source / "new", source / "b"):
+        said = f"{place}: the output lies in the input and would be read as models {beside}"
+        assert refused(source, {"output": str(place)}) == said
+    assert len(list(mirror(command, str(source), {"output": f"{source}2"}, ALONE, "output"))) == 2
+
+
+def test_results_are_not_written_over_other_inputs(top: Path) -> None:
+    remedy = "(name another directory, or remove the link that leads there)"
+    (top / "out").mkdir()
+    (top / "out" / "a.circle").write_bytes(b"")
+    given = {"output": top / "out", "rules": top / "out" / "a.circle"}
+    said = f"{top / 'out/a.circle'}: a result would be written over an input {remedy}"
+    assert refused(top / "in", given) == said
+    (top / "out" / "b").mkdir()
+    (top / "out" / "b" / "c.tflite").hardlink_to(top / "out" / "a.circle")
+    said = f"{top / 'out/b/c.tflite'}: two results would be written to this one file {remedy}"
+    assert refused(top / "in", {"output": top / "out"}) == said
+    # The directory of results itself is no input.
+    (top / "out" / "b" / "c.tflite").unlink()
+    assert len(list(mirror(command, str(top / "in"), {"output": top / "out"}, ALONE, "output"))) == 2
+
+
+def test_names_of_one_file(top: Path) -> None:
+    file, link = top / "in" / "a.circle", top / "link"
+    link.symlink_to(file)
+    assert identities(file) == identities(link) == {str(file), (file.stat().st_dev, file.stat().st_ino)}
+    assert identities(top / "none") == {str(top / "none")}
+
+
+def test_directories_of_traces_are_refused(top: Path) -> None:
+    refuse_directories([str(top / "in" / "a.circle"), "missing"])
+    with pytest.raises(ct.UsageError) as caught:
+        refuse_directories(["missing", str(top)])
+    assert str(caught.value) == f"{top}: this is a directory (name the files in it)"
+
+
+def test_the_number_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 7}, raising=False)
+    assert [_jobs(given) for given in (1, "1", "12", "auto", "0", 0)] == [1, 1, 12, 3, 3, 3]
+    for wrong in ("many", "-1", "²", "1.5", ""):
+        with pytest.raises(BadParameter) as caught:
+            _jobs(wrong)
+        assert caught.value.message == f"{wrong!r} is neither a number of processes nor 'auto'."
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0: {1, 2}}[process], raising=False)
+    assert _jobs("auto") == 2
+    monkeypatch.delattr(os, "sched_getaffinity")
+    for count, jobs in ((4, 4), (None, 1)):
+        monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
+        assert _jobs("auto") == jobs

@@ -1,0 +1,209 @@
+"""One command on one file: what becomes of it, with all that is said about it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from circletool_cli.batch.task import Heading, Outcome, Task, apply, lost
+from circletool_cli.console import captured, terminal
+
+import circletools as ct
+
+
+def saying(file: str, **options: Any) -> None:
+    """Do what the options say."""
+    if options.get("begin", True):
+        captured.begin()
+    if "findings" in options:
+        captured.record(options["findings"], options.get("recorded"))
+    for kind, text in options.get("told", ()):
+        terminal.complain(kind, text)
+    if "show" in options:
+        terminal.show_text(options["show"])
+    if "document" in options:
+        terminal.show_json(options["document"])
+    if "error" in options:
+        raise options["error"]
+
+
+def outcome_of(file: str, *, several: bool = True, heading: Heading = "name", **options: Any) -> Outcome:
+    """Return what becomes of `saying`, but the time it took, which must be a short one."""
+    outcome = apply(Task(saying, file, options, file, several=several, heading=heading))
+    assert 0 < outcome.seconds < 60
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("options", "form"),
+    [
+        ({}, "text"),
+        ({"json": False, "output_format": None}, "text"),
+        ({"output_format": "csv"}, "csv"),
+        ({"output_format": "json"}, "json"),
+        ({"json": True}, "json"),
+        ({"json": True, "output_format": "csv"}, "json"),
+    ],
+)
+def test_the_form_that_options_ask_for(options: dict[str, Any], form: str) -> None:
+    assert Task(saying, "f", options, "f").form == form
+
+
+@pytest.mark.parametrize(
+    ("options", "output", "files"),
+    [
+        ({}, None, {"f"}),
+        ({"output": "-", "name": "no file"}, None, {"f"}),
+        ({"output": "out"}, "place", {"f", "out", "place"}),
+        ({"rules": Path("r"), "names": ["no file"], "several": [Path("a"), Path("b")]}, None, {"f", "r", "a", "b"}),
+        ({"pair": (Path("a"), "no file"), "count": 3}, None, {"f", "a"}),
+    ],
+)
+def test_the_files_that_a_task_names(options: dict[str, Any], output: str | None, files: set[str]) -> None:
+    assert Task(saying, "f", options, "f", output).files == files
+    assert Task(saying, "-", {}, "-").files == set()
+
+
+def test_a_task_stands_beside_others_unless_it_says_so() -> None:
+    task = Task(saying, "f", {}, "f")
+    assert (task.output, task.several, task.heading) == (None, True, "name")
+    assert Outcome(0, b"", ()) == Outcome(0, b"", (), None, None, 0.0, None, None, fatal=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (typer.Exit(0), 0, None),
+        (typer.Exit(1), 1, None),
+        (ct.UsageError("no"), 2, "f: no"),
+        (ct.InvalidInputError("bad", location="f"), 3, "f: bad"),
+        (ct.EditError("no", hint="do"), 4, "f: no (do)"),
+        (ct.OutputError("full", location="out"), 4, "f: out: full"),
+        (ValueError("x"), 3, "f: ValueError: x (run it alone to see more)"),
+        (MemoryError(), 3, "f: MemoryError:  (run it alone to see more)"),
+    ],
+)
+def test_how_a_command_ends(error: Exception, status: int, said: str | None) -> None:
+    outcome = outcome_of("f", error=error)
+    assert (outcome.status, outcome.out, outcome.fatal) == (status, b"", False)
+    assert outcome.messages == (() if said is None else (("error", said),))
+    assert (outcome.error is None) == (said is None)
+    alone = outcome_of("f", several=False, error=error)
+    assert [text for _, text in alone.messages] == ([] if outcome.error is None else [outcome.error])
+
+
+@pytest.mark.parametrize(
+    ("error", "began", "fatal"),
+    [
+        (ct.UsageError("no"), False, True),
+        (ct.UsageError("no", location="f"), False, True),
+        (ct.UsageError("no"), True, False),
+        (ct.InvalidInputError("bad", location="rules.json"), False, True),
+        (ct.InvalidInputError("bad", location="rules.json"), True, False),
+        (ct.InvalidInputError("bad", location="f"), False, False),
+        (ValueError(), False, False),
+    ],
+)
+def test_errors_that_are_about_the_command_line_are_fatal(error: Exception, began: bool, fatal: bool) -> None:
+    outcome = outcome_of("f", begin=began, error=error)
+    assert outcome.fatal is fatal
+    if fatal:  # told as it is: it is not about this file
+        assert outcome.messages == (("error", str(error)),)
+
+
+def test_what_is_said_names_the_file_beside_others() -> None:
+    told = (("note", "a"), ("warning", "f: b"), (None, "c"))
+    assert outcome_of("f", told=told).messages == (("note", "f: a"), ("warning", "f: b"), (None, "f: c"))
+    assert outcome_of("f", several=False, told=told).messages == told
+    assert outcome_of("-", told=((None, "x"), (None, "<standard input>: y"))).messages == (
+        (None, "<standard input>: x"),
+        (None, "<standard input>: y"),
+    )
+
+
+def test_the_error_that_a_log_gets() -> None:
+    told = (("error", "first"), ("error", "last"), ("warning", "w"))
+    assert outcome_of("f", told=told).error == "last"
+    assert outcome_of("f", told=told, findings=2, recorded="recorded").error == "recorded"
+    assert outcome_of("f", told=told[2:], findings=2).error is None
+    assert outcome_of("f", findings=2).findings == 2
+    assert outcome_of("f").findings is None
+
+
+@pytest.mark.parametrize(("heading", "out"), [("name", b"f\\x1b:\none\n"), ("own", b"one\n"), ("line", b"one\n")])
+def test_text_beside_others(heading: Heading, out: bytes) -> None:
+    assert outcome_of("f\x1b", heading=heading, show="one\n").out == out
+    assert outcome_of("f", heading=heading).out == b""
+    assert outcome_of("f", several=False, heading=heading, show="one\n").out == b"one\n"
+
+
+def test_a_table_beside_others() -> None:
+    table = 'name,place\r\n"a,b",1\r\nc,2\r\n'
+    outcome = outcome_of("x,y", output_format="csv", show=table)
+    assert outcome.out.decode().splitlines() == ["file,name,place", '"x,y","a,b",1', '"x,y",c,2']
+    assert outcome_of("f", output_format="csv").out == b""
+    assert outcome_of("f", several=False, output_format="csv", show=table).out == table.encode()
+
+
+def test_a_document_beside_others() -> None:
+    def document(**options: Any) -> dict[str, Any]:
+        out = outcome_of("f", json=True, **options).out
+        assert out.count(b"\n") == 1
+        read: dict[str, Any] = json.loads(out)
+        return read
+
+    assert document(document={"a": 1}) == {"file": "f", "a": 1}
+    empty = {"file": "f", "schema_version": 1, "exit_status": 0, "error": None}
+    assert document() == empty
+    bad = ct.InvalidInputError("bad")
+    assert document(error=bad) == {**empty, "exit_status": 3, "error": "bad"}
+    assert document(told=(("warning", "w"), (None, "t"))) == {**empty, "error": "w; t"}
+    assert document(findings=1, recorded="r", told=(("warning", "w"),)) == {**empty, "error": "r"}
+    assert outcome_of("f", several=False, json=True, document={}).out == b"{}\n"
+    assert outcome_of("f", several=False, json=True).out == b""
+
+
+def test_size_and_time_are_those_of_the_file_that_was_read(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(b"12345")
+    before = file.stat()
+    known = (5, before.st_mtime_ns)
+
+    def edit(name: str, **_: Any) -> None:
+        Path(name).write_bytes(b"1234567")
+
+    outcome = apply(Task(edit, str(file), {}, ""))
+    assert (outcome.size_bytes, outcome.mtime_ns) == known
+    outcome = apply(Task(edit, str(file), {"in_place": True}, ""))
+    assert (outcome.size_bytes, outcome.mtime_ns) == (7, file.stat().st_mtime_ns)
+    for name in (str(tmp_path / "none"), "\0", "-"):
+        outcome = apply(Task(saying, name, {}, ""))
+        assert (outcome.size_bytes, outcome.mtime_ns) == (None, None)
+
+
+def test_the_directory_of_a_result_is_made(tmp_path: Path) -> None:
+    output = tmp_path / "a" / "b" / "out"
+    outcome = apply(Task(saying, "f", {}, "f", str(output)))
+    assert (outcome.status, output.parent.is_dir(), output.exists()) == (0, True, False)
+    output.write_bytes(b"")
+    outcome = apply(Task(saying, "f", {}, "f", str(output / "below")))
+    assert (outcome.status, outcome.fatal) == (4, False)
+    assert outcome.error is not None
+    assert outcome.error.startswith(f"{output}: cannot make the directory: ")
+
+
+def test_a_task_that_was_lost() -> None:
+    said = "f: it ended (run it alone to see more)"
+    assert lost(Task(saying, "f", {}, "f"), "it ended") == Outcome(3, b"", (("error", said),), error=said)
+    document = json.loads(lost(Task(saying, "f", {"json": True}, "f"), "it ended").out)
+    assert document == {"file": "f", "schema_version": 1, "exit_status": 3, "error": said}
+
+
+def test_time_is_measured_from_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter((100.0, 102.5))
+    monkeypatch.setattr(time, "perf_counter", lambda: next(times))
+    assert apply(Task(saying, "f", {}, "f")).seconds == 2.5

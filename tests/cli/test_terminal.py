@@ -1,0 +1,210 @@
+"""What reaches standard output and standard error, to the character."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from circletool_cli.console import terminal
+from circletool_cli.console.captured import Captured, begin, capturing, current, record
+from circletool_cli.console.reading import naming
+
+import circletools as ct
+
+
+class Screen(io.TextIOWrapper):
+    """A stream that says it is a terminal, and keeps every piece that it was given."""
+
+    def __init__(self, *, terminal: bool = True) -> None:
+        super().__init__(io.BytesIO(), "utf-8", write_through=True)
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        """Say whether this is a terminal."""
+        return self._terminal
+
+    @property
+    def shown(self) -> str:
+        """Return what was written."""
+        assert isinstance(self.buffer, io.BytesIO)
+        return self.buffer.getvalue().decode()
+
+
+RED, YELLOW, PLAIN = "\033[31merror:\033[0m it\n", "\033[33mwarning:\033[0m it\n", "note: it\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "no_color", "shown"),
+    [
+        ("error", None, RED),
+        ("error", "", RED),
+        ("error", "1", "error: it\n"),
+        ("warning", None, YELLOW),
+        ("warning", "0", "warning: it\n"),
+        ("note", None, PLAIN),
+        (None, None, "it\n"),
+    ],
+)
+def test_kinds_have_colours_on_a_terminal(
+    kind: str | None, no_color: str | None, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color is not None:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    screen, pipe = Screen(), Screen(terminal=False)
+    for stream in (screen, pipe):
+        monkeypatch.setattr(sys, "stderr", stream)
+        terminal.complain(kind, "it")
+    assert screen.shown == shown
+    assert pipe.shown == f"{f'{kind}: ' if kind else ''}it\n"
+
+
+def test_without_standard_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setattr(sys, "stdout", None)
+    terminal.complain("error", "nobody sees this")
+    assert terminal.fail(ct.EditError("no")) == 4
+    terminal.Bar()(1, 1)
+    with pytest.raises(OSError, match="standard output is closed") as caught:
+        terminal.show_text("x")
+    assert caught.value.errno == errno.EBADF
+
+
+def test_notes_are_told_with_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", pipe := Screen(terminal=False))
+    notes = [
+        ct.Finding("A", "warning", "subgraphs[0]", "one"),
+        ct.Finding("B", "info", "", "two"),
+        ct.Finding("C", "error", "", "three"),
+    ]
+    terminal.tell_notes(notes, "net.circle")
+    terminal.tell_notes(notes[:1])
+    assert pipe.shown.splitlines() == [
+        "warning: net.circle: subgraphs[0]: one",
+        "note: net.circle: two",
+        "error: net.circle: three",
+        "warning: subgraphs[0]: one",
+    ]
+
+
+def test_control_characters_are_spelled_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", pipe := Screen(terminal=False))
+    every = "".join(map(chr, range(256)))
+    terminal.show([every, "\u2028\ud7ff"])
+    spelled = [f"\\x{code:02x}" if code < 32 or 127 <= code < 160 else chr(code) for code in range(256)]
+    assert pipe.shown == "".join(spelled) + "\n\u2028\ud7ff\n"
+
+
+def test_names_that_are_no_text_leave_as_they_came() -> None:
+    with capturing(Captured()) as captured:
+        terminal.show_text("\udcff")  # a byte
+        terminal.show_text("\ud800\udcff")  # a surrogate that stands for none: then all are spelled
+    assert captured.out == [b"\xff", b"\\ud800\\udcff"]
+
+
+def test_lines_are_shown_before_all_of_them_are_made() -> None:
+    made = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal made
+        while made < 4096 + 1:
+            made += 1
+            yield "x"
+
+    seen: list[tuple[int, int]] = []
+    with capturing(Captured()) as captured, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(terminal, "show_text", lambda text: seen.append((made, text.count("\n"))))
+        terminal.show(lines())
+    assert seen == [(4096, 4096), (4097, 1)]
+    assert captured.out == []
+
+
+def test_a_document_is_indented_alone_and_a_line_beside_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = {"a": [1, {"b": "é"}]}
+    monkeypatch.setattr(sys, "stdout", pipe := Screen(terminal=False))
+    terminal.show_json(document)
+    assert pipe.shown == '{\n  "a": [\n    1,\n    {\n      "b": "\\u00e9"\n    }\n  ]\n}\n'
+    for file, shown in ((None, pipe.shown), ("x", json.dumps({"file": "x", **document}) + "\n")):
+        with capturing(Captured(file)) as captured:
+            terminal.show_json(document)
+        assert captured.out == [shown.encode()]
+
+
+def test_what_a_log_records_is_noted_where_output_is_captured() -> None:
+    begin()
+    record(3, "no effect here")
+    assert current() is None
+    with capturing(Captured("f")) as captured:
+        assert (captured.file, captured.began, captured.findings, captured.error) == ("f", False, None, None)
+        begin()
+        record(2)
+        assert (captured.began, captured.findings, captured.error) == (True, 2, None)
+        record(1, "broken")
+        terminal.complain("error", "said")
+        terminal.tell("told")
+    assert (captured.findings, captured.error) == (1, "broken")
+    assert captured.messages == [("error", "said"), (None, "told")]
+    assert current() is None
+
+
+def test_an_error_gets_the_name_of_its_file_once() -> None:
+    def said(error: ct.CircleToolsError) -> str:
+        with pytest.raises(type(error)), naming("outer"), naming("inner"):
+            raise error
+        return str(error)
+
+    assert said(ct.InvalidInputError("bad", location="byte 3")) == "inner: byte 3: bad"
+    assert said(ct.EditError("bad")) == "inner: bad"
+    assert said(ct.UsageError("bad")) == "bad"
+    assert said(ct.OutputError("bad", location="out")) == "out: bad"
+
+
+EMPTY, HALF, FULL = "." * 30, "#" * 15 + "." * 15, "#" * 30
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("waited", "done", "total", "shown"),
+    [
+        (0.99, 5 * MIB, 10 * MIB, ""),
+        (1.0, 5 * MIB, 10 * MIB, f"\r[{HALF}] 5/10 MiB"),
+        (1.5, 0, 3 * MIB - 1, f"\r[{EMPTY}] 0/2 MiB"),
+        (1.5, 2 * MIB - 1, 60 * MIB, f"\r[{EMPTY}] 1/60 MiB"),
+        (1.5, 2 * MIB, 60 * MIB, f"\r[#{EMPTY[1:]}] 2/60 MiB"),
+        (1.5, 3 * MIB, 3 * MIB, f"\r[{FULL}] 3/3 MiB\n"),
+        (1.5, 0, 0, f"\r[{FULL}] 0/0 MiB\n"),
+    ],
+)
+def test_the_bar(waited: float, done: int, total: int, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(sys, "stderr", screen := Screen())
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    bar = terminal.Bar()
+    now += waited
+    bar(done, total)
+    assert screen.shown.replace("\r\n", "\n") == shown
+
+
+def test_a_bar_that_was_drawn_is_drawn_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter((10.0, 12.0, 10.5))
+    monkeypatch.setattr(sys, "stderr", screen := Screen())
+    monkeypatch.setattr(time, "monotonic", lambda: next(times, 10.5))
+    bar = terminal.Bar()
+    for done in (0, 2):
+        bar(done, 2)
+    assert screen.shown == f"\r[{EMPTY}] 0/0 MiB\r[{FULL}] 0/0 MiB\n"
+
+
+def test_no_bar_where_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "_PATIENCE_SECONDS", -1)
+    monkeypatch.setattr(sys, "stderr", pipe := Screen(terminal=False))
+    terminal.Bar()(1, 1)
+    monkeypatch.setattr(sys, "stderr", screen := Screen())
+    with capturing(Captured()):
+        terminal.Bar()(1, 1)
+    assert pipe.shown + screen.shown == ""

@@ -1,0 +1,200 @@
+"""Which element of one list belongs to which of another, and what that means for numbers."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from circletools.diff import alignment
+from circletools.diff.alignment import Alignment, align
+from circletools.diff.correspondence import Nested, Numbering, TensorNumbering, nested
+
+KEYS = st.lists(st.integers(0, 5), max_size=9)
+
+
+def keys(text: Any) -> np.ndarray[Any, Any]:
+    return np.array([ord(one) if isinstance(one, str) else one for one in text], np.int64)
+
+
+def shown(found: Alignment) -> tuple[list[tuple[int, int]], list[int], list[int], list[int]]:
+    """Return the pairs, and which of the first list moved, which were removed, and which of the second were added."""
+    pairs = list(zip(found.before.tolist(), found.after.tolist(), strict=True))
+    return pairs, found.before[found.moved].tolist(), found.removed.tolist(), found.added.tolist()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("", "", ([], [], [], [])),
+        ("a", "", ([], [], [0], [])),
+        ("", "a", ([], [], [], [0])),
+        ("abc", "abc", ([(0, 0), (1, 1), (2, 2)], [], [], [])),
+        ("abcde", "acxbde", ([(0, 0), (1, 3), (2, 1), (3, 4), (4, 5)], [1], [], [2])),
+        ("ab", "ba", ([(0, 1), (1, 0)], [0], [], [])),
+        ("abc", "cab", ([(0, 1), (1, 2), (2, 0)], [2], [], [])),
+        ("aab", "ab", ([(0, 0), (2, 1)], [], [1], [])),
+        ("ab", "aab", ([(0, 0), (1, 2)], [], [], [1])),
+        ("aa", "a", ([(0, 0)], [], [1], [])),
+        ("xaay", "zaaw", ([], [], [0, 1, 2, 3], [0, 1, 2, 3])),
+        ("xby", "zbw", ([(1, 1)], [], [0, 2], [0, 2])),
+        ("xbyb", "zbwb", ([(1, 1), (3, 3)], [], [0, 2], [0, 2])),
+    ],
+)
+def test_small_alignments(before: str, after: str, expected: Any) -> None:
+    assert shown(align([(keys(before), keys(after))])) == expected
+
+
+def test_blunter_keys_take_what_is_left() -> None:
+    sharp, names = (keys("abcd"), keys("axyd")), (keys("ABCD"), keys("ACBD"))
+    assert shown(align([sharp])) == ([(0, 0), (3, 3)], [], [1, 2], [1, 2])
+    assert shown(align([sharp, names])) == ([(0, 0), (1, 2), (2, 1), (3, 3)], [1], [], [])
+    # With blunt keys nothing moves; what is alike in the same order belongs together, also where it is not unique.
+    assert shown(align([sharp], [names])) == ([(0, 0), (2, 1), (3, 3)], [], [1], [2])
+    repeated = (keys("11121"), keys("31141"))
+    assert shown(align([(keys("abcde"), keys("vwxyz"))], [repeated])) == (
+        [(0, 1), (1, 2), (4, 4)], [], [2, 3], [0, 3]
+    )  # fmt: skip
+
+
+def test_by_place_what_is_left_in_equal_numbers_belongs_together() -> None:
+    pair = (keys("axyd"), keys("avwd"))
+    assert shown(align([pair], by_place=True)) == ([(0, 0), (1, 1), (2, 2), (3, 3)], [], [], [])
+    assert shown(align([pair])) == ([(0, 0), (3, 3)], [], [1, 2], [1, 2])
+    assert shown(align([(keys("axyd"), keys("avd"))], by_place=True)) == ([(0, 0), (3, 2)], [], [1, 2], [1])
+
+
+def test_what_stands_between_equal_elements_belongs_together_by_place() -> None:
+    def placed(before: str, after: str, first: str, second: str) -> Any:
+        return shown(align([(keys(first), keys(second))], [(keys(before), keys(after))], by_place=True))
+
+    assert placed("p11q", "r11s", "abcd", "efgh") == ([(0, 0), (1, 1), (2, 2), (3, 3)], [], [], [])
+    assert placed("p11q", "rt11s", "abcd", "efghi") == ([(1, 2), (2, 3), (3, 4)], [], [0], [0, 1])
+    assert placed("p11qv", "r11s", "abcde", "fghi") == ([(0, 0), (1, 1), (2, 2)], [], [3, 4], [3])
+    # What has moved, here to the front, is no longer between the others.
+    moved = align([(keys("abcx"), keys("caby"))], by_place=True)
+    assert shown(moved) == ([(0, 1), (1, 2), (2, 0), (3, 3)], [2], [], [])
+
+
+def longest_ascent(values: list[int]) -> int:
+    return max(
+        size for size in range(len(values) + 1) for some in combinations(values, size) if list(some) == sorted(some)
+    )
+
+
+@given(st.permutations(range(7)))
+def test_as_few_elements_as_can_be_have_moved(order: list[int]) -> None:
+    found = align([(np.arange(7), np.array(order))])
+    assert found.after.tolist() == [order.index(value) for value in range(7)]
+    kept = found.after[~found.moved].tolist()
+    assert kept == sorted(kept)
+    # Equal ends belong together first; the rest keeps the longest order that there is.
+    first = next((at for at in range(7) if order[at] != at), 7)
+    last = next((at for at in range(6, -1, -1) if order[at] != at), -1)
+    assert len(kept) == 7 - max(last + 1 - first, 0) + longest_ascent(order[first : last + 1])
+    ascent = alignment._longest_ascent(np.array(order))
+    assert len(ascent) == longest_ascent(order)
+    assert sorted(np.array(order)[ascent].tolist()) == np.array(order)[ascent].tolist()
+
+
+@given(KEYS, KEYS, KEYS, KEYS)
+def test_any_alignment(first: list[int], second: list[int], third: list[int], fourth: list[int]) -> None:
+    pads = (max(len(first), len(third)), max(len(second), len(fourth)))
+    sharp = tuple(np.array(side + [9] * (pads[at] - len(side)), np.int64) for at, side in enumerate((first, second)))
+    blunt = tuple(np.array(side + [9] * (pads[at] - len(side)), np.int64) for at, side in enumerate((third, fourth)))
+    found = align([(sharp[0], sharp[1])], [(blunt[0], blunt[1])])
+    pairs = list(zip(found.before.tolist(), found.after.tolist(), strict=True))
+    assert found.counts == pads
+    assert found.before.tolist() == sorted(set(found.before.tolist()))
+    assert len(set(found.after.tolist())) == len(pairs)
+    assert all(sharp[0][old] == sharp[1][new] or blunt[0][old] == blunt[1][new] for old, new in pairs)
+    kept = found.after[~found.moved].tolist()
+    assert kept == sorted(kept)
+    assert all(sharp[0][old] == sharp[1][new] for old, new in zip(*(
+        side[found.moved].tolist() for side in (found.before, found.after)), strict=True))  # fmt: skip
+    assert found.removed.tolist() == [at for at in range(pads[0]) if at not in found.before]
+    assert found.added.tolist() == [at for at in range(pads[1]) if at not in found.after]
+    rest = sharp[0][found.removed].tolist(), sharp[1][found.added].tolist()
+    assert not any(rest[0].count(key) == rest[1].count(key) == 1 == sharp[0].tolist().count(key) ==
+                   sharp[1].tolist().count(key) for key in rest[0])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("budget", "pairs"),
+    [
+        (8, [(3, 3)]),
+        (9, [(0, 1), (1, 2), (3, 3)]),
+        (17, [(0, 1), (1, 2), (3, 3)]),
+        (18, [(0, 1), (1, 2), (3, 3), (4, 5), (5, 6)]),
+    ],
+)
+def test_an_exact_alignment_is_made_as_long_as_it_is_cheap(
+    budget: int, pairs: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two gaps of three by three, on both sides of an element that is known."""
+    monkeypatch.setattr(alignment, "_QUADRATIC", budget)
+    blunt = keys("1120112"), keys("3110311")
+    assert shown(align([(keys("abcXdef"), keys("ghiXjkl"))], [blunt]))[:2] == (pairs, [])
+
+
+def test_how_deep_unique_keys_are_looked_for() -> None:
+    assert (alignment._ROUNDS, alignment._QUADRATIC) == (32, 1 << 20)
+
+
+# --- numbers ------------------------------------------------------------------------------------------------
+
+
+def aligned(pairs: list[tuple[int, int]], counts: tuple[int, int], moved: list[int] | None = None) -> Alignment:
+    flags = np.array([old in (moved or []) for old, _ in pairs], np.bool_)
+    return Alignment(
+        np.array([old for old, _ in pairs], np.int64), np.array([new for _, new in pairs], np.int64), flags, counts
+    )
+
+
+def test_numbers_of_aligned_lists() -> None:
+    numbering = Numbering(aligned([(0, 1), (2, 0)], (3, 4)))
+    assert numbering.before(np.array([-1, 0, 1, 2, 3, 4])).tolist() == [-1, 0, 1, 2, 7, 8]
+    assert numbering.after(np.array([-1, 0, 1, 2, 3, 4, 5])).tolist() == [-1, 2, 0, 5, 6, 7, 8]
+    assert numbering.after(np.array([-1], np.int8)).tolist() == [-1]
+    nothing = Numbering(aligned([(0, 1), (2, 0)], (3, 4)), zero_is_none=True)
+    assert nothing.before(np.array([0, 1, 3])).tolist() == [0, 1, 7]
+    assert nothing.after(np.array([0, 1, 2, 4])).tolist() == [0, 0, 5, 7]
+
+
+def test_alignments_joined() -> None:
+    found = nested([aligned([(0, 1), (1, 0)], (3, 2), [1]), aligned([], (0, 2)), aligned([(1, 0)], (2, 1), [1])])
+    assert found.rows.tolist() == [0, 0, 2]
+    assert (found.before.tolist(), found.after.tolist()) == ([0, 1, 1], [1, 0, 0])
+    assert [side.tolist() for side in found.removed] == [[0, 2], [2, 0]]
+    assert [side.tolist() for side in found.added] == [[1, 1], [0, 1]]
+    assert list(found.moves()) == [(0, 1, 0), (2, 1, 0)]
+    nothing = nested([])
+    assert (nothing.rows.tolist(), str(nothing.moved.dtype), list(nothing.moves())) == ([], "bool", [])
+
+
+def numbers_of_tensors() -> TensorNumbering:
+    """Return the numbers of subgraphs 0 -> 1 of 2 and 3 tensors, and 1 -> 0 of 3 and 1; there is a new subgraph 2."""
+    subgraphs = aligned([(0, 1), (1, 0)], (2, 3))
+    tensors: Nested = nested([aligned([(1, 0), (0, 2)], (2, 3)), aligned([(2, 0)], (3, 1))])
+    return TensorNumbering(subgraphs, tensors, (np.array([0, 2, 5]), np.array([0, 1, 4, 6])))
+
+
+def test_numbers_of_tensors() -> None:
+    numbering = numbers_of_tensors()
+    owners = np.array([0, 0, 0, 0, 1, 1, 1])
+    assert numbering.before(np.array([-1, 0, 1, 2, 0, 2, 3]), owners).tolist() == [-1, 0, 1, 11, 2, 4, 11]
+    owners = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 2])
+    found = numbering.after(np.array([-1, 0, 1, 0, 1, 2, 3, 0, 1, 2]), owners)
+    assert found.tolist() == [-1, 4, 11, 1, 7, 0, 11, 9, 10, 11]
+
+
+def test_tensors_of_subgraphs_that_do_not_belong_together_stay_as_they_are() -> None:
+    numbering = numbers_of_tensors()
+    values = np.array([0, 0, 0, 0, 1])
+    old, new = numbering.both(values, values, np.array([0, 0, 1, 2, 0]), np.array([1, 0, 3, 0, 1]))
+    assert old.tolist() == [0, 0, 0, 0, 1]
+    assert new.tolist() == [1, 0, 0, 0, 7]

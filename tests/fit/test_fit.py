@@ -1,0 +1,297 @@
+"""The verdict about a model: exact results on small graphs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import circletools as ct
+from circletools.fit.remedies import GENERAL, NOT_MEASURED
+from circletools.fit.verdicts import Blamed, Cuts, Misfit, TargetFit
+from tests.kit.build import Build
+from tests.kit.origin_support import embedded, origins
+from tests.kit.support import bytes_of, edited, path_of
+
+FLOATS = {"types": ["FLOAT32"]}
+
+
+def write_table(folder: Path, operators: dict[str, Any], name: str = "npu", **more: Any) -> str:
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps({"device": name, "operators": operators, **more}), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def fitted(tmp_path: Path) -> Any:
+    def fit(data: bytes | Path, operators: dict[str, Any], **more: Any) -> TargetFit:
+        with ct.open(data) as model:
+            (target,) = ct.fit(model, ct.FitRequest(on=(write_table(tmp_path, operators, **more),))).targets
+        return target
+
+    return fit
+
+
+def chain(codes: Sequence[str], shape: tuple[int, ...] = (2, 2)) -> bytes:
+    """Return a model in which each operator reads what the one before it makes."""
+    build = Build()
+    graph = build.graph()
+    at = first = graph.tensor("x", shape)
+    for number, code in enumerate(codes):
+        at = graph.compute(code, [at], f"t{number}", shape)
+    graph.ends([first], [at])
+    return build.to_bytes()
+
+
+def misfit(operator: int, code: str, output: str, **more: Any) -> Misfit:
+    values: dict[str, Any] = {
+        "subgraph": 0,
+        "operator": operator,
+        "code": code,
+        "reason": f"npu has no {code}",
+        "remedy": f"replace {code} by operators that npu takes",
+        "measured": True,
+        "origin": (output,),
+        "from_tables": False,
+        "is_new": True,
+    }
+    return Misfit(**values | more)
+
+
+def test_a_resident_model(fitted: Any) -> None:
+    data = chain(["TANH", "RELU"])
+    assert fitted(data, {"TANH": [FLOATS], "RELU": [{}]}, runtime="npu 1.2") == TargetFit(
+        "npu", "npu 1.2", 2, (), (), Cuts(1, 0, 0), 0
+    )
+    assert fitted(data, {"*": [{}]}).verdict == "resident"
+
+
+def test_an_operator_that_stops_it(fitted: Any) -> None:
+    found = fitted(chain(["TANH", "NEG", "RELU"]), {"TANH": [{}], "RELU": [{}]})
+    assert found == TargetFit(
+        "npu", "", 3, (misfit(1, "NEG", "t1"),), (Blamed("t1", ((0, 1),), 16),), Cuts(2, 2, 32), 0
+    )
+    assert (found.verdict, found.refused) == ("not_resident", 1)
+
+
+def test_nothing_is_taken(fitted: Any) -> None:
+    found = fitted(chain(["TANH", "NEG"]), {})
+    assert (found.cuts, found.refused, found.verdict) == (Cuts(0, 0, 0), 2, "not_resident")
+
+
+def test_no_operator_at_all(fitted: Any) -> None:
+    assert fitted(chain([]), {}) == TargetFit("npu", "", 0, (), (), Cuts(0, 0, 0), 0)
+
+
+MEASURED = [{"operators": ["TANH", "NEG"], "types": ["FLOAT32"]}]
+
+
+def test_what_was_not_measured_is_neither(fitted: Any) -> None:
+    found = fitted(chain(["TANH", "COS"]), {"TANH": [{}]}, measured=MEASURED)
+    assert found.misfits == (misfit(1, "COS", "t1", measured=False, remedy=NOT_MEASURED),)
+    assert (found.verdict, found.refused, found.sources, found.cuts) == ("not_known", 0, (), Cuts(1, 1, 16))
+    found = fitted(chain(["NEG", "COS"]), {"TANH": [{}]}, measured=MEASURED)
+    assert (found.verdict, found.refused, len(found.misfits)) == ("not_resident", 1, 2)
+    assert found.sources == (Blamed("t0", ((0, 0),), 16),)
+
+
+@pytest.mark.parametrize(
+    ("codes", "cuts"),
+    [
+        (["TANH", "NEG"], Cuts(1, 1, 16)),
+        (["NEG", "TANH"], Cuts(1, 1, 16)),
+        (["NEG", "TANH", "NEG", "NEG", "TANH", "TANH", "NEG"], Cuts(2, 4, 64)),
+    ],
+)
+def test_partitions_and_what_crosses(fitted: Any, codes: list[str], cuts: Cuts) -> None:
+    assert fitted(chain(codes), {"TANH": [{}]}).cuts == cuts
+
+
+def test_a_tensor_crosses_once_and_constants_do_not(fitted: Any) -> None:
+    build = Build()
+    graph = build.graph()
+    x, weights = graph.tensor("x"), graph.tensor("w", data=bytes(16))
+    made = graph.compute("TANH", [x], "made", (3, -1))
+    for number in range(2):
+        graph.operator("ADD", [made, weights], [graph.tensor(f"y{number}")])
+    graph.operator("TANH", [weights], [graph.tensor("z")])
+    assert fitted(build.to_bytes(), {"TANH": [{}]}).cuts == Cuts(1, 1, 12)
+
+
+def test_groups_need_not_be_connected(fitted: Any) -> None:
+    """As in LiteRT: what is ready together runs together."""
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x")
+    for number in range(3):
+        graph.compute("TANH", [graph.compute("NEG", [x], f"n{number}")], f"t{number}")
+    assert fitted(build.to_bytes(), {"TANH": [{}]}).cuts == Cuts(1, 3, 48)
+
+
+def test_subgraphs(fitted: Any) -> None:
+    build = Build()
+    for name in ("main", "second"):
+        graph = build.graph(name)
+        graph.compute("NEG", [graph.compute("TANH", [graph.tensor("x")], f"{name} t")], f"{name} n")
+    found = fitted(build.to_bytes(), {"TANH": [{}]})
+    assert found.operators == 4
+    assert found.misfits == (misfit(1, "NEG", "main n"), misfit(1, "NEG", "second n", subgraph=1))
+    assert found.sources == (Blamed("main n", ((0, 1),), 16), Blamed("second n", ((1, 1),), 16))
+    assert found.cuts == Cuts(2, 2, 32)
+
+
+# --- names --------------------------------------------------------------------------------------------------
+
+THREE = chain(["NEG", "TANH", "NEG"])
+
+
+def test_sources_of_the_tables(fitted: Any) -> None:
+    sources = {3: "late", 5: "both", 9: "early"}
+    data = embedded(THREE, origins(sources, {0: {5, 9}, 1: {3}, 2: {5}}))
+    found = fitted(data, {"TANH": [{}]})
+    assert [(one.origin, one.from_tables) for one in found.misfits] == [(("both", "early"), True), (("both",), True)]
+    assert found.sources == (Blamed("both", ((0, 0), (0, 2)), 32),)
+
+
+def test_an_operator_that_the_tables_leave_out(fitted: Any) -> None:
+    data = embedded(THREE, origins({0: "zero"}, {0: {0}}))
+    found = fitted(data, {"TANH": [{}]})
+    assert [(one.origin, one.from_tables) for one in found.misfits] == [(("zero",), True), (("t2",), False)]
+    assert [source.name for source in found.sources] == ["zero", "t2"]
+
+
+def test_stale_and_broken_tables_are_a_note(tmp_path: Path) -> None:
+    stale = edited(
+        chain(["NEG", "COS", "NEG"]),
+        *(partial(ct.ModelEdit.set_metadata, name=name, value=value) for name, value in entries_of(embedded(THREE))),
+    )
+    broken = edited(THREE, lambda edit: edit.set_metadata("ONE_op_table", b"\1\0\0\0"))
+    request = ct.FitRequest(on=(write_table(tmp_path, {"TANH": [{}], "COS": [{}]}),))
+    for data, code in ((stale, "STALE_ORIGIN"), (broken, "MALFORMED_ORIGIN_TABLE")):
+        with ct.open(data) as model:
+            found = ct.fit(model, request)
+        assert [note.code for note in found.notes] == [code]
+        assert [(one.origin, one.from_tables) for one in found.targets[0].misfits] == [
+            (("t0",), False),
+            (("t2",), False),
+        ]
+    with ct.open(embedded(THREE)) as model:
+        assert ct.fit(model, request).notes == ()
+
+
+def entries_of(data: bytes) -> list[tuple[str, bytes]]:
+    with ct.open(data) as model:
+        return [(entry.name, bytes(model.metadata_value(entry.name) or b"")) for entry in model.metadata]
+
+
+@pytest.mark.parametrize("outputs", [[], [-1], ["unnamed"]])
+def test_an_operator_without_a_name(fitted: Any, outputs: list[Any]) -> None:
+    build = Build()
+    graph = build.graph()
+    made = [graph.tensor(None) if output == "unnamed" else output for output in outputs]
+    graph.operator("NEG", [graph.tensor("x")], made)
+    (found,) = fitted(build.to_bytes(), {}).misfits
+    assert found.origin == ("(noname)",)
+
+
+# --- composites and unpacked constants ----------------------------------------------------------------------
+
+
+def composites(*calls: tuple[int, int]) -> bytes:
+    """Return a model of subgraphs in which composites call each other: (caller, called); 3 is a subgraph of NEG."""
+    build = Build()
+    graphs = [build.graph(str(number)) for number in range(4)]
+    for graph in graphs:
+        graph.tensor("x")
+    for caller, called in calls:
+        made = graphs[caller].tensor("c")
+        if caller == 2:
+            graphs[2].operator("WHILE", [0], [made], cond_subgraph_index=called, body_subgraph_index=called)
+        else:
+            options = "StableHLOCompositeOptions"
+            code = "STABLEHLO_COMPOSITE"
+            graphs[caller].operator(code, [0], [made], table=options, decomposition_subgraph_index=called)
+    graphs[3].compute("NEG", [0], "inside")
+    return build.to_bytes()
+
+
+TAKEN: dict[str, Any] = {"STABLEHLO_COMPOSITE": [{}], "WHILE": [{}]}
+
+
+@pytest.mark.parametrize(
+    ("calls", "operators", "verdict"),
+    [
+        ([(0, 3)], 1, "resident"),
+        ([(0, 1), (1, 3)], 1, "resident"),  # one in another
+        ([(0, 2), (2, 3)], 1, "resident"),  # a loop in one
+        ([(2, 3)], 2, "not_resident"),  # a loop alone
+        ([(0, 3), (2, 3)], 3, "not_resident"),  # called from elsewhere as well
+        ([(0, 1), (1, 3), (2, 3)], 3, "not_resident"),
+    ],
+)
+def test_the_inside_of_a_composite(fitted: Any, calls: list[tuple[int, int]], operators: int, verdict: str) -> None:
+    found = fitted(composites(*calls), TAKEN)
+    assert (found.operators, found.verdict) == (operators, verdict)
+
+
+def test_a_composite_that_is_refused_is_looked_into(fitted: Any) -> None:
+    found = fitted(composites((0, 3)), {"WHILE": [{}]})
+    assert [(one.subgraph, one.code) for one in found.misfits] == [(0, "STABLEHLO_COMPOSITE"), (3, "NEG")]
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_what_unpacks_a_constant_is_not_to_blame(fitted: Any, measured: bool) -> None:
+    unpack = {"inputs": ["FLOAT16 constant"], "outputs": ["FLOAT32"], "unpacks": True}
+    asked = [{"operators": ["DEQUANTIZE"]}, *([{"operators": ["*"]}] if measured else [])]
+    with ct.open(bytes_of("tflite/cnn_float16")) as model:
+        codes = model.code_names(0)
+    others: dict[str, Any] = {code: [{}] for code in codes if code not in ("FULLY_CONNECTED", "DEQUANTIZE")}
+    found = fitted(bytes_of("tflite/cnn_float16"), {"DEQUANTIZE": [unpack], **others}, measured=asked)
+    kinds = [one.code for one in found.misfits]
+    assert {"DEQUANTIZE", "FULLY_CONNECTED"} == set(kinds)
+    assert {one.measured for one in found.misfits} == {measured}
+    assert found.verdict == ("not_resident" if measured else "not_known")
+    blamed = {codes[index] for source in found.sources for _, index in source.operators}
+    assert blamed == ({"FULLY_CONNECTED"} if measured else set())
+
+
+# --- several targets, and the built-in tables ---------------------------------------------------------------
+
+
+def test_targets_are_in_their_order(tmp_path: Path) -> None:
+    tables = [write_table(tmp_path, {"NEG": [{}], "TANH": [{}]}, "a"), write_table(tmp_path, {}, "b")]
+    with ct.open(THREE) as model:
+        found = ct.fit(model, ct.FitRequest(on=(tables[1], "xnnpack", tables[0], tables[1])))
+    assert [(target.name, target.verdict) for target in found.targets] == [
+        ("b", "not_resident"),
+        ("xnnpack", "resident"),
+        ("a", "resident"),
+    ]
+    assert (found.file, found.model_format, found.has_baseline, found.new_refusals) == ("<bytes>", "tflite", False, 3)
+
+
+table_of = cache(ct.affinity.load_capability)
+
+
+@pytest.mark.parametrize("device", ct.affinity.shipped())
+def test_a_verdict_agrees_with_the_table(device: str, own_model: Path) -> None:
+    """Each operator that a table refuses is there, but for those inside of composites."""
+    table = table_of(device)
+    with ct.open(own_model) as model:
+        (found,) = ct.fit(model, ct.FitRequest(on=(device,))).targets
+        refused = {
+            (subgraph.index, index): refusal
+            for subgraph in model.subgraphs
+            for index, refusal in enumerate(ct.affinity.refusals(table, model, subgraph.index))
+            if refusal is not None
+        }
+    here = {(one.subgraph, one.operator): one for one in found.misfits}
+    assert all((one.reason, one.measured) == (refused[at].reason, refused[at].measured) for at, one in here.items())
+    if own_model != path_of("tflite/composite"):
+        assert here.keys() == refused.keys()
+    assert (found.verdict == "resident") == (not here)
+    assert all(one.remedy and GENERAL not in one.remedy for one in found.misfits)

@@ -1,0 +1,133 @@
+"""What to change, from the words of the capability tables; each condition that they can have is known."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from circletools.affinity.capability.comparison import Term
+from circletools.affinity.capability.file import FORM_KEYS, parse_capability
+from circletools.affinity.capability.table import Refusal
+from circletools.affinity.capability.traits import OperatorTraits, TensorTraits
+from circletools.fit.remedies import GENERAL, NOT_MEASURED, follows_another, remedy_of
+
+FLOAT = TensorTraits("FLOAT32", "", 5, True, False)
+WEIGHT = TensorTraits("INT8", "per_channel", 2, False, True)
+OPTIONS: dict[Term, float] = {"fused_activation_function": 4.0, "stride_w": 3.0, "stride_h": 1.0}
+ADD = OperatorTraits("ADD", 4, (FLOAT, WEIGHT, None), (FLOAT,), OPTIONS)
+
+
+def refused(*forms: dict[str, Any]) -> Refusal:
+    table = parse_capability(json.dumps({"device": "npu", "operators": {"ADD": forms}}).encode(), "t")
+    found = table.why_not(ADD)
+    assert found is not None
+    return found
+
+
+CASES: list[tuple[dict[str, Any], str]] = [
+    ({"types": ["INT8"]}, "convert input 0 and output 0 to INT8"),
+    ({"types": ["INT8 per_tensor", "INT16"]}, "convert input 0 and output 0 to INT8 per_tensor or INT16"),
+    ({"inputs": ["INT8 computed", "*", "none"]}, "convert input 0 to INT8"),
+    ({"inputs": ["FLOAT32 constant", "*", "none"]}, "make input 0 a constant"),
+    ({"inputs": ["* constant", "*", "none"]}, "make input 0 a constant"),
+    ({"inputs": ["* unquantized constant", "*", "none"]}, "make input 0 a constant"),
+    ({"inputs": ["*", "INT8 per_channel computed", "none"]}, "compute input 1 at run time"),
+    ({"inputs": ["*", "INT8 computed", "none"]}, "compute input 1 at run time"),
+    ({"inputs": ["*", "INT8 per_tensor computed", "none"]}, "convert input 1 to INT8 per_tensor computed"),
+    ({"inputs": ["*", "INT8 per_tensor constant", "none"]}, "convert input 1 to INT8 per_tensor"),
+    ({"inputs": ["*", "INT4", "none"]}, "convert input 1 to INT4"),
+    ({"inputs": ["*", ["INT4", "none"], "none"]}, "convert input 1 to INT4, or leave it out"),
+    ({"inputs": ["*", ["INT8 computed", "none"], "none"]}, "compute input 1 at run time, or leave it out"),
+    ({"inputs": ["*", "none", "none"]}, "leave out input 1"),
+    ({"inputs": ["*", "*", "*"]}, "give it input 2 as *"),
+    ({"inputs": ["*", "*", ["INT8", "INT4 constant"]]}, "give it input 2 as INT8 or INT4 constant"),
+    ({"inputs": ["*", "*"]}, "give it 2 inputs"),
+    ({"inputs": ["*"]}, "give it 1 input"),
+    ({"inputs": ["*", "*", "*", "*", "..."]}, "give it 4 or more inputs"),
+    ({"outputs": []}, "give it 0 outputs"),
+    ({"outputs": ["INT8"]}, "convert output 0 to INT8"),
+    ({"min_inputs": 5}, "give it at least 5 inputs"),
+    ({"min_inputs": 1, "max_inputs": 2}, "give it 1 to 2 inputs"),
+    ({"min_outputs": 2, "max_outputs": 2}, "give it 2 outputs"),
+    ({"max_outputs": 0}, "give it 0 outputs"),
+    ({"max_rank": 4}, "reshape input 0 and output 0 to at most rank 4"),
+    ({"min_rank": 6}, "reshape input 0 and output 0 to at least rank 6"),
+    ({"min_rank": 6, "max_rank": 8}, "reshape input 0 and output 0 to at least rank 6"),
+    ({"min_rank": 2, "max_rank": 4}, "reshape input 0 and output 0 to at most rank 4"),
+    ({"min_rank": 4, "max_rank": 4}, "reshape input 0 and output 0 to rank 4"),
+    ({"static": True}, "fix the shape of input 0 and output 0"),
+    ({"max_version": 3}, "convert it to version 1 to 3"),
+    ({"min_version": 5}, "convert it to version at least 5"),
+    ({"options": {"fused_activation_function": ["NONE", "RELU"]}}, "set fused_activation_function to NONE or RELU"),
+    ({"options": {"stride_w": {"max": 2}}}, "set stride_w to at most 2"),
+    ({"options": {"stride_h": {"min": 2}}}, "set stride_h to at least 2"),
+    ({"options": {"stride_w": {"min": 1, "max": 2}}}, "set stride_w to 1 to 2"),
+    ({"options": {"stride_w": [1]}}, "set stride_w to 1"),
+    (
+        {"max_rank": 4, "static": True, "max_version": 2},
+        "convert it to version 1 to 2; reshape input 0 and output 0 to at most rank 4; "
+        "fix the shape of input 0 and output 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("form", "remedy"), CASES, ids=[remedy for _, remedy in CASES])
+def test_remedies(form: dict[str, Any], remedy: str) -> None:
+    assert remedy_of(refused(form), "ADD") == remedy
+
+
+def test_every_condition_has_a_remedy() -> None:
+    """A key that a form gets some day stands here, and its words among those that are known."""
+    tried = {key for form, _ in CASES for key in form}
+    assert set(FORM_KEYS) - tried - {"where"} == {"unpacks"}  # which is no condition; `where` is below
+    assert not any(GENERAL in remedy for _, remedy in CASES)
+
+
+@pytest.mark.parametrize(
+    ("reason", "remedy"),
+    [
+        ("stride_w is 3, which must be <= filter_width (2)", "change it so that stride_w <= filter_width"),
+        ("block_size is 1, which must be > 1", "change it so that block_size > 1"),
+        ("input1.value has no value, which must be >= 0", "change it so that input1.value >= 0"),
+        (
+            "input0.scale / output0.scale is 0.0001, which must be >= 2^-10",
+            "quantize it so that input0.scale / output0.scale >= 2^-10",
+        ),
+        (
+            "inputs.zero_point is 3, which must be == output0.zero_point (-4)",
+            "quantize it so that inputs.zero_point == output0.zero_point",
+        ),
+    ],
+)
+def test_comparisons(reason: str, remedy: str) -> None:
+    assert remedy_of(Refusal(reason), "ADD") == remedy
+
+
+def test_three_places() -> None:
+    reason = "; ".join(f"{place} has an unknown dimension" for place in ("input 0", "input 1", "output 0"))
+    assert remedy_of(Refusal(reason), "ADD") == "fix the shape of input 0, input 1 and output 0"
+
+
+def test_an_operator_that_is_not_there() -> None:
+    assert remedy_of(refused(), "ADD") == "replace ADD by operators that npu takes"
+    assert remedy_of(Refusal("a has no b has no CUSTOM:x; y"), "CUSTOM:x; y") == GENERAL
+    assert remedy_of(Refusal("npu has no CUSTOM:x; y"), "CUSTOM:x; y") == (
+        "replace CUSTOM:x; y by operators that npu takes"
+    )
+
+
+def test_what_is_not_known_is_not_guessed() -> None:
+    assert remedy_of(Refusal("the moon is new"), "ADD") == GENERAL == "change what the reason names"
+    assert remedy_of(Refusal("the moon is new; input 0 has an unknown dimension"), "ADD") == (
+        "change what the reason names; fix the shape of input 0"
+    )
+    assert remedy_of(Refusal("npu has no ADD", measured=False), "ADD") == NOT_MEASURED
+
+
+def test_for_the_sake_of_another_operator() -> None:
+    words = "operator 12, which reads the constant that it unpacks, is not taken"
+    assert remedy_of(Refusal(words), "DEQUANTIZE") == "change operator 12"
+    assert follows_another(words)
+    assert not follows_another("npu has no ADD")

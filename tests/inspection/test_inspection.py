@@ -1,0 +1,100 @@
+"""What is in a model, also where an index in it leads nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from circletools.inspection import ExternalSummary, Inspection, MetadataSummary, TensorSummary, inspect_model
+from circletools.model.model import open_model
+from tests.kit.origin_support import rebuilt
+from tests.kit.support import bytes_of, noted
+
+
+def inspected(data: bytes) -> Inspection:
+    with open_model(data) as model:
+        return inspect_model(model)
+
+
+def changed(name: str, change: Callable[[Any], object]) -> Inspection:
+    return inspected(rebuilt(bytes_of(name), change))
+
+
+NOWHERE = "(does not exist)"
+
+
+def test_a_small_model() -> None:
+    data = bytes_of("circle/mlp")
+    found = inspected(data)
+    assert (found.format, found.file_bytes, found.flatbuffer_bytes) == ("circle", len(data), len(data))
+    assert (found.prefix_bytes, found.trailing_bytes, found.associated_files, found.external) == (0, 0, (), ())
+    assert found.operators == {"FULLY_CONNECTED": 2, "SOFTMAX": 1}
+    (graph,) = found.subgraphs
+    assert (graph.index, graph.tensors, graph.operator_count, graph.operators) == (0, 8, 3, found.operators)
+
+
+def test_tensors_that_do_not_exist() -> None:
+    def change(model: Any) -> None:
+        graph = model.subgraphs[0]
+        graph.inputs, graph.outputs = [0, 7, 8], [-1, 1]
+
+    (graph,) = changed("circle/mlp", change).subgraphs
+    first, last, beyond = graph.inputs
+    assert (first.tensor, last.tensor, beyond) == (0, 7, TensorSummary(8, NOWHERE, "", ()))
+    assert NOWHERE not in (first.name, last.name)
+    assert graph.outputs[0] == TensorSummary(-1, NOWHERE, "", ())
+    assert graph.outputs[1].name != NOWHERE
+
+
+def test_open_dimensions_are_shown_as_such() -> None:
+    graph = inspected(bytes_of("circle/dynamic_batch")).subgraphs[0]
+    assert [tensor.shape for tensor in graph.inputs] == [(-1, 16)]
+
+
+def test_codes_that_do_not_exist() -> None:
+    def change(model: Any) -> None:
+        for operator, code in zip(model.subgraphs[0].operators, (len(model.operatorCodes), 99, 1), strict=True):
+            operator.opcodeIndex = code
+
+    found = changed("circle/mlp", change)
+    assert found.operators == found.subgraphs[0].operators == {"SOFTMAX": 1, "UNKNOWN:2": 1, "UNKNOWN:99": 1}
+
+
+def test_operators_are_listed_by_their_number() -> None:
+    def change(model: Any) -> None:
+        for operator in model.subgraphs[0].operators:
+            operator.opcodeIndex = 1
+        model.subgraphs[0].operators[2].opcodeIndex = 0
+
+    assert list(changed("circle/mlp", change).operators.items()) == [("SOFTMAX", 2), ("FULLY_CONNECTED", 1)]
+
+
+def test_buffers_of_metadata() -> None:
+    found = inspected(noted(bytes_of("circle/mlp")))
+    count = found.buffers.count
+    assert MetadataSummary("note", count - 1, len(b"a value")) in found.metadata
+
+    def change(model: Any) -> None:
+        for entry, buffer in zip(model.metadata, range(count - 1, count + 2), strict=False):
+            entry.buffer = buffer
+
+    named = rebuilt(noted(noted(noted(bytes_of("circle/mlp"), "a"), "b"), "c"), lambda _: None)
+    count = inspected(named).buffers.count
+    sizes = [entry.bytes for entry in inspected(rebuilt(named, change)).metadata]
+    assert [size is None for size in sizes[:3]] == [False, True, True]
+
+
+def test_data_behind_the_flatbuffer() -> None:
+    data = bytes_of("tflite/cnn_external")
+    found = inspected(data)
+    assert found.external == (ExternalSummary("Buffer", 6, 4200),)
+    assert found.trailing_bytes == 40
+    assert inspected(data + bytes(7)).trailing_bytes == 47
+    assert inspected(data[:-41]).trailing_bytes == 0  # and of the last buffer a byte is missing
+
+
+def test_a_tail_that_is_an_archive() -> None:
+    found = inspected(bytes_of("tflite/zip_tail"))
+    assert (found.trailing_bytes, found.associated_files) == (133, ("labels.txt",))
+    assert inspected(bytes_of("circle/mlp") + bytes(5)).associated_files == ()
+    assert inspected(bytes_of("circle/mlp") + bytes(5)).trailing_bytes == 5

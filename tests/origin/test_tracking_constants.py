@@ -1,0 +1,226 @@
+"""Which constants of two models are told to be the same, and how: every type of number, order and limit."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from circletools.model.model import open_model
+from circletools.origin.tracking.constants import CLOSE, EXACT, SCALED, Classes, classify
+from circletools.origin.tracking.side import NONE, read_side
+from tests.kit.build import Build, Graph, Table, floats
+
+Held = tuple[tuple[int, ...], str, bytes, Table | None]
+"""Shape, type, data and quantization of a constant."""
+
+
+def of(value: NDArray[Any], kind: str = "FLOAT32", quantization: Table | None = None) -> Held:
+    """Return an array as a constant of a type."""
+    return value.shape, kind, value.tobytes(), quantization
+
+
+def quantized(scales: list[float], zeros: list[int], axis: int = 0) -> Table:
+    return Table("QuantizationParameters", scale=scales, zero_point=zeros, quantized_dimension=axis)
+
+
+def holding(*constants: Held) -> bytes:
+    """Return a model with these constants, behind a tensor without data."""
+    build = Build()
+    graph: Graph = build.graph()
+    graph.tensor("", (2, 2))
+    for shape, kind, data, quantization in constants:
+        graph.tensor("", shape, kind, data=data, quantization=quantization)
+    return build.to_bytes()
+
+
+def classes_of(before: list[Held], after: list[Held]) -> Classes:
+    with open_model(holding(*before)) as old, open_model(holding(*after)) as new:
+        return classify(read_side(old), read_side(new))
+
+
+def kinds(before: list[Held], after: list[Held]) -> list[tuple[int, int] | None]:
+    """Return for each constant of AFTER which of BEFORE's it is, and how it was found; None for one that is new."""
+    classes = classes_of(before, after)
+    olds, news = (numbers.tolist() for numbers in classes.numbers)
+    assert olds[0] == news[0] == NONE
+    position = {number: index for index, number in enumerate(olds[1:])}
+    found: list[tuple[int, int] | None] = []
+    for number in news[1:]:
+        shared = bool(classes.shared[number])
+        assert shared == (number in position)
+        found.append((position[number], int(classes.how[number])) if shared else None)
+    return found
+
+
+WHOLE = [np.round(floats(6, 8, seed=seed) * 100) for seed in range(3)]
+"""Whole numbers from -100 to 100, which every type but the unsigned ones can hold."""
+
+
+def test_equal_bytes_are_the_same_constant_whatever_their_form() -> None:
+    first, second = of(WHOLE[0]), of(WHOLE[1])
+    assert kinds([first, second], [second, first]) == [(1, EXACT), (0, EXACT)]
+    shape, _, data, _ = second
+    assert kinds([second], [(shape[::-1], "INT32", data, None)]) == [(0, EXACT)]
+    twice = classes_of([first, first], [first])
+    assert [numbers.tolist() for numbers in twice.numbers] == [[NONE, 0, 0], [NONE, 0]]
+    assert twice.shared.tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("size", "distinct", "is_telling"),
+    [(32, 32, True), (31, 31, False), (32, 5, True), (32, 4, False), (0, 0, False)],
+)
+def test_what_is_hardly_equal_by_chance(size: int, distinct: int, is_telling: bool) -> None:
+    data = bytes(number % distinct for number in range(size)) or b"\0"
+    assert classes_of([((size,), "UINT8", data, None)], []).distinctive.tolist() == [is_telling]
+
+
+def test_only_the_first_4096_bytes_are_looked_at() -> None:
+    for zeros, is_telling in ((4092, True), (4093, False)):
+        data = bytes(zeros) + bytes(range(1, 9))
+        assert classes_of([((len(data),), "UINT8", data, None)], []).distinctive.tolist() == [is_telling]
+
+
+@pytest.mark.parametrize("kind", ["FLOAT16", "FLOAT64", "INT8", "INT16", "INT32", "INT64"])
+def test_numbers_of_every_type_are_compared_by_value(kind: str) -> None:
+    after = [of(value.astype(kind.lower()), kind) for value in WHOLE]
+    assert kinds([of(value) for value in WHOLE], after) == [(index, CLOSE) for index in range(3)]
+
+
+@pytest.mark.parametrize("kind", ["UINT8", "UINT16", "UINT32"])
+def test_unsigned_numbers_have_an_offset(kind: str) -> None:
+    after = [of((value + 100).astype(kind.lower()), kind, quantized([0.5], [100])) for value in WHOLE]
+    assert kinds([of(value) for value in WHOLE], after) == [(index, CLOSE) for index in range(3)]
+
+
+def packed(values: NDArray[Any]) -> bytes:
+    """Return numbers of four bits, the first in the low half of a byte."""
+    flat = [int(value) & 15 for value in values.ravel()]
+    flat += [0] * (len(flat) % 2)
+    return bytes(low | high << 4 for low, high in zip(flat[::2], flat[1::2], strict=True))
+
+
+@pytest.mark.parametrize("shape", [(6, 8), (5, 5)])
+@pytest.mark.parametrize(("kind", "low"), [("INT4", -8), ("UINT4", 0)])
+def test_numbers_of_four_bits_are_unpacked(kind: str, low: int, shape: tuple[int, int]) -> None:
+    generator = np.random.default_rng(1)
+    values = [generator.integers(low, low + 16, shape) for _ in range(3)]
+    before = [of(value.astype(np.float32)) for value in values]
+    after: list[Held] = [(shape, kind, packed(value), None) for value in values]
+    assert kinds(before, after) == [(index, CLOSE) for index in range(3)]
+    cut: list[Held] = [(shape, kind, data[:-1], None) for _, _, data, _ in after]
+    assert kinds(before, cut) == [None] * 3
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_each_channel_has_its_scale_and_offset(axis: int) -> None:
+    """Read without them, it would be another constant."""
+    generator = np.random.default_rng(2)
+    scales = [generator.uniform(0.01, 9, (value.shape[axis],)) for value in WHOLE]
+    zeros = [generator.integers(-90, 90, (value.shape[axis],)) for value in WHOLE]
+    before, after = [], []
+    for value, scale, zero in zip(WHOLE, scales, zeros, strict=True):
+        spread = [np.expand_dims(row, 1 - axis) for row in (scale, zero)]
+        before.append(of(((value - spread[1]) * spread[0]).astype(np.float32)))
+        after.append(of(value.astype(np.int8), "INT8", quantized(scale.tolist(), zero.tolist(), axis)))
+    assert kinds(before, after) == [(index, CLOSE) for index in range(3)]
+    if axis == 0:  # an axis that is none, or of another length, tells nothing
+        for wrong in (1, 2, -1):
+            lost = [of(v.astype(np.int8), "INT8", quantized(s.tolist(), z.tolist(), wrong)) for v, s, z in zip(
+                WHOLE, scales, zeros, strict=True)]  # fmt: skip
+            assert (0, CLOSE) not in kinds(before, lost)
+
+
+def test_offsets_that_do_not_go_with_the_scales_are_left_out() -> None:
+    values = [value.astype(np.int8) for value in WHOLE]
+    after = [of(value, "INT8", quantized([0.5], [7, 9])) for value in values]
+    assert kinds([of(value) for value in WHOLE], after) == [(index, CLOSE) for index in range(3)]
+    plain = [of(value, "INT8", quantized([], [])) for value in values]
+    assert kinds([of(value) for value in WHOLE], plain) == [(index, CLOSE) for index in range(3)]
+
+
+@pytest.mark.parametrize(("count", "found"), [(15, None), (16, (0, CLOSE))])
+def test_sixteen_numbers_say_something(count: int, found: tuple[int, int] | None) -> None:
+    value = floats(count)
+    assert kinds([of(value)], [of((value * 2).astype(np.float64), "FLOAT64")]) == [found]
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_dimensions_may_be_in_another_order(order: tuple[int, int, int]) -> None:
+    before = [floats(3, 5, 7, seed=seed) for seed in range(3)]
+    after = [np.ascontiguousarray(value.transpose(order)).astype(np.float64) for value in before]
+    assert kinds([of(value) for value in before], [of(value, "FLOAT64") for value in after]) == [
+        (index, CLOSE) for index in range(3)
+    ]
+
+
+def test_four_dimensions_are_turned_and_five_are_not() -> None:
+    four = [floats(2, 3, 4, 5, seed=seed) for seed in range(2)]
+    turned = [of(np.ascontiguousarray(value.transpose(3, 1, 0, 2))) for value in four]
+    assert kinds([of(value) for value in four], turned) == [(0, CLOSE), (1, CLOSE)]
+    five = [floats(2, 3, 4, 5, 2, seed=seed) for seed in range(2)]
+    turned = [of(np.ascontiguousarray(value.transpose(3, 1, 0, 2, 4))) for value in five]
+    assert kinds([of(value) for value in five], turned) == [None, None]
+
+
+def test_dimensions_of_one_do_not_count() -> None:
+    value = floats(4, 6)
+    assert kinds([of(value)], [of(value.reshape(1, 4, 1, 6).astype(np.float64), "FLOAT64")]) == [(0, CLOSE)]
+    assert kinds([of(value)], [of(np.ascontiguousarray(value.T).reshape(6, 1, 4))]) == [(0, CLOSE)]
+
+
+def test_a_square_is_itself_before_it_is_its_transpose() -> None:
+    square = floats(6, 6)
+    turned = np.ascontiguousarray(square.T)
+    assert kinds([of(square), of(turned)], [of(turned.astype(np.float64), "FLOAT64")]) == [(1, CLOSE)]
+    assert kinds([of(square)], [of(turned)]) == [(0, CLOSE)]
+
+
+@pytest.mark.parametrize(("noise", "found"), [(0.05, (0, CLOSE)), (0.5, None)])
+def test_values_may_be_rounded_and_no_more(noise: float, found: tuple[int, int] | None) -> None:
+    value = floats(12, 12)
+    assert kinds([of(value)], [of(value + noise * floats(12, 12, seed=9))]) == [found]
+
+
+def test_of_two_that_are_nearly_alike_neither_is_taken() -> None:
+    value = floats(12, 12)
+    near = value + 0.001 * floats(12, 12, seed=9)
+    assert kinds([of(value), of(near)], [of(value.astype(np.float64), "FLOAT64")]) == [None]
+    far = value + 0.4 * floats(12, 12, seed=9)
+    assert kinds([of(value), of(far)], [of(value.astype(np.float64), "FLOAT64")]) == [(0, CLOSE)]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_channels_may_be_scaled_each_by_its_own_factor(axis: int) -> None:
+    before = [floats(12, 20, seed=seed) for seed in range(3)]
+    factors = np.random.default_rng(4).uniform(-3, 3, (before[0].shape[axis],))
+    after = [(value * np.expand_dims(factors, 1 - axis)).astype(np.float32) for value in before]
+    assert kinds([of(value) for value in before], [of(value) for value in after]) == [
+        (index, SCALED) for index in range(3)
+    ]
+    flat = [of(np.ascontiguousarray(value).reshape(-1)) for value in after]
+    assert kinds([of(value) for value in before], flat) == [None] * 3  # of one dimension there are no channels
+
+
+def test_numbers_that_are_none_count_as_nothing() -> None:
+    value = floats(12, 12)
+    odd = value.astype(np.float64)
+    odd[0, :3] = np.nan, np.inf, 1e200
+    assert kinds([of(value)], [of(odd, "FLOAT64")]) == [(0, CLOSE)]
+
+
+@pytest.mark.parametrize(
+    "constant",
+    [
+        ((12, 13), "FLOAT32", bytes(range(144)) * 4, None),
+        ((12, 12), "BOOL", bytes(144), None),
+        ((0, 12), "FLOAT32", bytes(576), None),
+        ((-12, -12), "FLOAT32", bytes(range(144)) * 4, None),
+    ],
+)
+def test_what_is_not_there_in_full_is_not_compared(constant: Held) -> None:
+    assert kinds([of(floats(12, 12))], [constant]) == [None]

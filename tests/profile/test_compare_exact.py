@@ -1,0 +1,111 @@
+"""Two traces side by side, in cases small enough to be counted by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circletools.profile.compare import Samples, ratio_bounds
+from circletools.profile.compare_profiles import ComparedProfile, compare_profiles
+from circletools.profile.compare_traces import ComparedTrace, compare_traces
+from circletools.trace.operators.profile import OperatorTrace
+from tests.kit.profile_support import traced
+from tests.kit.trace_support import read
+
+
+def test_operators_of_two_traces() -> None:
+    before = OperatorTrace("onert", traced({0: 100, 2: 50}, {0: 200}).runs, 2)
+    after = OperatorTrace("onert", traced({0: 165, 1: 22}, {0: 165}).runs, 2)
+    found = compare_profiles(before, after)
+    assert found.threshold_percent == 10
+    assert (found.before, found.after) == (ComparedProfile("onert", 2, averaged=False),) * 2
+    assert [
+        (row.subgraph, row.operator_index, row.name, row.time.before_ns, row.time.after_ns, row.time.regressed)
+        for row in found.rows
+    ] == [
+        (None, None, "all operators", 175, 176, False),
+        (0, 0, "FullyConnected", 150, 165, False),
+        (0, 1, "FullyConnected", 0, 11, False),
+        (0, 2, "Softmax", 25, 0, False),
+    ]
+    assert not found.regressed
+    assert [row.time.regressed for row in compare_profiles(before, after, 9.9).rows] == [False, True, False, False]
+    assert [row.time.regressed for row in compare_profiles(before, after, 6.28).rows][2] is True  # 11 of 175
+    assert [row.time.regressed for row in compare_profiles(before, after, 6.29).rows][2] is False
+
+
+@pytest.mark.parametrize(("count", "averaged", "bounded"), [(4, False, False), (5, False, True), (5, True, False)])
+def test_bounds_want_five_executions(count: int, averaged: bool, bounded: bool) -> None:
+    many = traced(*({0: 100 + step} for step in range(6)))
+    few = traced(*({0: 100 + step} for step in range(count)))
+    few = OperatorTrace("onert", few.runs, count, averaged=averaged)
+    for pair in ((few, many), (many, few)):
+        assert {row.time.low is not None for row in compare_profiles(*pair).rows} == {bounded}
+
+
+def phases(*spans: tuple[str, int]) -> str:
+    """Return a trace of marks, one after the other: their names, and how many microseconds they take."""
+    at, lines = 1000, list[str]()
+    for name, length in spans:
+        lines += [f"{at} T1 B {name}", f"{at + length} T1 E"]
+        at += 1000
+    return "\n".join(lines)
+
+
+COMPUTE = "[NN_LR_PE]ANeuralNetworksExecution_compute"
+
+
+def rows(before: str, after: str, threshold: float) -> list[tuple[Any, ...]]:
+    return [
+        (row.layer, row.phase, row.unit, row.time.before_ns, row.time.after_ns, row.time.ratio, row.time.regressed)
+        for row in compare_traces(read(before), read(after), threshold).rows
+    ]
+
+
+def test_layers_and_phases_of_two_traces() -> None:
+    before = phases((COMPUTE, 100), ("[NN_LR_PC]compile", 40))
+    after = phases((COMPUTE, 100), (COMPUTE, 120), ("[NN_LR_PP]prepare", 4))
+    assert rows(before, after, 10) == [
+        ("", "elapsed", "execution", 100_000, 110_000, 1.1, False),
+        ("LR", "PE", "execution", 100_000, 110_000, 1.1, False),
+        ("LR", "PC", "run", 40_000, 0, 0.0, False),
+        ("LR", "PP", "run", 0, 4_000, None, False),
+    ]
+    assert [row[-1] for row in rows(before, after, 9.9)] == [True, True, False, True]
+    found = compare_traces(read(before), read(after))
+    assert found.threshold_percent == 10
+    assert not found.regressed
+    assert (found.before.runs, found.before.executions, found.after.executions) == (0, 1, 2)
+    assert isinstance(found.before, ComparedTrace)
+
+
+def test_a_phase_of_execution_that_one_trace_lacks() -> None:
+    inputs = [f"{1010} T1 B [NN_LR_PIO]inputs", f"{1030} T1 E"]
+    with_inputs = "\n".join([f"1000 T1 B {COMPUTE}", *inputs, "1100 T1 E"])
+    without = phases((COMPUTE, 100))
+    told = {row[1]: row[3:] for row in rows(with_inputs, without, 20)}
+    assert told == {
+        "elapsed": (100_000, 100_000, 1.0, False),
+        "PE": (80_000, 100_000, 1.25, True),
+        "PIO": (20_000, 0, 0.0, False),
+    }
+    told = {row[1]: row[3:] for row in rows(without, with_inputs, 20)}
+    assert told["PIO"] == (0, 20_000, None, False)  # 20 of 100: the elapsed time is not counted again
+    assert {row[1]: row[-1] for row in rows(without, with_inputs, 19.9)}["PIO"] is True
+
+
+def series(*times: int) -> Samples:
+    return np.array(times, np.float64)
+
+
+def test_bounds_of_equal_times_are_one() -> None:
+    assert ratio_bounds(series(*[4] * 5), series(*[4] * 7)) == (1.0, 1.0)
+    assert ratio_bounds(series(*[4] * 5), series(*[0] * 7)) == (0.0, 0.0)
+
+
+def test_times_of_several_runs_are_shared_out_among_them() -> None:
+    two = phases(("[NN_LA_PO]a", 400), ("[NN_LA_PO]b", 600))
+    assert len(read(two).runs) == 2
+    assert rows(two, phases(("[NN_LA_PO]a", 600)), 20) == [("LA", "PO", "run", 500_000, 600_000, 1.2, False)]

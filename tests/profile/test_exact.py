@@ -1,0 +1,307 @@
+"""Times compared and joined, in cases small enough to be counted by hand."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from circletools.errors import InvalidInputError
+from circletools.model.model import open_model
+from circletools.profile import compare
+from circletools.profile.attribution import attribute, own_names
+from circletools.profile.compare import Bounds, compared, ratio_bounds
+from circletools.profile.joining import Measured, Time, median, time_of
+from circletools.profile.sharing import Shares
+from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace
+from tests.kit.origin_support import embedded, origins
+from tests.kit.profile_support import MLP, joined, traced
+from tests.kit.support import bytes_of
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "bounds", "limit", "regressed"),
+    [
+        (100, 150, None, 0.5, False),
+        (100, 151, None, 0.5, True),
+        (100, 100, None, 0.0, False),
+        (100, 101, None, 0.0, True),
+        (100, 200, (1.0, 3.0), 0.5, False),
+        (100, 200, (1.01, 3.0), 0.5, True),
+        (100, 200, (1.01, None), 0.5, True),
+        (100, 140, (1.3, 1.5), 0.5, False),
+        (0, 50, None, 0.5, False),  # what is new, beside 100 of all
+        (0, 51, None, 0.5, True),
+        (0, 51, (0.5, None), 0.5, True),
+        (0, 0, None, 0.0, False),
+        (0.4, 60, None, 0.5, True),  # as good as new
+        (0.4, 40, None, 0.5, False),
+        (0.6, 0.8, None, 0.5, False),
+    ],
+)
+def test_a_regression(before: float, after: float, bounds: Bounds | None, limit: float, regressed: bool) -> None:
+    found = compared(before, after, bounds, limit=limit, total_ns=100)
+    assert found.regressed is regressed
+    assert found.ratio == (after / before if before else None)
+    assert (found.low, found.high) == (bounds or (None, None))
+    assert (found.before_ns, found.after_ns) == (round(before), round(after))
+    assert found.delta_ns == round(after) - round(before)
+
+
+def expected_bounds(before: list[float], after: list[float], count: int) -> Bounds:
+    """Resample as `ratio_bounds` says it does: the same draws each time, those of `before` first."""
+    draw = np.random.default_rng(0)
+    first, second = (
+        [np.array(side)[draw.integers(0, len(side), len(side))].mean() for _ in range(count)]
+        for side in (before, after)
+    )
+    ratios = sorted(two / one if one else math.inf if two else 1.0 for one, two in zip(first, second, strict=True))
+    low, high = ratios[count // 40], ratios[count - 1 - count // 40]
+    return low, None if math.isinf(high) else high
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([1, 2, 3, 4, 5], [2, 4, 6, 8, 10, 12]),
+        ([1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1]),
+        ([0, 0, 5], [0, 0, 0]),
+        ([7], [7]),
+    ],
+)
+def test_bounds_of_a_ratio(before: list[float], after: list[float]) -> None:
+    first, second = np.array(before, np.float64), np.array(after, np.float64)
+    assert ratio_bounds(first, second) == pytest.approx(expected_bounds(before, after, 1000))
+    assert ratio_bounds(np.zeros(5), second) is None
+
+
+@pytest.mark.parametrize(
+    ("draws", "count"), [(5 * 100, 100), (5 * 400, 400), (5 * 1000, 1000), (5 * 2000, 1000), (1, 100)]
+)
+def test_the_number_of_draws_is_limited(draws: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "_MOST_DRAWS", draws)
+    before, after = [1.0, 2.0, 3.0, 4.0, 50.0], [1.0, 5.0, 2.0, 8.0, 1.0]
+    found = ratio_bounds(np.array(before), np.array(after))
+    assert found == pytest.approx(expected_bounds(before, after, count))
+
+
+def test_sides_of_different_lengths_have_as_many_draws_as_the_longer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "_MOST_DRAWS", 2000)
+    long, short = np.arange(1.0, 11.0), np.arange(1.0, 6.0)  # 200 draws and 400
+    draw = np.random.default_rng(0)
+    means = [
+        [side[draw.integers(0, len(side), len(side))].mean() for _ in range(count)]
+        for side, count in ((long, 200), (short, 400))
+    ]
+    ratios = sorted(two / one for one, two in zip(means[0], means[1][:200], strict=True))
+    assert ratio_bounds(long, short) == pytest.approx((ratios[5], ratios[194]))
+
+
+@given(st.dictionaries(st.integers(0, 6), st.integers(0, 9)), st.integers(0, 3))
+def test_the_median_counts_executions_without_a_run(times: dict[int, int], more: int) -> None:
+    executions = max(times, default=0) + 1 + more
+    trace = OperatorTrace("onert", (), executions)
+    assert median(times, trace) == int(statistics.median(times.get(number, 0) for number in range(executions)))
+    assert median(times, OperatorTrace("onert", (), executions, averaged=True)) is None
+
+
+def test_what_is_measured_of_an_operator() -> None:
+    measured = Measured()
+    assert (measured.runs, measured.total_ns, measured.backends, measured.executions) == (0, 0, set(), {})
+    measured.add(OperatorRun(0, 0, "x", "npu", 0, 99, 1, calls=3), 10)
+    measured.add(OperatorRun(0, 0, "x", "", 0, 99, 1), 5)
+    measured.add(OperatorRun(0, 0, "x", "cpu", 0, 99, 3), 1)
+    assert measured.backends == {"npu", "cpu"}
+    assert time_of(measured, OperatorTrace("onert", (), 4)) == Time(5, 16, 0)
+    assert time_of(measured, OperatorTrace("onert", (), 2)).median_ns == 8
+    assert time_of(measured, OperatorTrace("onert", (), 2, averaged=True)) == Time(5, 16, None)
+
+
+# --- which run is what --------------------------------------------------------------------------------------
+
+WRONG = (
+    "the trace is not of this model: {} "
+    "(give the model that was run: rewrites that add, remove or move operators change their indices)"
+)
+
+
+def refused(data: bytes, trace: OperatorTrace) -> str:
+    with pytest.raises(InvalidInputError) as caught:
+        joined(data, trace)
+    return str(caught.value)
+
+
+def one(
+    runtime: Literal["onert", "litert", "benchmark_model"], subgraph: int, operator: int, name: str, **more: Any
+) -> OperatorTrace:
+    """Return a trace of one run."""
+    return OperatorTrace(runtime, (OperatorRun(subgraph, operator, name, "", 0, 5, 0, **more),), 1)
+
+
+@pytest.mark.parametrize(
+    ("trace", "said"),
+    [
+        (one("onert", 0, 2, "Conv2D"), "operators[2] is Conv2D in the trace; in the model SOFTMAX"),
+        (one("onert", 0, 3, "Softmax"), "operators[3] is Softmax in the trace; in the model operators there: 3"),
+        (one("onert", 1, 0, "Softmax"), "subgraph 1 runs Softmax in the trace; in the model subgraphs: 1"),
+        (one("litert", 0, 3, "SOFTMAX"), "operators[3] is SOFTMAX in the trace; in the model operators there: 3"),
+        (
+            one("litert", UNKNOWN_SUBGRAPH, 3, "SOFTMAX"),
+            "operators[3] is SOFTMAX in the trace; in the model operators there: 3",
+        ),
+        (one("litert", UNKNOWN_SUBGRAPH, 2, "CONV_2D"), "operators[2] is CONV_2D in the trace; in the model SOFTMAX"),
+        (one("benchmark_model", 0, 2, "MyOp"), "operators[2] is MyOp in the trace; in the model SOFTMAX"),
+    ],
+)  # fmt: skip
+def test_the_trace_of_another_model(trace: OperatorTrace, said: str) -> None:
+    assert refused(MLP, trace) == WRONG.format(said.replace("operators[", "subgraphs[0].operators["))
+
+
+def test_a_run_that_may_be_of_several_subgraphs() -> None:
+    data = bytes_of("tflite/two_signatures")
+    with open_model(data) as model:
+        codes = [model.code_names(subgraph.index) for subgraph in model.subgraphs]
+    same = [at for at, pair in enumerate(zip(*codes, strict=False)) if len(set(pair)) == 1]
+    name = codes[0][same[0]]
+    assert refused(data, one("litert", UNKNOWN_SUBGRAPH, same[0], name)) == (
+        f"operator {same[0]} ({name}) may be of subgraphs[0] and subgraphs[1]: the trace names no subgraphs "
+        "(record atrace marks, or use benchmark_model)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("trace", "operators", "added", "unchecked", "ignored"),
+    [
+        (one("onert", 0, 2, "Softmax"), [2], [], 0, ()),
+        (one("litert", UNKNOWN_SUBGRAPH, 2, "SOFTMAX"), [2], [], 0, ()),
+        (one("onert", 0, 2, "SomethingNew"), [2], [], 1, ()),
+        (one("litert", 0, 2, "some mark"), [], [], 0, ("some mark",)),
+        (one("litert", UNKNOWN_SUBGRAPH, 2, "some mark"), [], [], 0, ("some mark",)),
+        (one("onert", 0, 2, "Permute"), [], [("inserted", 0, 2, "Permute")], 0, ()),
+        (one("onert", 0, 9, "Permute"), [], [("inserted", 0, 9, "Permute")], 0, ()),
+        (one("onert", 0, 3, "SomethingNew"), [], [("inserted", 0, 3, "SomethingNew")], 0, ()),
+        (one("litert", 0, 3, "MyDelegate"), [], [("delegate", 0, 3, "MyDelegate")], 0, ()),
+        (one("litert", 0, 0, "CONV_2D", of_delegate=True), [], [("delegate", 0, 0, "CONV_2D")], 0, ()),
+        (one("litert", 7, 0, "CONV_2D", of_delegate=True), [], [("delegate", 7, 0, "CONV_2D")], 0, ()),
+    ],
+)
+def test_what_a_run_is(
+    trace: OperatorTrace, operators: list[int], added: list[Any], unchecked: int, ignored: tuple[str, ...]
+) -> None:
+    found = joined(MLP, trace)
+    assert [row.index for row in found.operators if row.time is not None] == operators
+    assert [(row.kind, row.subgraph, row.index, row.name) for row in found.added] == added
+    assert (found.unchecked, found.ignored) == (unchecked, ignored)
+    assert found.total_ns == 5 * len(operators + added)
+    times = [row.time for row in found.added] + [row.time for row in found.operators]
+    assert {time for time in times if time is not None} <= {Time(1, 5, 5)}
+
+
+def test_parts_of_a_composite_are_inserted_behind_its_subgraph() -> None:
+    data = bytes_of("tflite/composite")
+    with open_model(data) as model:
+        codes = model.code_names(0)
+    assert "STABLEHLO_COMPOSITE" in codes
+    (row,) = joined(data, one("litert", 0, len(codes), "ADD")).added
+    assert (row.kind, row.index) == ("inserted", len(codes))
+    assert "operators there" in refused(data, one("onert", 0, len(codes), "Add"))
+
+
+def test_averages_of_what_is_called_are_inside_its_caller() -> None:
+    data = bytes_of("tflite/if_cond")
+    with open_model(data) as model:
+        codes = [model.code_names(subgraph.index) for subgraph in model.subgraphs]
+    caller = codes[0].index("IF")
+    runs = (
+        OperatorRun(0, caller, "IF", "", 0, 100, 0, calls=2),
+        OperatorRun(1, 0, codes[1][0], "", 0, 60, 0, calls=2),
+    )
+    averaged = joined(data, OperatorTrace("benchmark_model", runs, 2, averaged=True))
+    assert averaged.total_ns == 100
+    assert [(row.kind, row.subgraph, row.time) for row in averaged.added] == [("inside", 1, Time(2, 60, None))]
+    only = joined(data, OperatorTrace("benchmark_model", runs[1:], 2, averaged=True))
+    assert (only.total_ns, only.added) == (60, ())
+    inside = OperatorTrace("litert", (runs[0],), 1, inside=(runs[1]._replace(name="part"),))
+    found = joined(data, inside)
+    assert [(row.kind, row.name, row.time.total_ns) for row in found.added] == [("inside", "part", 60)]
+    assert found.total_ns == 100
+
+
+def test_the_notes_of_an_attribution() -> None:
+    def told(data: bytes, trace: OperatorTrace) -> list[tuple[str, str, str, str]]:
+        with open_model(data) as model:
+            notes = attribute(model, trace).notes
+        return [(note.code, note.severity, note.location, note.message) for note in notes]
+
+    with_origins = embedded(MLP)
+    assert told(with_origins, traced({0: 1})) == []
+    ((code, severity, _, said),) = told(MLP, traced({0: 1}))
+    assert (code, severity) == ("NO_ORIGINS", "info")
+    assert said == "the model has no origins, so every operator is its own source (embed-origins adds them)"
+    odd = OperatorRun(0, 0, "New", "", 0, 5, 0)
+    trace = OperatorTrace("onert", (odd, odd._replace(operator=1), odd), 1, incomplete=3, name="t.json")
+    assert told(with_origins, trace) == [
+        ("INCOMPLETE_EVENTS", "info", "t.json", "unmatched begin or end events, ignored: 3"),
+        ("UNCHECKED_OPERATORS", "info", "t.json",
+         "operators not checked against the model, because their names are unknown: 2"),
+    ]  # fmt: skip
+    marks = OperatorTrace("litert", tuple(odd._replace(name=name) for name in ("z", "a", "z")), 1, name="t")
+    assert told(with_origins, marks) == [
+        ("IGNORED_MARKS", "info", "t", "marks that are not operators of the model, ignored: a, z")
+    ]
+
+
+def test_names_of_operators_as_their_own_sources() -> None:
+    with open_model(bytes_of("circle/while_loop")) as model:
+        found = own_names(model)
+        names = [
+            outputs[0].decode() if outputs else ""
+            for graph in model.subgraphs
+            for outputs in model.output_names(graph.index)
+        ]
+    assert list(found.sources.values()) == names
+    flat = [source for entries in found.operators for index in sorted(entries) for source in entries[index]]
+    assert flat == list(range(len(names)))
+
+
+# --- shares -------------------------------------------------------------------------------------------------
+
+
+def test_what_groups_get() -> None:
+    measured = {(0, 0): Measured(), (0, 1): Measured()}
+    for execution, time in enumerate((10, 30, 20)):
+        measured[0, 0].add(OperatorRun(0, 0, "x", "", 0, 0, execution), time)
+    measured[0, 1].add(OperatorRun(0, 1, "y", "", 0, 0, 2), 100)
+    shares = Shares(measured, traced({}, {}, {}))
+    shares.add("half", (0, 0), 30, 0.5)
+    shares.add("half", (0, 1), 100, 1)
+    shares.add("thirds", (0, 0), 20, 1 / 3)
+    shares.add("thirds", (0, 0), 40, 2 / 3)
+    shares.add("unmeasured", (0, 7), 0, 1)
+    found = shares.groups()
+    assert {name: (share.operators, share.shared, share.time) for name, share in found} == {
+        "half": (((0, 0), (0, 1)), True, Time(4, 130, 15)),
+        "thirds": (((0, 0),), False, Time(3, 60, 20)),
+        "unmeasured": (((0, 7),), False, Time(0, 0, 0)),
+    }
+
+
+def test_sources_and_modules_are_listed_in_their_order_and_what_has_none_last() -> None:
+    wanted = origins({9: "b/x;a/y", 2: "a/z"}, {0: {9, 2}, 1: {9}})
+    found = joined(MLP, traced({0: 101, 1: 11, 2: 7}), wanted)
+    assert [(row.source, row.name, row.share.time.total_ns) for row in found.sources] == [
+        (2, "a/z", 51),
+        (9, "b/x;a/y", 50 + 11),
+        (None, None, 7),
+    ]
+    assert [(row.source, row.name, row.share.time.total_ns) for row in found.modules] == [
+        (None, "a", 51 + 25 + 5),
+        (None, "b", 25 + 6),
+        (None, None, 7),
+    ]
+    assert [row.share.shared for row in found.modules] == [True, True, False]

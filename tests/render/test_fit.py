@@ -1,0 +1,243 @@
+"""Verdicts as text, JSON and SARIF, to the letter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import circletools as ct
+from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, TargetFit
+
+
+def misfit(at: int, name: str, why: str, **more: Any) -> Misfit:
+    values: dict[str, Any] = {
+        "subgraph": 0,
+        "operator": at,
+        "code": name,
+        "reason": why,
+        "remedy": f"do {why}",
+        "measured": True,
+        "origin": (f"s{at}",),
+        "from_tables": True,
+        "is_new": True,
+    }
+    return Misfit(**values | more)
+
+
+MISFITS = (
+    misfit(3, "ADD", "late"),
+    misfit(4, "ADD", "rank", subgraph=1, origin=("a", "b")),
+    misfit(5, "ADD", "rank"),
+    misfit(9, "NEG", "early", from_tables=False),
+    misfit(2, "COS", "rank", measured=False),
+    misfit(12, "COS", "rank", measured=False),
+    misfit(13, "COS", "rank", measured=False),
+)
+SOURCES = (Blamed("s5", ((0, 5), (0, 6), (0, 9), (1, 4)), 20480), Blamed("s3", ((0, 3),), 1))
+NPU = TargetFit("npu", "npu 1.2", 1234, MISFITS, SOURCES, Cuts(3, 4, 5678), 0)
+CPU = TargetFit("a-cpu", "", 2, (), (), Cuts(1, 0, 0), 0)
+
+
+def found(*targets: TargetFit, has_baseline: bool = False) -> Fit:
+    return Fit("dir/a b.tflite", "tflite", targets, has_baseline, ())
+
+
+def test_text() -> None:
+    assert list(ct.render.fit_text(found(NPU, CPU))) == [
+        "target  verdict       operators  refused  not measured  partitions  bytes across",
+        "npu     not resident      1,234        4             3           3         5,678",
+        "a-cpu   resident              2        0             0           1             0",
+        "",
+        "npu: not resident",
+        "  2 ADD: rank",
+        "    do rank",
+        "      1/4  a, b",
+        "      5    s5",
+        "  1 ADD: late",
+        "    do late",
+        "      3  s3",
+        "  1 NEG: early",
+        "    do early",
+        "      9  s9 (output)",
+        "  3 COS: not measured: rank",
+        "    do rank",
+        "      2   s2",
+        "      12  s12",
+        "      13  s13",
+        "  nothing is refused without 2 sources:",
+        "    4 operators  20,480 bytes  5-6,9 1/4  s5",
+        "     1 operator        1 byte  3          s3",
+    ]
+
+
+@pytest.mark.parametrize(("count", "last"), [(30, []), (31, ["    and 1 other, which are in --json"]), (1234, [])])
+def test_text_has_the_worst_sources(count: int, last: list[str]) -> None:
+    sources = tuple(Blamed(f"s{at}", ((0, at),), 1) for at in range(count))
+    lines = list(ct.render.fit_text(found(TargetFit("npu", "", 9, MISFITS[:1], sources, Cuts(0, 0, 0), 0))))
+    start = lines.index(f"  nothing is refused without {count:,} sources:") + 1
+    assert [line.split()[-1] for line in lines[start : start + 30]] == [f"s{at}" for at in range(30)]
+    last = last or ["    and 1,204 others, which are in --json"] * (count > 31)
+    assert lines[start + 30 :] == last
+
+
+def test_text_of_what_nobody_knows() -> None:
+    target = TargetFit("npu", "", 1, (misfit(0, "COS", "rank", measured=False),), (), Cuts(0, 0, 0), 0)
+    assert list(ct.render.fit_text(found(target)))[1:] == [
+        "npu     not known          1        0             1           0             0",
+        "",
+        "npu: not known",
+        "  1 COS: not measured: rank",
+        "    do rank",
+        "      0  s0",
+    ]
+
+
+def test_text_with_a_baseline_has_what_is_new() -> None:
+    known = tuple(misfit(one.operator, one.code, one.reason, is_new=one.operator == 3) for one in MISFITS)
+    some = TargetFit("npu", "", 9, known, SOURCES[1:], Cuts(3, 4, 5), 7)
+    none = TargetFit("old", "", 9, known[1:], SOURCES, Cuts(3, 4, 5), 0)
+    assert list(ct.render.fit_text(found(some, none, has_baseline=True))) == [
+        "target  verdict       operators  refused  not measured  partitions  bytes across  new  fixed",
+        "npu     not resident          9        7             0           3             5    1      7",
+        "old     not resident          9        6             0           3             5    0      0",
+        "",
+        "npu: not resident",
+        "  1 ADD: late",
+        "    do late",
+        "      3  s3",
+        "  nothing is refused without 1 source:",
+        "    1 operator  1 byte  3  s3",
+    ]
+
+
+def test_json() -> None:
+    target = TargetFit("npu", "npu 1.2", 9, (MISFITS[1], MISFITS[3], MISFITS[4]), SOURCES[1:], Cuts(3, 4, 5), 7)
+    finding = {"subgraph": 1, "operator_index": 4, "code": "ADD", "reason": "rank", "remedy": "do rank"}
+    assert ct.render.fit_json(found(target)) == {
+        "schema_version": 1,
+        "file": "dir/a b.tflite",
+        "format": "tflite",
+        "targets": [
+            {
+                "target": "npu",
+                "runtime": "npu 1.2",
+                "verdict": "not_resident",
+                "operator_count": 9,
+                "refused_count": 2,
+                "not_measured_count": 1,
+                "new_count": 3,
+                "fixed_count": 7,
+                "partition_count": 3,
+                "cut_count": 4,
+                "cut_bytes": 5,
+                "findings": [
+                    {**finding, "measured": True, "origin": ["a", "b"], "origin_from": "tables", "is_new": True},
+                    {
+                        "subgraph": 0,
+                        "operator_index": 9,
+                        "code": "NEG",
+                        "reason": "early",
+                        "remedy": "do early",
+                        "measured": True,
+                        "origin": ["s9"],
+                        "origin_from": "output",
+                        "is_new": True,
+                    },
+                    {
+                        "subgraph": 0,
+                        "operator_index": 2,
+                        "code": "COS",
+                        "reason": "rank",
+                        "remedy": "do rank",
+                        "measured": False,
+                        "origin": ["s2"],
+                        "origin_from": "tables",
+                        "is_new": True,
+                    },
+                ],
+                "sources": [
+                    {"source": "s3", "operators": [{"subgraph": 0, "operator_index": 3}], "computed_bytes": 1}
+                ],
+            }
+        ],
+    }
+
+
+def test_sarif() -> None:
+    target = TargetFit("npu", "", 9, (MISFITS[1], MISFITS[4]), (), Cuts(0, 0, 0), 0)
+    run = ct.render.fit_sarif(found(target))
+    rules = [
+        {
+            "id": "REFUSED_OPERATOR",
+            "shortDescription": {"text": "A target on which the model is to run does not take an operator."},
+        },
+        {
+            "id": "NOT_MEASURED",
+            "shortDescription": {"text": "A target was never asked whether it takes an operator."},
+        },
+    ]
+    assert run["tool"] == {"driver": {"name": "circletools", "version": ct.__version__, "rules": rules}}
+    assert run["invocations"] == [{"executionSuccessful": True}]
+    prints = [result.pop("partialFingerprints") for result in run["results"]]
+    assert [len(each["circletoolsFit/v1"]) for each in prints] == [16, 16]
+    assert prints[0] != prints[1]
+
+    def place(path: str) -> list[dict[str, Any]]:
+        file = {"artifactLocation": {"uri": "dir/a%20b.tflite"}}
+        return [{"physicalLocation": file, "logicalLocations": [{"fullyQualifiedName": path}]}]
+
+    assert run["results"] == [
+        {
+            "ruleId": "REFUSED_OPERATOR",
+            "level": "error",
+            "message": {"text": "npu does not take ADD from a, b: rank. To do: do rank."},
+            "locations": place("subgraphs[1].operators[4]"),
+        },
+        {
+            "ruleId": "NOT_MEASURED",
+            "level": "note",
+            "message": {"text": "npu was never asked about COS from s2: rank. To do: do rank."},
+            "locations": place("subgraphs[0].operators[2]"),
+        },
+    ]
+    log = ct.render.sarif_log([run])
+    assert log == {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
+
+
+def test_sarif_with_a_baseline() -> None:
+    old = misfit(1, "ADD", "rank", is_new=False)
+    target = TargetFit("npu", "", 9, (old, MISFITS[0]), (), Cuts(0, 0, 0), 0)
+    results = ct.render.fit_sarif(found(target, has_baseline=True))["results"]
+    assert [result["baselineState"] for result in results] == ["unchanged", "new"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"code": "SUB"}, {"reason": "late"}, {"origin": ("s9",)}, {"origin": ("s1", "s9")}]
+)
+def test_a_fingerprint_is_of_what_a_finding_is_known_by(change: dict[str, Any]) -> None:
+    def fingerprint(one: Misfit, target: str = "npu") -> str:
+        (result,) = ct.render.fit_sarif(found(TargetFit(target, "", 9, (one,), (), Cuts(0, 0, 0), 0)))["results"]
+        return str(result["partialFingerprints"]["circletoolsFit/v1"])
+
+    one = misfit(1, "ADD", "rank")
+    assert fingerprint(one) == fingerprint(misfit(1, "ADD", "rank", subgraph=3, operator=7))
+    assert fingerprint(one) != fingerprint(misfit(1, "ADD", "rank", **change))
+    assert fingerprint(one) != fingerprint(one, "gpu")
+
+
+def test_a_run_of_a_model_that_cannot_be_read() -> None:
+    run = ct.render.sarif_run({}, [], "x: it is broken")
+    assert run["results"] == []
+    assert run["invocations"] == [
+        {
+            "executionSuccessful": False,
+            "toolExecutionNotifications": [{"level": "error", "message": {"text": "x: it is broken"}}],
+        }
+    ]
+
+
+def test_a_name_that_is_no_utf_8_is_a_uri() -> None:
+    target = TargetFit("npu", "", 9, (misfit(0, "ADD", "x\udc80", origin=("\udc80",)),), (), Cuts(0, 0, 0), 0)
+    (result,) = ct.render.fit_sarif(Fit("\udc80.tflite", "tflite", (target,), False, ()))["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "%80.tflite"

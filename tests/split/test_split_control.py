@@ -1,0 +1,44 @@
+"""Where the values of parts differ, the unchanged model written anew tells whether the split is to blame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import circletools as ct
+from tests.kit.build import Build
+from tests.kit.command_support import run
+from tests.kit.fake_programs import fake_litert
+from tests.kit.split_support import alternating, split_file, with_devices
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Path:
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x")
+    y = graph.compute("NEG", [x], "negative")
+    graph.ends([x], [graph.compute("TANH", [y], "bent")])
+    model = tmp_path / "model.tflite"
+    model.write_bytes(with_devices(build.to_bytes("tflite"), alternating))
+    split_file(model, tmp_path / "parts")
+    return tmp_path / "parts"
+
+
+def test_a_result_that_depends_on_the_layout_is_not_the_fault_of_the_split(
+    parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CIRCLETOOLS_LITERT_PYTHON", fake_litert(tmp_path, "layout"))
+    (finding,) = ct.verify_split(parts).findings
+    assert (finding.code, finding.severity) == ("LAYOUT_CHANGES_VALUES", "info")
+    assert "so do those of the unchanged model written compact (output 0: 2 of 2 values differ)" in finding.message
+    done = run("verify-split", parts)
+    assert (done.returncode, "LAYOUT_CHANGES_VALUES" in done.stdout) == (0, True)
+
+
+def test_another_result_in_parts_alone_is(parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CIRCLETOOLS_LITERT_PYTHON", fake_litert(tmp_path, "nothing"))  # one more in each part
+    (finding,) = ct.verify_split(parts).findings
+    assert (finding.code, finding.severity) == ("VALUES_DIFFER", "error")
+    assert run("verify-split", parts).returncode == 1

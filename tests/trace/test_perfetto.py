@@ -1,0 +1,316 @@
+"""Protocol buffers and Perfetto traces, beside a reader that takes one field after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from circletools.trace.nnapi.analysis import analyse
+from circletools.trace.nnapi.export import export_trace, perfetto_parts
+from circletools.trace.sources import events, open_trace
+from circletools.trace.sources.batch import LATEST_NS, TRACK_NAME, Fault, FaultKind, Trace
+from circletools.trace.sources.wire import (
+    BrokenMessage,
+    field_bytes,
+    field_number,
+    fields,
+    number_bytes,
+    varint,
+    varints,
+)
+from tests.kit.trace_support import US
+
+EDGES = [0, 1, 127, 128, 129, 255, 256, 16383, 16384, 2**31, 2**32 - 1, 2**32, 2**56 - 1, 2**56, 2**62, 2**63 - 1]
+
+
+@pytest.mark.parametrize("value", EDGES)
+def test_numbers_as_varints(value: int) -> None:
+    data = number_bytes(value)
+    digits = [value >> shift & 127 for shift in range(0, max(value.bit_length(), 1), 7)]
+    assert list(data) == [digit | 128 for digit in digits[:-1]] + digits[-1:]
+    assert varint(b"\xff" + data, 1, 1 + len(data)) == (value, 1 + len(data))
+    with pytest.raises(BrokenMessage) as caught:
+        varint(data, 0, len(data) - 1)
+    assert caught.value.at == 0
+
+
+def test_many_varints_at_once() -> None:
+    data, places = b"\x80", []
+    for value in EDGES:
+        places.append(len(data))
+        data += number_bytes(value)
+    found, ends = varints(np.frombuffer(data + bytes(10), np.uint8), np.array(places))
+    assert found.tolist() == EDGES
+    assert ends.tolist() == [*places[1:], len(data)]
+
+
+def test_a_number_of_64_bits_is_cut_to_them() -> None:
+    assert varint(b"\xff" * 9 + b"\x7f", 0, 10) == (2**64 - 1, 10)
+    with pytest.raises(BrokenMessage):
+        varint(b"\xff" * 10 + b"\x01", 0, 11)
+
+
+def test_fields_of_a_message() -> None:
+    message = field_number(1, 300) + field_bytes(2, b"abc") + b"\x19" + bytes(8) + b"\x25" + bytes(4)
+    data = b"\0" + message
+    assert list(fields(data, 1, len(data))) == [(1, 300, 2, 4), (2, 0, 6, 9), (3, 0, 10, 18), (4, 0, 19, 23)]
+    assert list(fields(data, 1, 4)) == [(1, 300, 2, 4)]
+    assert list(fields(b"", 0, 0)) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "at"),
+    [
+        (b"\x0b", 0),
+        (b"\x0a\x02a", 0),
+        (b"\x02\x00", 0),
+        (b"\x08\x01\x0d\0\0\0", 2),
+        (b"\x09" + bytes(7), 0),
+        (b"\x80", 0),
+    ],
+)
+def test_broken_messages(data: bytes, at: int) -> None:
+    with pytest.raises(BrokenMessage) as caught:
+        list(fields(data, 0, len(data)))
+    assert caught.value.at == at
+
+
+# --- events of the kernel -----------------------------------------------------------------------------------
+
+Read = tuple[int, int, str, bytes]
+TEXTS = [
+    b"B|7|a",
+    b"B|7|b\n",
+    b"B|7|",
+    b"B|x|a",
+    b"B|7",
+    b"B|",
+    b"B",
+    b"B\n",
+    b"E",
+    b"E\n",
+    b"E|7",
+    b"E|7\n",
+    b"Ex",
+    b"C|7|c|1",
+    b"",
+]
+
+
+def naive(bundle: list[bytes]) -> list[Read]:
+    """Read the events of a bundle one field after the other; none has a field twice."""
+    found: list[Read] = []
+    for event in bundle:
+        try:
+            parts = {number: (value, event[at:stop]) for number, value, at, stop in fields(event, 0, len(event))}
+            told = {number: parts[3][1][at:stop] for number, _, at, stop in fields(parts[3][1], 0, len(parts[3][1]))}
+            (time, _), (thread, _), text = parts[1], parts[2], told[2]
+        except (BrokenMessage, KeyError):
+            continue
+        if time >= LATEST_NS or thread >= 1 << 32:
+            continue
+        if text[:2] == b"B|":
+            found.append((time, thread, "B", text[2:].partition(b"|")[2].rstrip(b"\n")))
+        elif text[:1] == b"E" and text[1:2] in (b"", b"|", b"\n"):
+            found.append((time, thread, "E", b""))
+    return sorted(found, key=lambda event: event[0])
+
+
+@st.composite
+def printed(draw: st.DrawFn) -> bytes:
+    """Return an event: most have their fields in order, some do not, lack one, have others, or are cut."""
+    time = draw(st.sampled_from([*range(0, 5000, 700), LATEST_NS - 1, LATEST_NS, 2**63]))
+    thread = draw(st.sampled_from([1, 127, 128, 2**32 - 1, 2**32, 2**32 + 7]))
+    text = field_bytes(2, draw(st.sampled_from(TEXTS)))
+    inside = [*draw(st.sampled_from([[field_number(1, 2**40)], [], [field_number(1, 3), field_number(3, 4)]])), text]
+    parts = [field_number(1, time), field_number(2, thread), field_bytes(3, b"".join(inside))]
+    others = draw(st.lists(st.integers(4, 9).map(lambda number: field_number(number, 900)), max_size=6, unique=True))
+    at = draw(st.integers(1, 2))
+    parts = [*parts[:at], *others, *parts[at:]]
+    if draw(st.integers(0, 4)) == 0:
+        parts = draw(st.permutations(parts))
+    if draw(st.integers(0, 9)) == 0:
+        parts = parts[: draw(st.integers(0, len(parts)))]
+    data = b"".join(parts)
+    return data if draw(st.integers(0, 9)) else data[: draw(st.integers(0, len(data)))]
+
+
+def packet(*bundles: bytes) -> bytes:
+    return b"".join(field_bytes(1, field_bytes(1, bundle)) for bundle in bundles)
+
+
+def read_events(data: bytes) -> list[Read]:
+    return [(event.t_ns, event.tid, event.kind, event.text) for event in events(open_trace(data))]
+
+
+@given(st.lists(printed(), min_size=1, max_size=8), st.integers(1, 3))
+def test_events_of_the_kernel_in_whatever_form(found: list[bytes], size: int) -> None:
+    bundles = [found[at : at + size] for at in range(0, len(found), size)]
+    start = field_number(1, 10) + field_number(2, 9) + field_bytes(3, field_bytes(2, b"B|9|start"))
+    data = packet(*(b"".join(field_bytes(2, event) for event in bundle) for bundle in [[start], *bundles]))
+    assert sorted(read_events(data)) == sorted(naive([start, *found]))
+
+
+def faults_of(data: bytes) -> tuple[Trace, list[Fault]]:
+    trace = open_trace(data)
+    list(events(trace))
+    return trace, trace.faults
+
+
+def printing(time: int, text: bytes, thread: int = 5) -> bytes:
+    parts = (
+        field_number(1, time),
+        field_number(2, thread),
+        field_bytes(3, field_number(1, 1) + field_bytes(2, text)),
+    )
+    return field_bytes(2, b"".join(parts))
+
+
+def test_what_is_wrong_with_bundles() -> None:
+    good = printing(10, b"B|7|x")
+    lost, none_lost = packet(field_number(3, 1) + good), packet(field_number(3, 0) + good)
+    _, found = faults_of(none_lost + lost)
+    assert found == [Fault(FaultKind.LOST, len(none_lost), "events were lost before this bundle")]
+    _, found = faults_of(packet(good) + packet(good + b"\x12\x7f"))
+    assert found == [Fault(FaultKind.MALFORMED, len(packet(good)), "a bundle of events that is broken or cut")]
+    _, found = faults_of(packet(good + printing(11, b"B|x|name") + printing(12, b"B|y")))
+    assert [(fault.kind, fault.text) for fault in found] == [
+        (FaultKind.MALFORMED, "B|x|name"),
+        (FaultKind.MALFORMED, "B|y"),
+    ]
+    long = printing(13, b"B|7|" + b"n" * 200)
+    assert read_events(packet(long + good)) == [(10, 5, "B", b"x"), (13, 5, "B", b"n" * 200)]
+
+
+def test_processes_and_names_of_threads() -> None:
+    process = field_bytes(1, field_number(1, 70) + field_bytes(3, b"app\xff"))
+    thread = field_bytes(2, field_number(1, 71) + field_bytes(2, b"worker") + field_number(3, 70))
+    bare = field_bytes(2, field_number(1, 72)) + field_bytes(3, b"no thread")
+    tree = field_bytes(1, field_bytes(2, process + thread + bare))
+    start = packet(printing(10, b"B|7|x", 71) + printing(11, b"B|8|y", 73) + printing(12, b"B|9|y", 73))
+    trace, found = faults_of(start + tree)
+    assert found == []
+    assert trace.processes == {70: 70, 71: 70, 72: 0, 73: 8}
+    assert trace.thread_names == {70: "app\\xff", 71: "worker", 72: ""}
+    broken = field_bytes(1, field_bytes(2, field_bytes(1, b"\x0b")))
+    _, found = faults_of(start + broken)
+    assert found == [Fault(FaultKind.MALFORMED, len(start), "a broken process tree")]
+
+
+# --- what is written ----------------------------------------------------------------------------------------
+
+LINE = " task-{tid} (  7) [000] ...1 {seconds}: tracing_mark_write: {mark}\n"
+TEXT = (
+    LINE.format(tid=8, seconds="1.000001", mark="B|7|[NN_LR_PE]ANeuralNetworksExecution_compute")
+    + LINE.format(tid=8, seconds="1.000002", mark="B|7|other")
+    + LINE.format(tid=8, seconds="1.000003", mark="E|7")
+    + LINE.format(tid=8, seconds="1.000004", mark="E|7")
+    + LINE.format(tid=8, seconds="1.000005", mark="E|7")
+    + LINE.format(tid=8, seconds="1.000006", mark="B|7|[NN_LA_PO]open")
+).encode()
+
+
+def test_the_packets_of_an_export() -> None:
+    def described(body: bytes) -> bytes:
+        return field_bytes(1, field_number(10, 1) + field_bytes(60, body))
+
+    def slice_of(time: int, track: int, body: bytes | None) -> bytes:
+        kind = field_number(9, 2 if body is None else 1)
+        event = field_bytes(11, kind + field_number(11, track) + (body or b""))
+        return field_bytes(1, field_number(8, time) + field_number(10, 1) + event)
+
+    def note(key: bytes, value: bytes) -> bytes:
+        return field_bytes(4, field_bytes(10, key) + field_bytes(6, value))
+
+    second, lane = 10**9, (1 << 41) + (7 << 20)
+    thread = field_number(1, 7) + field_number(2, 8) + field_bytes(5, b"task")
+    name = b"ANeuralNetworksExecution_compute"
+    whole, tagged = b"[NN_LR_PE]" + name, b"[NN_LA_PO]open"
+    compute = field_bytes(23, name) + note(b"mark", whole) + note(b"layer", b"LR") + note(b"phase", b"PE")
+    opened = field_bytes(23, b"open") + note(b"mark", tagged) + note(b"layer", b"LA") + note(b"phase", b"PO")
+    (kind,) = {execution.kind for execution in analyse(open_trace(TEXT)).executions}
+    assert b"".join(export_trace(TEXT, "perfetto").pieces) == b"".join(
+        [
+            described(field_number(1, 8) + field_bytes(2, TRACK_NAME) + field_bytes(4, thread)),
+            described(field_number(1, (1 << 40) + 7) + field_bytes(3, field_number(1, 7))),
+            described(field_number(1, lane) + field_bytes(2, b"executions") + field_number(5, (1 << 40) + 7)),
+            slice_of(second + US, 8, compute),
+            slice_of(second + 2 * US, 8, field_bytes(23, b"other") + note(b"mark", b"other")),
+            slice_of(second + 3 * US, 8, None),
+            slice_of(second + 4 * US, 8, None),
+            slice_of(second + 6 * US, 8, opened),
+            slice_of(second + 6 * US, 8, None),
+            slice_of(second + US, lane, field_bytes(23, kind.encode())),
+            slice_of(second + 4 * US, lane, None),
+        ]
+    )
+
+
+def test_an_export_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = open_trace(TEXT)
+    whole = list(perfetto_parts(trace, analyse(trace)))
+    assert len(whole) == 1
+    monkeypatch.setattr("circletools.trace.nnapi.export._PART_BYTES", 1)
+    pieces = list(perfetto_parts(trace, analyse(trace)))
+    assert len(pieces) > 3
+    assert b"".join(pieces) == whole[0]
+
+
+# --- track events -------------------------------------------------------------------------------------------
+
+
+def track(uuid: int | None, tid: int | None, pid: int | None = 7, name: bytes = TRACK_NAME) -> bytes:
+    """Return the packet that says which thread a track is; None leaves a number out."""
+    parts = [field_number(number, value) for number, value in ((1, pid), (2, tid)) if value is not None]
+    own = b"" if uuid is None else field_number(1, uuid)
+    body = own + field_bytes(2, name) + field_bytes(4, b"".join(parts) + field_bytes(5, b"worker"))
+    return field_bytes(1, field_bytes(60, body))
+
+
+def slice_event(time: int | None, kind: int, uuid: int | None, *body: bytes) -> bytes:
+    own = b"" if uuid is None else field_number(11, uuid)
+    event = field_bytes(11, field_number(9, kind) + own + b"".join(body))
+    return field_bytes(1, (b"" if time is None else field_number(8, time)) + event)
+
+
+def note(key: bytes, value: bytes | None) -> bytes:
+    return field_bytes(4, field_bytes(10, key) + (b"" if value is None else field_bytes(6, value)))
+
+
+@pytest.mark.parametrize(
+    ("packets", "found"),
+    [
+        ([track(5, 8), slice_event(9, 1, 5, field_bytes(23, b"n"))], [(9, 8, 7, "B", b"n")]),
+        ([track(5, 8), slice_event(9, 2, 5)], [(9, 8, 7, "E", b"")]),
+        ([track(5, 8), slice_event(9, 1, 5)], [(9, 8, 7, "B", b"")]),
+        ([track(5, 8), slice_event(9, 1, 5, field_bytes(23, b"n"), note(b"mark", b"m"))], [(9, 8, 7, "B", b"m")]),
+        ([track(5, 8), slice_event(9, 1, 5, note(b"mark", None), field_bytes(23, b"n"))], [(9, 8, 7, "B", b"")]),
+        ([track(5, 8), slice_event(9, 1, 5, field_bytes(23, b"n"), note(b"layer", b"m"))], [(9, 8, 7, "B", b"n")]),
+        ([track(5, 8, None), slice_event(9, 2, 5)], [(9, 8, 0, "E", b"")]),
+        ([track(None, 8), slice_event(9, 2, 0)], [(9, 8, 7, "E", b"")]),
+        ([track(5, 0), slice_event(9, 2, 5)], [(9, 0, 7, "E", b"")]),
+        ([track(5, 2**32 - 1), slice_event(9, 2, 5)], [(9, 2**32 - 1, 7, "E", b"")]),
+        ([track(5, 2**32), slice_event(9, 2, 5)], []),
+        ([track(5, None), slice_event(9, 2, 5)], []),
+        ([track(5, 8, name=b"other"), slice_event(9, 2, 5)], []),
+        ([track(5, 8), slice_event(9, 2, 6)], []),
+        ([track(5, 8), slice_event(9, 2, None)], []),
+        ([track(5, 8), slice_event(None, 2, 5)], []),
+        ([track(5, 8), slice_event(9, 3, 5)], []),
+        ([track(5, 8), slice_event(LATEST_NS - 1, 2, 5)], [(LATEST_NS - 1, 8, 7, "E", b"")]),
+        ([track(5, 8), slice_event(LATEST_NS, 2, 5)], []),
+    ],
+)
+def test_events_of_tracks(packets: list[bytes], found: list[tuple[int, int, int, str, bytes]]) -> None:
+    trace = open_trace(b"".join(packets))
+    assert [event[:5] for event in events(trace)] == found
+    assert trace.faults == []
+    assert all(name == "worker" for name in trace.thread_names.values())
+
+
+def test_a_track_event_that_is_broken() -> None:
+    good = track(5, 8) + slice_event(9, 2, 5)
+    _, found = faults_of(good + field_bytes(1, field_number(8, 1) + field_bytes(11, b"\x0b")))
+    assert found == [Fault(FaultKind.MALFORMED, len(good), "a broken track event")]

@@ -1,0 +1,254 @@
+"""Encodings of traces, line by line: what is taken, what is left out, and where faults are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from circletools.errors import InvalidInputError
+from circletools.trace.nnapi.export import export_trace
+from circletools.trace.nnapi.marks import Mark, Role, Side
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace
+from circletools.trace.sources import chrome, events, open_trace
+from circletools.trace.sources.batch import LATEST_NS, Batch, Fault, FaultKind
+from circletools.trace.sources.merge import merged
+from circletools.trace.sources.names import distinct, read_names, sums
+
+LINE = " task-{tid} ({tgid:>5}) [000] ...1 {seconds}: tracing_mark_write: {mark}\n"
+
+
+def line(mark: str, seconds: str = "1.000001", tid: int = 8, tgid: str = "7") -> str:
+    return LINE.format(mark=mark, seconds=seconds, tid=tid, tgid=tgid)
+
+
+def read(data: bytes) -> list[tuple[int, int, int, str, bytes, int]]:
+    return [tuple(event) for event in events(open_trace(data))]  # type: ignore[misc]
+
+
+def test_defaults_of_marks_and_runs() -> None:
+    assert Mark() == Mark("", "", "", False, False, Role.NONE, Side.NONE, "", False)
+    run = OperatorRun(0, 1, "n", "b", 2, 3, 4)
+    assert run == (0, 1, "n", "b", 2, 3, 4, 0, 1, False)
+    trace = OperatorTrace("onert", (run,), 1)
+    assert (trace.averaged, trace.inside, trace.incomplete, trace.name) == (False, (), 0, "")
+    assert trace == OperatorTrace("onert", (run,), 1, name="the same, read from elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("mark", "driver", "layer", "in_process"),
+    [("LD", True, "LD", False), ("LD", False, "LC", True), ("LC", True, "LD", False), ("LC", False, "LC", False),
+     ("LR", True, "LR", False), ("", False, "", False)],
+)  # fmt: skip
+def test_marks_in_a_driver_process(mark: str, driver: bool, layer: str, in_process: bool) -> None:
+    found = Mark(mark, "PE", "name").in_driver(driver)
+    assert (found.layer, found.in_process) == (layer, in_process)
+    assert found.text == (f"[{layer}_PE]name" if layer else "name")
+
+
+# --- pages and text -----------------------------------------------------------------------------------------
+
+
+def test_lines_of_a_page_outside_of_its_scripts_are_left_out() -> None:
+    outside, inside = line("B|7|outside"), line("B|7|inside")
+    page = f'{outside}<html>\n{outside}<script class="trace-data">\n{inside}</script>\n{outside}</html>\n'
+    for start in ("", "<!DOCTYPE html>\n"):
+        lines = 4 + bool(start)
+        assert read((start + "<html>\n" + page.partition("\n")[2]).encode())[0][4:] == (b"inside", lines + 1)
+    assert [event[4] for event in read(f"<html>\n{page}".encode())] == [b"inside"]
+
+
+def test_a_page_with_two_scripts_in_one_line() -> None:
+    opening = '<script class="trace-data">\n'
+    page = f"<html>{opening}{line('B|7|a')}</script>x{opening}{line('E|7', '2.0')}</script>"
+    assert [event[3:] for event in read(page.encode())] == [("B", b"a", 2), ("E", b"", 4)]
+
+
+def faults(data: str) -> list[Fault]:
+    trace = open_trace(data.encode())
+    list(events(trace))
+    return trace.faults
+
+
+def test_losses_are_told_with_their_line() -> None:
+    lost = "CPU:2 [LOST 7 EVENTS]\n"
+    data = line("B|7|a") + lost + line("E|7", "2.0") + line("B|7|b", "3.0") + lost
+    assert faults(data) == [
+        Fault(FaultKind.LOST, 2, "CPU:2 [LOST 7 EVENTS]"),
+        Fault(FaultKind.LOST, 5, "CPU:2 [LOST 7 EVENTS]"),
+    ]
+    assert [fault.where for fault in faults(lost + data)] == [1, 3, 6]
+
+
+@pytest.mark.parametrize(("kept", "written", "lost"), [(5, 5, False), (5, 6, True), (6, 5, False), (0, 9, False)])
+def test_entries_that_the_kernel_wrote_over(kept: int, written: int, lost: bool) -> None:
+    text = f"# entries-in-buffer/entries-written: {kept}/{written}"
+    found = faults(f"# tracer: nop\n#\n{text}   #P:4\n{line('B|7|a')}")
+    assert [(fault.kind, fault.where) for fault in found] == [(FaultKind.LOST, 3)] * lost
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (line("B|7"), True),
+        (line("B|x|a"), True),
+        (line("B|12345678901|a"), True),
+        (line("B|1234567890|a"), False),
+        (line("B|7|a", tid=2**32), True),
+        (line("B|7|a", tid=2**32 - 1), False),
+        (line("B|7|a", seconds=f"{LATEST_NS // 10**9 + 1}.0"), True),
+        (line("C|7|a|1"), False),
+        ("x: tracing_mark_write: B|7|a\n", True),
+    ],
+)
+def test_lines_that_are_broken(text: str, fault: bool) -> None:
+    found = faults(f"# tracer: nop\n{line('B|7|first')}{text}")
+    wanted = Fault(FaultKind.MALFORMED, 3, text.rstrip("\n")[:200])
+    assert found == [wanted] * fault
+
+
+def test_processes_of_threads_in_text() -> None:
+    data = line("B|7|a", tid=1, tgid="70") + line("B|8|b", tid=2, tgid="-----") + line("E|9", tid=3, tgid="-----")
+    trace = open_trace(data.encode())
+    assert [(event.tid, event.tgid) for event in events(trace)] == [(1, 70), (2, 8), (3, -1)]
+    assert trace.processes == {1: 70, 2: 8}
+    assert trace.thread_names == {1: "task", 2: "task", 3: "task"}
+
+
+# --- Chrome JSON --------------------------------------------------------------------------------------------
+
+
+def chrome_events(*several: Any) -> list[tuple[int, int, int, str, bytes, int]]:
+    return read(json.dumps({"traceEvents": several}).encode())
+
+
+GOOD = {"ph": "B", "tid": 1, "pid": 2, "ts": 3, "name": "n"}
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, (3000, 1, 2, "B", b"n")),
+        ({"ts": 1.0015}, (1001, 1, 2, "B", b"n")),
+        ({"ph": "E"}, (3000, 1, 2, "E", b"")),
+        ({"name": 5}, (3000, 1, 2, "B", b"")),
+        ({"args": {"mark": "[NN_LR_PE]n"}}, (3000, 1, 2, "B", b"[NN_LR_PE]n")),
+        ({"args": {"mark": 5}}, (3000, 1, 2, "B", b"n")),
+        ({"args": ["mark"]}, (3000, 1, 2, "B", b"n")),
+        ({"pid": 0}, (3000, 1, 0, "B", b"n")),
+        ({"pid": 2**32 - 1}, (3000, 1, 2**32 - 1, "B", b"n")),
+        ({"pid": 2**32}, (3000, 1, -1, "B", b"n")),
+        ({"pid": -1}, (3000, 1, -1, "B", b"n")),
+        ({"pid": True}, (3000, 1, -1, "B", b"n")),
+        ({"pid": 2.0}, (3000, 1, -1, "B", b"n")),
+        ({"pid": "2"}, (3000, 1, -1, "B", b"n")),
+        ({"tid": 0}, (3000, 0, 2, "B", b"n")),
+        ({"tid": 2**32 - 1}, (3000, 2**32 - 1, 2, "B", b"n")),
+        ({"tid": 2**32}, None),
+        ({"tid": -1}, None),
+        ({"tid": "1"}, None),
+        ({"ts": 0}, (0, 1, 2, "B", b"n")),
+        ({"ts": -1}, None),
+        ({"ts": "3"}, None),
+        ({"ts": LATEST_NS // 1000 - 1}, (LATEST_NS // 1000 * 1000 - 1000, 1, 2, "B", b"n")),
+        ({"ts": LATEST_NS // 1000}, None),
+        ({"ph": "X"}, None),
+    ],
+)
+def test_events_of_chrome(change: dict[str, Any], found: Any) -> None:
+    assert chrome_events("no event", {**GOOD, **change}) == ([] if found is None else [(*found, 1)])
+
+
+def test_documents_of_chrome(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read(json.dumps([GOOD]).encode()) == [(3000, 1, 2, "B", b"n", 0)]
+    monkeypatch.setattr(chrome, "_BATCH_EVENTS", 2)
+    for count in (1, 2, 3, 4):
+        batches = list(open_trace(json.dumps([GOOD] * count).encode()).batches())
+        assert [len(batch) for batch in batches] == [2] * (count // 2) + [1] * (count % 2)
+        assert [place for batch in batches for place in batch.places.tolist()] == list(range(count))
+    data = json.dumps([GOOD]).encode()
+    monkeypatch.setattr(chrome, "_MOST_BYTES", len(data))
+    assert len(read(data)) == 1
+    with pytest.raises(InvalidInputError, match="more than 512 MiB of JSON"):
+        read(data + b" ")
+
+
+def test_an_export_to_chrome() -> None:
+    compute = "ANeuralNetworksExecution_compute"
+    data = line("E|7", "0.5") + line(f"B|7|[NN_LR_PE]{compute}") + line("B|7|other", "1.000002")
+    data += line("E|7", "1.0000035") + line("E|7", "1.000004") + line("B|7|x", "1.000005", tid=9)
+    exported = json.loads(b"".join(export_trace(data.encode(), "chrome").pieces))
+    place = {"pid": 7, "tid": 8}
+    args = {"layer": "LR", "phase": "PE", "mark": f"[NN_LR_PE]{compute}"}
+    execution = {"pid": 7, "cat": "execution", "id": 0, "name": "compute"}
+    assert exported["displayTimeUnit"] == "ns"
+    *shown, begin, end, last = exported["traceEvents"]
+    assert last == {}
+    assert shown == [
+        {"ph": "M", **place, "name": "thread_name", "args": {"name": "task"}},
+        {"ts": 1000001.0, "ph": "B", **place, "name": compute, "args": args},
+        {"ts": 1000002.0, "ph": "B", **place, "name": "other", "args": {"mark": "other"}},
+        {"ts": 1000003.5, "ph": "E", **place},
+        {"ts": 1000004.0, "ph": "E", **place},
+    ]
+    assert [{**one, "id": 0, "name": "compute"} for one in (begin, end)] == [
+        {"ts": 1000001.0, "ph": "b", **execution},
+        {"ts": 1000004.0, "ph": "e", **execution},
+    ]
+
+
+# --- columns ------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 100)), max_size=12), st.sampled_from([1, 1 << 20, 1 << 40])
+)
+def test_sums_and_distinct_keys(pairs: list[tuple[int, int]], factor: int) -> None:
+    keys = np.array([key * factor for key, _ in pairs], np.int64)
+    values = np.array([value + 1 for _, value in pairs], np.int64)
+    wanted: dict[int, int] = {}
+    for key, value in zip(keys.tolist(), values.tolist(), strict=True):
+        wanted[key] = wanted.get(key, 0) + value
+    assert sums(keys, values) == sorted(wanted.items())
+    assert distinct(keys) == sorted(wanted)
+    large = values * (1 << 53)
+    assert sums(keys, large) == [(key, value << 53) for key, value in sorted(wanted.items())]
+
+
+def test_names_of_marks() -> None:
+    texts = [b"7|a", b"end", b"7|a\n", b"8|a\r\n", b"7|b\\n\\", b"x|c", b"9", b"7|", b"12345678901|d", b"7|a|b"]
+    ends = np.cumsum([len(text) for text in texts])
+    starts = np.array([0, *ends[:-1].tolist()])
+    codes, names, pids = read_names(b"".join(texts), np.array([text != b"end" for text in texts]), starts, ends)
+    found = [None if code < 0 else names[code] for code in codes.tolist()]
+    assert found == [b"a", None, b"a", b"a", b"b", b"c", b"", b"", b"d", b"a|b"]
+    assert (codes[1], len(set(names))) == (-1, len(names))
+    assert pids.tolist() == [7, -1, 7, 8, 7, -1, -1, 7, -1, 7]
+
+
+def batch(*rows: tuple[int, int, bytes | None]) -> Batch:
+    names = sorted({name for _, _, name in rows if name is not None})
+    texts = [-1 if name is None else names.index(name) for _, _, name in rows]
+    times, threads = ([row[at] for row in rows] for at in (0, 1))
+    return Batch(np.array(times), np.array(threads), np.array(texts), np.arange(len(rows)), names)
+
+
+def test_batches_are_merged_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = batch((5, 1, b"x"), (9, 1, None)), batch((5, 2, b"a"), (7, 2**32 - 1, b"x"), (9, 2, None))
+    for size in (1, 2, 5, 6):
+        monkeypatch.setattr("circletools.trace.sources.merge._BATCH_EVENTS", size)
+        found = list(merged(iter([first, second])))
+        assert [len(one) for one in found] == [size] * (5 // size) + [5 % size] * (5 % size > 0)
+        rows = [
+            (time, thread, None if text < 0 else one.names[text], place)
+            for one in found
+            for time, thread, text, place in zip(
+                one.times.tolist(), one.threads.tolist(), one.texts.tolist(), one.places.tolist(), strict=True
+            )
+        ]
+        assert rows == [(5, 1, b"x", 0), (5, 2, b"a", 0), (7, 2**32 - 1, b"x", 1), (9, 1, None, 1), (9, 2, None, 2)]
+    assert list(merged(iter([]))) == []

@@ -1,0 +1,194 @@
+"""Compare capability tables with the programs themselves, on whole models that no table was made from.
+
+    python -m tools.measure.against_models xnnpack ../shared/models testdata
+    VELA-PYTHON -m tools.measure.against_models ethos-u55 ../shared/models testdata --list
+
+For each model: is all of it taken, and which operators are not. A program that dies took nothing. With --list, also
+each difference. Run it with a Python that has the program, as `tools.measure.capabilities`.
+"""
+
+import argparse
+import contextlib
+import importlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from circletools.affinity.capability.file import load_capability
+from circletools.affinity.capability.table import Capability, Refusal, why_not
+from circletools.errors import CircleToolsError
+from circletools.model.model import Model, open_model
+from circletools.model.operator_facts import OperatorFacts
+from circletools.runtimes.plan import plans
+from circletools.runtimes.protocol import Request
+from tools.measure.capability import accelerators
+from tools.measure.capability.runtimes import DEVICES, TAKEN, Device
+from tools.measure.capability.witness import Whole
+from tools.measure.isolation import CRASH, answers
+
+Place = tuple[int, int]
+_SECONDS = 60.0
+
+
+def ask_whole(device: Device, path: Path) -> str:
+    """Return as JSON whether a program takes a whole model, and what it refused: places, names or codes."""
+    data = path.read_bytes()
+    try:
+        if device.name == "xnnpack":
+            return json.dumps(_partitions(data))
+        if device.name == "litert-gpu":
+            return json.dumps(_on_gpu(path))
+        if device.name in accelerators.CONFIGURATIONS:
+            placed = accelerators.place_on_ethos(accelerators.CONFIGURATIONS[device.name], data)
+            return json.dumps({"resident": placed.resident, "names": [name for name, _ in placed.refused]})
+    except Exception as error:  # whatever a program raises of a model: it does not take it
+        return json.dumps({"resident": False, "error": repr(error)[:200]})
+    return json.dumps({"resident": device.ask(Whole(data)) == TAKEN})
+
+
+def _partitions(data: bytes) -> dict[str, Any]:
+    """Return what is in the partitions of LiteRT's default delegate, by subgraph."""
+    litert = importlib.import_module("ai_edge_litert.interpreter")
+    interpreter = litert.Interpreter(model_content=data, num_threads=1)
+    with contextlib.suppress(RuntimeError, ValueError):
+        interpreter.allocate_tensors()  # that an operator is missing shows after the delegate took its own
+    found = plans(interpreter)
+    left = [[at, step.operators[0]] for at, plan in enumerate(found) for step in plan if not step.delegate]
+    return {"resident": not left, "places": left, "subgraphs": len(found)}
+
+
+def _on_gpu(path: Path) -> dict[str, Any]:
+    """Return what the GPU delegate left to the processor, where that may run it."""
+    resident = accelerators.place_on_gpu(path.read_bytes()).resident
+    if resident:
+        return {"resident": True, "places": [], "subgraphs": 1}
+    gpu = importlib.import_module("circletools.runtimes.litert_gpu")
+    placed = [one for one in gpu.placement(Request("placement", str(path))).operators if one.operator is not None]
+    left = [[one.subgraph, one.operator] for one in placed if not one.device]
+    return {"resident": False, "places": left, "subgraphs": 1 + max((one.subgraph for one in placed), default=0)}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One model: what the program says, and what the table says; `operators` are those of the program's answer."""
+
+    path: Path
+    program: dict[str, Any]
+    refused: dict[Place, Refusal]
+    operators: int
+    wrong: tuple[str, ...]
+    both: int
+    by_program: int
+    by_table: int
+
+    @property
+    def is_right(self) -> bool:
+        """Whether program and table agree about the whole model."""
+        return bool(self.program["resident"]) == (not self.refused)
+
+
+def compared(table: Capability, path: Path, program: dict[str, Any]) -> Compared | None:
+    """Return how table and program agree, None for a model that cannot be read or is empty."""
+    try:
+        with open_model(path) as model:
+            count = program.get("subgraphs", len(model.subgraphs))
+            refused = {
+                (subgraph, index): refusal
+                for subgraph in range(count)
+                for index, refusal in enumerate(why_not(table, OperatorFacts(model, subgraph)))
+                if refusal is not None
+            }
+            operators = sum(len(model.subgraphs[subgraph].operators) for subgraph in range(count))
+            if not operators:
+                return None
+            one, other, words = _sides(model, program, set(refused))
+            differ = [
+                f"{words(key)}: {'only the program' if key in one else _why(refused, key)}"
+                for key in sorted(one ^ other)
+            ]
+            sizes = len(one & other), len(one), len(other)
+            return Compared(path, program, refused, operators, tuple(differ), *sizes)
+    except CircleToolsError:
+        return None
+
+
+def _why(refused: dict[Place, Refusal], key: Any) -> str:
+    return f"only the table: {refused[key]}" if key in refused else "only the table"
+
+
+def _sides(
+    model: Model, program: dict[str, Any], mine: set[Place]
+) -> tuple[set[Any], set[Any], Callable[[Any], str]]:
+    """Return what the program refused and what the table refuses, in words that both have."""
+
+    def code(place: Place) -> str:
+        return model.subgraphs[place[0]].operators[place[1]].code.name
+
+    if "places" in program:
+        return {(at, step) for at, step in program["places"]}, mine, lambda place: f"{place} {code(place)}"
+    if "names" in program:
+        named = {
+            (graph.index, operator.index)
+            for graph in model.subgraphs
+            for operator in graph.operators
+            if any(output >= 0 and graph.tensors[output].name in program["names"] for output in operator.outputs)
+        }
+        return named, mine, lambda place: f"{place} {code(place)}"
+    return set(), set(), str
+
+
+def models_of(device: Device, folders: Sequence[str]) -> list[Path]:
+    """Return the models in these folders, in the formats that a device reads."""
+    formats = ("tflite", "circle") if device.package == "onert" else ("tflite",)
+    return sorted(path for folder in folders for name in formats for path in Path(folder).rglob(f"*.{name}"))
+
+
+def lines(device: Device, found: Sequence[Compared], details: bool) -> Iterator[str]:
+    """Yield the figures of all models, and with `details` each difference."""
+    for one in found if details else ():
+        if not one.is_right or one.wrong:
+            unknown = sum(not refusal.measured for refusal in one.refused.values())
+            says = "taken" if not one.refused else f"{len(one.refused)} refused, {unknown} of them not measured"
+            program = one.program.get("error") or ("taken" if one.program["resident"] else "not taken")
+            yield f"{one.path.name}: program: {program}; table: {says}"
+            yield from (f"    {words} x{count}" for words, count in Counter(one.wrong).items())
+    right = sum(one.is_right for one in found)
+    taken = sum(bool(one.program["resident"]) for one in found)
+    false = [one.path.name for one in found if not one.refused and not one.program["resident"]]
+    yield f"{device.name}: {right} of {len(found)} models right ({right / len(found):.2%}), {taken} are taken whole"
+    yield f"taken whole by the table only: {len(false)} {' '.join(false)}"
+    known = [one for one in found if {"places", "names"} & one.program.keys()]
+    if known:
+        both, program, table = (
+            sum(getattr(one, name) for one in known) for name in ("both", "by_program", "by_table")
+        )
+        total = sum(one.operators for one in known)
+        yield f"refused: {both} by both, {program} by the program, {table} by the table, of {total} operators"
+        yield f"precision {both / max(table, 1):.4f}, recall {both / max(program, 1):.4f}"
+        yield f"models with the same refusals: {sum(not one.wrong for one in known)} of {len(known)}"
+
+
+def main() -> None:
+    """Ask the program about each model, and print how the table agrees."""
+    parser = argparse.ArgumentParser(prog="tools.measure.against_models", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("device", choices=[device.name for device in DEVICES])
+    parser.add_argument("folders", nargs="+")
+    parser.add_argument("--list", action="store_true", help="print each difference")
+    parser.add_argument("--table", help="the table to compare, if not the one that is built in")
+    options = parser.parse_args()
+    device = next(device for device in DEVICES if device.name == options.device)
+    paths = models_of(device, options.folders)
+    said = answers(paths, partial(ask_whole, device), device.prepare, cpu_seconds=_SECONDS)
+    table = load_capability(options.table or device.name)
+    programs = [{"resident": False, "error": "died"} if text == CRASH else json.loads(text) for text in said]
+    found = [compared(table, path, program) for path, program in zip(paths, programs, strict=True)]
+    sys.stdout.writelines(f"{line}\n" for line in lines(device, [one for one in found if one], options.list))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Operators that their codes do not tell: custom ones, composites, and products with weights quantized in blocks."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+
+from flatbuffers import flexbuffers
+
+from tests.kit.build import Code, Table
+from tools.measure.capability.company import Company
+from tools.measure.capability.single import Operand, Probe, Writer
+from tools.measure.capability.template import LAST_VERSION
+
+_FLOATS = ("FLOAT32", "FLOAT16", "INT8/t", "UINT8/t")
+_POOL = struct.pack("<10i", 2, 2, 2, 2, 2, *(0,) * 5)
+"""TfLitePoolParams: VALID, stride and window 2 by 2; what a kernel computes from it is nothing yet."""
+CUSTOM_CODES = (
+    *("Convolution2DTransposeBias", "MaxPoolingWithArgmax2D", "MaxUnpooling2D", "Resampler"),
+    *("TransformTensorBilinear", "TransformLandmarks", "Landmarks2TransformMatrix"),
+    *("AudioSpectrogram", "Mfcc", "TFLite_Detection_PostProcess", "FlexAddV2", "aeq.hadamard_rotation"),
+)
+COMPOSITES = (
+    *(
+        "odml.scaled_dot_product_attention",
+        "odml.rms_norm",
+        "odml.group_norm",
+        "odml.layer_norm",
+        "odml.pixel_shuffle",
+    ),
+    *(
+        "odml.update_kv_cache",
+        "odml.runtime_bmm",
+        "odml.softmax",
+        "odml.add_values",
+        "aten.gelu.default",
+        "test.bend",
+    ),
+    *("odml.npu_call", "odml.detector", "odml.upsample_bilinear2d", "odml.upsample_nearest2d", "odml.l2_norm"),
+)
+
+
+def customs() -> Iterator[Company]:
+    """Yield custom operators that runtimes are known to have names for."""
+    for name, version in product(_FLOATS, (1, 2)):
+        image, small = Operand(name, (1, 4, 4, 2)), Operand(name, (1, 2, 2, 2))
+        weights, bias = Operand(name, (2, 2, 2, 2), "constant"), Operand(name, (2,), "constant")
+        for bytes_ in (12, 16, 20):
+            options = struct.pack("<5i", 2, 2, 2, 0, 0)[:bytes_]
+            yield _custom("Convolution2DTransposeBias", (small, weights, bias), (image,), options, version)
+        yield _custom("MaxPoolingWithArgmax2D", (image,), (small, small), _POOL, version)
+        yield _custom("MaxUnpooling2D", (small, small), (image,), _POOL, version)
+        for code in CUSTOM_CODES[3:]:
+            yield _custom(code, (image,), (image,), b"", version)
+            yield _custom(code, (image, replace(small, shape=(1, 4, 4, 2))), (image,), b"", version)
+
+
+def _custom(
+    code: str, inputs: Sequence[Operand], outputs: Sequence[Operand], options: bytes, version: int
+) -> Company:
+    probe = Probe(f"CUSTOM:{code}", tuple(inputs), tuple(outputs), version=version)
+    writer = Writer()
+    places = [writer.operand(operand) for operand in inputs]
+    made = [writer.operand(operand) for operand in outputs]
+    writer.operator(Code("CUSTOM", version, code), places, made)
+    writer.graph.table.operators[-1].custom_options = options
+    computed = [place for place, operand in zip(places, inputs, strict=True) if operand.kind == "computed"]
+    return Company(probe, writer.ends(computed, made), 0)
+
+
+def composites() -> Iterator[Company]:
+    """Yield composites by name, whose subgraph adds; of attention, also what XNNPACK knows of it."""
+    for name, kind in product(COMPOSITES, ("FLOAT32", "FLOAT16")):
+        for shapes in (
+            ((1, 2, 2, 4),) * 3,
+            ((1, 2, 2, 4),) * 3 + ((1, 1, 2, 2),),
+            ((1, 2, 2, 4),) * 2,
+            ((1, 2, 2, 4),),
+        ):
+            operands = tuple(Operand(kind, shape) for shape in shapes)
+            yield _composite(name, operands, Operand(kind, (1, 2, 2, 4)))
+
+
+def _composite(name: str, inputs: Sequence[Operand], output: Operand) -> Company:
+    attributes = bytes(flexbuffers.Dumps({"scale": 0.5, "epsilon": 1e-5}))
+    options = (
+        ("name", name), ("decomposition_subgraph_index", 1), ("composite_attributes", attributes), ("version", 1),
+    )  # fmt: skip
+    table = "StableHLOCompositeOptions"
+    probe = Probe("STABLEHLO_COMPOSITE", tuple(inputs), (output,), options, table, variadic=True)
+    writer = Writer()
+    places, made = [writer.operand(operand) for operand in inputs], writer.operand(output)
+    writer.operator(Code("STABLEHLO_COMPOSITE"), places, [made], (table, options))
+    writer.graph.ends(places, [made])
+    inside = writer.build.graph("inside")
+    sources = [inside.tensor(f"s{at}", operand.shape, operand.element) for at, operand in enumerate(inputs)]
+    result = inside.tensor("r", output.shape, output.element)
+    inside.operator("MUL", [sources[0], sources[0]], [result])
+    inside.ends(sources, [result])
+    return Company(probe, writer.build.to_bytes(), 0)
+
+
+def blockwise() -> Iterator[Company]:
+    """Yield matrix products and look-ups of constants with a scale for each block of 32."""
+    names = ("fused_activation_function", "weights_format", "keep_num_dims", "asymmetric_quantize_inputs")
+    options = tuple((name, 0) for name in names)
+    left_out, bias, rows = (
+        Operand("FLOAT32", (), "none"),
+        Operand("FLOAT32", (8,), "constant"),
+        Operand("INT32", (2,)),
+    )
+    for kind, name in product(("FLOAT32", "FLOAT16", "INT8/t"), ("INT4/b", "INT8/b", "INT2/b")):
+        source, weights, target = Operand(kind, (2, 64)), Operand(name, (8, 64), "constant"), Operand(kind, (2, 8))
+        for more in ((left_out,), (bias,), ()):
+            inputs = (source, weights, *more)
+            for version in range(1, LAST_VERSION + 1):
+                yield _blockwise(
+                    Probe("FULLY_CONNECTED", inputs, (target,), options, "FullyConnectedOptions", version)
+                )
+        yield _blockwise(Probe("EMBEDDING_LOOKUP", (rows, weights), (Operand(kind, (2, 64)),)))
+        yield _blockwise(Probe("DEQUANTIZE", (weights,), (Operand(kind, (8, 64)),), (), "DequantizeOptions"))
+
+
+def _blockwise(probe: Probe) -> Company:
+    writer = Writer()
+    places = [
+        _blocks(writer, operand) if operand.type.endswith("/b") else writer.operand(operand)
+        for operand in probe.inputs
+    ]
+    made = [writer.operand(operand) for operand in probe.outputs]
+    writer.operator(Code(probe.code, probe.version), places, made, (probe.table, probe.options))
+    computed = [place for place, operand in zip(places, probe.inputs, strict=True) if operand.kind == "computed"]
+    return Company(probe, writer.ends(computed, made), 0)
+
+
+def _blocks(writer: Writer, operand: Operand) -> int:
+    high, wide = operand.shape
+    place = writer.operand(Operand("FLOAT16", (high, wide // 32), "constant"))
+    plain = writer.operand(replace(operand, type=operand.element))
+    details = Table("BlockwiseQuantization", scales=place, zero_points=-1, block_size=32)
+    writer.graph.table.tensors[plain].quantization = Table("QuantizationParameters", details=details)
+    return plain
