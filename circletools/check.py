@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from circletools import runtimes
 from circletools.affinity.findings import affinity_findings
+from circletools.asking import as_file, operators_of
 from circletools.findings import Finding
 from circletools.model.model import Model
 from circletools.model.verify import check_model
-from circletools.model.views import text
 from circletools.origin.findings import origin_findings
 from circletools.origin.read import Origins, read_origins
 from circletools.outputs.analysis import output_findings
@@ -40,27 +39,16 @@ def check(model: Model, with_: Sequence[str] = (), *, timeout_s: float = 600.0) 
     findings = [*findings, *output_findings(model), *origins, *affinity_findings(model)]
     if with_:
         sources = None if any(one.code != "PARTIAL_OP_TABLE" for one in origins) else read_origins(model)
-        with TemporaryDirectory() as directory:
-            path = _as_file(model, Path(directory))
+        with as_file(model) as path:
             for name in with_:
                 findings += _loaded(model, path, name, timeout_s, sources)
     return findings
 
 
-def _as_file(model: Model, directory: Path) -> Path:
-    """Give the model a file with the ending of its format: some programs go by that."""
-    path = directory / f"model.{model.format}"
-    if model.source.path is not None:
-        path.symlink_to(model.source.path.resolve())
-    else:
-        path.write_bytes(model.source.memory)
-    return path
-
-
 def _loaded(model: Model, path: Path, name: str, timeout_s: float, origins: Origins | None) -> Iterator[Finding]:
     """Yield a finding for each reason that a program has not to load the model, at the first operator it is about."""
     with runtimes.Worker(name, timeout_s) as worker:
-        verdict = runtimes.located(worker.loads(path), _operators(model))
+        verdict = runtimes.located(worker.loads(path), operators_of(model))
         said = " ".join(filter(None, (name, worker.version, _ENDS.get(verdict.status))))
     if verdict.status == "ok":
         return
@@ -74,16 +62,6 @@ def _loaded(model: Model, path: Path, name: str, timeout_s: float, origins: Orig
     for words, places in (reasons or {" ".join(verdict.words.split()): []}).items():
         location = "subgraphs[{}].operators[{}]".format(*places[0]) if places else "model"
         yield Finding("NOT_LOADED", "error", location, f"{said}: {words}{_whom(model, places, origins)}")
-
-
-def _operators(model: Model) -> list[runtimes.Known]:
-    return [
-        runtimes.Known(subgraph, operator, code, tuple(text(name) for name in names))
-        for subgraph in range(len(model.subgraphs))
-        for operator, (code, names) in enumerate(
-            zip(model.code_names(subgraph), model.output_names(subgraph), strict=True)
-        )
-    ]
 
 
 def _whom(model: Model, places: Iterable[tuple[int, int]], origins: Origins | None) -> str:

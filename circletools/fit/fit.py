@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.affinity.partition.epochs import turns
 from circletools.fit.naming import Naming, Source
 from circletools.fit.needed import needed_subgraphs
+from circletools.fit.programs import Told, ask, compare
 from circletools.fit.remedies import follows_another, remedy_of
 from circletools.fit.request import FitInputs, FitRequest, Key, key_of, read_fit_request
 from circletools.fit.sources import fewest_sources
@@ -38,29 +40,40 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     inputs = read_fit_request(request) if isinstance(request, FitRequest) else request
     known = inputs.known(model.source.name)
     facts, naming = facts_of(model), Naming(model)
+    told = ask(model, inputs.request.with_, inputs.tables, inputs.request.timeout_s)
     targets = tuple(
-        _target(model, facts, naming, (name, table, known.get(name, Counter())))
+        _target(model, facts, naming, _Question(name, table, known.get(name, Counter()), told.get(name, ())))
         for name, table in inputs.tables.items()
     )
     return Fit(model.source.name, model.format, targets, inputs.baseline is not None, naming.notes)
 
 
-def _target(
-    model: Model, facts: Sequence[OperatorFacts], naming: Naming, asked: tuple[str, Capability, Counter[Key]]
-) -> TargetFit:
-    name, table, known = asked
-    refused = [why_not(table, subgraph) for subgraph in facts]
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A target, and what else is known of the model there."""
+
+    name: str
+    table: Capability
+    known: Counter[Key]
+    told: Sequence[Told]
+
+
+def _target(model: Model, facts: Sequence[OperatorFacts], naming: Naming, question: _Question) -> TargetFit:
+    known = question.known
+    refused = [why_not(question.table, subgraph) for subgraph in facts]
     needed = [facts[index] for index in needed_subgraphs(model, facts, refused)]
     found = [one for subgraph in needed for one in _misfits(subgraph, refused[subgraph.subgraph], naming, known)]
-    return TargetFit(
-        name,
-        table.runtime,
+    target = TargetFit(
+        question.name,
+        question.table.runtime,
         sum(map(len, needed)),
         tuple(misfit for misfit, _ in found),
         _blamed(found, facts),
         _cuts([(subgraph, refused[subgraph.subgraph]) for subgraph in needed]),
         known.total(),
     )
+    places = [subgraph.subgraph for subgraph in needed]
+    return replace(target, asked=tuple(compare(target, places, told) for told in question.told))
 
 
 def _misfits(

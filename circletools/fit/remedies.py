@@ -13,12 +13,17 @@ from functools import cache
 
 from circletools.affinity.capability.table import Refusal
 
-NOT_MEASURED = "run it there to know, or measure it as docs/capabilities.md tells"
+NOT_MEASURED = "ask the program itself (--with), or measure it as docs/capabilities.md tells"
 GENERAL = "change what the reason names"
 
 _PLACE = r"(?P<place>(?:input|output) \d+)"
 _LEFT, _SIGN = "(?P<left>.+)", "(?P<sign><=|>=|==|<|>)"
 _OF_ANOTHER = r"(?P<other>operator \d+), which reads the constant .+ is not taken"
+_IN_CONTEXT = r"reads an (?P<end>output|input) of (?P<other>operator \d+, \S+): .+"
+_APART = {
+    "output": "put another operator between {} and it, or replace one of the two",
+    "input": "give it another input than {}, or replace one of the two",
+}
 _LEFT_OUT = "left out"
 
 
@@ -38,6 +43,8 @@ def _remedy(reason: str, code: str) -> str:
     device, has_no, refused = reason.partition(" has no ")
     if has_no and refused == code:
         return f"replace {code} by operators that {device} takes"
+    if context := re.fullmatch(_IN_CONTEXT, reason):
+        return _APART[context["end"]].format(context["other"])
     places: dict[str, list[str]] = {}  # by what to do with them
     for condition in reason.split("; "):
         words, place = _of_condition(condition)

@@ -26,17 +26,21 @@ class FitRequest:
     """On which targets a model is to run, and what is known of it already.
 
     `on`: names of built-in capability tables, or files that end in `.json`. `baseline`: the JSON of an earlier run;
-    what it has is not new.
+    what it has is not new. `with_`: programs to ask themselves, as `PROGRAM` or `PROGRAM:VARIANT`
+    (docs/runtimes.md); each may take `timeout_s` seconds.
     """
 
     on: tuple[str, ...]
     baseline: str | os.PathLike[str] | None = None
+    with_: tuple[str, ...] = ()
+    timeout_s: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class FitInputs:
     """A request, and what its files hold: tables by target, and the documents of the baseline, if there is one."""
 
+    request: FitRequest
     tables: Mapping[str, Capability]
     baseline: Sequence[Mapping[str, Any]] | None
 
@@ -58,7 +62,8 @@ def read_fit_request(request: FitRequest) -> FitInputs:
     Raises UsageError for a target that has no table, InvalidInputError for a file that cannot be read.
     """
     try:
-        return FitInputs(_tables(request.on), None if request.baseline is None else _baseline(request.baseline))
+        baseline = None if request.baseline is None else _baseline(request.baseline)
+        return FitInputs(request, _tables(request.on), baseline)
     except CircleToolsError as error:
         error.names_file = True  # it is not about the model
         raise
@@ -94,7 +99,7 @@ def _baseline(path: str | os.PathLike[str]) -> list[Mapping[str, Any]]:
                 raise InvalidInputError(message, location=name)
         found = [{"targets": [], **document} if "error" in document else document for document in documents]
         for document in found:
-            FitInputs({}, [document]).known("")
+            FitInputs(FitRequest(on=()), {}, [document]).known("")
     except (KeyError, TypeError, AttributeError) as error:
         hint = "it is what `circletool fit --json` wrote"
         raise InvalidInputError("this is no baseline", location=name, hint=hint) from error

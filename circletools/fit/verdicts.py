@@ -51,6 +51,30 @@ class Cuts:
 
 
 @dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Where a table is wrong: it takes an operator that the program refuses, or the other way round.
+
+    `operator` is None where the two differ about the model as a whole only. `words` are those of the program.
+    """
+
+    subgraph: int | None
+    operator: int | None
+    table_takes: bool
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a program says itself that decides about a target; not known where it did not come to an end."""
+
+    program: str
+    version: str
+    verdict: Verdict
+    words: str
+    disagreements: tuple[Disagreement, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TargetFit:
     """What a target takes of a model.
 
@@ -65,6 +89,7 @@ class TargetFit:
     sources: tuple[Blamed, ...]
     cuts: Cuts
     fixed: int
+    asked: tuple[Asked, ...] = ()
 
     @property
     def refused(self) -> int:
@@ -96,3 +121,12 @@ class Fit:
     def new_refusals(self) -> int:
         """The number of refused operators that the baseline does not have, over all targets."""
         return sum(misfit.measured and misfit.is_new for target in self.targets for misfit in target.misfits)
+
+    @property
+    def contradictions(self) -> int:
+        """The number of programs that say otherwise than the table, or refuse what it does not know."""
+        return sum(
+            bool(asked.disagreements) or (asked.verdict, target.verdict) == ("not_resident", "not_known")
+            for target in self.targets
+            for asked in target.asked
+        )

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from circletools.fit.request import key_of
-from circletools.fit.verdicts import Fit, Misfit, TargetFit
+from circletools.fit.verdicts import Asked, Disagreement, Fit, Misfit, TargetFit
 from circletools.render.sarif import sarif_location, sarif_run
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
@@ -16,6 +16,7 @@ from circletools.wording import SCHEMA_VERSION, counted, ranges
 _MOST_SOURCES = 30
 _RULES = {
     "REFUSED_OPERATOR": "A target on which the model is to run does not take an operator.",
+    "TABLE_DISAGREES": "A program says otherwise than the capability table of its target.",
     "NOT_MEASURED": "A target was never asked whether it takes an operator.",
 }
 
@@ -67,6 +68,24 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
             }
             for source in target.sources
         ],
+        "asked": [
+            {
+                "program": asked.program,
+                "version": asked.version,
+                "verdict": asked.verdict,
+                "words": asked.words,
+                "disagreements": [
+                    {
+                        "subgraph": one.subgraph,
+                        "operator_index": one.operator,
+                        "table_takes": one.table_takes,
+                        "words": one.words,
+                    }
+                    for one in asked.disagreements
+                ],
+            }
+            for asked in target.asked
+        ],
     }
 
 
@@ -88,10 +107,25 @@ def fit_text(found: Fit) -> Iterator[str]:
             yield f"{target.name}: {_words(target)}"
             yield from _misfits_text(new)
             yield from _sources_text(target)
+    for target in found.targets:
+        for asked in target.asked:
+            yield ""
+            yield from _asked_text(target, asked)
 
 
-def _words(target: TargetFit) -> str:
-    return target.verdict.replace("_", " ")
+def _words(found: TargetFit | Asked) -> str:
+    return found.verdict.replace("_", " ")
+
+
+def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
+    """Yield the verdict of a program, and where the table says otherwise."""
+    program = " ".join(filter(None, (asked.program, asked.version)))
+    yield f"{target.name}: {': '.join(filter(None, (f'{program} says {_words(asked)}', asked.words)))}"
+    for one in asked.disagreements:
+        place = "the model" if one.operator is None else f"operator {_place(one.subgraph or 0, one.operator)}"
+        said = "refuses it" if one.table_takes else "takes it"
+        table = "takes" if one.table_takes else "refuses"
+        yield f"  the table {table} {place}, {asked.program} {said}" + (f": {one.words}" if one.words else "")
 
 
 def _misfits_text(misfits: Sequence[Misfit]) -> Iterator[str]:
@@ -143,8 +177,26 @@ def _places(operators: Iterable[tuple[int, int]]) -> str:
 
 def fit_sarif(found: Fit) -> dict[str, Any]:
     """Return the run of a SARIF log."""
-    results = (_result(found, target.name, misfit) for target in found.targets for misfit in target.misfits)
+    results = [_result(found, target.name, misfit) for target in found.targets for misfit in target.misfits]
+    results += [
+        _disagreement(found, target.name, asked, one)
+        for target in found.targets
+        for asked in target.asked
+        for one in asked.disagreements
+    ]
     return sarif_run(_RULES, results)
+
+
+def _disagreement(found: Fit, target: str, asked: Asked, one: Disagreement) -> dict[str, Any]:
+    place = "model" if one.operator is None else f"subgraphs[{one.subgraph}].operators[{one.operator}]"
+    says = "takes it, but the program refuses it" if one.table_takes else "refuses it, but the program takes it"
+    words = f": {one.words}" if one.words else ""
+    return {
+        "ruleId": "TABLE_DISAGREES",
+        "level": "warning",
+        "message": {"text": f"the table of {target} {says} ({asked.program}){words}."},
+        "locations": [sarif_location(found.file, place)],
+    }
 
 
 def _result(found: Fit, target: str, misfit: Misfit) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import re
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_void_p
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -83,26 +84,38 @@ def run(request: Request) -> Answer:
 
 
 def _compile(path: str, accelerators: int) -> list[Plan]:
-    """Compile a model; return the plan of each subgraph. Nothing is freed: the process ends soon enough.
+    """Compile a model; return the plan of each subgraph.
 
-    Raises RefusedError where accelerators without the CPU's do not run all operators.
+    Raises RefusedError where accelerators without the CPU's do not run all operators, NoDeviceError without a GPU.
     """
+    library, environment, spy = _environment()
+    model, options, compiled = (c_void_p() for _ in range(3))
+    spy.plans.clear()
+    try:
+        _call(library, "LiteRtCreateModelFromFile", environment, path.encode(), byref(model))
+        _call(library, "LiteRtCreateOptions", byref(options))
+        _call(library, "LiteRtSetOptionsHardwareAccelerators", options, accelerators)
+        _call(library, "LiteRtCreateCompiledModel", environment, model, options, byref(compiled))
+        return list(spy.plans)
+    finally:
+        for kind, made in (("CompiledModel", compiled), ("Options", options), ("Model", model)):
+            if made:
+                getattr(library, f"LiteRtDestroy{kind}")(made)
+
+
+@cache
+def _environment() -> tuple[Any, c_void_p, Spy]:
+    """Return the library, an environment of it that has the GPU, and the spy that comes after the GPU."""
     folder = Path(compiled_model.__file__).parent
     files = sorted(folder.glob("libLiteRt*GpuAccelerator.so"))
     if not files:
         raise NoDeviceError("this package of LiteRT has no GPU accelerator")
     for accelerator in files:
         ctypes.CDLL(str(accelerator))  # the library looks for it by its bare name
-    library = ctypes.CDLL(str(folder / "libLiteRt.so"))
-    environment, model, options, compiled = (c_void_p() for _ in range(4))
-    spy = Spy()
+    library, environment, spy = ctypes.CDLL(str(folder / "libLiteRt.so")), c_void_p(), Spy()
     _call(library, "LiteRtCreateEnvironment", 0, None, byref(environment))
     _register(library, environment, spy)
-    _call(library, "LiteRtCreateModelFromFile", environment, path.encode(), byref(model))
-    _call(library, "LiteRtCreateOptions", byref(options))
-    _call(library, "LiteRtSetOptionsHardwareAccelerators", options, accelerators)
-    _call(library, "LiteRtCreateCompiledModel", environment, model, options, byref(compiled))
-    return spy.plans
+    return library, environment, spy
 
 
 def _call(library: Any, name: str, *arguments: object) -> None:

@@ -6,6 +6,7 @@ Importing this module imports the runtime, which is an optional package.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def _sizes(shape: Any) -> list[int]:
 
 
 def _compiled(request: Request) -> tuple[Any, Any, Any]:
-    core = openvino.Core()
+    core = _core()
     hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1} if request.variant == "CPU" else {}
     try:
         model = core.read_model(request.model)
@@ -78,6 +79,11 @@ def _compiled(request: Request) -> tuple[Any, Any, Any]:
         text = _short(error)
         codes = [one or two for one, two in _CODES.findall(str(error))]
         raise RefusedError(text, [Placed("", text, code=code) for code in codes]) from error
+
+
+@cache
+def _core() -> Any:
+    return openvino.Core()
 
 
 def _short(error: Exception) -> str:

@@ -26,21 +26,27 @@ def fit(
     baseline: Annotated[
         Path | None, option("--baseline", "The JSON of an earlier run; what it has is not new.", "FILE")
     ] = None,
+    with_: Annotated[
+        str | None, option("--with", "Ask these runtimes and compilers too (docs/runtimes.md).", "NAME,...")
+    ] = None,
+    seconds: Annotated[float, option("--timeout", "Time limit for each of --with.", "SECONDS", min=0.1)] = 600.0,
 ) -> None:
     """Tell if models run on targets, and what stops them.
 
     For each operator that a target does not take: why, what to change, and which source it comes from; then the
     sources to change, the worst first. Exit status 1 when a model is not resident on a target, with --baseline when
-    an operator is refused that was not before. docs/fit.md tells more.
+    an operator is refused that was not before, with --with also when a program says otherwise than the table.
+    docs/fit.md tells more.
     """
     if json and sarif:
         raise ct.UsageError("--json and --sarif exclude each other")
-    inputs = ct.read_request(ct.FitRequest(on=listed(on), baseline=baseline))
+    names = listed(with_) if with_ else ()
+    inputs = ct.read_request(ct.FitRequest(on=listed(on), baseline=baseline, with_=names, timeout_s=seconds))
     with reading(source) as model:
         found = ct.fit(model, inputs)
     record(sum(len(target.misfits) for target in found.targets))
     form = "json" if json else "sarif" if sarif else "text"
     show_as(form, found, text=ct.render.fit_text, json=ct.render.fit_json, sarif=ct.render.fit_sarif)
     tell_notes(found.notes)
-    if found.new_refusals:
+    if found.new_refusals or found.contradictions:
         raise typer.Exit(1)

@@ -10,6 +10,7 @@ import pytest
 
 import circletools as ct
 from tests.kit.command_support import run
+from tests.kit.presence import need
 from tests.kit.program import put
 from tests.kit.support import ROOT, noted, path_of
 from tests.laws.test_docs import blocks, shell
@@ -50,6 +51,24 @@ def test_usage() -> None:
     assert (ran.returncode, ran.stderr) == (2, "error: --json and --sarif exclude each other\n")
     ran = run("fit", CNN, "--on", "xnnpack,")
     assert (ran.returncode, ran.stderr.startswith("error: no target is named")) == (2, True)
+
+
+def test_programs_that_are_asked() -> None:
+    ran = run("fit", CNN, "--on", "xnnpack", "--with", "onert")
+    assert (ran.returncode, ran.stderr.startswith("error: --with onert decides about no target of --on")) == (2, True)
+    need("ai_edge_litert")
+    ran = run("fit", CNN, "--on", "xnnpack", "--with", "litert", "--timeout", "100")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert re.search(r"^xnnpack: litert:xnnpack \S+ says resident$", ran.stdout, re.M)
+
+
+def test_a_program_that_says_otherwise_ends_with_status_1(tmp_path: Path) -> None:
+    need("ai_edge_litert")
+    table = put(tmp_path / "xnnpack.json", '{"device": "xnnpack", "operators": {"*": [{}]}}')
+    ran = run("fit", path_of("tflite/while_loop"), "--on", table, "--with", "litert", "--json")
+    (target,) = json.loads(ran.stdout)["targets"]
+    assert (ran.returncode, target["verdict"], target["asked"][0]["verdict"]) == (1, "resident", "not_resident")
+    assert {one["table_takes"] for one in target["asked"][0]["disagreements"]} == {True}
 
 
 def test_help_lists_the_built_in_tables() -> None:
@@ -126,4 +145,5 @@ def test_the_page_has_every_field() -> None:
     document = json.loads(run("fit", CNN, "--on", "onert-ruy", "--json").stdout)
     target = document["targets"][0]
     fields = {*document, *target, *target["findings"][0], *target["sources"][0]} - {"schema_version"}
+    fields |= {"program", "version", "words", "disagreements", "table_takes"}  # of programs
     assert [name for name in sorted(fields) if f"`{name}`" not in PAGE] == []

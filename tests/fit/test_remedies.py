@@ -9,9 +9,11 @@ import pytest
 
 from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.file import FORM_KEYS, parse_capability
-from circletools.affinity.capability.table import Refusal
+from circletools.affinity.capability.table import Refusal, refusals
 from circletools.affinity.capability.traits import OperatorTraits, TensorTraits
 from circletools.fit.remedies import GENERAL, NOT_MEASURED, follows_another, remedy_of
+from circletools.model.model import open_model
+from tests.kit.build import Build
 
 FLOAT = TensorTraits("FLOAT32", "", 5, True, False)
 WEIGHT = TensorTraits("INT8", "per_channel", 2, False, True)
@@ -65,6 +67,9 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"options": {"stride_h": {"min": 2}}}, "set stride_h to at least 2"),
     ({"options": {"stride_w": {"min": 1, "max": 2}}}, "set stride_w to 1 to 2"),
     ({"options": {"stride_w": [1]}}, "set stride_w to 1"),
+    ({"where": ["stride_w <= 2"]}, "change it so that stride_w <= 2"),
+    ({"where": ["stride_w <= stride_h"]}, "change it so that stride_w <= stride_h"),
+    ({"where": ["input0.scale > 2"]}, "quantize it so that input0.scale > 2"),
     (
         {"max_rank": 4, "static": True, "max_version": 2},
         "convert it to version 1 to 2; reshape input 0 and output 0 to at most rank 4; "
@@ -81,7 +86,7 @@ def test_remedies(form: dict[str, Any], remedy: str) -> None:
 def test_every_condition_has_a_remedy() -> None:
     """A key that a form gets some day stands here, and its words among those that are known."""
     tried = {key for form, _ in CASES for key in form}
-    assert set(FORM_KEYS) - tried - {"where"} == {"unpacks"}  # which is no condition; `where` is below
+    assert set(FORM_KEYS) - tried == {"unpacks"}  # which is no condition
     assert not any(GENERAL in remedy for _, remedy in CASES)
 
 
@@ -124,6 +129,29 @@ def test_what_is_not_known_is_not_guessed() -> None:
         "change what the reason names; fix the shape of input 0"
     )
     assert remedy_of(Refusal("npu has no ADD", measured=False), "ADD") == NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("link", "remedy"),
+    [
+        ("feeds", "put another operator between operator 0, NEG and it, or replace one of the two"),
+        ("shares", "give it another input than operator 0, NEG, or replace one of the two"),
+    ],
+)
+def test_what_is_not_taken_together(link: str, remedy: str) -> None:
+    sides = {"first": {"operators": ["NEG"]}, "then": {"operators": ["COS"]}}
+    rule = {**sides, "link": link, "reason": "it is late; and dark"}
+    operators: dict[str, Any] = {"NEG": [{}], "COS": [{}]}
+    table = parse_capability(json.dumps({"operators": operators, "context": [rule]}).encode(), "t")
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x")
+    y = graph.compute("NEG", [x], "y")
+    graph.compute("COS", [x if link == "shares" else y], "z")
+    with open_model(build.to_bytes()) as model:
+        _, found = refusals(table, model)
+    assert found is not None
+    assert remedy_of(found, "COS") == remedy
 
 
 def test_for_the_sake_of_another_operator() -> None:

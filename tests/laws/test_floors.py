@@ -17,7 +17,7 @@ FLOORS = [
     {"render"},
     {"planning"},
     {"split", "diff", "profile", "check", "fit", "inspection", "editing"},
-    {"origin", "affinity"},
+    {"origin", "affinity", "asking"},
     {"metadata", "outputs"},
     {"edit"},
     {"model", "trace", "runtimes"},

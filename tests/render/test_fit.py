@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import circletools as ct
-from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, TargetFit
+from circletools.fit.verdicts import Asked, Blamed, Cuts, Disagreement, Fit, Misfit, TargetFit
 
 
 def misfit(at: int, name: str, why: str, **more: Any) -> Misfit:
@@ -159,6 +159,7 @@ def test_json() -> None:
                 "sources": [
                     {"source": "s3", "operators": [{"subgraph": 0, "operator_index": 3}], "computed_bytes": 1}
                 ],
+                "asked": [],
             }
         ],
     }
@@ -171,6 +172,10 @@ def test_sarif() -> None:
         {
             "id": "REFUSED_OPERATOR",
             "shortDescription": {"text": "A target on which the model is to run does not take an operator."},
+        },
+        {
+            "id": "TABLE_DISAGREES",
+            "shortDescription": {"text": "A program says otherwise than the capability table of its target."},
         },
         {
             "id": "NOT_MEASURED",
@@ -203,6 +208,71 @@ def test_sarif() -> None:
     ]
     log = ct.render.sarif_log([run])
     assert log == {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
+
+
+WRONG = (Disagreement(0, 3, True, "no ADD"), Disagreement(1, 4, False, ""))
+ASKED = (
+    Asked("vela:ethos-u55-128", "5.2", "not_resident", "it is late", WRONG),
+    Asked("litert:gpu", "", "not_known", "", (Disagreement(None, None, True, ""),)),
+    Asked("p", "1", "resident", "", (Disagreement(None, None, False, "yes"),)),
+)
+
+
+def test_programs_as_text() -> None:
+    npu = TargetFit("npu", "", 9, (), (), Cuts(1, 0, 0), 0, ASKED[:2])
+    cpu = TargetFit("cpu", "", 9, (), (), Cuts(1, 0, 0), 0, ASKED[2:])
+    assert list(ct.render.fit_text(found(npu, cpu)))[3:] == [
+        "",
+        "npu: vela:ethos-u55-128 5.2 says not resident: it is late",
+        "  the table takes operator 3, vela:ethos-u55-128 refuses it: no ADD",
+        "  the table refuses operator 1/4, vela:ethos-u55-128 takes it",
+        "",
+        "npu: litert:gpu says not known",
+        "  the table takes the model, litert:gpu refuses it",
+        "",
+        "cpu: p 1 says resident",
+        "  the table refuses the model, p takes it: yes",
+    ]
+
+
+def test_programs_as_json() -> None:
+    (target,) = ct.render.fit_json(found(TargetFit("npu", "", 9, (), (), Cuts(1, 0, 0), 0, ASKED[:2])))["targets"]
+    assert target["asked"] == [
+        {
+            "program": "vela:ethos-u55-128",
+            "version": "5.2",
+            "verdict": "not_resident",
+            "words": "it is late",
+            "disagreements": [
+                {"subgraph": 0, "operator_index": 3, "table_takes": True, "words": "no ADD"},
+                {"subgraph": 1, "operator_index": 4, "table_takes": False, "words": ""},
+            ],
+        },
+        {
+            "program": "litert:gpu",
+            "version": "",
+            "verdict": "not_known",
+            "words": "",
+            "disagreements": [{"subgraph": None, "operator_index": None, "table_takes": True, "words": ""}],
+        },
+    ]
+
+
+def test_programs_as_sarif() -> None:
+    target = TargetFit("npu", "", 9, MISFITS[:1], (), Cuts(1, 0, 0), 0, ASKED[:2])
+    refused, *others = ct.render.fit_sarif(found(target))["results"]
+    assert refused["ruleId"] == "REFUSED_OPERATOR"
+    assert {(one["ruleId"], one["level"]) for one in others} == {("TABLE_DISAGREES", "warning")}
+    assert [
+        (one["message"]["text"], one["locations"][0]["logicalLocations"][0]["fullyQualifiedName"]) for one in others
+    ] == [
+        (
+            "the table of npu takes it, but the program refuses it (vela:ethos-u55-128): no ADD.",
+            "subgraphs[0].operators[3]",
+        ),
+        ("the table of npu refuses it, but the program takes it (vela:ethos-u55-128).", "subgraphs[1].operators[4]"),
+        ("the table of npu takes it, but the program refuses it (litert:gpu).", "model"),
+    ]
 
 
 def test_sarif_with_a_baseline() -> None:

@@ -1,0 +1,37 @@
+"""Asking programs that are installed about a model: the file they read, and which operators they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from circletools import runtimes
+from circletools.model.model import Model
+from circletools.model.views import text
+
+__all__ = ["as_file", "operators_of"]
+
+
+@contextmanager
+def as_file(model: Model) -> Iterator[Path]:
+    """Give the model a file with the ending of its format: some programs go by that."""
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / f"model.{model.format}"
+        if model.source.path is not None:
+            path.symlink_to(model.source.path.resolve())
+        else:
+            path.write_bytes(model.source.memory)
+        yield path
+
+
+def operators_of(model: Model) -> list[runtimes.Known]:
+    """Return all operators, to find those that a program talks of."""
+    return [
+        runtimes.Known(subgraph, operator, code, tuple(text(name) for name in names))
+        for subgraph in range(len(model.subgraphs))
+        for operator, (code, names) in enumerate(
+            zip(model.code_names(subgraph), model.output_names(subgraph), strict=True)
+        )
+    ]

@@ -1,0 +1,119 @@
+"""The programs beside the tables: each is asked for itself, and what it says otherwise than a table is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from circletools import runtimes
+from circletools.asking import as_file, operators_of
+from circletools.errors import UsageError
+from circletools.fit.verdicts import Asked, Disagreement, TargetFit, Verdict
+from circletools.model.model import Model
+from circletools.runtimes.programs import PROGRAMS, named
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """The program that decides about a target: its variants begin with `variant`, and it calls the target `device`.
+
+    `places_each`: it tells of each operator where it runs, also where the model as a whole is refused. `runs`: the
+    table was measured by running operators, so that a model has to run too.
+    """
+
+    program: str
+    variant: str
+    device: str
+    places_each: bool = False
+    runs: bool = False
+
+
+JUDGES: Mapping[str, Judge] = {
+    "xnnpack": Judge("litert", "xnnpack", "xnnpack", places_each=True),
+    "litert-cpu": Judge("litert", "builtin", "cpu", runs=True),
+    "litert-gpu": Judge("litert-gpu", "gpu", "gpu", places_each=True),
+    "onert-cpu": Judge("onert", "cpu", "cpu", runs=True),
+    "onert-ruy": Judge("onert", "ruy", "ruy", runs=True),
+    "openvino-cpu": Judge("openvino", "CPU", "cpu"),
+    "ethos-u55": Judge("vela", "ethos-u55", "npu", places_each=True),
+    "ethos-u65": Judge("vela", "ethos-u65", "npu", places_each=True),
+    "ethos-u85": Judge("vela", "ethos-u85", "npu", places_each=True),
+    "tflm": Judge("tflm", "default", "cpu"),
+}
+"""By target: who decides. A table of one's own has nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a program says of a model; its operators are located. None where it does not read the format."""
+
+    program: str
+    version: str
+    verdict: runtimes.Verdict | None
+
+
+def ask(model: Model, names: Sequence[str], targets: Iterable[str], timeout_s: float) -> dict[str, list[Told]]:
+    """Return by target what programs say that decide about it.
+
+    Raises UsageError for a program that is not known, not installed, or decides about none of the targets.
+    """
+    wanted = [(target, program) for name in names for target, program in _decides(name, targets)]
+    found: dict[str, list[Told]] = {}
+    if wanted:
+        with as_file(model) as path:
+            for target, program in wanted:
+                with runtimes.Worker(program, timeout_s) as worker:
+                    reads = model.format in PROGRAMS[worker.runtime].formats
+                    verdict = _asked(worker, path, JUDGES[target]) if reads else None
+                    located = verdict and runtimes.located(verdict, operators_of(model))
+                    found.setdefault(target, []).append(Told(program, worker.version, located))
+    return found
+
+
+def _asked(worker: runtimes.Worker, path: Path, judge: Judge) -> runtimes.Verdict:
+    verdict = worker.placement(path)
+    failure = worker.run(path).failure if judge.runs and verdict.status == "ok" else ""
+    return runtimes.Verdict("refused", failure) if failure else verdict
+
+
+def _decides(name: str, targets: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the targets that a program decides about, each with the `PROGRAM:VARIANT` to ask."""
+    program, variant = named(name)
+    found = []
+    for target, judge in JUDGES.items():
+        if target in targets and judge.program == program:
+            variants = [variant] if ":" in name else PROGRAMS[program].variants
+            chosen = next((one for one in variants if one.startswith(judge.variant)), None)
+            if chosen is not None:
+                found.append((target, f"{program}:{chosen}"))
+    if not found:
+        about = [target for target, judge in JUDGES.items() if judge.program == program]
+        raise UsageError(f"--with {name} decides about no target of --on", hint=f"it does about {', '.join(about)}")
+    return found
+
+
+def compare(target: TargetFit, subgraphs: Iterable[int], told: Told) -> Asked:
+    """Return what a program says of these subgraphs, and where the table says otherwise."""
+    judge, verdict, here = JUDGES[target.name], told.verdict, set(subgraphs)
+    if verdict is None:
+        return Asked(told.program, told.version, "not_known", "it does not read models of this format", ())
+    taken = {one: one.device == judge.device for one in verdict.operators if one.subgraph in here}
+    if verdict.status != "ok" and not judge.places_each:
+        taken = {one: False for one, is_taken in taken.items() if not is_taken}
+    said = _verdict(verdict, all(taken.values()))
+    table = {(one.subgraph, one.operator): one for one in target.misfits}
+    found = []
+    for one, is_taken in taken.items():
+        misfit = table.get((one.subgraph or 0, one.operator or 0))
+        if (misfit is None) != is_taken and (misfit is None or misfit.measured):
+            found.append(Disagreement(one.subgraph, one.operator, misfit is None, " ".join(one.words.split())))
+    if not found and {said, target.verdict} == {"resident", "not_resident"}:
+        found.append(Disagreement(None, None, target.verdict == "resident", ""))
+    return Asked(told.program, told.version, said, " ".join(verdict.words.split()), tuple(found))
+
+
+def _verdict(verdict: runtimes.Verdict, takes_all: bool) -> Verdict:
+    if verdict.status in ("timeout", "memory"):
+        return "not_known"
+    return "resident" if verdict.status == "ok" and takes_all else "not_resident"

@@ -1,0 +1,203 @@
+"""Programs beside the tables: who decides about what, and what counts as a disagreement."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+import circletools as ct
+from circletools import runtimes
+from circletools.fit import programs
+from circletools.fit.programs import JUDGES, Told, compare
+from circletools.fit.verdicts import Asked, Cuts, Disagreement, Fit, Misfit, TargetFit
+from circletools.fit.verdicts import Verdict as Verdict_
+from circletools.runtimes.programs import PROGRAMS
+from circletools.runtimes.protocol import Answer, Placed, Verdict
+from tests.kit.presence import need
+from tests.kit.support import path_of
+
+
+def target(*misfits: tuple[int, bool], name: str = "xnnpack") -> TargetFit:
+    """Return what a table says: the operators it does not take, and whether it was asked."""
+    made = tuple(Misfit(0, at, "ADD", "r", "do", known, ("s",), True, True) for at, known in misfits)
+    return TargetFit(name, "", 3, made, (), Cuts(0, 0, 0), 0)
+
+
+def on(*devices: str, subgraph: int = 0) -> tuple[Placed, ...]:
+    return tuple(Placed(device, f"on {device}", subgraph, at) for at, device in enumerate(devices))
+
+
+def told(status: Any, *placed: Placed, words: str = "") -> Told:
+    return Told("litert:xnnpack", "2.3", Verdict(status, words, placed))
+
+
+def test_every_judge_is_a_program() -> None:
+    for judge in JUDGES.values():
+        assert any(variant.startswith(judge.variant) for variant in PROGRAMS[judge.program].variants)
+    assert set(ct.affinity.shipped()) <= JUDGES.keys()
+
+
+@pytest.mark.parametrize(
+    ("table", "answer", "verdict", "wrong"),
+    [
+        ((), told("ok", *on("xnnpack", "xnnpack")), "resident", []),
+        ((), told("ok"), "resident", []),
+        (((1, True),), told("ok", *on("xnnpack", "cpu")), "not_resident", []),
+        ((), told("ok", *on("xnnpack", "cpu")), "not_resident", [Disagreement(0, 1, True, "on cpu")]),
+        (
+            ((0, True), (1, True)),
+            told("ok", *on("xnnpack", "cpu")),
+            "not_resident",
+            [Disagreement(0, 0, False, "on xnnpack")],
+        ),
+        (((0, False),), told("ok", *on("xnnpack")), "resident", []),  # nobody had asked
+        (((0, False),), told("ok", *on("cpu")), "not_resident", []),
+        (((2, True),), told("ok", *on("xnnpack")), "resident", [Disagreement(None, None, False, "")]),
+        ((), told("refused", *on("xnnpack")), "not_resident", [Disagreement(None, None, True, "")]),
+        ((), told("crash"), "not_resident", [Disagreement(None, None, True, "")]),
+        (((1, True),), told("crash"), "not_resident", []),
+        ((), told("timeout"), "not_known", []),
+        ((), told("memory"), "not_known", []),
+        ((), told("ok", Placed("", "no ADD", code="ADD")), "resident", []),  # nobody knows which it means
+        ((), told("ok", *on("cpu", subgraph=1)), "resident", []),  # a subgraph that does not count
+    ],
+)
+def test_what_a_program_says(
+    table: tuple[tuple[int, bool], ...], answer: Told, verdict: Verdict_, wrong: list[Disagreement]
+) -> None:
+    assert compare(target(*table), [0], answer) == Asked("litert:xnnpack", "2.3", verdict, "", tuple(wrong))
+
+
+def test_all_or_nothing() -> None:
+    """Of what a program does not place one by one, only what it names is refused."""
+    answer = Told("onert:cpu", "1", Verdict("refused", "no  ADD\n", (*on("cpu"), Placed("", "no\nADD", 0, 2))))
+    found = compare(target((0, True), name="onert-cpu"), [0], answer)
+    assert found == Asked("onert:cpu", "1", "not_resident", "no ADD", (Disagreement(0, 2, True, "no ADD"),))
+
+
+def test_a_format_that_it_does_not_read() -> None:
+    found = compare(target(), [0], Told("litert:xnnpack", "", None))
+    assert found == Asked("litert:xnnpack", "", "not_known", "it does not read models of this format", ())
+
+
+class FakeWorker:
+    """A worker whose answers stand in a table, and what it was asked."""
+
+    asked: ClassVar[list[tuple[str, str, float]]] = []
+    verdict = Verdict("ok")
+    failure = ""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        self.name, self.seconds, self.version = name, seconds, ""
+        self.runtime = name.partition(":")[0]
+
+    def __enter__(self) -> FakeWorker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def placement(self, model: Path) -> Verdict:
+        self.version = "7"
+        self.asked.append((self.name, "placement", self.seconds))
+        assert model.read_bytes()
+        return self.verdict
+
+    def run(self, _model: Path) -> Answer:
+        self.asked.append((self.name, "run", self.seconds))
+        return Answer([], [], self.failure)
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> type[FakeWorker]:
+    monkeypatch.setattr(runtimes, "Worker", FakeWorker)
+    monkeypatch.setattr(FakeWorker, "asked", [])
+    return FakeWorker
+
+
+def fitted(on_: str, with_: str, model: str = "tflite/cnn") -> Fit:
+    request = ct.FitRequest(on=tuple(on_.split(",")), with_=tuple(with_.split(",")), timeout_s=5)
+    with ct.open(path_of(model)) as opened:
+        return ct.fit(opened, request)
+
+
+@pytest.mark.parametrize(
+    ("targets", "with_", "asked"),
+    [
+        ("xnnpack", "litert", [("litert:xnnpack", "placement")]),
+        ("litert-cpu", "litert", [("litert:builtin", "placement"), ("litert:builtin", "run")]),
+        (
+            "litert-cpu,xnnpack",
+            "litert",
+            [("litert:xnnpack", "placement"), ("litert:builtin", "placement"), ("litert:builtin", "run")],
+        ),
+        ("litert-cpu,xnnpack", "litert:xnnpack", [("litert:xnnpack", "placement")]),
+        (
+            "onert-ruy,xnnpack",
+            "litert,onert",
+            [("litert:xnnpack", "placement"), ("onert:ruy", "placement"), ("onert:ruy", "run")],
+        ),
+        ("openvino-cpu", "openvino", [("openvino:CPU", "placement")]),
+    ],
+)
+def test_who_is_asked(targets: str, with_: str, asked: list[tuple[str, str]], worker: type[FakeWorker]) -> None:
+    fitted(targets, with_)
+    assert worker.asked == [(*each, 5) for each in asked]
+
+
+def test_the_configuration_of_a_compiler() -> None:
+    """A target of Vela stands for a family; the first of it is asked unless one is named."""
+    decides = programs._decides
+    assert decides("vela", ["ethos-u85", "xnnpack"]) == [("ethos-u85", "vela:ethos-u85-128")]
+    assert decides("vela:ethos-u85-512", ["ethos-u55", "ethos-u85"]) == [("ethos-u85", "vela:ethos-u85-512")]
+
+
+def test_who_decides_about_nothing() -> None:
+    with pytest.raises(ct.UsageError, match=re.escape("--with litert decides about no target of --on")) as raised:
+        fitted("onert-cpu", "litert")
+    assert raised.value.hint == "it does about xnnpack, litert-cpu"
+    with pytest.raises(ct.UsageError, match="no runtime or compiler is called 'lite'"):
+        fitted("xnnpack", "lite")
+
+
+def test_a_model_has_to_run_where_operators_had_to(worker: type[FakeWorker], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "failure", "no kernel")
+    (asked,) = fitted("litert-cpu", "litert").targets[0].asked
+    assert (asked.verdict, asked.words, asked.version) == ("not_resident", "no kernel", "7")
+    assert asked.disagreements == (Disagreement(None, None, True, ""),)
+    monkeypatch.setattr(worker, "verdict", Verdict("refused", "not this"))
+    worker.asked.clear()
+    (asked,) = fitted("litert-cpu", "litert").targets[0].asked
+    assert (asked.verdict, asked.words, len(worker.asked)) == ("not_resident", "not this", 1)
+
+
+def test_circle_is_not_given_to_those_who_do_not_read_it(worker: type[FakeWorker]) -> None:
+    (asked,) = fitted("xnnpack", "litert", "circle/mlp").targets[0].asked
+    assert (asked.verdict, asked.disagreements, worker.asked) == ("not_known", (), [])
+
+
+def test_contradictions() -> None:
+    def contradictions(table: tuple[tuple[int, bool], ...], verdict: Any, *wrong: Disagreement) -> int:
+        asked = Asked("p", "", verdict, "", wrong)
+        made = TargetFit("n", "", 3, target(*table).misfits, (), Cuts(0, 0, 0), 0, (asked,))
+        return Fit("f", "tflite", (made,), False, ()).contradictions
+
+    assert contradictions((), "resident") == 0
+    assert contradictions((), "not_known") == 0
+    assert contradictions(((0, True),), "not_resident") == 0
+    assert contradictions(((0, False),), "not_resident") == 1
+    assert contradictions(((0, False),), "resident") == 0
+    assert contradictions(((0, True),), "not_resident", Disagreement(0, 1, True, "")) == 1
+
+
+def test_the_programs_themselves() -> None:
+    need("ai_edge_litert")
+    found = fitted("xnnpack,litert-cpu", "litert")
+    assert [(each.verdict, each.disagreements) for one in found.targets for each in one.asked] == [
+        ("resident", ())
+    ] * 2
+    (target_,) = fitted("xnnpack", "litert", "tflite/while_loop").targets
+    assert (target_.verdict, [each.verdict for each in target_.asked]) == ("not_resident", ["not_resident"])

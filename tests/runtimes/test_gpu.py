@@ -1,0 +1,153 @@
+"""LiteRT's GPU delegate: what is made of its answers, and itself where a Python with a GPU is named."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circletools.errors import UsageError
+from circletools.runtimes.plan import Plan, Step
+from circletools.runtimes.programs import variable
+from circletools.runtimes.protocol import NoDeviceError, Placed, RefusedError, Request
+from circletools.runtimes.worker import Worker
+from tests.kit.presence import need
+from tests.kit.support import TESTDATA
+
+ASKED = Request("loads", "model.tflite", "gpu")
+SAID = """\
+INFO: [environment.cc:36] Creating LiteRT environment with options
+ERROR: Following operations are not supported by GPU delegate:
+CUSTOM Fancy: Fancy
+SLICE: Slicing is unsupported for input with rank > 4
+1 operations will run on the GPU, and the remaining 3 operations will run on the CPU.
+ERROR: Following operations are not supported by GPU delegate:
+SLICE: Slicing is unsupported for input with rank > 4
+No operations will run on the GPU, and all 1 operations will run on the CPU.
+"""
+WHOLE: Plan = (Step((0, 1), "LITERT_WEBGPU"),)
+HALF: Plan = (Step((0,), "LITERT_WEBGPU"), Step((1, 2), "TfLiteXNNPackDelegate"), Step((3,)))
+
+
+@pytest.fixture
+def gpu() -> Any:
+    """Return the module."""
+    need("ai_edge_litert")
+    from circletools.runtimes import litert_gpu  # noqa: PLC0415 - imports the runtime
+
+    return litert_gpu
+
+
+def stand_in(gpu: Any, monkeypatch: pytest.MonkeyPatch, plan: Plan | None, printed: str, *, whole: bool) -> None:
+    """Put a delegate in the place of the library's."""
+
+    def compiled(_path: str, accelerators: int) -> list[Plan]:
+        if plan is None or (accelerators == 2 and not whole):
+            raise RefusedError("Some ops are not accelerated." if plan else "not at all")
+        return [plan]
+
+    monkeypatch.setattr(gpu, "_compile", compiled)
+    monkeypatch.setattr(gpu, "printed", lambda _since: printed)
+
+
+def test_a_model_that_is_on_the_gpu_as_a_whole(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(gpu, monkeypatch, WHOLE, SAID.splitlines()[0], whole=True)
+    assert gpu.loads(ASKED).status == gpu.placement(ASKED).status == "ok"
+    assert [(one.device, one.operator) for one in gpu.placement(ASKED).operators] == [("gpu", 0), ("gpu", 1)]
+
+
+def test_a_model_that_is_not(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(gpu, monkeypatch, HALF, SAID, whole=False)
+    reasons = (
+        Placed("", "Fancy", code="CUSTOM Fancy"),
+        Placed("", "Slicing is unsupported for input with rank > 4", code="SLICE"),
+    )
+    places = tuple(Placed("gpu" if index == 0 else "", "", 0, index) for index in range(4))
+    found = gpu.placement(ASKED)
+    assert (found.status, found.operators) == ("refused", places + reasons)
+    assert found.words == "CUSTOM Fancy: Fancy; SLICE: Slicing is unsupported for input with rank > 4"
+    with pytest.raises(RefusedError) as caught:
+        gpu.loads(ASKED)
+    assert (str(caught.value), caught.value.operators) == (found.words, found.operators)
+
+
+def test_a_refusal_without_a_list(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(gpu, monkeypatch, WHOLE, "", whole=False)
+    with pytest.raises(RefusedError, match=r"Some ops are not accelerated\."):
+        gpu.loads(ASKED)
+    stand_in(gpu, monkeypatch, None, "", whole=False)
+    with pytest.raises(RefusedError, match="not at all"):
+        gpu.loads(ASKED)
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "words"),
+    [
+        ("INFO: fine\nERROR: [model_load.cc:316] No.\n", RefusedError, r"ERROR: \[model_load.cc:316\] No\."),
+        ("WARNING: Attempting to use a delegate\n", RefusedError, "WARNING: Attempting to use a delegate"),
+        ("I0000 00:00 x\nWARNING: [npu.cc:3] none\n", RefusedError, "LiteRtTry returned status 3"),
+        ("ERROR: [delegate_webgpu.cc:359] INTERNAL: No adapters found\n", NoDeviceError, "No adapters found"),
+    ],
+)
+def test_what_a_call_prints_is_why_it_fails(
+    said: str, error: type[Exception], words: str, gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu, "printed", lambda _since: said)
+    library = type("Library", (), {"LiteRtTry": staticmethod(lambda *_: 3), "LiteRtWell": staticmethod(lambda *_: 0)})
+    gpu._call(library, "LiteRtWell", 1)
+    with pytest.raises(error, match=f"^{words}$"):
+        gpu._call(library, "LiteRtTry", 1)
+
+
+# --- a GPU --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def worker() -> Any:
+    if variable("litert-gpu") not in os.environ:
+        pytest.skip(f"{variable('litert-gpu')} names no Python with LiteRT and a GPU (docs/runtimes.md)")
+    with Worker("litert-gpu", 60.0) as worker:
+        yield worker
+
+
+def path_of(model: str) -> Path:
+    return TESTDATA / "tflite" / f"{model}.tflite"
+
+
+def test_operators_of_models_on_the_gpu(worker: Worker) -> None:
+    for model in ("cnn", "cnn_int8", "transformer_block"):
+        assert worker.loads(path_of(model)).status == "ok", model
+    verdict = worker.loads(path_of("bool_int64"))
+    assert (
+        verdict.words
+        == "ADD: Tensor type(INT64) is not supported. a; GREATER: Tensor type(INT64) is not supported. a"
+    )
+    devices = {one.operator: one.device for one in verdict.operators if one.operator is not None}
+    assert devices == {0: "", 1: "gpu", 2: ""}
+
+
+def test_values_of_the_gpu(worker: Worker) -> None:
+    need("ai_edge_litert")
+    for model in ("cnn", "scalar"):
+        with Worker("litert", 60.0) as litert:
+            expected = litert.run(path_of(model), seed=1).outputs
+        answer = worker.run(path_of(model), seed=1)
+        assert answer.failure == ""
+        for one, other in zip(answer.outputs, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-2, atol=1e-2)
+
+
+def test_without_a_gpu_nothing_is_said_of_the_model(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    need("ai_edge_litert")
+    monkeypatch.delenv(variable("litert-gpu"))
+    monkeypatch.setenv("VK_DRIVER_FILES", "/nowhere")
+    monkeypatch.setenv("VK_ICD_FILENAMES", "/nowhere")
+    with (
+        Worker("litert-gpu", 60.0) as other,
+        pytest.raises(UsageError, match="litert-gpu cannot run here") as caught,
+    ):
+        other.loads(path_of("cnn"))
+    assert "Vulkan" in caught.value.message or "adapters" in caught.value.message
