@@ -21,7 +21,8 @@ operator index stays. Order and number of outputs never change, and inputs are n
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -48,42 +49,32 @@ _DONE = {
 }
 
 
-def fix_outputs(
-    edit: ModelEdit,
-    subgraphs: str | Iterable[int] = "entry",
-    *,
-    copy_operator: CopyChoice = "auto",
-    runtime: CopyRuntime = "auto",
-    keep_constants: bool = False,
-    detach_taps: bool = False,
-) -> RewriteResult:
-    """Give the outputs of these subgraphs tensors of their own.
+@dataclass(frozen=True, slots=True)
+class FixOptions:
+    """What to copy and how; see `fix_outputs`."""
 
-    `subgraphs` are indices, `entry` (the main one and those that a signature names) or `all` but those that runtimes
-    recognise by their operators. The copies are exact in `runtime`. With `keep_constants` a constant is copied only
-    for its further slots, with `detach_taps` outputs that an operator reads are copied too.
+    subgraphs: str | tuple[int, ...] = "entry"
+    copy_operator: CopyChoice = "auto"
+    runtime: CopyRuntime = "auto"
+    keep_constants: bool = False
+    detach_taps: bool = False
 
-    Raises EditError, before anything is changed, for an output that no operator copies exactly, and UsageError for
-    a subgraph that does not exist. The notes name the outputs that stay as they are: what nothing produces, and what
-    is in a subgraph that `all` leaves alone; and copies that onert does not run.
 
-    >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
-    ...     result = ct.outputs.fix(edit)
-    ...     edit.save("out.circle")
-    """
+def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
+    """Copy the outputs that are not tensors of their own; raise EditError before anything is changed."""
     model = edit.model
-    found = aliased_outputs(model, subgraphs, constants=not keep_constants, copies=True)
-    patterns = pattern_subgraphs(model) if subgraphs == "all" else frozenset[int]()
+    found = aliased_outputs(model, options.subgraphs, constants=not options.keep_constants, copies=True)
+    patterns = pattern_subgraphs(model) if options.subgraphs == "all" else frozenset[int]()
     chosen: defaultdict[int, list[tuple[AliasedOutput, CopyOperator]]] = defaultdict(list)
     notes = []
     for output in found:
         if output.kind is AliasKind.UNPRODUCED:
             notes.append(output.finding("info", "it is not copied"))
-    for output in _to_copy(model, found, detach_taps):
+    for output in _to_copy(model, found, options.detach_taps):
         if output.subgraph in patterns:
             notes.append(output.finding("info", LEFT_ALONE))
             continue
-        operator = choose_copy_operator(model, output, copy_operator, runtime)
+        operator = choose_copy_operator(model, output, options.copy_operator, options.runtime)
         chosen[output.subgraph].append((output, operator))
         if operator.inexact_in:
             notes.append(output.finding("warning", f"{operator.inexact_in} does not run the copy by {operator.code}"))

@@ -8,7 +8,7 @@ import circletools as ct
 
 from ..console.terminal import show_json
 from ..signature import option
-from .parameters import InPlace, Input, Json, Output, refuse_mixing
+from .parameters import InPlace, Input, Json, Output, With, listed, refuse_mixing
 from .rewriting import rewrite
 
 
@@ -29,6 +29,7 @@ def fix_outputs(
         bool, option("--keep-constants", "Copy a constant only where it is listed again.")
     ] = False,
     detach_taps: Annotated[bool, option("--detach-taps", "Also copy outputs that an operator reads.")] = False,
+    with_: With = None,
     in_place: InPlace = False,
     dry_run: Annotated[bool, option("--dry-run", "Show the changes; write nothing.")] = False,
     json: Json = False,
@@ -37,7 +38,8 @@ def fix_outputs(
 
     Outputs that are constants, inputs or other outputs get a copy, by an operator that copies exactly in the runtime
     of the format: LiteRT for .tflite, onert for .circle; in onert too where one does in both. Run it after all other
-    optimisers: some remove operators that only copy. docs/outputs.md has the rules.
+    optimisers: some remove operators that only copy. What programs named by --with took they take afterwards too, or the
+    next operator copies. docs/outputs.md has the rules.
     """
     if json and not dry_run:
         refuse_mixing("--json", output, "name a file, or leave out --json")
@@ -50,6 +52,7 @@ def fix_outputs(
             runtime=runtime,
             keep_constants=keep_constants,
             detach_taps=detach_taps,
+            with_=listed(with_),
         )
 
     result = rewrite(source, output, in_place, change, dry=dry_run)

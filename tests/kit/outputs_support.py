@@ -18,7 +18,7 @@ from circletools.model.model import open_model
 from circletools.origin.remap import follow
 from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.copyops import CopyChoice, CopyRuntime
-from circletools.outputs.rewrite import fix_outputs
+from circletools.outputs.fixing import fix_outputs
 from tests.kit.build import Build, Graph
 from tests.kit.oracles import Outcome, is_deterministic, run_litert, run_onert, same_behaviour
 from tests.kit.presence import have, need

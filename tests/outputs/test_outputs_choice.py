@@ -15,7 +15,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError
 from circletools.model.model import open_model
 from circletools.outputs.copyops import CopyChoice, CopyRuntime
-from circletools.outputs.rewrite import fix_outputs
+from circletools.outputs.fixing import fix_outputs
 from tests.kit.build import Build, unranked
 from tests.kit.outputs_support import assert_same_in_runtimes, code_name, fixed
 from tests.kit.presence import need

@@ -9,7 +9,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, UsageError
 from circletools.model.model import open_model
 from circletools.outputs.analysis import AliasedOutput, AliasKind, aliased_outputs, choose_subgraphs, output_findings
-from circletools.outputs.rewrite import fix_outputs
+from circletools.outputs.fixing import fix_outputs
 from tests.kit.build import Build, floats, unranked
 from tests.kit.outputs_support import fixed, plain
 from tests.kit.support import read

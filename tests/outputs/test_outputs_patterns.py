@@ -10,7 +10,7 @@ import pytest
 from circletools.edit.edit import ModelEdit
 from circletools.model.model import open_model
 from circletools.outputs.analysis import output_findings, pattern_subgraphs
-from circletools.outputs.rewrite import fix_outputs
+from circletools.outputs.fixing import fix_outputs
 from tests.kit.build import Build
 from tests.kit.callers import CALLERS, calling
 from tests.kit.oracles import run_litert
