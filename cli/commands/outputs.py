@@ -38,8 +38,8 @@ def fix_outputs(
 
     Outputs that are constants, inputs or other outputs get a copy, by an operator that copies exactly in the runtime
     of the format: LiteRT for .tflite, onert for .circle; in onert too where one does in both. Run it after all other
-    optimisers: some remove operators that only copy. What programs named by --with took they take afterwards too, or the
-    next operator copies. docs/outputs.md has the rules.
+    optimisers: some remove operators that only copy. With --with, programs that took the model must take the result,
+    or the next operator copies. docs/outputs.md has the rules.
     """
     if json and not dry_run:
         refuse_mixing("--json", output, "name a file, or leave out --json")
