@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 
 from circletools import runtimes
 from circletools.model.model import Model
-from circletools.model.views import text
 
 __all__ = ["as_file", "operators_of"]
 
@@ -26,12 +25,6 @@ def as_file(model: Model) -> Iterator[Path]:
         yield path
 
 
-def operators_of(model: Model) -> list[runtimes.Known]:
-    """Return all operators, to find those that a program talks of."""
-    return [
-        runtimes.Known(subgraph, operator, code, tuple(text(name) for name in names))
-        for subgraph in range(len(model.subgraphs))
-        for operator, (code, names) in enumerate(
-            zip(model.code_names(subgraph), model.output_names(subgraph), strict=True)
-        )
-    ]
+def operators_of(model: Model) -> list[runtimes.Operators]:
+    """Return the operators of each subgraph, to find those that a program talks of."""
+    return [(model.code_names(index), model.output_names(index)) for index in range(len(model.subgraphs))]

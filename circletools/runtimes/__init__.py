@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from circletools.lazy import face
 
 if TYPE_CHECKING:
-    from circletools.runtimes.operators import Known, located
+    from circletools.runtimes.operators import Operators, located
     from circletools.runtimes.protocol import Placed, Verdict
     from circletools.runtimes.worker import Worker
 
-__all__ = ["Known", "Placed", "Verdict", "Worker", "located"]
+__all__ = ["Operators", "Placed", "Verdict", "Worker", "located"]
 
 _PLACES = {
-    "Known": "circletools.runtimes.operators",
+    "Operators": "circletools.runtimes.operators",
     "Placed": "circletools.runtimes.protocol",
     "Verdict": "circletools.runtimes.protocol",
     "Worker": "circletools.runtimes.worker",

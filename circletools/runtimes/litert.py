@@ -6,20 +6,18 @@ compute operators one by one. Importing this module imports the runtime, which i
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from circletools.runtimes.inputs import make_input
-from circletools.runtimes.plan import placed, plans
-from circletools.runtimes.protocol import Answer, Array, Placed, RefusedError, Request, Verdict
+from circletools.runtimes.plan import nodes, placed, plans
+from circletools.runtimes.protocol import Answer, Array, RefusedError, Request, Verdict
 
 _RESOLVERS = {"xnnpack": "AUTO", "builtin": "BUILTIN_WITHOUT_DEFAULT_DELEGATES", "reference": "BUILTIN_REF"}
 _REFUSALS = (RuntimeError, ValueError)
 _DEVICES = {"": "cpu", "TfLiteXNNPackDelegate": "xnnpack"}
-_NODE = re.compile(r"Node number (\d+) \((.*?)\) failed to \w+\.?")
 
 
 def loads(request: Request) -> Verdict:
@@ -87,10 +85,8 @@ def _interpreter(request: Request) -> Any:
 
 
 def _refused(error: Exception | str) -> RefusedError:
-    """Return what the error says of operators, the innermost first; those that delegates made have other names."""
     text = str(error).strip()
-    found = [Placed("", text, None, int(number), code) for number, code in _NODE.findall(text)]
-    return RefusedError(text, found)
+    return RefusedError(text, nodes(text))
 
 
 def _plain(array: Array) -> Array:

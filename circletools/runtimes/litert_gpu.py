@@ -19,7 +19,7 @@ from ai_edge_litert import compiled_model
 from ai_edge_litert.compiled_model import CompiledModel, HardwareAccelerator
 
 from circletools.runtimes.inputs import make_input
-from circletools.runtimes.plan import Plan, Spy, placed
+from circletools.runtimes.plan import Plan, Spy, nodes, placed
 from circletools.runtimes.protocol import Answer, NoDeviceError, Placed, RefusedError, Request, Verdict, mark, printed
 
 _CPU, _GPU = 1, 2
@@ -125,7 +125,7 @@ def _call(library: Any, name: str, *arguments: object) -> None:
         words = _NOISE.sub("", printed(since)).strip()
         if missing := _NO_GPU.search(words):
             raise NoDeviceError(missing[0])
-        raise RefusedError(words or f"{name} returned status {status}")
+        raise RefusedError(words or f"{name} returned status {status}", nodes(words))
 
 
 def _register(library: Any, environment: c_void_p, spy: Spy) -> None:

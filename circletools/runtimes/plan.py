@@ -9,6 +9,7 @@ The structures are those of the C interface (`tflite/core/c/common.h`), as far a
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Iterable, Mapping
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any
 from circletools.runtimes.protocol import Placed
 
 _ALLOW_DYNAMIC_TENSORS = 1
+_NODE = re.compile(r"Node number (\d+) \((.*?)\) failed to \w+")
 
 
 class _Operator(ctypes.Structure):
@@ -142,6 +144,11 @@ def plans(interpreter: Any) -> list[Plan]:
     interpreter._spy = spy = Spy()
     interpreter._interpreter.ModifyGraphWithDelegate(spy.address)
     return spy.plans
+
+
+def nodes(text: str) -> list[Placed]:
+    """Return the operators that an error names, the innermost first; those that delegates made have other names."""
+    return [Placed("", text, None, int(number), code) for number, code in _NODE.findall(text)]
 
 
 def placed(plans: Iterable[Plan], devices: Mapping[str, str]) -> tuple[Placed, ...]:

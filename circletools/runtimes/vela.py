@@ -19,6 +19,7 @@ from circletools.runtimes.protocol import Answer, Placed, RefusedError, Request,
 
 _REASON = re.compile(r"^Warning \(.*?\) operator: (\w+), ofm: '(.*)'\nReason: ((?:.+\n?)*)", re.MULTILINE)
 _CPU = re.compile(r"^   CPU: \w+ = (.*?) \(outputs", re.MULTILINE)
+_MADE_UP = re.compile(r"placeholder-for-(\d+)-OFM|<unnamed>")
 _INVALID = re.compile(r"Error: (\w+) '(.*?)' Does not have|operation \((\w+)\) could not run")
 
 
@@ -32,7 +33,7 @@ def placement(request: Request) -> Verdict:
     """Say which operators run on the NPU; for the others, what Vela gives as the reason."""
     text = _compile(request)
     operators = list(_reasons(text, "cpu"))
-    operators += [Placed("cpu", tensor=name) for name in _CPU.findall(text)]
+    operators += [Placed("cpu", tensor=name) for name in _CPU.findall(text) if not _MADE_UP.fullmatch(name)]
     return Verdict("ok", "", tuple(operators), "npu")
 
 
@@ -43,7 +44,14 @@ def run(_request: Request) -> Answer:
 
 def _reasons(text: str, device: str) -> Iterator[Placed]:
     for code, tensor, words in _REASON.findall(text):
-        yield Placed(device, " ".join(words.split()), code=code, tensor=tensor)
+        yield _named(device, " ".join(words.split()), code, tensor)
+
+
+def _named(device: str, words: str, code: str, tensor: str) -> Placed:
+    """Return the operator with an output; Vela has names of its own for outputs that have none, or are not there."""
+    code, made_up = code.removesuffix("None"), _MADE_UP.fullmatch(tensor)
+    index = int(made_up[1]) if made_up and made_up[1] else None
+    return Placed(device, words, None, index, code, "" if made_up else tensor)
 
 
 def _compile(request: Request) -> str:

@@ -15,6 +15,7 @@ from circletools.affinity.partition.epochs import turns
 from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.model.model import open_model
 from circletools.model.operator_facts import operator_graph
+from circletools.runtimes.plan import plans
 from tests.kit.build import Build, Graph
 from tests.kit.partition_support import seeded
 from tests.kit.presence import Lazy
@@ -160,3 +161,13 @@ def test_turns_are_the_groups_of_litert_in_real_models(path: Path) -> None:
     data = bytes_of(title(path))
     groups = delegated(data)
     assert turns_of(data, groups) == groups
+
+
+@pytest.mark.parametrize("path", REAL, ids=title)
+def test_the_plan_of_execution_has_the_groups_of_litert(path: Path) -> None:
+    data = bytes_of(title(path))
+    interpreter = litert.Interpreter(model_content=data, num_threads=1)
+    interpreter.allocate_tensors()
+    main, *_ = plans(interpreter)
+    assert sorted(tuple(sorted(step.operators)) for step in main if step.delegate) == delegated(data)
+    assert {step.delegate for step in main} <= {"", "TfLiteXNNPackDelegate"}

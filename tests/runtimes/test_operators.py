@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import time
 
-from circletools.runtimes.operators import Known, located
+from circletools.runtimes.operators import Operators, located
 from circletools.runtimes.protocol import Placed, Verdict
 
-KNOWN = [
-    Known(0, 0, "ADD", ("a",)),
-    Known(0, 1, "DEPTHWISE_CONV_2D", ("b",)),
-    Known(0, 2, "CUSTOM:Fancy", ("c", "d")),
-    Known(0, 3, "ADD", ("e",)),
-    Known(1, 0, "WHILE", ("f",)),
-    Known(2, 0, "ADD", ("a",)),
-    Known(2, 1, "TANH", ("g",)),
+KNOWN: list[Operators] = [
+    (["ADD", "DEPTHWISE_CONV_2D", "CUSTOM:Fancy", "ADD"], [(b"a",), (b"b",), (b"c", b"d"), (b"e",)]),
+    (["WHILE"], [(b"f",)]),
+    (["ADD", "TANH"], [(b"a",), (b"\xff",)]),
 ]
 
 
@@ -29,6 +25,13 @@ def test_an_index_with_a_code_is_that_of_the_main_subgraph_if_it_fits() -> None:
     assert places(Placed("", "w", None, 1, "TANH")) == [(2, 1, "", "w")]
     assert places(Placed("", "w", None, 1, "TfLiteXNNPackDelegate")) == [(None, None, "", "w")]
     assert places(Placed("", "w", None, 7, "ADD")) == [(None, None, "", "w")]
+
+
+def test_of_equal_operators_each_is_meant_once() -> None:
+    twice = Placed("", "w", None, 0, "ADD"), Placed("", "v", None, 0, "ADD")
+    assert places(*twice) == [(0, 0, "", "w"), (2, 0, "", "v")]
+    assert places(*twice, Placed("", "u", None, 0, "ADD"))[-1] == (None, None, "", "u")
+    assert places(Placed("", "w", None, 2)) == [(0, 2, "", "w")]
 
 
 def test_codes_are_compared_by_their_letters() -> None:
@@ -46,7 +49,9 @@ def test_what_fits_several_or_none_is_nowhere() -> None:
 def test_names_of_outputs_go_with_codes() -> None:
     assert places(Placed("cpu", "w", code="CUSTOM", tensor="d")) == [(0, 2, "cpu", "w")]
     assert places(Placed("cpu", "w", code="ADD", tensor="e")) == [(0, 3, "cpu", "w")]
-    assert places(Placed("cpu", "w", code="TANH", tensor="e")) == [(None, None, "cpu", "w")]
+    assert places(Placed("cpu", "w", code="RELU", tensor="e")) == [(0, 3, "cpu", "w")]  # fused into the ADD
+    assert places(Placed("cpu", "w", code="RELU", tensor="a")) == [(None, None, "cpu", "w")]
+    assert places(Placed("cpu", "w", code="ADD", tensor="h")) == [(None, None, "cpu", "w")]
     assert places(Placed("cpu", tensor="e"), Placed("cpu", "w", tensor="e")) == [(0, 3, "cpu", "w")]
     assert places(Placed("cpu", "w", tensor="e"), Placed("cpu", tensor="e")) == [(0, 3, "cpu", "w")]
 
@@ -74,23 +79,27 @@ def test_reasons_go_to_the_refused_operators_of_a_code() -> None:
     assert found == expected
 
 
-def test_subgraphs_that_a_program_hides_are_passed_over() -> None:
+def test_subgraphs_that_a_program_hides_or_makes_are_passed_over() -> None:
     shown = [*plan(0, *"aaaa"), *plan(1, *"bb")]
     assert places(*shown) == [*((0, index, "a", "") for index in range(4)), (2, 0, "b", ""), (2, 1, "b", "")]
-    assert places(*plan(0, *"aaaaa")) == [(None, None, "a", "")] * 5
-    assert places(Placed("a", "", 0, 9)) == [(None, None, "a", "")]
+    assert places(*plan(0, *"aaaa"), *plan(1, *"bbb")) == [(0, index, "a", "") for index in range(4)]
+    assert places(Placed("a", "", 0, 9)) == []
 
 
 def test_the_others_are_named_with_their_device() -> None:
     found = places(Placed("cpu", "w", code="TANH"), others="npu")
-    assert found == [
-        (one.subgraph, one.operator, *(("cpu", "w") if one.code == "TANH" else ("npu", ""))) for one in KNOWN
-    ]
+    main = [(0, index, "npu", "") for index in range(4)]
+    assert found == [*main, (1, 0, "npu", ""), (2, 0, "npu", ""), (2, 1, "cpu", "w")]
+
+
+def test_names_that_are_no_text_are_found() -> None:
+    assert places(Placed("cpu", "w", tensor="\udcff")) == [(2, 1, "cpu", "w")]
 
 
 def test_many_operators_take_no_time() -> None:
-    known = [Known(0, index, "ADD", (f"t{index}",)) for index in range(20_000)]
-    named = tuple(Placed("cpu", "w", code="ADD", tensor=f"t{index}") for index in range(20_000))
+    count = 20_000
+    known = [(["ADD"] * count, [(f"t{index}".encode(),) for index in range(count)])]
+    named = tuple(Placed("cpu", "w", code="ADD", tensor=f"t{index}") for index in range(count))
     start = time.process_time()
-    assert [one.operator for one in located(Verdict("ok", "", named), known).operators] == list(range(20_000))
+    assert [one.operator for one in located(Verdict("ok", "", named), known).operators] == list(range(count))
     assert time.process_time() - start < 5
