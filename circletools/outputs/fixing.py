@@ -60,7 +60,7 @@ def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple
     with ExitStack() as stack:
         path = stack.enter_context(as_file(model))
         workers = [stack.enter_context(runtimes.Worker(name)) for name in names]
-        before = [_behaviour(worker, path) for worker in workers]
+        before = [behaviour(worker, path) for worker in workers]
         notes = [
             _note(f"{name} did not take the model before either: {words}")
             for name, (words, _) in zip(names, before, strict=True)
@@ -81,7 +81,7 @@ def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple
             refused = [
                 (name, said)
                 for name, worker, was in zip(names, workers, before, strict=True)
-                if not was[0] and (said := _difference(was, _behaviour(worker, tried)))
+                if not was[0] and (said := difference(was, behaviour(worker, tried)))
             ]
             if not refused:
                 return trial, [*notes, *map(_note, _listed(refusals))]
@@ -104,11 +104,12 @@ def _choices(options: FixOptions) -> Iterator[FixOptions]:
         yield from (replace(options, copy_operator=other) for other in others)
 
 
-_Behaviour = tuple[str, list[bytes]]
+Behaviour = tuple[str, list[bytes]]
 """Why a program does not take a model, and the bytes of its outputs where it does and can be run."""
 
 
-def _behaviour(worker: runtimes.Worker, path: Path) -> _Behaviour:
+def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:
+    """Ask a program for a model."""
     if worker.runtime not in _RUNS:
         verdict = worker.loads(path)
         return ("" if verdict.status == "ok" else verdict.words or verdict.status), []
@@ -116,7 +117,8 @@ def _behaviour(worker: runtimes.Worker, path: Path) -> _Behaviour:
     return answer.failure, [output.tobytes() for output in answer.outputs]
 
 
-def _difference(was: _Behaviour, now: _Behaviour) -> str:
+def difference(was: Behaviour, now: Behaviour) -> str:
+    """Return what a program that took a model has against another one; nothing where it does the same."""
     return now[0] or ("the outputs are others" if was[1] != now[1] else "")
 
 
