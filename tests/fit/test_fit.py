@@ -68,6 +68,7 @@ def test_a_resident_model(fitted: Any) -> None:
         "npu", "npu 1.2", 2, (), (), Cuts(1, 0, 0), 0
     )
     assert fitted(data, {"*": [{}]}).verdict == "resident"
+    assert fitted(chain(["TANH"]), {"TANH": [{}]}).cuts == Cuts(1, 0, 0)
 
 
 def test_an_operator_that_stops_it(fitted: Any) -> None:
@@ -198,6 +199,14 @@ def test_an_operator_without_a_name(fitted: Any, outputs: list[Any]) -> None:
     assert found.origin == ("(noname)",)
 
 
+def test_the_first_tensor_has_a_name(fitted: Any) -> None:
+    build = Build()
+    graph = build.graph()
+    first = graph.tensor("first")
+    graph.operator("NEG", [graph.tensor("x")], [first, graph.tensor("second")])
+    assert fitted(build.to_bytes(), {}).misfits[0].origin == ("first",)
+
+
 # --- composites and unpacked constants ----------------------------------------------------------------------
 
 
@@ -236,6 +245,16 @@ TAKEN: dict[str, Any] = {"STABLEHLO_COMPOSITE": [{}], "WHILE": [{}]}
 def test_the_inside_of_a_composite(fitted: Any, calls: list[tuple[int, int]], operators: int, verdict: str) -> None:
     found = fitted(composites(*calls), TAKEN)
     assert (found.operators, found.verdict) == (operators, verdict)
+
+
+def test_a_model_of_composites_alone(fitted: Any) -> None:
+    build = Build()
+    graphs = [build.graph(str(number)) for number in range(3)]
+    for graph, called in zip(graphs[:2], (1, 2), strict=True):
+        x, y = graph.tensor("x"), graph.tensor("y")
+        options = "StableHLOCompositeOptions"
+        graph.operator("STABLEHLO_COMPOSITE", [x], [y], table=options, decomposition_subgraph_index=called)
+    assert fitted(build.to_bytes(), TAKEN).operators == 1
 
 
 def test_a_composite_that_is_refused_is_looked_into(fitted: Any) -> None:

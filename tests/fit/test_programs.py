@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,6 +39,9 @@ def test_every_judge_is_a_program() -> None:
     for judge in JUDGES.values():
         assert any(variant.startswith(judge.variant) for variant in PROGRAMS[judge.program].variants)
     assert set(ct.affinity.shipped()) <= JUDGES.keys()
+    each = {"xnnpack", "litert-gpu", "ethos-u55", "ethos-u65", "ethos-u85"}
+    assert {name for name, judge in JUDGES.items() if judge.places_each} == each
+    assert {name for name, judge in JUDGES.items() if judge.runs} == {"litert-cpu", "onert-cpu", "onert-ruy"}
 
 
 @pytest.mark.parametrize(
@@ -71,11 +75,32 @@ def test_what_a_program_says(
     assert compare(target(*table), [0], answer) == Asked("litert:xnnpack", "2.3", verdict, "", tuple(wrong))
 
 
+def test_another_subgraph() -> None:
+    table = TargetFit("xnnpack", "", 3, (replace(target((2, True)).misfits[0], subgraph=1),), (), Cuts(0, 0, 0), 0)
+    answer = told("ok", *on("xnnpack", "xnnpack", "xnnpack"), *on("xnnpack", "xnnpack", "cpu", subgraph=1))
+    assert compare(table, [0, 1], answer).disagreements == ()
+    answer = told("ok", *on("xnnpack", "xnnpack", "cpu"), *on("xnnpack", "xnnpack", "xnnpack", subgraph=1))
+    wrong = (Disagreement(0, 2, True, "on cpu"), Disagreement(1, 2, False, "on xnnpack"))
+    assert compare(table, [0, 1], answer).disagreements == wrong
+
+
 def test_all_or_nothing() -> None:
     """Of what a program does not place one by one, only what it names is refused."""
     answer = Told("onert:cpu", "1", Verdict("refused", "no  ADD\n", (*on("cpu"), Placed("", "no\nADD", 0, 2))))
     found = compare(target((0, True), name="onert-cpu"), [0], answer)
     assert found == Asked("onert:cpu", "1", "not_resident", "no ADD", (Disagreement(0, 2, True, "no ADD"),))
+
+
+def test_all_of_a_model_that_loads() -> None:
+    answer = Told("onert:cpu", "1", Verdict("ok", "", on("cpu", "cpu")))
+    found = compare(target((1, True), name="onert-cpu"), [0], answer)
+    assert found == Asked("onert:cpu", "1", "resident", "", (Disagreement(0, 1, False, "on cpu"),))
+
+
+def test_a_refused_model_whose_operators_are_placed() -> None:
+    found = compare(target((0, True)), [0], told("refused", *on("xnnpack", "cpu"), words="late"))
+    wrong = (Disagreement(0, 0, False, "on xnnpack"), Disagreement(0, 1, True, "on cpu"))
+    assert found == Asked("litert:xnnpack", "2.3", "not_resident", "late", wrong)
 
 
 def test_a_format_that_it_does_not_read() -> None:

@@ -3,8 +3,9 @@
     python -m tools.measure.against_models xnnpack ../shared/models testdata
     VELA-PYTHON -m tools.measure.against_models ethos-u55 ../shared/models testdata --list
 
-For each model: is all of it taken, and which operators are not. A program that dies took nothing. With --list, also
-each difference. Run it with a Python that has the program, as `tools.measure.capabilities`.
+For each model: is all of it taken, and which operators are not. A program that dies took nothing; of a model that
+loads and then fails, its inputs may be the reason, and it does not count. With --list, also each difference. Run it
+with a Python that has the program, as `tools.measure.capabilities`.
 """
 
 import argparse
@@ -48,7 +49,8 @@ def ask_whole(device: Device, path: Path) -> str:
             return json.dumps({"resident": placed.resident, "names": [name for name, _ in placed.refused]})
     except Exception as error:  # whatever a program raises of a model: it does not take it
         return json.dumps({"resident": False, "error": repr(error)[:200]})
-    return json.dumps({"resident": device.ask(Whole(data)) == TAKEN})
+    outcome = device.ask(Whole(data))
+    return json.dumps({"resident": outcome == TAKEN, "error": outcome})
 
 
 def _partitions(data: bytes) -> dict[str, Any]:
@@ -93,7 +95,9 @@ class Compared:
 
 
 def compared(table: Capability, path: Path, program: dict[str, Any]) -> Compared | None:
-    """Return how table and program agree, None for a model that cannot be read or is empty."""
+    """Return how table and program agree, None for a model that cannot be read, is empty or does not count."""
+    if program.get("error") == "run":
+        return None
     try:
         with open_model(path) as model:
             count = program.get("subgraphs", len(model.subgraphs))
@@ -154,7 +158,7 @@ def lines(device: Device, found: Sequence[Compared], details: bool) -> Iterator[
         if not one.is_right or one.wrong:
             unknown = sum(not refusal.measured for refusal in one.refused.values())
             says = "taken" if not one.refused else f"{len(one.refused)} refused, {unknown} of them not measured"
-            program = one.program.get("error") or ("taken" if one.program["resident"] else "not taken")
+            program = "taken" if one.program["resident"] else one.program.get("error", "not taken")
             yield f"{one.path.name}: program: {program}; table: {says}"
             yield from (f"    {words} x{count}" for words, count in Counter(one.wrong).items())
     right = sum(one.is_right for one in found)

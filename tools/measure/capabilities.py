@@ -5,6 +5,7 @@
     python -m tools.measure.capabilities --only xnnpack   one device
     python -m tools.measure.capabilities --codes ADD SUB  these operators; the others stay as they are in the file
     python -m tools.measure.capabilities --codes --context       only what is not taken together
+    python -m tools.measure.capabilities --where                 only the comparisons of forms
 
 Each question is a model of one operator: loaded, compiled and run where that is cheap, in a process of its own that
 the runtime may kill. docs/capabilities.md tells what is asked and what the tables say.
@@ -116,8 +117,17 @@ def measure(device: Device, found: Sequence[Template], wanted: Wanted) -> list[t
         if device.asks_first(bases[0])
     ]
     first = [probe for _, bases in owned for probe in bases]
-    outcomes = dict(zip(map(id, first), ask(device, first), strict=True))
-    result = [(probe, outcomes[id(probe)]) for probe in first]
+    outcomes: dict[int, str] = {}
+    # Of a slow device, the first template of a signature decides whether the others are asked about.
+    seen: dict[tuple[str, Any], list[Probe]] = {}
+    for probe in first:
+        seen.setdefault((probe.code, probe.signature), []).append(probe)
+    leading = [probes[0] for probes in seen.values()] if device.slow and device.varies else first
+    outcomes.update(zip(map(id, leading), ask(device, leading), strict=True))
+    lead = {(probe.code, probe.signature): outcomes[id(probe)].startswith(TAKEN) for probe in leading}
+    following = [probe for probe in first if id(probe) not in outcomes and lead[probe.code, probe.signature]]
+    outcomes.update(zip(map(id, following), ask(device, following), strict=True))
+    result = [(probe, outcomes[id(probe)]) for probe in first if id(probe) in outcomes]
     rest = [
         probe
         for template, bases in owned
@@ -132,11 +142,22 @@ def measure(device: Device, found: Sequence[Template], wanted: Wanted) -> list[t
 
 
 def compare(
-    device: Device, operators: dict[str, list[dict[str, Any]]], taken: set[tuple[str, Any]], wanted: Wanted
+    device: Device,
+    operators: dict[str, list[dict[str, Any]]],
+    wanted: Wanted,
+    taken: set[tuple[str, Any]] | None = None,
 ) -> None:
-    """Ask what may matter beside types, ranks and options of what was taken, and let the forms say what does."""
+    """Ask what may matter beside types, ranks and options of what was taken, and let the forms say what does.
+
+    `taken` has the codes and signatures that were taken; None asks about all.
+    """
     found = [one for family in _VARIATIONS for one in family() if wanted(one.probes[0].code) and device.varies]
-    probes = [probe for one in found for probe in one.probes if (probe.code, probe.signature) in taken]
+    probes = [
+        probe
+        for one in found
+        for probe in one.probes
+        if probe.code in operators and (taken is None or (probe.code, probe.signature) in taken)
+    ]
     candidates: dict[str, list[str]] = defaultdict(list)
     for one in found:
         candidates[one.probes[0].code] += one.candidates
@@ -175,7 +196,7 @@ def witnessed(device: Device, known: set[str]) -> list[tuple[witness.Witness, bo
 def _taken(template: Template, bases: Sequence[Probe], outcomes: dict[int, str]) -> Iterator[tuple[Probe, int]]:
     ranks = [rank for rank in template.bases if rank in template.ranks] or [template.ranks[0]]
     for probe, rank in zip(bases, ranks[-len(bases) :], strict=True):
-        if outcomes[id(probe)].startswith(TAKEN):
+        if outcomes.get(id(probe), "").startswith(TAKEN):
             yield probe, rank
             return
 
@@ -206,7 +227,7 @@ def table(device: Device, found: Sequence[Template], wanted: Wanted) -> dict[str
     of_models = [(one, taken) for one, taken in witnessed(device, known) if wanted(one.code)]
     operators = forms.operators([*answered, *of_models]) | controlling(device, wanted)
     taken = {(probe.code, probe.signature) for probe, is_taken in answered if is_taken}
-    compare(device, operators, taken, wanted)
+    compare(device, operators, wanted, taken)
     for code in {code for code, _, _ in unpacked} & operators.keys():
         operators[code] = forms.mark_unpacking(
             operators[code], {(one, other) for of, one, other in unpacked if of == code}
@@ -227,6 +248,16 @@ def updated(path: Path, document: dict[str, Any], wanted: Wanted) -> dict[str, A
     kept = {code: found for code, found in before["operators"].items() if not wanted(code)}
     operators = dict(sorted({**kept, **document["operators"]}.items()))
     return {**document, "context": before.get("context", []), "operators": operators}
+
+
+def compared_anew(device: Device, document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document with the comparisons of its forms measured anew."""
+    found = {
+        code: [{key: value for key, value in form.items() if key != "where"} for form in forms_]
+        for code, forms_ in document["operators"].items()
+    }
+    compare(device, found, lambda _: True)
+    return {**document, "operators": found}
 
 
 def context(device: Device) -> list[dict[str, Any]]:
@@ -291,6 +322,8 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a file would change")
     parser.add_argument("--only", metavar="DEVICE", choices=[device.name for device in DEVICES])
     parser.add_argument("--codes", metavar="CODE", nargs="*", help="only these operators; none, with --context")
+    parser.add_argument("--where", action="store_true", help="only the comparisons of the forms that the file has")
+    parser.add_argument("--no-context", action="store_true", help="without what is not taken together")
     parser.add_argument("--context", action="store_true", help="also what is not taken together")
     options = parser.parse_args()
     codes = options.codes
@@ -298,10 +331,13 @@ def main() -> None:
     for device in DEVICES:
         if options.only in {None, device.name}:
             path = TABLES / f"{device.name}.json"
+            if options.where:
+                same &= _report(path, dump(compared_anew(device, json.loads(path.read_text()))), options)
+                continue
             document = table(device, all_templates(), lambda code: codes is None or code in codes)
             if codes is not None:
                 document = updated(path, document, lambda code: code in codes)
-            if options.context or codes is None:
+            if options.context or (codes is None and not options.no_context):
                 document["context"] = context(device) if device.pairs else []
             same &= _report(path, dump(document), options)
     documents = [

@@ -127,6 +127,15 @@ def thens(tensor: Operand) -> Iterator[Probe]:
         ("NEG", "NegOptions"),
     ):
         yield Probe(code, (tensor,), (tensor,), (("beta", 1.0),) if code == "SOFTMAX" else (), table)
+    yield from _reshaping(tensor)
+    for kind in ("FLOAT32", "INT32", "UINT8", "BOOL"):
+        if tensor.type != kind and "/" not in tensor.type:
+            yield Probe("CAST", (tensor,), (Operand(kind, tensor.shape),))
+
+
+def _reshaping(tensor: Operand) -> Iterator[Probe]:
+    """Yield operators whose output has another shape."""
+    rank = len(tensor.shape)
     one = replace(tensor, shape=(1,) * rank)
     starts, sizes = indices(*(0,) * rank), indices(*(1,) * rank)
     yield Probe("SLICE", (tensor, starts, sizes), (one,), (), "SliceOptions")
@@ -161,9 +170,6 @@ def thens(tensor: Operand) -> Iterator[Probe]:
         (("keep_dims", True),),
         "ReducerOptions",
     )
-    for kind in ("FLOAT32", "INT32", "UINT8", "BOOL"):
-        if tensor.type != kind and "/" not in tensor.type:
-            yield Probe("CAST", (tensor,), (Operand(kind, tensor.shape),))
     if rank > 1 and tensor.type == "FLOAT32":
         weights = computed("FLOAT32", 3, tensor.shape[-1])
         target = Operand("FLOAT32", (*tensor.shape[:-1], 3))

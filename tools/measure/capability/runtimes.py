@@ -196,6 +196,7 @@ ON_CHIPS = frozenset(
         *("INT32", "INT32/t", "INT32/c", "INT64", "INT64/t", "INT64/c"),
     )
 )
+_ON_GPU = (ON_CHIPS | {"FLOAT16"}) - {"INT16/t", "INT64/t", "INT64/c"}
 _SOME_RANKS = {0, 1, 3, 5, 8}
 
 # The interface of onert has place for six dimensions; the runtime writes past the end of more.
@@ -211,7 +212,7 @@ DEVICES = (
     ),
     Device(
         "litert-gpu", "ai-edge-litert", "is on the GPU, which here is Mesa's llvmpipe", accelerators.ask_gpu,
-        accelerators.litert, 5.0, True, types=ON_CHIPS | {"FLOAT16"}, forks=True, pairs=True,
+        accelerators.litert, 5.0, True, types=_ON_GPU, forks=True, pairs=True,
     ),
     *(
         Device(

@@ -70,15 +70,11 @@ def _custom(
 
 def composites() -> Iterator[Company]:
     """Yield composites by name, whose subgraph adds; of attention, also what XNNPACK knows of it."""
-    for name, kind in product(COMPOSITES, ("FLOAT32", "FLOAT16")):
-        for shapes in (
-            ((1, 2, 2, 4),) * 3,
-            ((1, 2, 2, 4),) * 3 + ((1, 1, 2, 2),),
-            ((1, 2, 2, 4),) * 2,
-            ((1, 2, 2, 4),),
-        ):
-            operands = tuple(Operand(kind, shape) for shape in shapes)
-            yield _composite(name, operands, Operand(kind, (1, 2, 2, 4)))
+    for name, kind, rank in product(COMPOSITES, ("FLOAT32", "FLOAT16"), (4, 3, 2, 1)):
+        one = (1, 2, 2, 4)[-rank:]
+        for shapes in ((one,) * 3, (*(one,) * 3, (1, 1, 2, 2)), (one,) * 2, (one,)):
+            if rank == 4 or len(shapes) < 4:
+                yield _composite(name, tuple(Operand(kind, shape) for shape in shapes), Operand(kind, one))
 
 
 def _composite(name: str, inputs: Sequence[Operand], output: Operand) -> Company:

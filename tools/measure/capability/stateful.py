@@ -50,13 +50,14 @@ def _float_gates(
     holes = gates((_CELLS,), weights, peephole)  # of the input, which has three places only: none where it is coupled
     biases = gates((_CELLS,), "FLOAT32")
     projection = Operand(weights, (_CELLS, _CELLS), "constant") if projected else _NONE
+    shift = Operand("FLOAT32", (_CELLS,), "constant") if projected and normalized else _NONE
     state = Operand("FLOAT32", (_BATCH, _CELLS), "variable")
     more = gates((_CELLS,), "FLOAT32", normalized)
-    return (*inner, *outer, *holes[1:], *biases, projection, _NONE, state, state, *more)
+    return (*inner, *outer, *holes[1:], *biases, projection, shift, state, state, *more)
 
 
 def _integer() -> Iterator[Company]:
-    for normalized, projected, length in product((False, True), (False, True), (1, 5)):
+    for normalized, projected, length, version in product((False, True), (False, True), (1, 5), (1, 2, 3, 4)):
         inner, outer, bias = (
             Operand(name, size, "constant")
             for name, size in (("INT8/t", (_CELLS, _FEATURES)), ("INT8/t", (_CELLS, _CELLS)), ("INT32/t", (_CELLS,)))
@@ -72,7 +73,7 @@ def _integer() -> Iterator[Company]:
         target = Operand("INT8/t", (length, _BATCH, _CELLS))
         between = (*(Operand("INT16/t", ()),) * 4, Operand("INT8/t", ()))
         code, table = "UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions"
-        yield _lstm(Probe(code, inputs, (target,), options, table, version=2), between)
+        yield _lstm(Probe(code, inputs, (target,), options, table, version), between)
 
 
 def _lstm(probe: Probe, between: Sequence[Operand]) -> Company:

@@ -8,13 +8,19 @@ from tools.measure.capability.variation import Variation
 from tools.measure.capability.variations import computed, constant, indices
 from tools.measure.capability.variations_shapes import NAMES
 
+_SOURCE = (2, 3, 4, 5)
+
 
 def axes() -> Iterator[Variation]:
     """Yield reductions, joints and movements along other axes."""
-    source, sides = (
-        (2, 3, 4, 5),
-        ((0,), (1,), (2,), (3,), (-1,), (1, 2), (2, 3), (0, 1), (1, 2, 3), (0, 1, 2, 3), (2, 1), (1, 3)),
-    )
+    yield from _reductions()
+    yield from _orders()
+    yield from _joint_axes()
+    yield from _choice_axes()
+
+
+def _reductions() -> Iterator[Variation]:
+    sides = ((0,), (1,), (2,), (3,), (-1,), (1, 2), (2, 3), (0, 1), (1, 2, 3), (0, 1, 2, 3), (2, 1), (1, 3))
     values = [
         f"input1.{what}"
         for what in (
@@ -39,14 +45,17 @@ def axes() -> Iterator[Variation]:
         probes = [
             Probe(
                 code,
-                (computed(name, batch, *source[1:]), indices(*axis)),
-                (computed(name, *_reduced((batch, *source[1:]), axis, keep)),),
+                (computed(name, batch, *_SOURCE[1:]), indices(*axis)),
+                (computed(name, *_reduced((batch, *_SOURCE[1:]), axis, keep)),),
                 (("keep_dims", keep),),
                 "ReducerOptions",
             )
             for name, batch, axis, keep in product(NAMES, (1, 2), sides, (False, True))
         ]
         yield Variation(tuple(probes), tuple(values))
+
+
+def _orders() -> Iterator[Variation]:
     orders = (
         (0, 1, 2, 3),
         (0, 3, 1, 2),
@@ -61,8 +70,8 @@ def axes() -> Iterator[Variation]:
     moved = [
         Probe(
             "TRANSPOSE",
-            (computed(name, *source), indices(*order)),
-            (computed(name, *(source[at] for at in order)),),
+            (computed(name, *_SOURCE), indices(*order)),
+            (computed(name, *(_SOURCE[at] for at in order)),),
             (),
             "TransposeOptions",
         )
@@ -70,8 +79,6 @@ def axes() -> Iterator[Variation]:
     ]
     places = [f"input1.value{at} == {number}" for at in range(4) for number in range(4)]
     yield Variation(tuple(moved), tuple(places))
-    yield from _joint_axes()
-    yield from _choice_axes()
 
 
 def _reduced(shape: Sequence[int], axis: Sequence[int], keep: bool) -> list[int]:

@@ -1,0 +1,76 @@
+"""How far tracking looks: steps along what was put in, operators that share origins, regions beside one operator."""
+
+from __future__ import annotations
+
+import pytest
+
+from circletools.origin.tracking import cover
+from circletools.origin.tracking.score import Evidence
+from tests.kit.build import Build
+from tests.kit.tracking_support import found, own_constants, tracked
+
+
+def row(*codes: str) -> bytes:
+    """Return operators one behind the other; FC1 has constants of its own, the first of several such."""
+    build = Build()
+    graph = build.graph()
+    value = start = graph.tensor("x", (4, 4))
+    for code in codes:
+        constants = own_constants(graph, int(code[2:])) if code.startswith("FC") else []
+        value = graph.compute("FULLY_CONNECTED" if constants else code, [value, *constants], "", (4, 4))
+    graph.ends([start], [value])
+    return build.to_bytes()
+
+
+def test_what_was_put_in_continues_what_is_up_to_64_steps_before_it() -> None:
+    operators = tracked(row("FC1", "FC2"), row("FC1", *["CAST"] * 70, "FC2")).grounds[0]
+    assert {index: list(why) for index, why in operators.items()} == {
+        **{index: [0] for index in range(65)},
+        71: [1],
+    }
+    assert {why[0].evidence for index, why in operators.items() if 0 < index < 65} == {Evidence.CONTINUED}
+
+
+def test_what_was_put_in_at_the_start_continues_what_is_up_to_64_steps_behind_it() -> None:
+    operators = tracked(row("FC1"), row(*["QUANTIZE"] * 70, "FC1")).grounds[0]
+    assert sorted(operators) == [*range(6, 64), 70]
+    assert {tuple(why) for why in operators.values()} == {(0,)}
+
+
+@pytest.mark.parametrize(("old", "new", "shared"), [(128, 128, True), (129, 128, False), (128, 129, False)])
+def test_large_regions_do_not_share_their_origins(old: int, new: int, shared: bool) -> None:
+    sources = found(row("FC1", *["NEG"] * old, "FC2"), row("FC1", *["EXP"] * new, "FC2"))
+    assert sources == [{0}, *[set(range(1, old + 1)) if shared else set()] * new, {old + 1}]
+
+
+@pytest.mark.parametrize(("most", "absorbed"), [(3, True), (2, False)])
+def test_large_regions_are_not_absorbed(most: int, absorbed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cover, "_MOST_SHARED", most)
+    sources = found(row("FC1", "NEG", "EXP", "ABS", "FC2"), row("FC1", "FC2"))
+    assert sources == ([{0, 1, 2, 3}, {4}] if absorbed else [{0}, {4}])
+
+
+def forked(takers: int, twin: bool) -> bytes:
+    """Return an operator that some take, and at last a NEG and its `twin`, which may be left out."""
+    build = Build()
+    graph = build.graph()
+    start = graph.tensor("x", (4, 4))
+    value = graph.compute("FULLY_CONNECTED", [start, *own_constants(graph, 1)], "", (4, 4))
+    ends = [
+        graph.compute("FULLY_CONNECTED", [value, *own_constants(graph, 2 + n)], "", (4, 4)) for n in range(takers)
+    ]
+    one = graph.compute("NEG", [value], "", (4, 4))
+    other = graph.compute("NEG", [value], "", (4, 4)) if twin else one
+    ends.append(graph.compute("FULLY_CONNECTED", [one, *own_constants(graph, 30)], "", (4, 4)))
+    ends.append(graph.compute("FULLY_CONNECTED", [other, *own_constants(graph, 31)], "", (4, 4)))
+    graph.ends([start], ends)
+    return build.to_bytes()
+
+
+@pytest.mark.parametrize("takers", [0, 3])
+def test_what_computes_the_same_is_its_twin(takers: int) -> None:
+    """Of two operators that do the same, a tool leaves one."""
+    sources = found(forked(takers, True), forked(takers, False))
+    assert sources[takers + 1] == {takers + 1, takers + 2}
+    assert sources[0] == {0}
+    assert sources[takers + 2 :] == [{takers + 3}, {takers + 4}]
