@@ -204,7 +204,7 @@ def test_names_of_copies_are_numbered_past_those_that_are_taken() -> None:
     graph.ends(tensors, [tensors[place] for place in (0, 2, 0, 4, 5)])
     (after,) = read(fixed(build.to_bytes()))["subgraphs"]
     assert [tensor["name"] for tensor in after["tensors"][6:]] == [
-        b"x_permute_2", b"copy_operand_0_1", b"x_permute_3", b"x_permute_4", b"y_permute", b"y_permute_3",
+        b"x_permute_2", b"copy_operand_-1_2", b"x_permute_3", b"x_permute_4", b"y_permute", b"y_permute_3",
     ]  # fmt: skip
 
 
