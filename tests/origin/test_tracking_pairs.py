@@ -342,6 +342,7 @@ NEIGHBOURS: list[tuple[str, str, list[bool]]] = [
     ("a,d = SPLIT x; b = EXP d", "a,d = SPLIT x; b = EXP a", [True]),
     ("a,d = SPLIT x; b = EXP d", "a,d = SPLIT x; b = EXP a; c = EXP d", [True, False]),
     ("a,d = SPLIT x; b = EXP d", "a = SPLIT x; b = EXP a", [True]),
+    ("a = TANH x; b = SUB x a", "a = TANH x; b = SUB x", [True, True]),
 ]
 
 
