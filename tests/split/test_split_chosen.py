@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from circletools.errors import InvalidInputError
 from circletools.findings import Finding
 from circletools.split import verification
 from circletools.split.verification import verify_split
+from circletools.split.verify import check_files, open_split
 from tests.kit.split_support import split_to, with_devices
 from tests.kit.support import bytes_of
 
@@ -47,3 +49,22 @@ def test_the_main_subgraph_is_run_in_the_runtime_of_the_format(
     assert asked == ([] if worker is None else [(worker, 5.0, 0)])
     assert found.findings == (() if worker is None else (RAN,))
     assert found.runtime == (chosen or ("onert" if kind == "circle" else "litert"))
+    if not subgraph:
+        assert verify_split(tmp_path / "parts", runtime=chosen, timeout_s=5.0) == found
+
+
+def test_an_error_names_the_part_that_it_is_about(tmp_path: Path) -> None:
+    data = with_devices(bytes_of("circle/two_signatures"), lambda _subgraph, _operator: 0)
+    split_to(data, tmp_path / "parts", "circle")
+    files = open_split(tmp_path / "parts")
+    part = files.part(0)
+    for content in (b"", b"no model at all"):
+        part.write_bytes(content)
+        with pytest.raises(InvalidInputError) as caught:
+            check_files(files)
+        assert caught.value.location == str(part)
+    part.unlink()
+    part.mkdir()
+    with pytest.raises(InvalidInputError, match="not a regular file") as caught:
+        check_files(files)
+    assert caught.value.location == str(part)
