@@ -50,7 +50,10 @@ def debug_metadata(
     locations: Sequence[Location], operators: Sequence[Sequence[int]], kinds: Sequence[int] | None = None
 ) -> bytes:
     """Return debug metadata: locations, and by described operator which it has; subgraph 1 of 2 describes them."""
-    attributes = [table("Location") if one is None else table("Location", location=one) for one in locations]
+    attributes = [
+        one if one is not None and one.table_type == "Location" else table("Location", location=one)
+        for one in locations
+    ]
     described = [table("OperatorDebugMetadata", attribute_metadata_indexes=list(one)) for one in operators]
     conversion = table(
         "ConversionDebugMetadata",
@@ -120,6 +123,16 @@ def test_locations_that_do_not_exist_say_nothing() -> None:
     assert names([named("a"), fused(0, 2, 3)], [0, 1, 2, 99], [2]) == [["a"], []]
     assert names([named("a"), named("b"), named("c")], [0, 1, 2], kinds=[1, 2, 0]) == [["a"]]
     assert names([], [0]) == [[]]
+
+
+def test_locations_of_a_kind_that_is_not_known_say_nothing() -> None:
+    """A kind without a location, a location of another kind, and both as they should be."""
+    locations = [
+        table("Location", location_type=4),
+        table("Location", location_type=9, location=named("b")),
+        table("Location", location_type=4, location=named("a")),
+    ]
+    assert names(locations, [0], [1], [2]) == [[], [], ["a"]]
 
 
 def test_the_type_before_a_name_is_left_out() -> None:

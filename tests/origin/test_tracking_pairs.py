@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from circletools.model.model import open_model
-from circletools.origin.tracking.anchors import Anchors, subgraph_pairs
-from circletools.origin.tracking.constants import classify
 from circletools.origin.tracking.kinship import kinship
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.score import Evidence, Scorer, drop_the_unlikely
-from circletools.origin.tracking.side import NONE, read_side
+from circletools.origin.tracking.side import NONE
 from circletools.origin.tracking.witnesses import Witnesses
 from tests.kit.build import Build, Graph, floats
+from tests.kit.tracking_support import matcher
 
 Words = str
 """Operators by a line each: `name = CODE reads...`; a small letter is an input, `k1` a constant, `s1` a small one."""
@@ -40,14 +40,6 @@ def wired(words: Words, outputs: str, inputs: str = "x", shapes: dict[str, tuple
         made |= dict(zip(names.split(","), results, strict=False))
     graph.ends([made[name] for name in inputs], [made[name] for name in outputs.split()])
     return build.to_bytes()
-
-
-def matcher(before: bytes, after: bytes) -> Matcher:
-    with open_model(before) as old, open_model(after) as new:
-        sides = read_side(old), read_side(new)
-        anchors = Anchors()
-        anchors.add(*sides, subgraph_pairs(old, new))
-        return Matcher(*sides, classify(*sides), anchors)
 
 
 def pairs(found: Matcher) -> list[tuple[int, int]]:
@@ -321,6 +313,16 @@ def test_pairs_by_place_that_nothing_supports_are_undone() -> None:
     named.pairs.add(3, 3)
     drop_the_unlikely(named)
     assert pairs(named) == [(3, 3)]
+
+
+def test_what_stands_beside_the_undone_is_undone_three_times() -> None:
+    words = "; ".join(f"{name} = TANH {last}" for last, name in pairwise("xabcdefgh"))
+    found = matcher(wired(words, "h"), wired(words, "h"))
+    found.look_at_everything()
+    for row in range(1, 8):
+        found.pairs.add(row, row)
+    drop_the_unlikely(found)
+    assert pairs(found) == [(row, row) for row in range(4, 8)]
 
 
 # --- names --------------------------------------------------------------------------------------------------

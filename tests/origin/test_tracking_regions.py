@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from circletools.model.model import open_model
-from circletools.origin.tracking.anchors import Anchors, subgraph_pairs
-from circletools.origin.tracking.constants import classify
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.regions import MOST_BESIDE, End, Region, both_regions, one_by_one, pair_regions
-from circletools.origin.tracking.side import read_side
 from tests.kit.build import Build
+from tests.kit.tracking_support import matcher
 
 IN, OUT = ("input", 0), ("output", 0)
 
@@ -130,17 +127,13 @@ def wired(wires: Wires, outputs: str, inputs: str = "xy") -> bytes:
     return build.to_bytes()
 
 
-def matcher(before: bytes, after: bytes, paired: Iterable[tuple[int, int]]) -> Matcher:
+def matched(before: bytes, after: bytes, paired: Iterable[tuple[int, int]]) -> Matcher:
     """Return the two models with some pairs of operators, and nothing hidden."""
-    with open_model(before) as old, open_model(after) as new:
-        sides = read_side(old), read_side(new)
-        anchors = Anchors()
-        anchors.add(*sides, subgraph_pairs(old, new))
-        found = Matcher(*sides, classify(*sides), anchors)
-        for pair in paired:
-            found.pairs.add(*pair)
-        found.look_at_everything()
-        return found
+    found = matcher(before, after)
+    for pair in paired:
+        found.pairs.add(*pair)
+    found.look_at_everything()
+    return found
 
 
 def shown(regions: list[Region]) -> list[tuple[list[int], list[End], list[End], list[tuple[int, int]]]]:
@@ -158,7 +151,7 @@ def test_regions_hang_together_and_know_their_ends() -> None:
     after = wired(
         {"A": ("TANH", "x"), "L": ("GELU", "A"), "D": ("ADD", "LA"), "M": ("COS", "y"), "G": ("SUB", "MD")}, "GM"
     )
-    olds, news = both_regions(matcher(before, after, [(0, 0), (3, 2), (6, 4)]))
+    olds, news = both_regions(matched(before, after, [(0, 0), (3, 2), (6, 4)]))
     # Ends are called by AFTER's rows, inputs and outputs by its tensors.
     assert shown(olds) == [
         ([1, 2], [op(0)], [op(2)], [(2, 0)]),
@@ -172,9 +165,9 @@ def test_regions_hang_together_and_know_their_ends() -> None:
 
 def test_one_region_for_what_shares_an_operator_on_either_side() -> None:
     wires = {"A": ("NEG", "x"), "B": ("EXP", "A"), "C": ("ABS", "A"), "D": ("TANH", "B"), "E": ("COS", "C")}
-    olds, news = both_regions(matcher(wired(wires, "DE"), wired(wires, "DE"), []))
+    olds, news = both_regions(matched(wired(wires, "DE"), wired(wires, "DE"), []))
     assert [one.operators for one in olds] == [one.operators for one in news] == [[0, 1, 2, 3, 4]]
-    olds, _ = both_regions(matcher(wired(wires, "DE"), wired(wires, "DE"), [(0, 0)]))
+    olds, _ = both_regions(matched(wired(wires, "DE"), wired(wires, "DE"), [(0, 0)]))
     assert [one.operators for one in olds] == [[1, 3], [2, 4]]
     assert [sorted(one.takers) for one in olds] == [[("output", 5)], [("output", 6)]]
 
@@ -186,13 +179,13 @@ def test_operators_of_regions_are_each_other_where_code_and_place_tell() -> None
     after = wired(
         {"A": ("TANH", "x"), "B": ("NEG", "A"), "C": ("ABS", "B"), "D": ("NEG", "C"), "E": ("COS", "D")}, "E"
     )
-    found = matcher(before, after, [(0, 0), (4, 4)])
+    found = matched(before, after, [(0, 0), (4, 4)])
     assert one_by_one(found, [1, 2, 3], [1, 2, 3]) == [(1, 1), (3, 3)]
     assert one_by_one(found, [1], [1]) == []
     assert one_by_one(found, [1, 2], [1]) == []
     assert one_by_one(found, [1], [1, 2]) == []
     assert one_by_one(found, [1, 3], [1, 3]) == [(1, 1), (3, 3)]
-    bare = matcher(before, after, [])
+    bare = matched(before, after, [])
     assert one_by_one(bare, [1, 2, 3], [1, 2, 3]) == [(1, 1), (3, 3)]  # in their order
     assert one_by_one(bare, [1, 2, 3], [1, 2]) == []
     assert one_by_one(bare, [0, 1, 3, 4], [0, 3, 4]) == [(0, 0), (4, 4)]
@@ -201,9 +194,9 @@ def test_operators_of_regions_are_each_other_where_code_and_place_tell() -> None
 def test_what_stands_twice_in_a_place_is_not_told_apart_by_it() -> None:
     before = wired({"A": ("TANH", "x"), "B": ("NEG", "A"), "C": ("NEG", "A"), "D": ("ADD", "BC")}, "D")
     after = wired({"A": ("TANH", "x"), "B": ("NEG", "A"), "C": ("NEG", "A"), "D": ("ADD", "CB")}, "D")
-    found = matcher(before, after, [(0, 0), (3, 3)])
+    found = matched(before, after, [(0, 0), (3, 3)])
     assert one_by_one(found, [1, 2], [1, 2]) == [(1, 1), (2, 2)]
     assert one_by_one(found, [1, 2], [2, 1]) == [(1, 2), (2, 1)]
     more = wired({"A": ("TANH", "x"), "B": ("NEG", "A"), "C": ("EXP", "A"), "D": ("ADD", "BC")}, "D")
-    found = matcher(before, more, [(0, 0), (3, 3)])
+    found = matched(before, more, [(0, 0), (3, 3)])
     assert one_by_one(found, [1, 2], [1, 2]) == []

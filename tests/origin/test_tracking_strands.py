@@ -147,6 +147,27 @@ REGIONS: list[tuple[str, str, list[str]]] = [
         ],
     ),
     ("FC1 NEG FC2", "FC1 FC2 NEG", ["0=0:constant 0.980", "1=2:region 0.591", "2=1:region 0.591"]),
+    # What has become something else already is not what has moved.
+    (
+        "FC1 NEG FC2 ABS FC3",
+        "FC1 FC2 NEG FC3",
+        ["0=0:constant 1.000", "0=1:fused 0.800", "1=2:constant 0.980", "2=3:region 0.882", "3=4:constant 0.980"],
+    ),
+    (
+        "FC1 NEG EXP FC2",
+        "FC1 FC2 EXP NEG",
+        ["0=0:constant 0.980", "1=3:region 0.553", "2=2:region 0.553", "3=1:region 0.553"],
+    ),
+    (
+        "FC1 ABS NEG FC2 FC3",
+        "FC1 FC2 NEG ABS FC3",
+        ["0=0:constant 1.000", "1=3:constant 1.000", "2=2:region 0.720", "3=1:region 0.720", "4=4:constant 1.000"],
+    ),
+    (
+        "FC1 NEG FC2 FC3",
+        "FC1 FC2 FC3 NEG",
+        ["0=0:constant 1.000", "0=1:fused 0.800", "1=2:constant 1.000", "2=3:constant 1.000"],
+    ),
 ]
 
 
