@@ -19,6 +19,7 @@ from circletools.model.calls import Calls
 from circletools.model.indices import model_indices
 from circletools.model.model import open_model
 from circletools.model.verify import check_model
+from tests.kit.build import Build, Graph
 from tests.kit.callers import CALLERS, calling
 from tests.kit.every_field import INDEX, reader
 from tests.kit.every_field import every_field as written
@@ -223,3 +224,17 @@ def test_places_name_every_level() -> None:
     assert scales.place(2) == "subgraphs[0].tensors[7].quantization.details.scales"
     assert scales.level.rows_of("Tensor") is not None
     assert scales.level.rows_of("Operator") is None
+
+
+def test_a_call_of_the_first_subgraph_and_one_of_none() -> None:
+    build = Build()
+    main, other = Graph(build, "main"), Graph(build, "other")
+    other.operator("CALL_ONCE", [], [], init_subgraph_index=0)
+    other.operator("CALL_ONCE", [], [], init_subgraph_index=-1)
+    for graph in (main, other):
+        graph.ends([], [])
+    with open_model(build.to_bytes()) as model:
+        calls = Calls(model)
+    assert calls.by_row == {0: [0], 1: [-1]}
+    assert (calls.named(0), calls.named(1), calls.reached([0, 1])) == ({0}, set(), [0])
+    assert calls.reaching([0]) == {0, 1}
