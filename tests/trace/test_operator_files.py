@@ -235,6 +235,9 @@ def test_models_and_hints_of_onert() -> None:
         "<bytes>:2", "onert finishes the file when its session is closed"
     )  # fmt: skip
     with pytest.raises(InvalidInputError) as caught:
+        read_profile(b'[{"a": 1}')
+    assert caught.value.hint == "onert finishes the file when its session is closed"
+    with pytest.raises(InvalidInputError) as caught:
         read_profile(b'[{"a" 1}]')
     assert (caught.value.location, caught.value.hint) == ("<bytes>:1", None)
     with pytest.raises(InvalidInputError, match=r"trace\.table\.md loses operators"):
