@@ -40,7 +40,7 @@ from circletools.origin.read import check_freshness as check_origins
 from circletools.origin.read import read_origins
 from circletools.origin.remap import follow as follow_origins
 from circletools.outputs.analysis import choose_subgraphs
-from circletools.outputs.rewrite import fix_outputs
+from circletools.outputs.fixing import fix_outputs
 from circletools.planning.inspection import inspect_affinity
 from circletools.planning.planner import plan
 from circletools.planning.request import PlanRequest

@@ -22,17 +22,21 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a field points at; a value that is in `none` points at nothing."""
+    """What a field points at; a value that is in `none` points at nothing.
+
+    A subgraph that is a `pattern` is not executed: runtimes recognise it by its operators.
+    """
 
     kind: Kind
     none: tuple[int, ...]
+    pattern: bool = False
 
 
 @cache
 def load_roles() -> Mapping[Key, Role]:
     """Return the role of each field that has one, by table type and field."""
     return {
-        (table, field): Role(kind, tuple(description["none"]))
+        (table, field): Role(kind, tuple(description["none"]), description.get("pattern", False))
         for kind, role in schema_document("roles")["roles"].items()
         for key, description in role["fields"].items()
         for table, _, field in [key.partition(".")]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from circletools.outputs.analysis import AliasedOutput, AliasKind
     from circletools.outputs.analysis import aliased_outputs as find
     from circletools.outputs.copyops import CopyChoice
-    from circletools.outputs.rewrite import fix_outputs as fix
+    from circletools.outputs.fixing import fix_outputs as fix
 
 __all__ = ["AliasKind", "AliasedOutput", "CopyChoice", "find", "fix"]
 
@@ -24,7 +24,7 @@ _PLACES = {
     "AliasedOutput": "circletools.outputs.analysis",
     "CopyChoice": "circletools.outputs.copyops",
     "find": "circletools.outputs.analysis:aliased_outputs",
-    "fix": "circletools.outputs.rewrite:fix_outputs",
+    "fix": "circletools.outputs.fixing:fix_outputs",
 }
 if not TYPE_CHECKING:  # else every name would be taken for one of the face
     __getattr__, __dir__ = face(__name__, _PLACES)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from circletools.errors import UsageError
 from circletools.findings import Finding, Severity
+from circletools.model.indices import model_indices
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts, Uses
 from circletools.model.rows import Subgraph
@@ -39,6 +40,7 @@ class AliasKind(StrEnum):
     UNPRODUCED = "UNPRODUCED_OUTPUT"
 
 
+LEFT_ALONE = "leave it: runtimes recognise this subgraph by its operators"
 _MESSAGES = {
     AliasKind.CONSTANT: "is a constant",
     AliasKind.INPUT: "is also input {other}",
@@ -74,6 +76,15 @@ def entry_subgraphs(model: Model) -> list[int]:
     """Return the subgraphs that a user of the model calls: the main one, and those that a signature names."""
     named = {signature.subgraph for signature in model.signatures}
     return [index for index in range(len(model.subgraphs)) if index == 0 or index in named]
+
+
+def pattern_subgraphs(model: Model) -> frozenset[int]:
+    """Return the subgraphs that runtimes recognise by their operators: bodies of reductions, composites, ...
+
+    One more operator in there, and LiteRT refuses the model.
+    """
+    patterns = (indices.values.tolist() for indices in model_indices(model, "subgraph") if indices.role.pattern)
+    return frozenset(subgraph for values in patterns for subgraph in values)
 
 
 def choose_subgraphs(model: Model, choice: str | Iterable[int]) -> list[int]:
@@ -158,11 +169,11 @@ def output_findings(model: Model, subgraphs: Iterable[int] | None = None) -> lis
     In the bodies of While and If they are a matter of course, and a tap is harmless in most runtimes: both are
     of severity info.
     """
-    entries = set(entry_subgraphs(model))
+    entries, patterns = set(entry_subgraphs(model)), pattern_subgraphs(model)
     return [
         output.finding(
             "info" if output.kind is AliasKind.TAP or output.subgraph not in entries else "warning",
-            _remedy(output, output.subgraph in entries),
+            LEFT_ALONE if output.subgraph in patterns else _remedy(output, output.subgraph in entries),
         )
         for output in aliased_outputs(model, "all" if subgraphs is None else subgraphs)
     ]

@@ -1,15 +1,16 @@
 """Which operator copies a tensor bit for bit: read from a table that was measured (copyops.json).
 
-The table is made by `tools/measure/copyops.py` in LiteRT and onert; docs/copy-operators.md tells what it says. What
-counts is the runtime of the model's own format. The literal copy, TRANSPOSE with the identity permutation, comes
-first where it is exact there: it works at any size of the dimensions. Then come RESHAPE, and a CONCATENATION of one.
-Scalars are reshaped: given an empty permutation, onert reverses the axes, should the tensor have any after all.
+The table is made by `tools/measure/copyops.py` in LiteRT and onert; docs/copy-operators.md tells what it says, and
+what whole models added to it. RESHAPE comes first: onert folds the leading dimensions of some results into one, and
+then takes no TRANSPOSE of the rank that the file tells. For LiteRT alone TRANSPOSE does: it lets a user resize every
+dimension, RESHAPE only the first. What is a scalar in the file is reshaped to the shape that a SHAPE operator finds:
+it may have dimensions after all, and Arm's Vela refuses an operand without elements.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
@@ -22,9 +23,12 @@ from circletools.model.model import Model
 from circletools.outputs.analysis import AliasedOutput, AliasKind, entry_subgraphs
 
 CopyChoice = Literal["auto", "transpose", "reshape", "concatenation"]
+CopyRuntime = Literal["auto", "litert", "onert", "both", "vela"]
+"""Where the copies are to work; `auto` is the runtime of the format, and onert too where that can be had."""
 
-_ORDER = ("TRANSPOSE", "RESHAPE", "CONCATENATION")
+_ORDER = ("RESHAPE", "TRANSPOSE", "CONCATENATION")
 _RUNTIME_OF = {"tflite": "litert", "circle": "onert"}
+_ASKED = {"litert": ("litert",), "onert": ("onert",), "both": ("litert", "onert"), "vela": ("litert",)}
 _TITLES = {"litert": "LiteRT", "onert": "onert"}
 _KINDS = {
     "zero": ", without elements",
@@ -40,7 +44,7 @@ class CopyOperator:
     """An operator that copies: its code and version, and the value of its second input, if it has one.
 
     `options` is the name of its options table, or None. With `reads_shape`, the second input is the shape that the
-    tensor turns out to have, computed by a SHAPE operator.
+    tensor turns out to have, computed by a SHAPE operator. `inexact_in` names a runtime where it does not copy.
     """
 
     code: str
@@ -48,6 +52,7 @@ class CopyOperator:
     operand: tuple[int, ...] | None
     options: str | None
     reads_shape: bool = False
+    inexact_in: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,50 +67,69 @@ class _Traits:
     """Then `rank` is 1, in place of any."""
 
 
-def choose_copy_operator(model: Model, output: AliasedOutput, choice: CopyChoice = "auto") -> CopyOperator:
+def choose_copy_operator(
+    model: Model, output: AliasedOutput, choice: CopyChoice = "auto", runtime: CopyRuntime = "auto"
+) -> CopyOperator:
     """Return the operator to copy an output with.
 
-    It is exact in the runtime of the model's format; in the other one, where the first has no such tensors. Raises
-    EditError when there is none, or the one asked for is not, naming the output and what would do.
+    It is exact in the runtimes that `runtime` names, as far as these have such tensors. Raises EditError when there
+    is none, or the one asked for is not, naming the output and what would do.
     """
     traits = _traits(model, output)
-    runtime = _judge(model.format, traits)
-    candidates, _ = _candidates(model, output, traits)
-    legal = [code for code in candidates if _outcome(code, runtime, traits) == "exact"]
+    candidates, place = _candidates(model, output, traits, runtime)
+    judges = _judges(model.format, runtime, traits)
+    legal = [code for code in candidates if all(_outcome(code, judge, traits) == "exact" for judge in judges)]
     wanted = [code for code in legal if choice in ("auto", code.lower())]
     if not wanted:
-        raise _refusal(model, output, choice, traits, legal)
-    return _operator(wanted[0], traits, model, output)
+        where = " and ".join(_TITLES[judge] for judge in judges if judge in _asked(model.format, runtime))
+        raise _refusal(model, output, choice, legal, f"{' in ' if where else ''}{where}: {_described(traits)}{place}")
+    inexact_in = dict.fromkeys(wanted, "")
+    if runtime == choice == "auto" and "onert" in _able(traits):  # a TFLite model may be meant for it too
+        inexact_in = {code: "" if _outcome(code, "onert", traits) == "exact" else "onert" for code in wanted}
+    code = min(wanted, key=lambda code: bool(inexact_in[code]))
+    return replace(_operator(code, traits, model, output), inexact_in=inexact_in[code])
 
 
-def _candidates(model: Model, output: AliasedOutput, traits: _Traits) -> tuple[tuple[str, ...], str]:
+def _candidates(
+    model: Model, output: AliasedOutput, traits: _Traits, runtime: CopyRuntime
+) -> tuple[tuple[str, ...], str]:
     """Return the operators that come into question, the preferred one first; and what keeps others out, as words."""
+    if traits.rank_unknown and _shapes_kill(model, output):
+        return (), " in a model with IF"
     if traits.rank_unknown:
-        if model.format == "circle" and output.subgraph not in entry_subgraphs(model) and _branches(model):
-            # onert dies of a shape found at run time in a branch of IF, when it allocates the model's outputs itself.
-            return (), " in a model with IF"
         return ("RESHAPE",), ""
     if model.format == "tflite" and _is_stored(output) and output.subgraph in _branches(model):
         # LiteRT corrupts its heap when the output of a branch is a constant that another operator copied.
         return ("TRANSPOSE",), " in a branch of IF"
-    return _ORDER if traits.rank else ("RESHAPE", "TRANSPOSE"), ""
+    return ("TRANSPOSE", "RESHAPE", "CONCATENATION") if runtime == "litert" and traits.rank else _ORDER, ""
 
 
-def _judge(form: str, traits: _Traits) -> str:
-    """Return the runtime that decides: the one of the format, unless it has or takes no such tensors."""
-    own = _RUNTIME_OF[form]
-    if {_outcome(code, own, traits) for code in _ORDER} & {"load", "unfed"}:
-        return next(runtime for runtime in _RUNTIME_OF.values() if runtime != own)
-    return own
+def _judges(form: str, runtime: CopyRuntime, traits: _Traits) -> tuple[str, ...]:
+    """Return the runtimes that decide: those asked for, or the other one where these have no such tensors."""
+    able = _able(traits)
+    asked = _asked(form, runtime)
+    return tuple(judge for judge in able if judge in asked) or able
 
 
-def _refusal(model: Model, output: AliasedOutput, choice: CopyChoice, traits: _Traits, legal: list[str]) -> EditError:
-    does_not = "no operator copies" if choice == "auto" else f"{choice.upper()} does not copy"
-    what = f"{traits.quantization.replace('_', ' ')} quantized " if traits.quantization != "none" else ""
+def _asked(form: str, runtime: CopyRuntime) -> tuple[str, ...]:
+    return _ASKED[_RUNTIME_OF[form] if runtime == "auto" else runtime]
+
+
+def _able(traits: _Traits) -> tuple[str, ...]:
+    """Return the runtimes that have such tensors, and take them from a user; all where none has."""
+    able = [one for one in _TITLES if not {_outcome(code, one, traits) for code in _ORDER} & {"load", "unfed"}]
+    return tuple(able or _TITLES)
+
+
+def _described(traits: _Traits) -> str:
+    """Return the tensor as words."""
+    quantization = f"{traits.quantization.replace('_', ' ')} quantized " if traits.quantization != "none" else ""
     rank = "unknown rank" if traits.rank_unknown else f"rank {traits.rank}"
-    own = _RUNTIME_OF[model.format]
-    where = f" in {_TITLES[own]}" if _judge(model.format, traits) == own else ""
-    _, place = _candidates(model, output, traits)
+    return f"{quantization}{traits.type} of {rank}{_KINDS.get(traits.kind, '')}"
+
+
+def _refusal(model: Model, output: AliasedOutput, choice: CopyChoice, legal: list[str], what: str) -> EditError:
+    does_not = "no operator copies" if choice == "auto" else f"{choice.upper()} does not copy"
     if legal:
         hint = f"--copy-op {legal[0].lower()} does"
     elif output.kind is AliasKind.CONSTANT:
@@ -115,11 +139,15 @@ def _refusal(model: Model, output: AliasedOutput, choice: CopyChoice, traits: _T
     else:
         hint = "docs/copy-operators.md tells which tensors can be copied"
     return EditError(
-        f"{does_not} the output {output.name!r} exactly{where}: "
-        f"{what}{traits.type} of {rank}{_KINDS.get(traits.kind, '')}{place}",
+        f"{does_not} the output {output.name!r} exactly{what}",
         location=f"subgraphs[{output.subgraph}].outputs[{output.slot}]",
         hint=hint,
     )
+
+
+def _shapes_kill(model: Model, output: AliasedOutput) -> bool:
+    """Say whether onert may die of a shape found at run time: in IF, when it allocates the model's outputs itself."""
+    return model.format == "circle" and output.subgraph not in entry_subgraphs(model) and bool(_branches(model))
 
 
 def _is_stored(output: AliasedOutput) -> bool:
@@ -156,10 +184,12 @@ def _operator(code: str, traits: _Traits, model: Model, output: AliasedOutput) -
     )
     if code == "TRANSPOSE":
         return CopyOperator(code, version, tuple(range(traits.rank)), "TransposeOptions")
-    if traits.rank_unknown:
+    if code == "RESHAPE" and not tensor.shape and not _shapes_kill(model, output):
         return CopyOperator(code, version, None, None, reads_shape=True)
     if code == "RESHAPE":
-        return CopyOperator(code, version, tensor.shape_signature or tensor.shape, None)
+        shape = tuple(tensor.shape_signature or tensor.shape)
+        whole = shape and min(shape) > 0
+        return CopyOperator(code, version, (-1, *shape[1:]) if whole else shape, None)
     return CopyOperator(code, version, None, "ConcatenationOptions")
 
 

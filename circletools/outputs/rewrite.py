@@ -21,7 +21,8 @@ operator index stays. Order and number of outputs never change, and inputs are n
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,8 +31,15 @@ from circletools.edit.results import RewriteResult
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.rows import Subgraph
-from circletools.outputs.analysis import AliasedOutput, AliasKind, aliased_outputs, entry_subgraphs
-from circletools.outputs.copyops import CopyChoice, CopyOperator, choose_copy_operator
+from circletools.outputs.analysis import (
+    LEFT_ALONE,
+    AliasedOutput,
+    AliasKind,
+    aliased_outputs,
+    entry_subgraphs,
+    pattern_subgraphs,
+)
+from circletools.outputs.copyops import CopyChoice, CopyOperator, CopyRuntime, choose_copy_operator
 
 _DONE = {
     AliasKind.CONSTANT: "a copy of the constant",
@@ -41,36 +49,39 @@ _DONE = {
 }
 
 
-def fix_outputs(
-    edit: ModelEdit,
-    subgraphs: str | Iterable[int] = "entry",
-    *,
-    copy_operator: CopyChoice = "auto",
-    keep_constants: bool = False,
-    detach_taps: bool = False,
-) -> RewriteResult:
-    """Give the outputs of these subgraphs tensors of their own.
+@dataclass(frozen=True, slots=True)
+class FixOptions:
+    """What to copy and how; see `fix_outputs`."""
 
-    `subgraphs` are indices, `entry` (the main one and those that a signature names) or `all`. With `keep_constants` a
-    constant is copied only for its further slots, with `detach_taps` outputs that an operator reads are copied too.
+    subgraphs: str | tuple[int, ...] = "entry"
+    copy_operator: CopyChoice = "auto"
+    runtime: CopyRuntime = "auto"
+    keep_constants: bool = False
+    detach_taps: bool = False
 
-    Raises EditError, before anything is changed, for an output that no operator copies exactly, and UsageError for
-    a subgraph that does not exist. The notes name the outputs that nothing produces; they stay as they are.
 
-    >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
-    ...     result = ct.outputs.fix(edit)
-    ...     edit.save("out.circle")
-    """
+def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
+    """Copy the outputs that are not tensors of their own; raise EditError before anything is changed."""
     model = edit.model
-    found = aliased_outputs(model, subgraphs, constants=not keep_constants, copies=True)
+    found = aliased_outputs(model, options.subgraphs, constants=not options.keep_constants, copies=True)
+    patterns = pattern_subgraphs(model) if options.subgraphs == "all" else frozenset[int]()
     chosen: defaultdict[int, list[tuple[AliasedOutput, CopyOperator]]] = defaultdict(list)
-    for output in _to_copy(model, found, detach_taps):
-        chosen[output.subgraph].append((output, choose_copy_operator(model, output, copy_operator)))
+    notes = []
+    for output in found:
+        if output.kind is AliasKind.UNPRODUCED:
+            notes.append(output.finding("info", "it is not copied"))
+    for output in _to_copy(model, found, options.detach_taps):
+        if output.subgraph in patterns:
+            notes.append(output.finding("info", LEFT_ALONE))
+            continue
+        operator = choose_copy_operator(model, output, options.copy_operator, options.runtime)
+        chosen[output.subgraph].append((output, operator))
+        if operator.inexact_in:
+            notes.append(output.finding("warning", f"{operator.inexact_in} does not run the copy by {operator.code}"))
     changes = []
     for subgraph, copies in chosen.items():
         changes += _SubgraphFix(edit, model.subgraphs[subgraph]).apply(copies)
-    left = (output for output in found if output.kind is AliasKind.UNPRODUCED)
-    return RewriteResult(tuple(changes), tuple(output.finding("info", "it is not copied") for output in left))
+    return RewriteResult(tuple(changes), tuple(notes))
 
 
 def _to_copy(model: Model, outputs: list[AliasedOutput], detach_taps: bool) -> Iterator[AliasedOutput]:
@@ -95,6 +106,7 @@ class _SubgraphFix:
         self.names = set(OperatorFacts(edit.model, subgraph.index).tensor_names)
         self.numbers: dict[str, int] = {}  # a name -> the last number that was put behind it
         self.operands: dict[tuple[int, ...], int] = {}  # the value of a second input -> its tensor
+        self.shapes: dict[int, int] = {}  # a tensor -> what has its shape
 
     def apply(self, copies: list[tuple[AliasedOutput, CopyOperator]]) -> list[str]:
         before = self.subgraph.outputs.tolist()
@@ -117,7 +129,9 @@ class _SubgraphFix:
         if operator.operand is not None:
             inputs.append(self.operand(operator.operand))
         if operator.reads_shape:
-            inputs.append(self.shape_of(output, inherits))
+            if output.tensor not in self.shapes:
+                self.shapes[output.tensor] = self.shape_of(output, inherits)
+            inputs.append(self.shapes[output.tensor])
         edit.add_operator(subgraph, code, inputs, [target], options=options, inherits=inherits)
         return target
 

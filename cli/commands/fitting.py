@@ -13,7 +13,7 @@ from ..console.captured import record
 from ..console.reading import reading
 from ..console.terminal import show_as, tell_notes
 from ..signature import option
-from .parameters import Input, Json, listed
+from .parameters import Input, Json, With, listed
 
 _TARGETS = f"The targets, as in xnnpack,npu.json: capability files, or {', '.join(ct.affinity.shipped())}."
 
@@ -26,9 +26,7 @@ def fit(
     baseline: Annotated[
         Path | None, option("--baseline", "The JSON of an earlier run; what it has is not new.", "FILE")
     ] = None,
-    with_: Annotated[
-        str | None, option("--with", "Ask these runtimes and compilers too (docs/runtimes.md).", "NAME,...")
-    ] = None,
+    with_: With = None,
     seconds: Annotated[float, option("--timeout", "Time limit for each of --with.", "SECONDS", min=0.1)] = 600.0,
 ) -> None:
     """Tell if models run on targets, and what stops them.
@@ -40,8 +38,8 @@ def fit(
     """
     if json and sarif:
         raise ct.UsageError("--json and --sarif exclude each other")
-    names = listed(with_) if with_ else ()
-    inputs = ct.read_request(ct.FitRequest(on=listed(on), baseline=baseline, with_=names, timeout_s=seconds))
+    request = ct.FitRequest(on=listed(on), baseline=baseline, with_=listed(with_), timeout_s=seconds)
+    inputs = ct.read_request(request)
     with reading(source) as model:
         found = ct.fit(model, inputs)
     record(sum(len(target.misfits) for target in found.targets))

@@ -12,7 +12,7 @@ import circletools as ct
 from ..console.captured import record
 from ..console.reading import reading
 from ..console.terminal import complain, show_as
-from .parameters import Input, Json
+from .parameters import Input, Json, With, listed
 
 
 def inspect(source: Input, json: Json = False) -> None:
@@ -33,12 +33,7 @@ def verify(source: Input, json: Json = False) -> None:
 
 def check(
     source: Input,
-    with_: Annotated[
-        str | None,
-        typer.Option(
-            "--with", metavar="NAME,...", help="Load it in these runtimes and compilers (docs/runtimes.md)."
-        ),
-    ] = None,
+    with_: With = None,
     seconds: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Time limit for each of --with.")
     ] = 600.0,
@@ -49,7 +44,7 @@ def check(
     docs/findings.md has all codes. Exit status 3 when the structure of a model is broken, 1 when there is an error
     or a warning. --with asks litert, litert-gpu, onert, openvino, vela or tflm whether they load the model.
     """
-    names = with_.split(",") if with_ else []
+    names = listed(with_)
     raise typer.Exit(_judge(source, json, lambda model: ct.check(model, names, timeout_s=seconds)))
 
 

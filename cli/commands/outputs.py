@@ -8,7 +8,7 @@ import circletools as ct
 
 from ..console.terminal import show_json
 from ..signature import option
-from .parameters import InPlace, Input, Json, Output, refuse_mixing
+from .parameters import InPlace, Input, Json, Output, With, listed, refuse_mixing
 from .rewriting import rewrite
 
 
@@ -21,10 +21,15 @@ def fix_outputs(
     copy_operator: Annotated[
         Literal["auto", "transpose", "reshape", "concatenation"], option("--copy-op", "The operator to copy with.")
     ] = "auto",
+    runtime: Annotated[
+        Literal["auto", "litert", "onert", "both", "vela"],
+        option("--runtime", "Where the copies are to run; auto: that of the format."),
+    ] = "auto",
     keep_constants: Annotated[
         bool, option("--keep-constants", "Copy a constant only where it is listed again.")
     ] = False,
     detach_taps: Annotated[bool, option("--detach-taps", "Also copy outputs that an operator reads.")] = False,
+    with_: With = None,
     in_place: InPlace = False,
     dry_run: Annotated[bool, option("--dry-run", "Show the changes; write nothing.")] = False,
     json: Json = False,
@@ -32,15 +37,22 @@ def fix_outputs(
     """Give every output of a model a tensor of its own.
 
     Outputs that are constants, inputs or other outputs get a copy, by an operator that copies exactly in the runtime
-    of the format: LiteRT for .tflite, onert for .circle. Run it after all other optimisers: some remove operators
-    that only copy. docs/outputs.md has the rules.
+    of the format: LiteRT for .tflite, onert for .circle; in onert too where one does in both. Run it after all other
+    optimisers: some remove operators that only copy. With --with, programs that took the model must take the result,
+    or the next operator copies. docs/outputs.md has the rules.
     """
     if json and not dry_run:
         refuse_mixing("--json", output, "name a file, or leave out --json")
 
     def change(edit: ct.ModelEdit) -> ct.RewriteResult:
         return ct.outputs.fix(
-            edit, subgraph, copy_operator=copy_operator, keep_constants=keep_constants, detach_taps=detach_taps
+            edit,
+            subgraph,
+            copy_operator=copy_operator,
+            runtime=runtime,
+            keep_constants=keep_constants,
+            detach_taps=detach_taps,
+            with_=listed(with_),
         )
 
     result = rewrite(source, output, in_place, change, dry=dry_run)

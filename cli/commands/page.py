@@ -40,7 +40,7 @@ def report(
     refuse_inputs(output, inputs)
     ct.files.check_target(output)
     with reading(source) as model:
-        made = ct.report_html(model, traces or (), skip=skip, on=() if on is None else listed(on))
+        made = ct.report_html(model, traces or (), skip=skip, on=listed(on))
     ct.files.write(output, [made.html])
     if made.notes:
         tell(f"{', '.join(note.message for note in made.notes)}: see the page")

@@ -25,9 +25,12 @@ FORMAT = option("--format", "The output format; text by default.")
 FormatOption = Annotated[Format | None, FORMAT]
 
 
-def listed(words: str) -> tuple[str, ...]:
+With = Annotated[str | None, option("--with", "Ask these runtimes and compilers too (docs/runtimes.md).", "NAME,...")]
+
+
+def listed(words: str | None) -> tuple[str, ...]:
     """Return the names that an option lists, with commas between them."""
-    return tuple(name.strip() for name in words.split(","))
+    return tuple(name.strip() for name in words.split(",")) if words else ()
 
 
 def form_of(output_format: str | None, json: bool) -> str:

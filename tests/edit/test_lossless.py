@@ -28,7 +28,7 @@ from circletools.model.model import open_model
 from circletools.origin.embed import embed
 from circletools.origin.names import collect_sources
 from circletools.outputs.analysis import choose_subgraphs
-from circletools.outputs.rewrite import fix_outputs
+from circletools.outputs.fixing import fix_outputs
 from circletools.storage.files import view
 from tests.kit.every_field import UNKNOWN_TEXT, difference, every_field, reader
 from tests.kit.support import edited, plain, published, unpacked

@@ -14,7 +14,7 @@ from circletools.model.model import open_model
 from circletools.origin.embed import embed
 from circletools.origin.read import check_freshness as check_origins
 from circletools.origin.read import read_origins
-from circletools.outputs.rewrite import fix_outputs
+from circletools.outputs.fixing import fix_outputs
 from tests.kit.affinity_support import affinity
 from tests.kit.difference_models import twice_listed
 from tests.kit.support import noted

@@ -10,7 +10,7 @@ import numpy as np
 
 from circletools.edit.edit import ModelEdit
 from circletools.flatbuf.comparison import Difference, Kind
-from circletools.outputs.rewrite import fix_outputs
+from circletools.outputs.fixing import fix_outputs
 from tests.kit.build import Build
 from tests.kit.renumbered import orders_of
 from tests.kit.renumbered import renumbered as in_orders

@@ -23,7 +23,7 @@ from circletools.origin.embed import embed
 from circletools.origin.names import collect_sources
 from circletools.origin.remap import follow
 from circletools.outputs.analysis import choose_subgraphs
-from circletools.outputs.rewrite import fix_outputs
+from circletools.outputs.fixing import fix_outputs
 from circletools.render.traces import trace_json
 from circletools.trace.nnapi.analysis import analyse
 from circletools.trace.nnapi.export import chrome_parts

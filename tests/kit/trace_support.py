@@ -89,7 +89,7 @@ def codes(analysis: Analysis) -> list[str]:
     return [one.code for one in analysis.diagnostics]
 
 
-class _Scope:
+class Scope:
     """An open mark in the slow reading: what it counts as, and how it was begun."""
 
     def __init__(self, bucket: Bucket | None, subtracts: bool) -> None:
@@ -106,7 +106,7 @@ def slow(events: Iterable[Ev], driver: int = 2000) -> tuple[dict[Bucket, int], d
 
     It leaves executions out: the events must not start any.
     """
-    stacks: dict[int, list[_Scope]] = defaultdict(list)
+    stacks: dict[int, list[Scope]] = defaultdict(list)
     last: dict[int, int] = {}
     own: dict[Bucket, int] = defaultdict(int)
     whole: dict[Bucket, int] = defaultdict(int)
@@ -115,7 +115,7 @@ def slow(events: Iterable[Ev], driver: int = 2000) -> tuple[dict[Bucket, int], d
     finals = [Ev(end, tid, "") for tid in {event.tid for event in ordered}]
     for event in [*ordered, *finals]:
         stack = stacks[event.tid]
-        running, owner = _clocks(stack)
+        running, owner = clocks(stack)
         length = (event.at - last.get(event.tid, event.at)) * US
         last[event.tid] = event.at
         for bucket in running:
@@ -126,26 +126,26 @@ def slow(events: Iterable[Ev], driver: int = 2000) -> tuple[dict[Bucket, int], d
             if stack:
                 stack.pop()
         else:
-            stack.append(_open(stack, event, driver))
+            stack.append(opened(stack, event, driver))
     return own, whole
 
 
-def _open(stack: list[_Scope], event: Ev, driver: int) -> _Scope:
+def opened(stack: list[Scope], event: Ev, driver: int) -> Scope:
     mark = classify((event.text or "").encode()).in_driver(event.tgid == driver)
     if not mark.layer:
-        return _Scope(None, False)
+        return Scope(None, False)
     if mark.switch and stack and stack[-1].bucket:
         stack[-1].ended = True
     phase = mark.phase
     if phase == "PU":
-        owner = _clocks(stack)[1]
+        owner = clocks(stack)[1]
         if owner is None:
-            return _Scope(None, False)
+            return Scope(None, False)
         phase = owner[1]
-    return _Scope((mark.layer, phase), mark.subtract)
+    return Scope((mark.layer, phase), mark.subtract)
 
 
-def _clocks(stack: list[_Scope]) -> tuple[set[Bucket], Bucket | None]:
+def clocks(stack: list[Scope]) -> tuple[set[Bucket], Bucket | None]:
     """Return the buckets that run, and the innermost."""
     live = [scope for scope in stack if scope.bucket and not scope.ended]
     running: list[set[Bucket]] = [set()]

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from circletools.model.model import open_model
+from circletools.origin.tracking.anchors import Anchors, subgraph_pairs
+from circletools.origin.tracking.constants import classify
+from circletools.origin.tracking.match import Matcher
+from circletools.origin.tracking.side import read_side
 from circletools.origin.tracking.tracker import Tracking, track
 from tests.kit.build import Build, Graph, floats
 
@@ -40,3 +44,12 @@ def chain(*codes: str, names: Callable[[int], str] = lambda _: "", first: int = 
 
 def own_constants(graph: Graph, number: int) -> list[int]:
     return [graph.constant("", floats(4, 4, seed=number)), graph.constant("", floats(4, seed=50 + number))]
+
+
+def matcher(before: bytes, after: bytes) -> Matcher:
+    """Return the two models side by side, without any pair of operators."""
+    with open_model(before) as old, open_model(after) as new:
+        sides = read_side(old), read_side(new)
+        anchors = Anchors()
+        anchors.add(*sides, subgraph_pairs(old, new))
+        return Matcher(*sides, classify(*sides), anchors)

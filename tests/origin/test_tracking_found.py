@@ -18,6 +18,7 @@ from tests.kit.build import Build, Graph, floats
 from tests.kit.partition_support import seeded
 from tests.kit.support import TESTDATA
 from tests.kit.tracking_support import tracked
+from tests.origin.mixed_rewrites import mixed_rewrites
 
 FILE = Path(__file__).with_name("tracking_found.txt")
 VARIANTS: dict[str, Callable[[bytes, bytes], tuple[bytes, bytes]]] = {
@@ -115,7 +116,10 @@ def expected() -> dict[str, str]:
     return dict(line.split(" | ") for line in FILE.read_text(encoding="utf-8").splitlines())
 
 
-@pytest.mark.parametrize("cases", [recorded, converted, random_rewrites])
+CASES = (recorded, converted, random_rewrites, mixed_rewrites)
+
+
+@pytest.mark.parametrize("cases", CASES)
 def test_what_is_found_is_what_was_found(cases: Callable[[], Iterator[tuple[str, bytes, bytes]]]) -> None:
     for name, before, after in cases():
         assert said(before, after) == expected()[name], name
@@ -123,9 +127,7 @@ def test_what_is_found_is_what_was_found(cases: Callable[[], Iterator[tuple[str,
 
 def main() -> None:
     """Write the file."""
-    lines = [
-        f"{name} | {said(*pair)}\n" for cases in (recorded, converted, random_rewrites) for name, *pair in cases()
-    ]
+    lines = [f"{name} | {said(*pair)}\n" for cases in CASES for name, *pair in cases()]
     FILE.write_text("".join(lines), encoding="utf-8")
     sys.stdout.write(f"{len(lines)} pairs\n")
 

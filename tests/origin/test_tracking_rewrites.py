@@ -21,7 +21,7 @@ from circletools.origin.tracking.score import Evidence
 from circletools.origin.tracking.side import read_side
 from circletools.origin.tracking.tracker import track
 from circletools.outputs.analysis import choose_subgraphs
-from circletools.outputs.rewrite import fix_outputs
+from circletools.outputs.fixing import fix_outputs
 from tests.kit.build import Build, Graph, floats, quantization
 from tests.kit.origin_support import embedded, entries, origins, origins_of
 from tests.kit.support import TESTDATA, bytes_of, edited, own_models, title

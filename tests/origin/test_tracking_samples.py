@@ -66,25 +66,25 @@ def test_numbers_that_are_too_large_are_read_as_nothing() -> None:
     assert read(large.tobytes(), "FLOAT64", (4,), range(4)) == [below, 0.0, -below, 0.0]
 
 
-@pytest.mark.parametrize(
-    ("quantization", "expected"),
-    [
-        (None, [0, 1, 2, 3, 4, 5]),
-        (scales(), [0, 1, 2, 3, 4, 5]),
-        (scales(0.5), [0, 0.5, 1, 1.5, 2, 2.5]),
-        (scales(0.5, zeros=[1]), [-0.5, 0, 0.5, 1, 1.5, 2]),
-        (scales(0.5, zeros=[1], axis=9), [-0.5, 0, 0.5, 1, 1.5, 2]),
-        (scales(0.5, 2.0, zeros=[1, 3]), [-0.5, 0, 0.5, 0, 2, 4]),
-        (scales(0.5, 2.0, zeros=[1]), [0, 0.5, 1, 6, 8, 10]),
-        (scales(0.5, 2.0, 4.0, zeros=[0, 1, 2], axis=1), [0, 0, 0, 1.5, 6, 12]),
-        (scales(0.5, 2.0, axis=1), [0, 1, 2, 3, 4, 5]),
-        (scales(0.5, 2.0, axis=2), [0, 1, 2, 3, 4, 5]),
-        (scales(0.5, 2.0, axis=-1), [0, 1, 2, 3, 4, 5]),
-        (scales(0.5, 2.0, 4.0), [0, 1, 2, 3, 4, 5]),
-    ],
-)
-def test_quantized_numbers_are_those_that_they_stand_for(quantization: Table | None, expected: list[float]) -> None:
-    assert read(bytes(range(6)), "INT8", (2, 3), range(6), quantization) == expected
+QUANTIZED: list[tuple[Table | None, list[float]]] = [
+    (None, [0, 1, 2, 3, 4, 5]),
+    (scales(), [0, 1, 2, 3, 4, 5]),
+    (scales(0.5), [0, 0.5, 1, 1.5, 2, 2.5]),
+    (scales(0.5, zeros=[1]), [-0.5, 0, 0.5, 1, 1.5, 2]),
+    (scales(0.5, zeros=[1], axis=9), [-0.5, 0, 0.5, 1, 1.5, 2]),
+    (scales(0.5, 2.0, zeros=[1, 3]), [-0.5, 0, 0.5, 0, 2, 4]),
+    (scales(0.5, 2.0, zeros=[1]), [0, 0.5, 1, 6, 8, 10]),
+    (scales(0.5, 2.0, 4.0, zeros=[0, 1, 2], axis=1), [0, 0, 0, 1.5, 6, 12]),
+    (scales(0.5, 2.0, axis=1), [0, 1, 2, 3, 4, 5]),
+    (scales(0.5, 2.0, axis=2), [0, 1, 2, 3, 4, 5]),
+    (scales(0.5, 2.0, axis=-1), [0, 1, 2, 3, 4, 5]),
+    (scales(0.5, 2.0, 4.0), [0, 1, 2, 3, 4, 5]),
+]
+
+
+def test_quantized_numbers_are_those_that_they_stand_for() -> None:
+    for quantization, expected in QUANTIZED:
+        assert read(bytes(range(6)), "INT8", (2, 3), range(6), quantization) == expected
 
 
 def test_channels_lie_apart_by_what_is_behind_them() -> None:
@@ -115,22 +115,20 @@ def test_a_grid_has_sixteen_elements_in_each_of_sixteen_channels(shape: tuple[in
     assert (rest == constants._spread(int(np.prod(others)), 16)).all()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "orders"),
-    [
-        ((2, 3), (2, 3), [None]),
-        ((2, 3), (3, 2), [(1, 0)]),
-        ((2, 2), (2, 2), [None, (1, 0)]),
-        ((2, 3), (6,), [None]),
-        ((2, 3, 4), (4, 2, 3), [(2, 0, 1)]),
-        ((2, 3, 4, 5), (5, 4, 3, 2), [(3, 2, 1, 0)]),
-        ((2, 3, 4, 5, 6), (6, 5, 4, 3, 2), [None]),
-    ],
-)
-def test_orders_of_dimensions(
-    old: tuple[int, ...], new: tuple[int, ...], orders: list[tuple[int, ...] | None]
-) -> None:
-    assert constants._orders(old, new) == orders
+ORDERS: list[tuple[tuple[int, ...], tuple[int, ...], list[tuple[int, ...] | None]]] = [
+    ((2, 3), (2, 3), [None]),
+    ((2, 3), (3, 2), [(1, 0)]),
+    ((2, 2), (2, 2), [None, (1, 0)]),
+    ((2, 3), (6,), [None]),
+    ((2, 3, 4), (4, 2, 3), [(2, 0, 1)]),
+    ((2, 3, 4, 5), (5, 4, 3, 2), [(3, 2, 1, 0)]),
+    ((2, 3, 4, 5, 6), (6, 5, 4, 3, 2), [None]),
+]
+
+
+def test_orders_of_dimensions() -> None:
+    for old, new, orders in ORDERS:
+        assert constants._orders(old, new) == orders
 
 
 # --- what belongs together ----------------------------------------------------------------------------------
@@ -141,24 +139,22 @@ def at(*likeness: float) -> NDArray[np.float64]:
     return np.array([(value, (1 - value**2) ** 0.5) for value in likeness])
 
 
-@pytest.mark.parametrize(
-    ("olds", "news", "found"),
-    [
-        ([1.0], [1.0], [(0, 0)]),
-        ([1.0], [0.97], [(0, 0)]),
-        ([1.0], [0.969], []),
-        ([1.0, 0.985], [1.0], [(0, 0)]),  # the second is further off than 0.01
-        ([1.0, 0.995], [1.0], []),
-        ([1.0], [1.0, 0.985], [(0, 0)]),
-        ([1.0], [1.0, 0.995], []),
-        ([0.0, 1.0], [1.0, 0.0], [(0, 1), (1, 0)]),
-    ],
-)
-def test_two_samples_that_are_each_others_best_by_far(
-    olds: list[float], news: list[float], found: list[tuple[int, int]]
-) -> None:
-    assert constants._mutual(at(*olds), at(*news), CLOSE) == [(new, old, CLOSE) for new, old in found]
-    assert constants._mutual(at(*olds), at(*news), SCALED) == [(new, old, SCALED) for new, old in found]
+LIKENESSES: list[tuple[list[float], list[float], list[tuple[int, int]]]] = [
+    ([1.0], [1.0], [(0, 0)]),
+    ([1.0], [0.97], [(0, 0)]),
+    ([1.0], [0.969], []),
+    ([1.0, 0.985], [1.0], [(0, 0)]),  # the second is further off than 0.01
+    ([1.0, 0.995], [1.0], []),
+    ([1.0], [1.0, 0.985], [(0, 0)]),
+    ([1.0], [1.0, 0.995], []),
+    ([0.0, 1.0], [1.0, 0.0], [(0, 1), (1, 0)]),
+]
+
+
+def test_two_samples_that_are_each_others_best_by_far() -> None:
+    for olds, news, found in LIKENESSES:
+        assert constants._mutual(at(*olds), at(*news), CLOSE) == [(new, old, CLOSE) for new, old in found]
+        assert constants._mutual(at(*olds), at(*news), SCALED) == [(new, old, SCALED) for new, old in found]
 
 
 def test_samples_are_compared_without_their_mean_and_length() -> None:

@@ -75,7 +75,7 @@ def test_a_refusal_names_the_quantization(given: Table | None, words: str, hint:
 def test_transpose_has_the_version_that_the_type_and_rank_need(element: str, versions: list[int]) -> None:
     for rank, version in enumerate(versions, 1):
         expected = CopyOperator("TRANSPOSE", version, tuple(range(rank)), "TransposeOptions")
-        assert chosen(passing("tflite", element, (2,) * rank)) == [expected]
+        assert chosen(passing("tflite", element, (2,) * rank), "transpose") == [expected]
     assert refused(passing("tflite", element, (2,) * 9)) == (
         f"no operator copies the output 'x' exactly in LiteRT: {element} of rank 9",
         "subgraphs[0].outputs[0]",
@@ -84,7 +84,15 @@ def test_transpose_has_the_version_that_the_type_and_rank_need(element: str, ver
 
 
 @pytest.mark.parametrize(
-    ("shape", "signature", "operand"), [((1, 3), (-1, 3), (-1, 3)), ((1, 3), None, (1, 3)), ((), None, ())]
+    ("shape", "signature", "operand"),
+    [
+        ((1, 3), (-1, 3), (-1, 3)),
+        ((3, 1), (3, -1), (3, -1)),
+        ((1, 3), None, (-1, 3)),
+        ((4,), None, (-1,)),
+        ((0, 3), None, (0, 3)),
+        ((3, 0), None, (3, 0)),
+    ],
 )
 def test_reshape_is_given_the_shape_with_what_is_unknown(
     shape: tuple[int, ...], signature: tuple[int, ...] | None, operand: tuple[int, ...]
@@ -146,21 +154,21 @@ def called(kind: str, caller: str, role: str, *, ranked: bool, signature: bool =
     ("kind", "caller", "role", "ranked", "signature", "expected"),
     [
         ("tflite", "WHILE", "input", False, False, [ASKED, ASKED]),
-        ("tflite", "WHILE", "input", True, False, [SCALAR, SCALAR]),
+        ("tflite", "WHILE", "input", True, False, [ASKED, ASKED]),
         ("tflite", "WHILE", "computed", False, False, [ASKED]),
-        ("tflite", "WHILE", "computed", True, False, [SCALAR]),
-        ("tflite", "WHILE", "stored", False, False, [SCALAR, SCALAR]),
+        ("tflite", "WHILE", "computed", True, False, [ASKED]),
+        ("tflite", "WHILE", "stored", False, False, [ASKED, ASKED]),
         ("tflite", "IF", "input", False, False, [ASKED, ASKED]),
         ("circle", "WHILE", "input", False, False, [ASKED, ASKED]),
-        ("circle", "WHILE", "input", False, True, [SCALAR, SCALAR]),  # a user calls it
+        ("circle", "WHILE", "input", False, True, [ASKED, ASKED]),
         ("circle", "WHILE", "computed", False, False, [ASKED]),
-        ("circle", "WHILE", "stored", False, False, [SCALAR, SCALAR]),
+        ("circle", "WHILE", "stored", False, False, [ASKED, ASKED]),
         ("circle", "IF", "input", True, False, [SCALAR, SCALAR]),
-        ("circle", "IF", "input", False, True, [SCALAR, SCALAR]),
+        ("circle", "IF", "input", False, True, [ASKED, ASKED]),
         ("circle", "IF", "computed", False, True, [ASKED]),
     ],
 )
-def test_whose_rank_may_be_unknown(
+def test_what_has_no_dimensions_is_asked_for_its_shape_unless_onert_may_die_of_it(
     kind: str, caller: str, role: str, ranked: bool, signature: bool, expected: list[CopyOperator]
 ) -> None:
     assert chosen(called(kind, caller, role, ranked=ranked, signature=signature), "auto", "1") == expected

@@ -115,7 +115,8 @@ def test_constants_of_branches_are_only_transposed(tmp_path: Path) -> None:
         with pytest.raises(EditError, match=rf"{operator.upper()} .*'c'.* constant in a branch of IF") as caught:
             fixed(data, "all", copy_operator=operator)
         assert caught.value.hint == "--copy-op transpose does"
-    assert fixed(data, "all", copy_operator="transpose") == fixed(data, "all")
+    model = read(fixed(data, "all"))
+    assert [code_name(model, operator) for operator in model["subgraphs"][1]["operators"]] == ["TRANSPOSE"]
     path = tmp_path / "model.tflite"
     path.write_bytes(fixed(data, "2", copy_operator="reshape"))
     assert run_litert(path).stage == "ok"

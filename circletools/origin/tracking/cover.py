@@ -134,9 +134,8 @@ def _moved(matcher: Matcher, region: Region, beside: dict[End, list[Region]], fo
     codes = Counter(matcher.before.codes[row] for row in region.operators)
     for end in sorted(region.feeds | region.takers):
         for other in beside.get(end, ())[:MOST_BESIDE]:
-            if len(other.operators) != len(region.operators) or any(found[row] for row in other.operators):
-                continue
-            if Counter(matcher.after.codes[row] for row in other.operators) == codes:
+            is_free = not any(found[row] for row in other.operators)
+            if is_free and Counter(matcher.after.codes[row] for row in other.operators) == codes:
                 return other
     return None
 

@@ -109,7 +109,7 @@ class Scorer:
     def _same(self, old: Source, new: Source) -> bool:
         matcher = self.matcher
         if old[0] != NONE or new[0] != NONE:
-            return old[0] != NONE and old[1] == new[1] and matcher.pairs.to_after[old[0]] == new[0]
+            return NONE not in (old[0], new[0]) and old[1] == new[1] and matcher.pairs.to_after[old[0]] == new[0]
         classes = int(matcher.classes.numbers[0][old[2]]), int(matcher.classes.numbers[1][new[2]])
         if classes == (NONE, NONE):
             return self.inputs.get(old[2], old[2] if old[2] == new[2] else NONE) == new[2]

@@ -15,7 +15,6 @@ from typing import Protocol
 from circletools.trace.nnapi.contexts import Context, Contexts
 from circletools.trace.nnapi.marks import FOREIGN, Mark, Role, Side
 
-END = -1
 _SLOW = -1
 
 
@@ -168,7 +167,7 @@ class Machine:
             path, depth = number, len(self.places[thread]) - 1
             while path != around:
                 path, depth = self.paths[path].up, depth - 1
-            return self.places[thread][depth - 1]
+            return self.places[thread][depth]
 
         self._watcher.misplaced(code, mark, self.paths[around].mark if around else None, where, find)
 

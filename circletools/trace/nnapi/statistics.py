@@ -79,8 +79,8 @@ class Cutter:
     def _pair(
         self, times: Numbers, threads: Numbers, states: Numbers, begins: npt.NDArray[np.bool_], now: Numbers
     ) -> Intervals:
-        narrow = np.int16 if len(now) < 1 << 15 else np.int32  # 16 bits are sorted by their digits
-        order = np.argsort(threads.astype(narrow), kind="stable")
+        narrow = threads.astype(np.min_scalar_type(len(now)))  # 8 and 16 bits are sorted by their digits
+        order = np.argsort(narrow, kind="stable")
         times, threads, states, begins = times[order], threads[order], states[order], begins[order]
         first = np.ones(len(order), np.bool_)
         first[1:] = threads[1:] != threads[:-1]
@@ -120,8 +120,8 @@ def pieces(intervals: Intervals, timeline: Timeline) -> Iterable[tuple[Intervals
     yield intervals.only(whole), segments[first[whole]]
     at = np.flatnonzero(~whole)
     counts = last[at] - first[at] + 1
-    bounds = np.searchsorted(np.cumsum(counts), np.arange(0, counts.sum() + _MOST_PIECES, _MOST_PIECES))
-    for low, high in zip(bounds[:-1].tolist(), (bounds[1:]).tolist(), strict=True):
+    bounds = np.searchsorted(np.cumsum(counts), np.arange(0, counts.sum() + _MOST_PIECES, _MOST_PIECES), "right")
+    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         some, count = at[low:high], counts[low:high]
         if not len(some):
             continue

@@ -43,10 +43,13 @@ def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
     """
 
     def read() -> Iterator[bytes]:
-        engine, left = zlib.decompressobj(window_bits), most
+        engine, left, begun = zlib.decompressobj(window_bits), most, True
         for piece in packed():
             rest = bytes(piece)
             while rest:
+                if not begun and rest[:1] != b"\x1f":
+                    return  # padding, or what a shell wrote behind it
+                begun = True
                 try:
                     unpacked = engine.decompress(rest, PIECE_BYTES)
                 except zlib.error as error:
@@ -64,10 +67,9 @@ def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
                     yield unpacked
                 rest = engine.unconsumed_tail
                 if engine.eof:
-                    rest = engine.unused_data
-                    if window_bits != 31 or rest[:1] not in (b"\x1f", b""):
-                        return  # padding, or what a shell wrote behind it
-                    engine = zlib.decompressobj(window_bits)
+                    if window_bits != 31:
+                        return
+                    rest, engine, begun = engine.unused_data, zlib.decompressobj(window_bits), False
                 elif not unpacked and not rest:
                     break
 

@@ -1,0 +1,126 @@
+"""Fixing outputs, and asking programs whether they still take the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from circletools import runtimes
+from circletools.asking import as_file
+from circletools.edit.edit import ModelEdit
+from circletools.edit.results import RewriteResult
+from circletools.errors import EditError
+from circletools.findings import Finding
+from circletools.model.model import Model
+from circletools.outputs.copyops import CopyChoice, CopyRuntime
+from circletools.outputs.rewrite import FixOptions, copy_outputs
+
+_RUNS = ("litert", "onert")  # the others are only asked to load
+
+
+def fix_outputs(
+    edit: ModelEdit,
+    subgraphs: str | Iterable[int] = "entry",
+    *,
+    copy_operator: CopyChoice = "auto",
+    runtime: CopyRuntime = "auto",
+    keep_constants: bool = False,
+    detach_taps: bool = False,
+    with_: Sequence[str] = (),
+) -> RewriteResult:
+    """Give the outputs of these subgraphs tensors of their own.
+
+    `subgraphs` are indices, `entry` (the main one and those that a signature names) or `all` but those that runtimes
+    recognise by their operators. The copies are exact in `runtime`. With `keep_constants` a constant is copied only
+    for its further slots, with `detach_taps` outputs that an operator reads are copied too. `with_` names programs
+    (docs/runtimes.md) that are asked: what loaded the model and ran it must do so afterwards, with the same outputs,
+    or the next copy operator is taken. They see the model as it was opened, without other changes of the edit.
+
+    Raises EditError, before anything is changed, for an output that no operator copies exactly, and where no operator
+    keeps the model running in a program; UsageError for a subgraph that does not exist, and a program that is not
+    installed. The notes name the outputs that stay as they are (what nothing produces, and what is in a subgraph that
+    `all` leaves alone), copies that onert does not run, and what programs refused.
+
+    >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
+    ...     result = ct.outputs.fix(edit)
+    ...     edit.save("out.circle")
+    """
+    chosen = subgraphs if isinstance(subgraphs, str) else tuple(subgraphs)
+    options = FixOptions(chosen, copy_operator, runtime, keep_constants, detach_taps)
+    options, notes = _witnessed(edit.model, options, with_) if with_ else (options, [])
+    result = copy_outputs(edit, options)
+    return replace(result, notes=(*result.notes, *notes))
+
+
+def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple[FixOptions, list[Finding]]:
+    """Return the options with a copy operator that these programs take, and notes on what they refuse."""
+    with ExitStack() as stack:
+        path = stack.enter_context(as_file(model))
+        workers = [stack.enter_context(runtimes.Worker(name)) for name in names]
+        before = [behaviour(worker, path) for worker in workers]
+        notes = [
+            _note(f"{name} did not take the model before either: {words}")
+            for name, (words, _) in zip(names, before, strict=True)
+            if words
+        ]
+        tried = Path(stack.enter_context(TemporaryDirectory())) / path.name
+        refusals: dict[tuple[str, str], list[str]] = {}  # a program and its words -> copy operators
+        for trial in _choices(options):
+            try:
+                with ModelEdit(model) as edit:
+                    if not copy_outputs(edit, trial).changes:
+                        return trial, notes
+                    edit.save(tried)
+            except EditError:
+                if not refusals:  # of the choice that was asked for
+                    raise
+                continue
+            refused = [
+                (name, said)
+                for name, worker, was in zip(names, workers, before, strict=True)
+                if not was[0] and (said := difference(was, behaviour(worker, tried)))
+            ]
+            if not refused:
+                return trial, [*notes, *map(_note, _listed(refusals))]
+            for one in refused:
+                refusals.setdefault(one, []).append(trial.copy_operator)
+    raise EditError(
+        f"no copy operator keeps the model running: {'; '.join(_listed(refusals))}",
+        hint="leave out --with to fix it anyhow",
+    )
+
+
+def _listed(refusals: Mapping[tuple[str, str], Sequence[str]]) -> list[str]:
+    return [f"{name}, with copies by {', '.join(ways)}: {said}" for (name, said), ways in refusals.items()]
+
+
+def _choices(options: FixOptions) -> Iterator[FixOptions]:
+    yield options
+    if options.copy_operator == "auto":
+        others: tuple[CopyChoice, ...] = ("reshape", "transpose", "concatenation")
+        yield from (replace(options, copy_operator=other) for other in others)
+
+
+Behaviour = tuple[str, list[bytes]]
+"""Why a program does not take a model, and the bytes of its outputs where it does and can be run."""
+
+
+def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:
+    """Ask a program for a model."""
+    if worker.runtime not in _RUNS:
+        verdict = worker.loads(path)
+        return ("" if verdict.status == "ok" else verdict.words or verdict.status), []
+    answer = worker.run(path)
+    return answer.failure, [output.tobytes() for output in answer.outputs]
+
+
+def difference(was: Behaviour, now: Behaviour) -> str:
+    """Return what a program that took a model has against another one; nothing where it does the same."""
+    return now[0] or ("the outputs are others" if was[1] != now[1] else "")
+
+
+def _note(message: str) -> Finding:
+    return Finding("NOT_LOADED", "warning", "model", message)

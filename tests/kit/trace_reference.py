@@ -1,0 +1,218 @@
+"""A naive reading of whole NNAPI traces: what is open, running and in flight, microsecond by microsecond."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+
+from circletools.trace.nnapi.marks import Mark, Role, Side, classify
+from tests.kit.trace_support import US, Bucket, Ev, Scope, clocks, opened
+
+EXECUTIONS = {Role.START: "asynchronous", Role.FENCED: "fenced", Role.COMPUTE: "synchronous"}
+PHASES = {Role.RUN: 0, Role.WARM_UP: 1, Role.BENCHMARK: 2}
+Function = tuple[str, str, str]
+
+
+@dataclass
+class Flight:
+    """An execution; times in microseconds. It is in flight until it ends first: a wait may extend it."""
+
+    number: int
+    process: int
+    thread: int
+    kind: str
+    start: int
+    segment: int
+    line: int
+    end: int = -1
+    landed: int = -1
+
+
+@dataclass
+class Reading:
+    """What a trace says. Times in microseconds, by segment or execution, then by bucket."""
+
+    own: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    whole: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    busy: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    alone: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    flights: list[Flight] = field(default_factory=list)
+    ended: list[Flight] = field(default_factory=list)
+    lone_waits: list[int] = field(default_factory=list)
+    runs: list[tuple[int, str, int, int]] = field(default_factory=list)
+    partial: set[int] = field(default_factory=set)
+    phases: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    functions: dict[Function, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
+    counted: set[int] = field(default_factory=set)
+    unmatched: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    unended: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    calls: list[tuple[int, int]] = field(default_factory=list)
+    marks: list[tuple[int, int]] = field(default_factory=list)
+    callbacks: list[tuple[int, int]] = field(default_factory=list)
+
+
+def reading(events: list[Ev]) -> Reading:
+    """Read a trace whose times do not decrease, the lines of which begin with the third."""
+    ignored: set[int] = set()
+    while True:
+        reader = _Reader(events, ignored)
+        for at, event in enumerate(events):
+            reader.take(event, at + 3)
+        left = reader.unpaired()
+        if left <= ignored:
+            return reader.finish()
+        ignored |= left
+
+
+@dataclass
+class _Open:
+    scope: Scope
+    mark: Mark
+    line: int
+
+
+class _Reader:
+    def __init__(self, events: list[Ev], ignored: set[int]) -> None:
+        self.events, self.ignored, self.found = events, ignored, Reading()
+        marks = ((classify((event.text or "").encode()), event.tgid) for event in events)
+        self.drivers = {tgid for mark, tgid in marks if mark.side is Side.SERVER and mark.layer}
+        self.stacks: dict[int, list[_Open]] = {event.tid: [] for event in events}
+        self.last = events[0].at
+        self.numbers = 0
+        self.pending: dict[int, deque[Flight]] = defaultdict(deque)
+        self.executing: dict[int, list[Flight | None]] = defaultdict(list)
+        self.latest: dict[int, int] = {}
+        self.segments: dict[int, list[tuple[int, int]]] = {}
+        self.common: list[tuple[int, int]] = [(-1, 0)]
+        self.phases: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.driving: dict[int, list[tuple[int, Mark]]] = defaultdict(list)
+        self.requests: dict[int, deque[int]] = defaultdict(deque)
+        self.slots: list[tuple[int, int, set[Bucket], Bucket | None, list[Function]]] = []
+
+    def take(self, event: Ev, line: int) -> None:
+        for at in range(self.last, event.at):
+            for tid, stack in self.stacks.items():
+                running, owner = clocks([one.scope for one in stack])
+                live = [one for one in stack if one.scope.bucket and not one.scope.ended]
+                names = [(one.mark.layer, one.mark.phase, one.mark.name) for one in live]
+                self.slots.append((at, tid, set(running), owner, names))
+        self.last = event.at
+        stack = self.stacks[event.tid]
+        if event.text is not None:
+            driver = event.tgid in self.drivers
+            mark = classify(event.text.encode()).in_driver(driver)
+            scopes = [one.scope for one in stack]
+            scope = opened(scopes, event, event.tgid if driver else -1)
+            if mark.switch and mark.role in PHASES and stack:
+                self._end_phase(stack[-1].mark, event)
+            stack.append(_Open(scope, mark, line))
+            if scope.bucket:
+                self.found.functions[mark.layer, mark.phase, mark.name][0] += 1
+            self._begin(mark, event, line)
+        elif stack:
+            self._end(stack.pop().mark, event)
+        else:
+            self.found.unmatched[event.tid].append(line)
+
+    def _begin(self, mark: Mark, event: Ev, line: int) -> None:
+        process = event.tgid
+        if mark.role is Role.WAIT:
+            waited = self.pending[process].popleft() if self.pending[process] else None
+            self.executing[event.tid].append(waited)
+            if waited is None:
+                self.found.lone_waits.append(line)
+        elif mark.role in EXECUTIONS:
+            self.numbers += 1
+            own = self.segments.get(process, self.common)
+            kind = EXECUTIONS[mark.role]
+            flight = Flight(self.numbers, process, event.tid, kind, event.at, own[-1][1], line)
+            self.executing[event.tid].append(flight)
+            self.found.flights.append(flight)
+            if mark.role is Role.START and flight.number not in self.ignored:
+                self.pending[process].append(flight)
+        elif mark.role in PHASES:
+            self._begin_phase(mark, event, line)
+        elif mark.role is Role.CALLBACK:
+            if self.requests[process] and mark.side is not Side.SERVER:
+                self.found.callbacks.append((self.requests[process].popleft(), event.at))
+        elif (mark.layer, mark.phase) == ("LD", "PE"):
+            self.driving[event.tid].append((event.at, mark))
+            if mark.side is Side.SERVER and "::execute" in mark.name and "Synchronously" not in mark.name:
+                self.requests[process].append(event.at)
+
+    def _end(self, mark: Mark, event: Ev) -> None:
+        if mark.role is Role.WAIT or mark.role in EXECUTIONS:
+            flight = self.executing[event.tid].pop()
+            if flight is None or mark.role is Role.START:
+                return
+            flight.landed = event.at if flight.end < 0 else flight.landed
+            flight.end = event.at
+            if mark.role is Role.FENCED:
+                self.pending[event.tgid].append(flight)
+        elif mark.role in PHASES:
+            self._end_phase(mark, event)
+        elif (mark.layer, mark.phase) == ("LD", "PE"):
+            start, outer = self.driving[event.tid].pop()
+            if not self.driving[event.tid]:
+                (self.found.calls if outer.side is Side.SERVER else self.found.marks).append((start, event.at))
+
+    def _begin_phase(self, mark: Mark, event: Ev, line: int) -> None:
+        process, phase = event.tgid, PHASES[mark.role]
+        if mark.role is Role.RUN or process not in self.latest:
+            self.phases[process].clear()
+            self.latest[process] = len(self.found.runs)
+            self.found.runs.append((process, mark.name if mark.role is Role.RUN else "", event.at, line))
+            self._switch(process, event.at, 0)
+        if phase:
+            self.phases[process].append((event.tid, phase))
+            self.found.phases[self.latest[process]].add(phase)
+            self._switch(process, event.at, phase)
+
+    def _end_phase(self, mark: Mark, event: Ev) -> None:
+        stack, entry = self.phases[event.tgid], (event.tid, PHASES.get(mark.role, 0))
+        if entry in stack:
+            stack.remove(entry)
+            self._switch(event.tgid, event.at, stack[-1][1] if stack else 0)
+
+    def _switch(self, process: int, at: int, phase: int) -> None:
+        run = self.latest[process]
+        self.segments.setdefault(process, [(-1, 0)]).append((at, 1 + 3 * run + phase))
+        if run == len(self.found.runs) - 1:
+            self.common.append((at, 1 + 3 * run + phase))
+
+    def unpaired(self) -> set[int]:
+        waiting = [one for stack in self.executing.values() for one in stack if one is not None]
+        left = [one for queue in self.pending.values() for one in queue] + waiting
+        return {one.number for one in left if one.kind == "asynchronous" and one.end < 0}
+
+    def finish(self) -> Reading:
+        found = self.found
+        flying = [one for one in found.flights if one.number not in self.ignored]
+        found.ended = [one for one in flying if one.end >= 0]
+        driving = {at for at, _, _, owner, _ in self.slots if owner is not None and owner[0] == "LD"}
+        for at, tid, running, innermost, names in self.slots:
+            owner = innermost
+            if any(one.thread == tid and one.kind == "asynchronous" and one.start <= at < one.end for one in flying):
+                running |= {("LR", "PE")}
+                owner = ("LR", "PE") if owner is None or owner[0] == "LA" else owner
+            if not running or owner is None:
+                continue
+            found.counted.add(tid)
+            own = self.segments.get(tid // 100) or self.common
+            segment = [segment for begun, segment in own if begun <= at][-1]
+            together = [one.number for one in flying if one.start <= at and (at < one.landed or one.end < 0)]
+            tables = [(found.own, segment), (found.alone, together[0] if len(together) == 1 else 0)]
+            for table, key in tables:
+                table[key][owner] += US
+            for bucket in running:
+                found.whole[segment][bucket] += US
+            found.busy[segment][owner] += US * (owner[0] == "LI" and at in driving)
+            for name in set(names):
+                found.functions[name][2] += US
+            if names:
+                found.functions[names[-1]][1] += US
+        for tid, stack in self.stacks.items():
+            found.unended[tid] = [one.line for one in stack if one.mark.layer]
+            if found.unended[tid] and tid in found.counted and found.runs:
+                found.partial.add(self.latest.get(tid // 100, len(found.runs) - 1))
+        return found

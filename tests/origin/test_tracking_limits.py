@@ -1,0 +1,133 @@
+"""How far tracking looks: steps along what was put in, operators that share origins, regions beside one operator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from circletools.model.model import open_model
+from circletools.origin.tracking import constants, cover, match, names, regions, tracker
+from circletools.origin.tracking.constants import CLOSE, classify
+from circletools.origin.tracking.score import Evidence
+from circletools.origin.tracking.side import read_side
+from tests.kit.build import Build, floats
+from tests.kit.tracking_support import found, own_constants, tracked
+
+
+def row(*codes: str) -> bytes:
+    """Return operators one behind the other; FC1 has constants of its own, the first of several such."""
+    build = Build()
+    graph = build.graph()
+    value = start = graph.tensor("x", (4, 4))
+    for code in codes:
+        constants = own_constants(graph, int(code[2:])) if code.startswith("FC") else []
+        value = graph.compute("FULLY_CONNECTED" if constants else code, [value, *constants], "", (4, 4))
+    graph.ends([start], [value])
+    return build.to_bytes()
+
+
+def test_what_was_put_in_continues_what_is_up_to_64_steps_before_it() -> None:
+    operators = tracked(row("FC1", "FC2"), row("FC1", *["CAST"] * 70, "FC2")).grounds[0]
+    assert {index: list(why) for index, why in operators.items()} == {
+        **{index: [0] for index in range(65)},
+        71: [1],
+    }
+    assert {why[0].evidence for index, why in operators.items() if 0 < index < 65} == {Evidence.CONTINUED}
+
+
+def test_what_was_put_in_at_the_start_continues_what_is_up_to_64_steps_behind_it() -> None:
+    operators = tracked(row("FC1"), row(*["QUANTIZE"] * 70, "FC1")).grounds[0]
+    assert sorted(operators) == [*range(6, 64), 70]
+    assert {tuple(why) for why in operators.values()} == {(0,)}
+
+
+@pytest.mark.parametrize(("old", "new", "shared"), [(128, 128, True), (129, 128, False), (128, 129, False)])
+def test_large_regions_do_not_share_their_origins(old: int, new: int, shared: bool) -> None:
+    sources = found(row("FC1", *["NEG"] * old, "FC2"), row("FC1", *["EXP"] * new, "FC2"))
+    assert sources == [{0}, *[set(range(1, old + 1)) if shared else set()] * new, {old + 1}]
+
+
+@pytest.mark.parametrize(("most", "absorbed"), [(3, True), (2, False)])
+def test_large_regions_are_not_absorbed(most: int, absorbed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cover, "_MOST_SHARED", most)
+    sources = found(row("FC1", "NEG", "EXP", "ABS", "FC2"), row("FC1", "FC2"))
+    assert sources == ([{0, 1, 2, 3}, {4}] if absorbed else [{0}, {4}])
+
+
+def forked(takers: int, twin: bool) -> bytes:
+    """Return an operator that some take, and at last a NEG and its `twin`, which may be left out."""
+    build = Build()
+    graph = build.graph()
+    start = graph.tensor("x", (4, 4))
+    value = graph.compute("FULLY_CONNECTED", [start, *own_constants(graph, 1)], "", (4, 4))
+    ends = [
+        graph.compute("FULLY_CONNECTED", [value, *own_constants(graph, 2 + n)], "", (4, 4)) for n in range(takers)
+    ]
+    one = graph.compute("NEG", [value], "", (4, 4))
+    other = graph.compute("NEG", [value], "", (4, 4)) if twin else one
+    ends.append(graph.compute("FULLY_CONNECTED", [one, *own_constants(graph, 30)], "", (4, 4)))
+    ends.append(graph.compute("FULLY_CONNECTED", [other, *own_constants(graph, 31)], "", (4, 4)))
+    graph.ends([start], ends)
+    return build.to_bytes()
+
+
+@pytest.mark.parametrize("takers", [0, 3])
+def test_what_computes_the_same_is_its_twin(takers: int) -> None:
+    """Of two operators that do the same, a tool leaves one."""
+    sources = found(forked(takers, True), forked(takers, False))
+    assert sources[takers + 1] == {takers + 1, takers + 2}
+    assert sources[0] == {0}
+    assert sources[takers + 2 :] == [{takers + 3}, {takers + 4}]
+
+
+# --- constants ----------------------------------------------------------------------------------------------
+
+
+def holding(values: list[NDArray[np.float32]], kind: str) -> bytes:
+    build = Build()
+    graph = build.graph()
+    for value in values:
+        graph.constant("", value.astype(kind))
+    return build.to_bytes()
+
+
+def alike(before: list[NDArray[np.float32]], after: list[NDArray[np.float32]]) -> list[int]:
+    """Return the kinds of what is shared; AFTER's constants are halves."""
+    with open_model(holding(before, "float32")) as old, open_model(holding(after, "float16")) as new:
+        found = classify(read_side(old), read_side(new))
+        kinds: list[int] = found.how[found.shared].tolist()
+        return kinds
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "compared"),
+    [
+        ("_MOST_PAIRS", 6, True),
+        ("_MOST_PAIRS", 5, False),
+        ("_MOST_SAMPLES", 5, True),
+        ("_MOST_SAMPLES", 4, False),
+    ],
+)
+def test_so_many_constants_of_one_size_are_compared(
+    name: str, most: int, compared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [floats(6, 6, seed=seed) for seed in range(3)]
+    monkeypatch.setattr(constants, name, most)
+    assert alike(values[:2], values) == ([CLOSE] * 2 if compared else [])
+
+
+@pytest.mark.parametrize(("most", "compared"), [(3, True), (2, False)])
+def test_so_many_shapes_of_one_size_are_compared(most: int, compared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same shape comes first, then the others as they come."""
+    values = [floats(*shape, seed=seed) for seed, shape in enumerate([(2, 12), (3, 8), (4, 6)])]
+    monkeypatch.setattr(constants, "_MOST_SHAPES", most)
+    assert alike(values, [np.ascontiguousarray(values[2].T)]) == ([CLOSE] if compared else [])
+    assert alike(values, [values[2]]) == [CLOSE]
+
+
+def test_what_results_depend_on_in_large_models_only() -> None:
+    assert (constants._MOST_PAIRS, constants._MOST_SAMPLES, constants._MOST_SHAPES) == (1 << 22, 1 << 13, 16)
+    assert (match._MOST_ROUNDS, match._DEPTHS) == (8, (12, 8, 5, 3, 2, 1, 0))
+    assert (regions.MOST_BESIDE, names._STEPS_BACK, tracker._DEEPEST) == (64, 6, 32)
+    assert (cover._MOST_STEPS, cover._MOST_ROUNDS, cover._MOST_SHARED) == (64, 8, 1 << 14)

@@ -1,0 +1,222 @@
+"""Lines in the kernel's columns, read many at a time, beside the expression that reads one; and digits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from circletools.trace.sources import open_trace, text
+from circletools.trace.sources.batch import LATEST_NS, Fault
+from circletools.trace.sources.digits import beginning, ending, number, spread, word, words_at
+from tests.kit.trace_support import Ev, lines
+
+CHARACTERS = st.lists(st.sampled_from(b"0123456789/:. a\x00\xff"), min_size=8, max_size=8).map(bytes)
+
+
+@given(CHARACTERS)
+def test_eight_characters_as_a_word(eight: bytes) -> None:
+    words = np.array([word(eight)], np.uint64)
+    values, others = spread(words)
+    digits = [byte - 48 if 48 <= byte < 58 else None for byte in eight]
+    assert others.tolist() == [sum(128 << 8 * at for at, digit in enumerate(digits) if digit is None)]
+    last = max((at for at, digit in enumerate(digits) if digit is None), default=-1)
+    first = min((at for at, digit in enumerate(digits) if digit is None), default=8)
+    kept = [0] * (last + 1) + [digit or 0 for digit in digits[last + 1 :]]
+    assert ending(values, others).tolist() == [int.from_bytes(bytes(kept), "little")]
+    moved, dropped = beginning(values, others)
+    assert dropped.tolist() == [8 - first]
+    if first:  # a shift of all the bits is none
+        assert moved.tolist() == [
+            int.from_bytes(bytes([0] * (8 - first) + [digit or 0 for digit in digits[:first]]), "little")
+        ]
+    if first == 8:
+        assert number(values).tolist() == [int(eight)]
+
+
+def test_numbers_of_digits_and_views_of_words() -> None:
+    for shown in (0, 1, 10_000_000, 12_345_678, 87_654_321, 99_999_999):
+        values, _ = spread(np.array([word(b"%08d" % shown)], np.uint64))
+        assert number(values).tolist() == [shown]
+    assert words_at(b"12345678").tolist() == [word(b"12345678")]
+    assert words_at(b"123456789").tolist() == [word(b"12345678"), word(b"23456789")]
+    assert len(words_at(b"1234567")) == len(words_at(b"")) == 0
+
+
+def canonical(event: Ev, flags: str = "...1", task: str = "task") -> bytes:
+    (line,) = lines([event], flags, task)
+    return line
+
+
+FAST = (
+    canonical(Ev(5_000_001, 99999, "[NN_LR_PP]p")),
+    canonical(Ev(1_234_567_890_123, 7, "x")),
+    canonical(Ev(9_999_999_999_999, 65432, None)),
+    canonical(Ev(5_000_001, 99999, "x"), ".....", "a (b) [c] d-5 e"),
+    b"            task-1001  (-----) [003] ...1  5034.700001: tracing_mark_write: B|7|x\n",
+    b"            task-1001  [003] ...1  5034.700001: tracing_mark_write: B|7|x\n",
+    b"            task-9999999 (1234567) [003] ...1 15034.700001: tracing_mark_write: B|7|x\n",
+    b"            task-1234567 [003] ...1 15034.700001: tracing_mark_write: E|7\n",
+    b"            task-1       [003] ...1 15034.700001: tracing_mark_write: E\n",
+    b"            task-12345 [003] ...1 15034.700001: tracing_mark_write: E|7\n",
+    b"            task-12345 [003] ...1 15034.700001: tracing_mark_write: E\n",
+    b"            task-1     [003] d..1 15034.700001: tracing_mark_write: E\r\n",
+    b"            task-1     [003] d..1 9999999.999999: tracing_mark_write: E\r\n",
+)
+SLOW = (
+    canonical(Ev(10**13, 99999, "eight digits of seconds")),
+    canonical(Ev(5_000_001, 123456, "six digits of thread")),
+    canonical(Ev(5_000_001, 12345678, "eight digits of thread")),
+    b" task-12345 [003] ...1 15034.700001: tracing_mark_write: B|7|short\n",
+    b"            task-12345 [003] ...1 15034.7000010: tracing_mark_write: B|7|fraction\n",
+    b"            task-12345 [003] ...1 15034.700001: print: tracing_mark_write: B|7|a\n",
+    b"            task-12345    (  9) ...1 15034.700001: tracing_mark_write: B|7|no processor\n",
+    b"            task_12345 [003] ...1 15034.700001: tracing_mark_write: B|7|no dash\n",
+    b"            task-12345 0003] ...1 15034.700001: tracing_mark_write: B|7|no bracket\n",
+    b"            task-12345 [003] ...1 15034,700001: tracing_mark_write: B|7|comma\n",
+    b"            task-12345 [003] ...1 15034.70000a: tracing_mark_write: B|7|letter\n",
+    b"            task-12345 [003] ...1 15034.700001: tracing-mark_write: B|7|other\n",
+    b"            task-12345 [003] ...1 15034.700001: tracing_mark-write: B|7|other\n",
+    b"            task-12345 [003] ...1 15034.700001; tracing_mark_write: B|7|other\n",
+)
+
+
+def quick(data: bytes) -> list[bool]:
+    """Return which lines with a mark are read by their columns."""
+    trace = open_trace(b"# tracer: nop\n")
+    reader = text._Reader(trace, data, 1)
+    found = reader._candidates()
+    count = len(found.index)
+    return list(reader._in_columns(found, np.zeros(count, np.int64), np.zeros(count, np.int64)).tolist())
+
+
+def test_which_lines_are_read_by_their_columns() -> None:
+    for place in (0, 3):
+        before = b"#\n" * place
+        assert [quick(before + line) for line in FAST] == [[True]] * len(FAST)
+        assert [quick(before + line) for line in SLOW] == [[False]] * len(SLOW)
+    assert quick(b"".join(FAST + SLOW)) == [True] * len(FAST) + [False] * len(SLOW)
+    for column, found in ((32, False), (33, True)):  # the bar is the 64th character, or the 65th
+        row = f"{'            task-1':23}[0]".ljust(column) + "5.000001: tracing_mark_write: B|7|x"
+        assert row.index("|") == column + 31
+        for ahead in ("", "# some line that is long enough to begin before it, and longer than that\n"):
+            assert quick((ahead + row).encode()) == [found]
+
+
+Told = tuple[list[list[tuple[int, ...]]], list[list[bytes]], list[Fault], dict[int, int], dict[int, str]]
+
+
+def everything(data: bytes) -> Told:
+    trace = open_trace(b"# tracer: nop\n" + data)
+    found = list(trace.batches())
+    columns = [
+        list(zip(*(column.tolist() for column in (one.times, one.threads, one.texts, one.places)), strict=True))
+        for one in found
+    ]
+    return columns, [one.names for one in found], trace.faults, trace.processes, trace.thread_names
+
+
+def by_the_expression(data: bytes) -> Told:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text._Reader, "_in_columns", lambda _, lines, *__: np.zeros(len(lines.index), np.bool_))
+        return everything(data)
+
+
+@pytest.mark.parametrize("line", FAST)
+def test_every_change_of_a_character(line: bytes) -> None:
+    """Where the columns are looked at: the dash, and all from the point of the time on."""
+    point = line.rindex(b".", 0, line.index(b"tracing"))
+    data = b"".join(
+        line[:at] + bytes([byte]) + line[at + 1 :]
+        for at in (16, *range(point, len(line) - 1))
+        for byte in b" -(|:.09AE\xff"
+    )
+    for found in (line, line * 3, data):
+        assert everything(found) == by_the_expression(found)
+
+
+@given(st.integers(0, 10**8), st.integers(0, 999_999), st.integers(1, 10**8), st.booleans())
+def test_numbers_in_their_columns(seconds: int, micros: int, tid: int, padded: bool) -> None:
+    thread = f"{tid:<7}" if padded else f"{tid:<5}"
+    line = (
+        f"            task-{thread} (   70) [003] ...1 {seconds:5}.{micros:06}: tracing_mark_write: B|7|x\n".encode()
+    )
+    assert quick(line) == [seconds < 10**7 and tid < 10**7 and (padded or len(str(tid)) != 6)]
+    found = everything(line)
+    assert found[0] == [[(seconds * 10**9 + micros * 1000, tid, 0, 2)]]
+    assert found == by_the_expression(line)
+
+
+# --- what a line must have ------------------------------------------------------------------------------------------
+
+HEAD = "   task-9 (    7) [000] ...1 5.000001: "
+MARK = "tracing_mark_write: "
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (HEAD + MARK + "B|7|a", [b"a"]),
+        (HEAD + MARK + "E", [None]),
+        (HEAD + MARK + "E ", []),
+        (HEAD + MARK + "E|", [None]),
+        (HEAD + MARK + " B|7|a E|7", [b"a E|7"]),
+        (HEAD + MARK + "B|7|a E|7| B|8|", [b"a E|7| B|8|"]),
+        (HEAD + MARK + "xB|7|a", []),
+        (HEAD + MARK + "F|7|a", []),
+        ("E", []),
+        (": E", []),
+        ("|", []),
+        ("B|", []),
+        (" B|", []),
+        (HEAD + "0: B|7|a", [b"a"]),
+        (HEAD + "1: B|7|a", []),
+    ],
+)
+def test_which_lines_are_events(line: str, found: list[bytes | None]) -> None:
+    before = f"{HEAD}sched: x\n" * 7
+    for end in ("\n", "", "\r\n"):
+        batches, names, *_ = everything((before + line + end).encode())
+        assert [row[3] for rows in batches for row in rows] == [9] * len(found)
+        texts = [names[0][row[2]] if row[2] >= 0 else None for rows in batches for row in rows]
+        assert texts == found
+    first = everything((line + "\n" + before).encode())[0]
+    assert [row for rows in first for row in rows] == [
+        (5_000_001_000, 9, -1 if name is None else 0, 2) for name in found
+    ]
+
+
+def test_times_and_threads_of_the_expression() -> None:
+    def times(seconds: str, tid: int = 9) -> list[tuple[int, ...]]:
+        data = f" task-{tid} [000] {seconds}: tracing_mark_write: B|7|a\n".encode()
+        return [row[:2] for batch in everything(data)[0] for row in batch]
+
+    assert times("5.1") == [(5_100_000_000, 9)]
+    assert times("5.123456789") == [(5_123_456_789, 9)]
+    assert times("0.000000001") == [(1, 9)]
+    assert times("5.1234567890") == []
+    last, rest = divmod(LATEST_NS - 1, 10**9)
+    assert times(f"{last}.{rest:09}") == [(LATEST_NS - 1, 9)]
+    assert times(f"{last}.{rest + 1:09}") == []
+    assert times("5.1", 2**32 - 1) == [(5_100_000_000, 2**32 - 1)]
+    assert times("5.1", 2**32) == []
+
+
+def test_a_head_that_is_no_trace() -> None:
+    for data in (b"# tracer: nop\n", b"a-7 x [000] y\n", b" a-7 (7) [000]\n#"):
+        assert not list(open_trace(data).batches())
+    late = b"x\n" * 2047 + b"\n# tracer: nop\n"
+    assert late.index(b"#") == 4095
+    for data in (b"a-x [000]", b"a-7 000", b"-7 [000] x", late[:-1] + b"\n", b"x # tracer:"):
+        with pytest.raises(Exception, match="no line is an ftrace line"):
+            list(open_trace(data).batches())
+    assert list(open_trace(late.replace(b"x\n" * 7, b"", 1)).batches()) == []
+
+
+def test_the_head_tells_of_losses_in_its_first_lines() -> None:
+    note = b"# entries-in-buffer/entries-written: 10/20"
+    line = HEAD.encode() + MARK.encode() + b"B|7|a\n"
+    for lost, where in ((note, 2), (b"#" * 4000 + b"\n" + note, 3), (b"#" * 4060 + b"\n" + note, None)):
+        found = everything(lost + b"\n" + line)[2]
+        assert [(one.where, one.text) for one in found] == ([(where, note.decode())] if where else [])
