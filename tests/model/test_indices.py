@@ -203,6 +203,9 @@ def test_an_index_into_debug_metadata_is_checked() -> None:
     assert (finding.severity, finding.location) == ("warning", "subgraphs[0].debug_metadata_index")
     assert finding.message == "debug metadata 1 does not exist; there are 1"
     assert debug(subgraph=-1, operator=1000) == []  # nothing is said of the subgraph, so nothing of its operators
+    for subgraph in (1, 2, 1000, -2, -1000):
+        (finding,) = debug(subgraph=subgraph, operator=1000)
+        assert finding.location == "subgraphs[0].debug_metadata_index"
 
 
 @pytest.mark.parametrize("entry", [b"", b"\xff" * 40, bytes(40), b"short"])

@@ -10,6 +10,8 @@ import pytest
 
 from circletools.errors import ModelFormatError
 from circletools.model.model import open_model
+from circletools.model.verify import check_model
+from tests.kit.build import Build, Graph
 from tests.kit.soundness import verify
 from tests.kit.support import (
     bytes_of,
@@ -187,3 +189,19 @@ def test_what_is_no_model(length: int, hint: bool) -> None:
         open_model(bytes(length)).__enter__()
     words = "an empty or truncated file, or another format" if hint else "is it another format?"
     assert str(caught.value).endswith(f"neither a TFLite nor a Circle model: no TFL3 or CIR0 at byte 4 ({words})")
+
+
+def test_data_of_operators_outside_the_file_is_told_by_subgraph() -> None:
+    build = Build()
+    for name, count in (("first", 3), ("second", 2), ("third", 1)):
+        graph = Graph(build, name)
+        for operator in [graph.operator("TANH", [], []) for _ in range(count)]:
+            operator.large_custom_options_offset, operator.large_custom_options_size = 1 << 20, 5
+        graph.ends([], [])
+    with open_model(build.to_bytes("circle")) as model:
+        found = [one for one in check_model(model) if one.code == "EXTERNAL_DATA_OUTSIDE_FILE"]
+    assert [one.location for one in found] == [
+        f"subgraphs[{subgraph}].operators[{operator}].large_custom_options"
+        for subgraph, count in enumerate((3, 2, 1))
+        for operator in range(count)
+    ]

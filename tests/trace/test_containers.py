@@ -283,6 +283,7 @@ def test_usual_events_are_read_many_at_a_time() -> None:
         (event(time, thread, field_bytes(3, field_bytes(2, b"E"))), False),
         (event(time, thread, field_bytes(9, b"other")), False),
         (event(time, thread), True),
+        (event(time, thread, field_bytes(3, field_bytes(2, b""))), False),
         (event(time, thread, field_number(4, 1), *others, field_number(9, 1), text), True),
         (event(thread, time, text), True),
         (event(time, text), True),
@@ -297,7 +298,7 @@ def test_usual_events_are_read_many_at_a_time() -> None:
     found = _find_prints(data, starts, starts + lengths)
     assert found.odd.tolist() == [odd for _, odd in rows]
     shown = [bytes(data[start:stop]) for start, stop in zip(found.start, found.stop, strict=True)]
-    assert shown == [b"B|7|x"] * 3 + [b"E"] + [b""] * 9
+    assert shown == [b"B|7|x"] * 3 + [b"E"] + [b""] * 10
     assert found.times[:4].tolist() == [2**61] * 4
     assert found.threads[:4].tolist() == [2**32 - 1] * 4
 

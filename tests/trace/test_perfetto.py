@@ -184,6 +184,26 @@ def test_what_is_wrong_with_bundles() -> None:
     assert read_events(packet(long + good)) == [(10, 5, "B", b"x"), (13, 5, "B", b"n" * 200)]
 
 
+@pytest.mark.parametrize("field", [15, 16, 17, 31, 32, 2048])
+@pytest.mark.parametrize("value", [0x10, 0x1A, 0x80])
+def test_fields_of_any_number(field: int, value: int) -> None:
+    time, thread, other = field_number(1, 10), field_number(2, 5), field_number(field, value)
+    text = field_bytes(3, field_bytes(2, b"B|7|x"))
+    for parts in ((time, other, thread, text), (time, thread, other, text), (time, thread, text, other)):
+        assert read_events(packet(field_bytes(2, b"".join(parts)))) == [(10, 5, "B", b"x")]
+
+
+def test_events_of_any_length() -> None:
+    good, lengths = printing(10, b"B|7|x"), set[int]()
+    for name in (b"n" * length for length in (*range(100, 130), 230, 231, 232, 233, 500)):
+        long = printing(13, b"B|7|" + name)
+        lengths.add(len(long))
+        trace, found = faults_of(packet(long + good) + packet(long))
+        assert found == []
+        assert [event.text for event in events(trace)] == [b"x", name, name]
+    assert lengths >= {128, 129, 131, 132}  # 126 and 127 behind two bytes, 128 and 129 behind three
+
+
 def test_processes_and_names_of_threads() -> None:
     process = field_bytes(1, field_number(1, 70) + field_bytes(3, b"app\xff"))
     thread = field_bytes(2, field_number(1, 71) + field_bytes(2, b"worker") + field_number(3, 70))

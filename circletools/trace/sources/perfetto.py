@@ -184,7 +184,7 @@ def _find_prints(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) ->
         at[numbers] = after
     found = (data[starts] == _TIME_TAG) & (at < ends)
     odd = ~found | (threads < 0) | (threads >= 1 << 32) | (times < 0)
-    odd |= (data[at] & 7 == 0) & (data[at] < 0x80)  # more numbers than were looked at
+    odd |= data[at] & 7 == 0  # more numbers than were looked at, or one with a field number of two bytes
     is_print = found & (data[at] == _PRINT_TAG)
     size, inner = varints(data, np.where(is_print, at + 1, 0))
     stop = np.minimum(inner + size, ends)

@@ -68,8 +68,8 @@ VERSIONS: dict[str, list[Rule]] = {
 FORMS = {
     "TRANSPOSE": "a second input, constant INT32 [rank]: 0, 1, ... rank-1, its data a vector even if empty; "
     "TransposeOptions",
-    "RESHAPE": "a second input, constant INT32 [rank]: the shape, -1 where unknown, its data a vector even if empty; "
-    "no options",
+    "RESHAPE": "a second input, constant INT32 [rank]: the shape, -1 where unknown, or first where all is known and "
+    "nothing zero; no options",
     "CONCATENATION": "one input; ConcatenationOptions, axis 0, no activation",
 }
 RESHAPE_VARIANTS = {

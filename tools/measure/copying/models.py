@@ -53,6 +53,8 @@ def _add_copy(graph: Graph, form: str, trial: Trial, number: int, source: int, t
     operator, _, variant = form.partition("/")
     rank = len(trial.shape)
     open_shape = trial.shape if trial.signature is None else trial.signature
+    if open_shape and min(open_shape) > 0:
+        open_shape = (-1, *open_shape[1:])
     inputs = [source]
     if operator != "CONCATENATION" and variant != "option":
         values = range(rank) if operator == "TRANSPOSE" else open_shape
