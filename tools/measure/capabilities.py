@@ -58,6 +58,8 @@ _FAMILIES: tuple[Callable[[], Iterator[Template]], ...] = (
 )
 
 
+_PROCESSES = 2
+
 Wanted = Callable[[str], bool]
 """Whether to ask about an operator code."""
 
@@ -90,8 +92,9 @@ def all_companies() -> Iterator[company.Company]:
         yield from family()
 
 
-def ask(device: Device, questions: Sequence[Question], parts: int = 1) -> list[str]:
+def ask(device: Device, questions: Sequence[Question]) -> list[str]:
     """Return the answers, asked in several processes."""
+    parts = _PROCESSES
     if device.forks:
         device.prepare()  # once, and not in each process that takes the place of one that died
     size = -(-len(questions) // parts) or 1
@@ -99,6 +102,7 @@ def ask(device: Device, questions: Sequence[Question], parts: int = 1) -> list[s
     work = partial(answers, ask=device.ask, prepare=device.prepare, cpu_seconds=device.cpu_seconds)
     with ThreadPoolExecutor(parts) as threads:
         outcomes = list(chain.from_iterable(threads.map(work, pieces)))
+        print(f"{device.name}: {len(questions)} asked", file=sys.stderr, flush=True)
         # The one before it may have spoiled the memory: only who dies alone is to blame.
         crashed = [index for index, outcome in enumerate(outcomes) if outcome == CRASH]
         again = threads.map(work, [[questions[index]] for index in crashed])
@@ -201,11 +205,12 @@ def _taken(template: Template, bases: Sequence[Probe], outcomes: dict[int, str])
             return
 
 
-def asked_of(device: Device, found: Sequence[Template]) -> list[dict[str, Any]]:
+def asked_of(device: Device, found: Sequence[Template], wanted: Wanted) -> list[dict[str, Any]]:
     """Return what a device is asked about, as the table says it."""
     first = [(base, template.ranks) for template in found for bases in template.bases_of() for base in bases]
     others = [(one.probe, one.probe.ranks) for one in all_companies()]
-    return asked.asked((probe, ranks) for probe, ranks in (*first, *others) if device.asks_first(probe))
+    every = ((probe, ranks) for probe, ranks in (*first, *others) if wanted(probe.code) and device.asks_first(probe))
+    return asked.asked(every)
 
 
 def controlling(device: Device, wanted: Wanted) -> dict[str, list[dict[str, Any]]]:
@@ -237,17 +242,19 @@ def table(device: Device, found: Sequence[Template], wanted: Wanted) -> dict[str
         "device": device.name,
         "runtime": device.runtime(),
         "method": device.method,
-        "measured": asked_of(device, found),
+        "measured": asked_of(device, found, wanted),
         "operators": operators,
     }
 
 
-def updated(path: Path, document: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
+def updated(device: Device, path: Path, document: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
     """Return the document with what the file has of the other operators."""
-    before = json.loads(path.read_text()) if path.exists() else {"operators": {}}
+    before = json.loads(path.read_text()) if path.exists() else {"operators": {}, "measured": []}
+    earlier = {code for group in before["measured"] for code in group["operators"]}
+    measured = asked_of(device, all_templates(), lambda code: wanted(code) or code in earlier)
     kept = {code: found for code, found in before["operators"].items() if not wanted(code)}
     operators = dict(sorted({**kept, **document["operators"]}.items()))
-    return {**document, "context": before.get("context", []), "operators": operators}
+    return {**document, "measured": measured, "context": before.get("context", []), "operators": operators}
 
 
 def compared_anew(device: Device, document: dict[str, Any]) -> dict[str, Any]:
@@ -336,7 +343,7 @@ def main() -> None:
                 continue
             document = table(device, all_templates(), lambda code: codes is None or code in codes)
             if codes is not None:
-                document = updated(path, document, lambda code: code in codes)
+                document = updated(device, path, document, lambda code: code in codes)
             if options.context or (codes is None and not options.no_context):
                 document["context"] = context(device) if device.pairs else []
             same &= _report(path, dump(document), options)

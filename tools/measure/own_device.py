@@ -75,7 +75,7 @@ def main() -> None:
     codes, path = options.codes, Path(options.out)
     document = table(device, all_templates(), lambda code: codes is None or code in codes)
     if codes is not None:
-        document = updated(path, document, lambda code: code in codes)
+        document = updated(device, path, document, lambda code: code in codes)
     if options.context:
         document["context"] = context(device)
     path.write_text(dump(document))

@@ -182,7 +182,7 @@ class Device:
         if not self.slow:
             return True
         if probe.feature == "version":
-            return probe.version in {2, LAST_VERSION}
+            return probe.version in ({2} if self.forks else {2, LAST_VERSION})
         same = [len(operand.shape) for operand in probe.outputs] == [len(operand.shape) for operand in base.outputs]
         if probe.feature == "dynamic":
             return same
