@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from circletools.model.model import open_model
-from circletools.origin.tracking import constants, cover, match, names, regions, tracker
+from circletools.origin.tracking import constants, cover
 from circletools.origin.tracking.constants import CLOSE, classify
 from circletools.origin.tracking.score import Evidence
 from circletools.origin.tracking.side import read_side
@@ -124,10 +124,3 @@ def test_so_many_shapes_of_one_size_are_compared(most: int, compared: bool, monk
     monkeypatch.setattr(constants, "_MOST_SHAPES", most)
     assert alike(values, [np.ascontiguousarray(values[2].T)]) == ([CLOSE] if compared else [])
     assert alike(values, [values[2]]) == [CLOSE]
-
-
-def test_what_results_depend_on_in_large_models_only() -> None:
-    assert (constants._MOST_PAIRS, constants._MOST_SAMPLES, constants._MOST_SHAPES) == (1 << 22, 1 << 13, 16)
-    assert (match._MOST_ROUNDS, match._DEPTHS) == (8, (12, 8, 5, 3, 2, 1, 0))
-    assert (regions.MOST_BESIDE, names._STEPS_BACK, tracker._DEEPEST) == (64, 6, 32)
-    assert (cover._MOST_STEPS, cover._MOST_ROUNDS, cover._MOST_SHARED) == (64, 8, 1 << 14)

@@ -1,7 +1,7 @@
 """Compare capability tables with the programs themselves, on whole models that no table was made from.
 
-    python -m tools.measure.against_models xnnpack ../shared/models testdata
-    VELA-PYTHON -m tools.measure.against_models ethos-u55 ../shared/models testdata --list
+    python -m tools.measure.against_models xnnpack FOLDER...
+    VELA-PYTHON -m tools.measure.against_models ethos-u55 FOLDER... --list
 
 For each model: is all of it taken, and which operators are not. A program that dies took nothing; of a model that
 loads and then fails, its inputs may be the reason, and it does not count. With --list, also each difference. Run it

@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--context", action="store_true", help="also pairs of operators")
     parser.add_argument("--compare", metavar="TABLE")
     parser.add_argument("--list", action="store_true", help="print each difference")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     module = load(options.module)
     device = Device(
         options.device, options.runtime, "see the runtime's documents", partial(ask_one, module), module.prepare,
