@@ -154,6 +154,9 @@ def models_of(device: Device, folders: Sequence[str]) -> list[Path]:
 
 def lines(device: Device, found: Sequence[Compared], details: bool) -> Iterator[str]:
     """Yield the figures of all models, and with `details` each difference."""
+    if not found:
+        yield f"{device.name}: no models to compare with"
+        return
     for one in found if details else ():
         if not one.is_right or one.wrong:
             unknown = sum(not refusal.measured for refusal in one.refused.values())
