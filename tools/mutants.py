@@ -311,6 +311,7 @@ def _run(name: str, path: Path, copy: Path, tests: list[str], folder: Path) -> N
             "-p",
             "no:xdist",
             "--no-header",
+            f"--basetemp={folder / 'temporary'}",  # that other runs do not clear away
         ]
         status = int(pytest.main([*options, *tests]))
     finally:
