@@ -18,7 +18,7 @@ from circletools.runtimes.programs import PROGRAMS, named
 class Judge:
     """The program that decides about a target: its variants begin with `variant`, and it calls the target `device`.
 
-    `places_each`: it tells of each operator where it runs, also where the model as a whole is refused. `runs`: the
+    `places_each`: it says where each operator runs, also where the model as a whole is refused. `runs`: the
     table was measured by running operators, so that a model has to run too.
     """
 

@@ -65,7 +65,7 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a program says itself that decides about a target; not known where it did not come to an end."""
+    """What a program says itself that decides about a target; not known where it did not finish."""
 
     program: str
     version: str

@@ -15,18 +15,11 @@ from circletools.flatbuf.overlay import FileOffsets
 from circletools.flatbuf.verify import walk
 from circletools.model.external import FILE_OFFSETS
 from tests.kit.build import Build, Raw, Table
-from tests.kit.every_field import difference, every_field
+from tests.kit.every_field import SOME, difference, every_field
 from tests.kit.objects import Object, file_of, objects, wire_of
 from tests.kit.support import bytes_of
 
 every_field = cache(every_field)
-SOME = (
-    "circle/mlp_external",
-    "circle/while_loop",
-    "circle/quantized_linear",
-    "tflite/sparse",
-    "tflite/two_signatures",
-)
 FORMATS = ("circle", "tflite")
 
 

@@ -14,18 +14,11 @@ from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.transplant import Altered, Value, transplant
 from circletools.flatbuf.verify import walk
 from tests.kit.build import Raw, Shared, Table
-from tests.kit.every_field import difference, every_field
+from tests.kit.every_field import SOME, difference, every_field
 from tests.kit.objects import file_of, objects, wire_of
 from tests.kit.support import bytes_of, entry_at, put, put_u32, u32
 
 every_field = cache(every_field)
-SOME = (
-    "circle/mlp_external",
-    "circle/while_loop",
-    "circle/quantized_linear",
-    "tflite/sparse",
-    "tflite/two_signatures",
-)
 
 
 def copied(data: bytes, fields: Mapping[str, Value] | None = None, at: int | None = None) -> bytes:

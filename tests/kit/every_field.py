@@ -61,6 +61,15 @@ INDEX: tuple[Kind, ...] = (
 )
 """What points at something by a number: at the second, unless `SENSIBLE` has it otherwise."""
 
+SOME = (
+    "circle/mlp_external",
+    "circle/while_loop",
+    "circle/quantized_linear",
+    "tflite/sparse",
+    "tflite/two_signatures",
+)
+"""Models of testdata that between them have external data, subgraphs, quantization, sparsity and signatures."""
+
 
 @dataclass(slots=True)
 class EveryField:

@@ -27,7 +27,7 @@ function runCard(times) {
     [
       'unchecked',
       times.unchecked_operators
-        ? `${counted(times.unchecked_operators, 'operator')} with a name that says nothing of the code`
+        ? `${counted(times.unchecked_operators, 'operator')} whose name does not tell the code`
         : '',
     ],
     ['left out', times.ignored_marks.slice(0, 20).map(shown).join(', ')],

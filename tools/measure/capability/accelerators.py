@@ -32,7 +32,7 @@ _ARENA_BYTES = 1 << 24
 class Placement:
     """What a program did with a model: the words of what it refused, each with an operator code or an output's name.
 
-    `resident`: all of it is on the device. Refusals are not known where the program says nothing of them.
+    `resident`: all of it is on the device. Refusals are not known where the program does not name them.
     """
 
     resident: bool
@@ -77,7 +77,7 @@ def _printed(handles: tuple[int, ...]) -> Iterator[Callable[[], str]]:
 
 
 def place_on_gpu(model: bytes) -> Placement:
-    """Compile a model for LiteRT's GPU delegate. Raises RuntimeError where it says nothing of operators."""
+    """Compile a model for LiteRT's GPU delegate. Raises RuntimeError where it names no operators."""
     hardware = importlib.import_module("ai_edge_litert.hardware_accelerator").HardwareAccelerator.GPU
     with tempfile.NamedTemporaryFile(suffix=".tflite") as file, _printed((2,)) as printed:
         file.write(model)
@@ -105,7 +105,7 @@ def place_on_ethos(configuration: str, model: bytes) -> Placement:
             raise RuntimeError(f"vela ended with {ended.code}") from ended
         count = _COUNTED.search(printed())
         if count is None:
-            raise RuntimeError("vela says nothing of operators")
+            raise RuntimeError("vela names no operators")
         names = _ON_CPU.findall(printed())
     return Placement(count[1] == "0", tuple((name, "on the CPU") for name in names))
 

@@ -39,7 +39,7 @@ def forms(answers: Answers) -> list[Form]:
         by_signature[signature(probe)].append((probe, taken))
     alike: dict[str, tuple[Form, list[Signature]]] = {}
     for key, of_signature in by_signature.items():
-        # That there are constants among them takes two; it says nothing of one.
+        # That there are constants among them takes two, not one.
         mixed = {"min_inputs": 2} if key[0][-1:] == ("...",) and len(key[0]) > 2 else {}
         for conditions in ({**mixed, **found} for found in _conditions(of_signature)):
             alike.setdefault(repr(conditions), (conditions, []))[1].append(key)
