@@ -11,11 +11,13 @@ from circletools.findings import Finding
 from circletools.metadata.entries import remove_entries, write_entries
 from circletools.metadata.stamp import STAMP, encode_stamp, stamp_model
 from circletools.model.model import Model
+from circletools.origin.details import DETAILS_TABLE, encode_details
 from circletools.origin.names import NameSource, collect_and_tell
 from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge
+from circletools.origin.source import SourceDetails
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, encode_op_table, encode_source_table
 
-ORIGIN_ENTRIES = (SOURCE_TABLE, OP_TABLE, EXACT_TABLE, STAMP)
+ORIGIN_ENTRIES = (SOURCE_TABLE, OP_TABLE, EXACT_TABLE, DETAILS_TABLE, STAMP)
 """The metadata entries that `embed` writes and `strip` removes, in the order they are written."""
 
 
@@ -54,9 +56,15 @@ def embed(
         SOURCE_TABLE: encode_source_table(origins.sources),
         OP_TABLE: encode_op_table(merge(known)),
         EXACT_TABLE: encode_exact(known) if any(known[1:]) else None,
+        DETAILS_TABLE: encode_details(origins.details, origins.sources) if _known(origins) else None,
         STAMP: encode_stamp(stamp_model(model)) if stamp else None,
     }
     return replaced(write_entries(edit, entries), notes=notes)
+
+
+def _known(origins: Origins) -> bool:
+    """Tell whether anything is known of sources beside their names."""
+    return any(details != SourceDetails() for details in origins.details.values())
 
 
 def _check(model: Model, origins: Origins) -> None:

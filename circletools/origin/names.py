@@ -22,8 +22,9 @@ from circletools.model.views import text
 from circletools.origin.algebra import Origin
 from circletools.origin.grammar import Exporter, exporter_of, sources_in
 from circletools.origin.locations import operator_locations
+from circletools.origin.numbering import number_sources
 from circletools.origin.read import NO_NAME, Origins
-from circletools.origin.source import Source, SourceDetails
+from circletools.origin.source import Source
 from circletools.wording import counted
 
 
@@ -34,10 +35,6 @@ class NameSource(StrEnum):
     TENSOR_NAMES = "tensor-names"
     DEBUG_METADATA = "debug-metadata"
     OUTPUT = "output"
-
-
-Named = dict[int, list[list[Source]]]
-"""The sources of each operator of some subgraphs."""
 
 
 def collect_sources(model: Model, names: NameSource = NameSource.AUTO) -> Origins:
@@ -54,7 +51,7 @@ def collect_and_tell(model: Model, names: NameSource) -> tuple[Origins, Finding]
     outputs = {subgraph: _first_outputs(model, subgraph) for subgraph in subgraphs}
     _check_names(outputs)
     exporter: Exporter | None = None
-    located: Named = {}
+    located: dict[int, list[list[Source]]] = {}
     if names in (NameSource.AUTO, NameSource.DEBUG_METADATA):
         located = _located(model, subgraphs, strict=names is NameSource.DEBUG_METADATA)
     if names in (NameSource.AUTO, NameSource.TENSOR_NAMES):
@@ -64,7 +61,7 @@ def collect_and_tell(model: Model, names: NameSource) -> tuple[Origins, Finding]
             return origins_by_output(model, subgraphs), _told("the first outputs of operators")
         what = f"{DEBUG_METADATA} locations" if names is NameSource.DEBUG_METADATA else "exporter's tensor names"
         raise EditError(f"the model has no {what} to name sources after", hint="use --names auto or output")
-    named: Named = {}
+    named: dict[int, list[list[Source]]] = {}
     missing, known = 0, frozenset(map(text, model.tensor_columns.names))
     for subgraph, found in outputs.items():
         locations = located.get(subgraph) or [[]] * len(found)
@@ -75,9 +72,9 @@ def collect_and_tell(model: Model, names: NameSource) -> tuple[Origins, Finding]
         missing += sum(not one for one in locations)
     by_names = f"the names that {exporter} gives tensors" if exporter else "the first outputs of operators"
     if not any(located.values()):
-        return _numbered(model, named), _told(by_names)
+        return number_sources(len(model.subgraphs), named), _told(by_names)
     rest = f", {counted(missing, 'operator')} after {by_names}" if missing and names is NameSource.AUTO else ""
-    return _numbered(model, named), _told(f"the locations of {DEBUG_METADATA}{rest}")
+    return number_sources(len(model.subgraphs), named), _told(f"the locations of {DEBUG_METADATA}{rest}")
 
 
 def entry_subgraphs(model: Model) -> list[int]:
@@ -116,7 +113,7 @@ def _check_names(outputs: Mapping[int, Sequence[str]]) -> None:
             raise EditError(message, location=location)
 
 
-def _located(model: Model, subgraphs: Iterable[int], strict: bool) -> Named:
+def _located(model: Model, subgraphs: Iterable[int], strict: bool) -> dict[int, list[list[Source]]]:
     """Return what the debug metadata says of operators, for subgraphs of which it says something.
 
     Unless `strict`, a broken one says nothing.
@@ -128,24 +125,3 @@ def _located(model: Model, subgraphs: Iterable[int], strict: bool) -> Named:
             raise
         return {}
     return {subgraph: sources for subgraph, sources in found.items() if any(sources)}
-
-
-def _numbered(model: Model, named: Named) -> Origins:
-    numbers: dict[Source, int] = {}
-    operators: list[dict[int, Origin]] = [{} for _ in model.subgraphs]
-    for subgraph, found in named.items():
-        operators[subgraph] = _origins(found, numbers)
-    return Origins(
-        {number: source.name for source, number in numbers.items()},
-        tuple(operators),
-        details={number: source.details for source, number in numbers.items() if source.details != SourceDetails()},
-    )
-
-
-def _origins(found: Sequence[Sequence[Source]], numbers: dict[Source, int]) -> dict[int, Origin]:
-    """Return the origins of a subgraph's operators, and number sources that are new."""
-    return {
-        operator: frozenset(numbers.setdefault(source, len(numbers)) for source in sources)
-        for operator, sources in enumerate(found)
-        if sources
-    }

@@ -20,6 +20,7 @@ from circletools.metadata.stamp import STAMP, Freshness, check_stamp
 from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin, union
+from circletools.origin.details import DETAILS_TABLE, decode_details
 from circletools.origin.source import SourceDetails
 from circletools.origin.tables import (
     OP_TABLE,
@@ -122,6 +123,8 @@ def decode_origins(model: Model, value_of: Callable[[str], bytes | memoryview | 
     if source_table is None and op_table is None:
         return None
     sources = {} if source_table is None else decode_source_table(source_table)
+    details_table = value_of(DETAILS_TABLE)
+    details = {} if details_table is None else decode_details(details_table, sources)
     shared = {} if op_table is None else decode_op_table(op_table, sources)
     count = len(model.subgraphs)
     exact_table = value_of(EXACT_TABLE)
@@ -129,11 +132,11 @@ def decode_origins(model: Model, value_of: Callable[[str], bytes | memoryview | 
         exact = decode_exact(exact_table, sources)
         # It only counts where another tool has not changed the ONE tables since.
         if merge(exact.values()) == shared and all(index < count for index in exact):
-            return Origins(sources, tuple(exact.get(index, {}) for index in range(count)), "exact")
+            return Origins(sources, tuple(exact.get(index, {}) for index in range(count)), "exact", details)
     elif value_of(STAMP) is not None:
         # Written here, and not for several subgraphs.
-        return Origins(sources, (shared, *({} for _ in range(count - 1))) if count else (), "main")
-    return Origins(sources, _of_each(model, shared), "shared" if count > 1 else "main")
+        return Origins(sources, (shared, *({} for _ in range(count - 1))) if count else (), "main", details)
+    return Origins(sources, _of_each(model, shared), "shared" if count > 1 else "main", details)
 
 
 def _of_each(model: Model, shared: OperatorOrigins) -> tuple[OperatorOrigins, ...]:
