@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+import zlib
 from typing import Any
 
 import numpy as np
@@ -98,6 +101,23 @@ def test_a_subgraph_of_another_name_belongs_to_the_one_in_its_place() -> None:
     assert found == [("changed", "subgraphs[1].name")]
     both = paths(model("first", "one"), model("first", "zero", "one"), "structure")
     assert both == [("added", "subgraphs[1]")]
+
+
+def test_subgraphs_of_one_name_are_told_by_their_tensors() -> None:
+    def model(*graphs: str) -> bytes:
+        build = Build()
+        for names in graphs:
+            graph = build.graph("same")
+            for name in names:
+                graph.tensor(name)
+        return build.to_bytes("circle")
+
+    for order in (("def", "ab", "c"), ("c", "ab", "def"), ("c", "def", "ab"), ("ab", "def", "c")):
+        found = paths(model("ab", "c", "def"), model(*order), "structure")
+        assert found
+        assert {kind for kind, _ in found} == {"moved"}
+    assert paths(model("ab", "c"), model("c"), "structure") == [("removed", "subgraphs[0]")]
+    assert paths(model("ab", "c"), model("ab"), "structure") == [("removed", "subgraphs[1]")]
 
 
 # --- buffers ------------------------------------------------------------------------------------------------
@@ -221,6 +241,38 @@ def test_metadata_of_one_name_is_numbered() -> None:
         (model(b"1"), [("removed", "metadata[a#2]"), ("removed", "metadata[a#3]")]),
     ):
         assert paths(before, after) == expected
+
+
+# --- files --------------------------------------------------------------------------------------------------
+
+
+def test_what_of_two_files_differs_behind_their_models() -> None:
+    def model(form: str) -> bytes:
+        build = Build()
+        build.graph()
+        return build.to_bytes(form)
+
+    data = model("circle")
+    assert differences(model("tflite"), data, "file") == [at("changed", "format", "tflite", "circle")]
+    assert differences(data, model("tflite"), "file") == [at("changed", "format", "circle", "tflite")]
+    for before, after, counts in ((b"", b"\1", (0, 1)), (b"\1\2", b"\1", (2, 1)), (b"\0\0", b"\0\1\0", (0, 3))):
+        assert differences(data + before, data + after, "file") == [
+            at("changed", "trailing_bytes", {"bytes": counts[0]}, {"bytes": counts[1]})
+        ]
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("one.txt", b"one")
+        file.writestr("two.txt", b"second")
+    one, two = ({"bytes": len(text), "crc32": f"{zlib.crc32(text):08x}"} for text in (b"one", b"second"))
+    zipped = data + archive.getvalue()
+    assert differences(data, zipped, "file") == [
+        at("added", "archive[one.txt]", None, one),
+        at("added", "archive[two.txt]", None, two),
+    ]
+    assert differences(zipped, data, "file") == [
+        at("removed", "archive[one.txt]", one, None),
+        at("removed", "archive[two.txt]", two, None),
+    ]
 
 
 # --- affinity of some subgraphs -----------------------------------------------------------------------------

@@ -96,6 +96,9 @@ def test_positions_up_to_1_mean_that_there_is_nothing() -> None:
         assert told(constants(b"tail", (offset, 4)), constants(b"tail", b"tail")) == [
             at("changed", "buffers[1].data", None, [*b"tail"])
         ]
+    build = Build()
+    build.graph().tensor("t0", buffer=build.buffer(b"tail", offset=1, size=3))
+    assert told(finished(build, b"tail"), constants(b"tail", (START, 4))) == []
     # Position 2 is in the file: here in its first word, which is small.
     assert told(constants(b"", (2, 2)), constants(b"", b"\0\0")) == []
     assert told(constants(b"", (2, 2)), constants(b"", b"\0\1")) == [
