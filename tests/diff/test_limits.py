@@ -50,7 +50,7 @@ def test_unique_keys_are_looked_for_32_levels_deep() -> None:
     for depth, matched in ((3, 5), (31, 61), (32, 63), (33, 63)):
         before, after = (np.array(side) for side in nested(depth))
         found = align([(before, after)])
-        assert (len(found.before), found.moved.any()) == (matched, False)
+        assert (len(found.before), found.moved.tolist()) == (matched, [False] * matched)
         assert (found.before == found.after).all()
 
 
@@ -151,6 +151,21 @@ def test_buffer_0_belongs_to_the_model_although_metadata_names_it() -> None:
         return build.to_bytes("circle")
 
     assert paths(model(b"1"), model(b"2")) == [("changed", "buffers[1].data[0]")]
+
+
+def test_a_buffer_that_is_left_over_belongs_to_the_one_in_its_place() -> None:
+    def model(*constants: tuple[str, bytes]) -> bytes:
+        build = Build()
+        graph = build.graph()
+        for name, data in constants:
+            graph.tensor(name, data=data)
+        return build.to_bytes("circle")
+
+    before = model(("a", b"first"), ("b", b"second"), ("c", b"third"))
+    after = model(("a", b"first"), ("B", b"another"), ("c", b"third"))
+    assert [one for one in paths(before, after, "structure") if one[1].startswith("buffers")] == [
+        ("changed", "buffers[2].data")
+    ]
 
 
 def test_models_without_buffers() -> None:

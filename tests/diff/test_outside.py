@@ -31,7 +31,7 @@ def constants(tail: bytes, *buffers: Data) -> bytes:
     graph = build.graph()
     for number, given in enumerate(buffers):
         fields = {"data": given} if isinstance(given, bytes) else {"offset": given[0], "size": given[1]}
-        graph.tensor(f"t{number}", buffer=build.buffer(**fields))  # type: ignore[arg-type]
+        graph.tensor(f"t{number}", buffer=build.buffer(**fields))
     return finished(build, tail)
 
 
