@@ -38,20 +38,20 @@ def reached_from(successors: Sequence[Sequence[int]], start: int) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_components_are_those_that_reach_each_other_and_come_after_what_they_feed(seed: int) -> None:
-    generator = seeded(seed)
-    count = generator.randint(1, 9)
-    rows = [sorted(generator.sample(range(count), generator.randint(0, min(3, count)))) for _ in range(count)]
-    behind = [reached_from(rows, one) for one in range(count)]
-    found = strong_components(rows)
-    assert sorted(one for component in found for one in component) == list(range(count))
-    place = {one: number for number, component in enumerate(found) for one in component}
-    for component in found:
-        assert component == sorted(component)
-        for one in component:
-            assert set(component) == {one} | {other for other in behind[one] if one in behind[other]}
-            assert all(place[other] <= place[one] for other in rows[one])
+def test_components_are_those_that_reach_each_other_and_come_after_what_they_feed() -> None:
+    for seed in range(40):
+        generator = seeded(seed)
+        count = generator.randint(1, 9)
+        rows = [sorted(generator.sample(range(count), generator.randint(0, min(3, count)))) for _ in range(count)]
+        behind = [reached_from(rows, one) for one in range(count)]
+        found = strong_components(rows)
+        assert sorted(one for component in found for one in component) == list(range(count))
+        place = {one: number for number, component in enumerate(found) for one in component}
+        for component in found:
+            assert component == sorted(component)
+            for one in component:
+                assert set(component) == {one} | {other for other in behind[one] if one in behind[other]}
+                assert all(place[other] <= place[one] for other in rows[one])
 
 
 def test_groups_are_connected_in_either_direction() -> None:
@@ -192,31 +192,31 @@ def test_groups_are_merged_where_that_closes_no_cycle() -> None:
     assert (made.successors[1], made.predecessors[1]) == (set(), set())
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_after_every_merge_the_order_is_one_in_which_the_groups_can_run(seed: int) -> None:
-    generator = seeded(seed)
-    count, edges, _ = random_case(seed, most=10)
-    graph = graph_of(count, edges)
-    made = Contraction(graph.successors, graph.order)
-    for _ in range(12):
-        groups = generator.sample(sorted(made.members), min(generator.randint(1, 3), len(made.members)))
-        before = {key: list(members) for key, members in made.members.items()}
-        parts = [tuple(row) for key, row in before.items() if key not in groups]
-        parts.append(tuple(operator for key in groups for operator in before[key]))
-        allowed = not waiting_for_each_other(graph, parts)
-        merged_to = made.merge(groups)
-        assert (merged_to is not None) == allowed
-        if merged_to is None:
-            assert made.members == before
-        else:
-            assert sorted(made.members[merged_to]) == sorted(parts[-1])
-        place = {o: number for number, key in enumerate(made.in_order()) for o in made.members[key]}
-        assert all(place[a] <= place[b] for a, b in edges)
-        home = group_of(count, [tuple(made.members[key]) for key in made.in_order()])
-        keys = made.in_order()
-        assert [sorted(map(keys.index, made.successors[key])) for key in keys] == group_successors(
-            graph, home, len(keys)
-        )
+def test_after_every_merge_the_order_is_one_in_which_the_groups_can_run() -> None:
+    for seed in range(40):
+        generator = seeded(seed)
+        count, edges, _ = random_case(seed, most=10)
+        graph = graph_of(count, edges)
+        made = Contraction(graph.successors, graph.order)
+        for _ in range(12):
+            groups = generator.sample(sorted(made.members), min(generator.randint(1, 3), len(made.members)))
+            before = {key: list(members) for key, members in made.members.items()}
+            parts = [tuple(row) for key, row in before.items() if key not in groups]
+            parts.append(tuple(operator for key in groups for operator in before[key]))
+            allowed = not waiting_for_each_other(graph, parts)
+            merged_to = made.merge(groups)
+            assert (merged_to is not None) == allowed
+            if merged_to is None:
+                assert made.members == before
+            else:
+                assert sorted(made.members[merged_to]) == sorted(parts[-1])
+            place = {o: number for number, key in enumerate(made.in_order()) for o in made.members[key]}
+            assert all(place[a] <= place[b] for a, b in edges)
+            home = group_of(count, [tuple(made.members[key]) for key in made.in_order()])
+            keys = made.in_order()
+            assert [sorted(map(keys.index, made.successors[key])) for key in keys] == group_successors(
+                graph, home, len(keys)
+            )
 
 
 def test_neighbours_of_one_device_are_merged_until_none_can_be() -> None:
