@@ -55,7 +55,7 @@ RANKS = ("0/index:0", "index:0", "0/name:t0", "name:t0", "0/name:t*", "name:t*",
 
 
 def test_the_more_particular_of_two_rules_counts() -> None:
-    for first, second in list(combinations(RANKS, 2)):
+    for first, second in combinations(RANKS, 2):
         with open_model(row_of("NEG")) as model:
             for settings in ((f"{first}=a", f"{second}=b"), (f"{second}=b", f"{first}=a")):
                 assert assigned(model, ("a", "b"), *settings).numbers == ([0],)
