@@ -323,6 +323,7 @@ def test_a_table_that_names_an_unknown_device_tells_the_lowest() -> None:
     with open_model(data) as model, pytest.raises(TableFormatError) as caught:
         read_affinity(model)
     assert caught.value.message.startswith("subgraph 0 names device 5, which does not exist")
+    assert (caught.value.location, caught.value.offset) == (AFFINITY_TABLE, 0)
 
 
 def test_what_annotating_changes_is_told() -> None:

@@ -62,6 +62,13 @@ def test_a_constant_that_two_share_counts_once() -> None:
         assert within(case, what, {0: limit}).devices.tolist() == expected
 
 
+def test_what_would_save_nothing_is_not_moved_back() -> None:
+    what = contents(3, [(0, 0), (1, 1), (2, 2)], [1.0] * 3)
+    for time, expected in ((1.0, [1, 1, 1]), (2.0, [0, 0, 1])):
+        case = Case([[1.0, time]] * 3, [], ZERO, ZERO, [0.0, 0.0])
+        assert within(case, what, {0: 2}).devices.tolist() == expected
+
+
 def test_two_devices_with_limits_are_filled_each_to_its_own() -> None:
     times = [[1.0, 2.0 + operator, 9.0 + 3 * operator] for operator in range(4)]
     case = Case(times, [], [[0.0] * 3] * 3, [[0.0] * 3] * 3, [0.0] * 3)
