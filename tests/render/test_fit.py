@@ -79,7 +79,8 @@ def test_text_has_the_first_operators_and_the_worst_sources(count: int, last: li
     for indent, before in (("      ", "    do late"), ("    ", f"  nothing is refused without {count:,} sources:")):
         start = lines.index(before) + 1
         assert [line.split()[-1] for line in lines[start : start + 30]] == [f"s{at}" for at in range(30)]
-        assert lines[start + 30 : start + 30 + len(last)] == [f"{indent}{words}, which are in --json" for words in last]
+        more = [f"{indent}{words}, which are in --json" for words in last]
+        assert lines[start + 30 : start + 30 + len(more)] == more
     assert len(lines) == start + 30 + len(last)
 
 
