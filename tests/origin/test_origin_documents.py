@@ -185,6 +185,8 @@ def test_the_notes_of_a_table() -> None:
         assert describe(model).notes == (Finding("UNSTAMPED_ORIGIN", "info", "", message),)
         assert describe(model).describes_the_model
         assert origin_findings(model) == []
+    with open_model(embedded(ROW, SOME, stamp=False)) as model:
+        assert [note.code for note in describe(model).notes] == ["UNSTAMPED_ORIGIN", "PARTIAL_OP_TABLE"]
     shared = edited(
         embedded(LOOP, stamp=False), lambda edit: edit.set_metadata(OP_TABLE, encode_op_table({0: {0}, 2: {0}}))
     )
