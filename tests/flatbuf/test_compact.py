@@ -11,6 +11,7 @@ import pytest
 from circletools.errors import EditError
 from circletools.flatbuf import compact as module
 from circletools.flatbuf.compact import Chunk, compact
+from circletools.flatbuf.layout import align
 from circletools.flatbuf.overlay import FileOffsets
 from circletools.flatbuf.verify import walk
 from circletools.model.external import FILE_OFFSETS
@@ -21,6 +22,7 @@ from tests.kit.support import bytes_of
 
 every_field = cache(every_field)
 FORMATS = ("circle", "tflite")
+EMPTY = ("shape", "shape_signature", "shape")  # vectors of a tensor that may be empty
 
 
 def chunks_of(data: bytes, offsets: FileOffsets = FILE_OFFSETS, moved: int = 0) -> list[Chunk]:
@@ -161,6 +163,41 @@ def test_more_than_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_FLATBUFFER_BYTES", len(compacted(data)) - 1)
     with pytest.raises(EditError, match="past 2 GiB"):
         compacted(data)
+
+
+@pytest.mark.parametrize("texts", [("a" * 20, "b" * 30), ("a" * 30, "b" * 20), ("a" * 20, "b"), ("a", "b" * 30)])
+def test_the_limit_is_where_the_last_one_ends(texts: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    data = file_of(Table("Model", description=texts[0], subgraphs=[Table("SubGraph", name=texts[1])]))
+    size = len(compacted(data))
+    assert size == objects(compacted(data))[-1].end
+    for most, good in ((size, True), (size + 40, True), (size - 1, False), (size - 40, False)):
+        monkeypatch.setattr(module, "MAX_FLATBUFFER_BYTES", most)
+        if good:
+            assert len(compacted(data)) == size
+        else:
+            with pytest.raises(EditError, match="past 2 GiB"):
+                compacted(data)
+
+
+@pytest.mark.parametrize("sizes", [(0, 0, 0), (3, 3, 3), (7, 7, 7), (0, 3, 7), (0, 0, 3, 3), (11, 7, 0)])
+def test_no_gap_is_left_that_something_short_behind_it_would_fill(sizes: tuple[int, ...]) -> None:
+    """An empty vector takes 4 bytes, a string of 3 letters 8, one of 7 letters 12."""
+    for lengths in ((16, 17, 18), (16, 20, 24), (28, 16, 20), (19, 23, 27)):
+        tensors = [
+            Table("Tensor", name=f"{number}" * size) if size else Table("Tensor", **{EMPTY[number]: []})
+            for number, size in enumerate(sizes)
+        ]
+        buffers = [Table("Buffer", data=bytes([size]) * size) for size in lengths]
+        data = file_of(Table("Model", subgraphs=[Table("SubGraph", tensors=tensors)], buffers=buffers))
+        small = compacted(data)
+        found = objects(small)
+        aligned(found)
+        assert difference(data, small) == {}
+        last = max(one.start for one in found if one.alignment == 16)
+        behind = [align(one.end - one.start, 4) for one in found if one.start > last]
+        for before, after in pairwise(found):
+            room = after.start - align(before.end, 4)
+            assert not [size for size in behind if size <= room], (lengths, before, after)
 
 
 def test_a_model_without_any_data_has_a_size_too() -> None:

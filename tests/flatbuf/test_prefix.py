@@ -133,6 +133,8 @@ def test_a_prefix_is_where_its_marker_says() -> None:
     for wrong in (0, base - 64, base + 1, base + 64, len(first) // 64 * 64, 1 << 63):
         assert find_base(Wire(first[:16] + wrong.to_bytes(8, "little") + first[24:]), schema) == 0
     assert find_base(Wire(first[: base + 7]), schema) == 0
+    assert first[24:32] == bytes(8)  # padding, which does not belong to the length
+    assert find_base(Wire(first[:24] + b"\xff" * 8 + first[32:]), schema) == base
     other = first[: base + 4] + b"TFL4" + first[base + 8 :]
     assert find_base(Wire(other), schema) == 0
 
@@ -151,6 +153,19 @@ def test_all_of_a_prefix_is_aligned() -> None:
         if one.kind == "bytes":
             assert (one.start + 4) % 16 == 0
     assert len(prefix) % 64 == 0
+
+
+def test_a_prefix_is_no_longer_than_its_objects_need() -> None:
+    rooms = set()
+    for size in range(80):
+        overlay = overlay_of(PLAIN)
+        overlay.root.set("description", "a" * size)
+        overlay.root.set("metadata_buffer", [1])
+        prefix = written(overlay)
+        first = min(one.start for one in objects(prefix + PLAIN))
+        assert prefix[24:first] == bytes(first - 24)
+        rooms.add(first - 24)
+    assert rooms == set(range(0, 64, 4))
 
 
 # --- values and tables --------------------------------------------------------------------------------------

@@ -219,7 +219,7 @@ def test_the_first_of_several_faults_is_told() -> None:
 
 
 def test_tables_come_in_ascending_order_whatever_the_order_of_references() -> None:
-    for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2, 1, 1)):
+    for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2, 1, 1), (0, 0, 1, 2), (2, 1, 1, 0), (0, 1, 2, 2)):
         raw = Raw()
         made = [raw.table({0: ("u32", index + 5)}) for index in range(3)]
         graphs = raw.refs([raw.table({3: raw.refs([made[index] for index in order])})])
