@@ -24,7 +24,8 @@ def places(*values: int) -> Any:
 
 
 def test_values_are_read_at_every_position() -> None:
-    for dtype, shift in product((U1, U2, U4), (0, 1)):
+    dtypes: list[np.dtype[Any]] = [U1, U2, U4]
+    for dtype, shift in product(dtypes, (0, 1)):
         wire = Wire(memoryview(bytes(shift) + DATA)[shift:])
         width = dtype.itemsize
         last = len(DATA) - width
