@@ -65,6 +65,33 @@ def test_what_is_new_is_the_old_where_it_says_the_same() -> None:
     assert difference(PLAIN, written(overlay) + PLAIN)["buffers"] == (2, 3)
 
 
+def test_options_that_are_set_back_are_the_old_ones() -> None:
+    def with_options(data: bytes, name: str, field: str, value: float) -> bytes:
+        overlay = overlay_of(data)
+        graph = overlay.element(overlay.references(overlay.root, "subgraphs"), "SubGraph", 0)
+        operator = overlay.element(overlay.references(graph, "operators"), "Operator", 0)
+        options = NewTable(overlay.schema.tables[name])
+        options.set(field, value)
+        codes = {member: code for code, member in overlay.schema.unions["BuiltinOptions"].items()}
+        operator.set("builtin_options", options)
+        operator.set("builtin_options_type", codes[name])
+        return written(overlay) + data[overlay.base :]
+
+    made = Table("Operator", builtin_options=Table("SoftmaxOptions", beta=2.0))
+    data = file_of(Table("Model", subgraphs=[Table("SubGraph", operators=[made])]))
+    place = "subgraphs[0].operators[0].builtin_options"
+    first = with_options(data, "SoftmaxOptions", "beta", 3.0)
+    assert difference(data, first) == {f"{place}.beta": (2.0, 3.0)}
+    assert (
+        with_options(data, "SoftmaxOptions", "beta", 2.0)
+        == with_options(first, "SoftmaxOptions", "beta", 2.0)
+        == data
+    )
+    other = with_options(data, "LeakyReluOptions", "alpha", 2.0)  # the same bytes with another meaning
+    assert difference(data, other)[f"{place}.alpha"] == (None, 2.0)
+    assert with_options(other, "SoftmaxOptions", "beta", 2.0) == data
+
+
 def test_what_was_emptied_again_is_absent() -> None:
     data = file_of(Table("Model", version=3))
     overlay = overlay_of(data)
