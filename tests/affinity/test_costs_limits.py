@@ -95,6 +95,15 @@ def test_what_would_save_nothing_is_not_moved_back() -> None:
         assert within(case, what, {0: 2}).devices.tolist() == expected
 
 
+def test_as_much_as_fits_is_given_back_from_the_start_without_single_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caps, "_TRIES", 0)
+    monkeypatch.setattr(caps, "_LEAST_TRIES", 0)
+    case = Case([[1.0, 2.0]] * 9, [], ZERO, ZERO, [0.0, 0.0])
+    what = contents(9, [(operator, operator) for operator in range(9)], [1.0] * 9)
+    for limit in range(10):
+        assert within(case, what, {0: limit}).devices.tolist() == [0] * limit + [1] * (9 - limit)
+
+
 def test_two_devices_with_limits_are_filled_each_to_its_own() -> None:
     times = [[1.0, 2.0 + operator, 9.0 + 3 * operator] for operator in range(4)]
     case = Case(times, [], [[0.0] * 3] * 3, [[0.0] * 3] * 3, [0.0] * 3)
