@@ -13,6 +13,7 @@ from circletools.affinity.costs.caps import Fitted, least_time_within
 from circletools.affinity.costs.memory import Contents
 from circletools.affinity.costs.parallel import bounds, heft
 from circletools.affinity.costs.problem import Indices
+from circletools.affinity.costs.search import least_time
 from circletools.affinity.partition.partitions import Partition, make_partitions
 from tests.kit.costs_support import Case
 
@@ -31,6 +32,31 @@ def contents(operators: int, constants: Sequence[tuple[int, int]], buffers: Sequ
 def within(case: Case, what: Contents, limits: dict[int, int]) -> Fitted:
     problem, graph = case.problem()
     return least_time_within(problem, graph, what, limits, lambda row: make_partitions(graph, row.tolist()))
+
+
+# --- cuts ---------------------------------------------------------------------------------------------------
+
+
+def test_a_huge_copy_that_nobody_makes_does_not_drown_the_others() -> None:
+    """0 stays on one of the two devices, so nothing is copied there from the other, which would cost 1e14."""
+    for stays in (0, 1):
+        times = [[inf, inf], [2.0, 2.0], [2.0, 2.0]]
+        times[0][stays] = 0.0
+        times[1][1 - stays] = 1.0
+        copies = [[0.0, 0.0], [0.0, 0.0]]
+        copies[stays][1 - stays], copies[1 - stays][stays] = 0.1, 1e14
+        case = Case(times, [(0, 0.0, [1])], copies, ZERO, [0.0, 0.0])
+        assert least_time(*case.problem()).tolist() == [stays, 1 - stays, 0]
+
+
+def test_a_huge_time_does_not_drown_the_others_in_any_unit() -> None:
+    for unit in (1e-15, 1e-12, 1.0, 1e6):
+        for quick in (0, 1):
+            rows = [(1e14, 0.0), (2.0, 1.0), (1.0, 2.0)]
+            times = [[row[device == quick] * unit for device in (0, 1)] for row in rows]
+            copies = [[0.0, 0.1 * unit], [0.1 * unit, 0.0]]
+            case = Case(times, ROW, copies, ZERO, [0.0, 0.0])
+            assert least_time(*case.problem()).tolist() == [quick, quick, 1 - quick]
 
 
 # --- memory -------------------------------------------------------------------------------------------------
@@ -67,6 +93,15 @@ def test_what_would_save_nothing_is_not_moved_back() -> None:
     for time, expected in ((1.0, [1, 1, 1]), (2.0, [0, 0, 1])):
         case = Case([[1.0, time]] * 3, [], ZERO, ZERO, [0.0, 0.0])
         assert within(case, what, {0: 2}).devices.tolist() == expected
+
+
+def test_as_much_as_fits_is_given_back_from_the_start_without_single_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caps, "_TRIES", 0)
+    monkeypatch.setattr(caps, "_LEAST_TRIES", 0)
+    case = Case([[1.0, 2.0]] * 9, [], ZERO, ZERO, [0.0, 0.0])
+    what = contents(9, [(operator, operator) for operator in range(9)], [1.0] * 9)
+    for limit in range(10):
+        assert within(case, what, {0: limit}).devices.tolist() == [0] * limit + [1] * (9 - limit)
 
 
 def test_two_devices_with_limits_are_filled_each_to_its_own() -> None:

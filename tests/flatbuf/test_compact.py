@@ -129,13 +129,13 @@ def with_data(*values: bytes) -> bytes:
     return file_of(Table("Model", buffers=[Table("Buffer"), *(Table("Buffer", data=value) for value in values)]))
 
 
-@pytest.mark.parametrize("size", [1, 63, 64, 65, 66, 1000])
-def test_equal_data_stands_once_and_other_data_for_itself(size: int) -> None:
-    one, other = bytes(size), bytes(size - 1) + b"\1"
-    data = with_data(one, other, one, other)
-    small = compacted(data)
-    assert difference(data, small) == {}
-    assert [small[each.start + 4 : each.end] for each in objects(small) if each.kind == "bytes"] == [one, other]
+def test_equal_data_stands_once_and_other_data_for_itself() -> None:
+    for size in (1, 63, 64, 65, 66, 1000):
+        one, other = bytes(size), bytes(size - 1) + b"\1"
+        data = with_data(one, other, one, other)
+        small = compacted(data)
+        assert difference(data, small) == {}
+        assert [small[each.start + 4 : each.end] for each in objects(small) if each.kind == "bytes"] == [one, other]
 
 
 def test_a_vector_and_a_string_of_the_same_bytes_both_stand() -> None:
@@ -146,14 +146,14 @@ def test_a_vector_and_a_string_of_the_same_bytes_both_stand() -> None:
 # --- pieces and limits --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("size", "streamed"), [(1 << 16, False), ((1 << 16) + 1, True)])
-def test_long_data_is_a_range_of_the_old_file(size: int, streamed: bool) -> None:
-    value = bytes(range(1, 251)) * (size // 250) + b"\xff" * (size % 250)
-    data = with_data(b"before", value, b"behind" * 9)
-    ranges = [part for part in chunks_of(data) if isinstance(part, tuple)]
-    assert ranges == ([(data.index(value), data.index(value) + size)] if streamed else [])
-    assert difference(data, compacted(data)) == {}
-    aligned(objects(compacted(data)))
+def test_long_data_is_a_range_of_the_old_file() -> None:
+    for size, streamed in ((1 << 16, False), ((1 << 16) + 1, True)):
+        value = bytes(range(1, 251)) * (size // 250) + b"\xff" * (size % 250)
+        data = with_data(b"before", value, b"behind" * 9)
+        ranges = [part for part in chunks_of(data) if isinstance(part, tuple)]
+        assert ranges == ([(data.index(value), data.index(value) + size)] if streamed else [])
+        assert difference(data, compacted(data)) == {}
+        aligned(objects(compacted(data)))
 
 
 def test_more_than_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,17 +226,17 @@ def test_an_unknown_member_of_a_union_is_refused() -> None:
 # --- positions in the file ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("moved", [0, 8, -16])
-def test_positions_in_the_file_are_moved(moved: int) -> None:
-    build = Build()
-    build.graph()
-    for offset in (0, 1, 1000, 2000):
-        build.buffer(offset=offset, size=5)
-    data = build.to_bytes("circle")
-    wire, schema, _ = wire_of(compacted(data, FILE_OFFSETS, moved))
-    buffers = walk(wire, schema).tables["Buffer"]
-    assert sorted(buffers.scalars("offset").tolist()) == [0, 0, 1, 1000 + moved, 2000 + moved]
-    assert np.count_nonzero(buffers.scalars("size")) == 4
+def test_positions_in_the_file_are_moved() -> None:
+    for moved in (0, 8, -16):
+        build = Build()
+        build.graph()
+        for offset in (0, 1, 1000, 2000):
+            build.buffer(offset=offset, size=5)
+        data = build.to_bytes("circle")
+        wire, schema, _ = wire_of(compacted(data, FILE_OFFSETS, moved))
+        buffers = walk(wire, schema).tables["Buffer"]
+        assert sorted(buffers.scalars("offset").tolist()) == [0, 0, 1, 1000 + moved, 2000 + moved]
+        assert np.count_nonzero(buffers.scalars("size")) == 4
 
 
 def test_positions_in_options_are_moved() -> None:

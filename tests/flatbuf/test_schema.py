@@ -139,12 +139,13 @@ def test_only_fields_that_no_reader_can_reach_are_called_deprecated(name: str) -
 
 
 @pytest.mark.parametrize("name", [*FORMATS, "debug_metadata"])
-def test_only_unions_have_a_slot_for_their_code(name: str) -> None:
+def test_only_unions_have_a_slot_for_their_code_and_only_numbers_a_default(name: str) -> None:
     schema = load_schema(cast(Name, name))
     for table, described in schema.tables.items():
         codes = {field.slot: field.type_slot for field in described.fields if field.kind == "union"}
         assert codes == {slot: slot - 1 for slot in codes}, table
         assert {field.type_slot for field in described.fields if field.kind != "union"} <= {-1}, table
+        assert {field.default for field in described.fields if field.kind != "scalar"} <= {0}, table
     assert Field("f", 3, "scalar", np.dtype("u1")) == Field("f", 3, "scalar", np.dtype("u1"), 0, None, -1, False)
 
 

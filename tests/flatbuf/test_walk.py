@@ -152,6 +152,12 @@ def test_tables_count_once_for_each_reference() -> None:
     assert caught.value.hint == "LiteRT refuses such a model; shared tables count once per reference"
 
 
+def test_as_many_tables_as_allowed_in_one_vector() -> None:
+    data = file_of(Table("Model", subgraphs=[Table("SubGraph", name=name) for name in "abc"]))
+    assert walk(Wire(data), SCHEMA, max_tables=4).visits == 4
+    assert refusal(data, 3)[0] == "more than 3 tables"
+
+
 def test_vectors_that_share_their_elements_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = Raw()
     tensor = raw.table({2: ("u32", 0)})

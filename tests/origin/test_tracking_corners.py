@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from circletools.origin.tracking import constants
 from circletools.origin.tracking.constants import CLOSE
+from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.names import pair_by_name
+from circletools.origin.tracking.score import drop_the_unlikely
 from tests.kit.build import Build, floats, quantization
 from tests.kit.tracking_support import found, matcher, tracked
 
@@ -97,6 +99,44 @@ def test_as_many_samples_are_compared_as_there_are_in_both(monkeypatch: pytest.M
         return int(matcher(*models).classes.shared.sum())
 
     assert (shared(6), shared(5)) == (3, 0)
+
+
+# --- how sure, and how long -----------------------------------------------------------------------------------
+
+
+def test_a_pair_stays_where_a_third_of_what_is_around_it_agrees() -> None:
+    """Of 50 inputs as many stand in the slot they had; the others moved on by one."""
+
+    def reading(same: int) -> bytes:
+        build = Build()
+        graph = build.graph()
+        inputs = [graph.tensor(f"x{number}", FULL) for number in range(50)]
+        graph.compute("PACK", [*inputs[:same], *inputs[same + 1 :], *inputs[same : same + 1]], "y", FULL)
+        graph.ends(inputs, [])
+        return build.to_bytes()
+
+    for same, partner in ((16, -1), (17, 0)):
+        both = matcher(reading(50), reading(same))
+        both.pairs.add(0, 0)
+        drop_the_unlikely(both)
+        assert (both.pairs.to_after, both.pairs.to_before) == ([partner], [partner])
+
+
+@pytest.mark.parametrize(("always", "by_size", "expected"), [
+    (False, True, [True] * 2 + [False]), (True, True, [True] * 8 + [False] * 8), (True, False, [False] * 8),
+])  # fmt: skip
+def test_rounds_go_on_while_they_find_pairs_but_not_for_ever(
+    always: bool, by_size: bool, expected: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[bool] = []
+
+    def one_round(_: Matcher, *, with_constants: bool, by_size: bool) -> int:
+        rounds.append(with_constants)
+        return int(always or len(rounds) == 1)
+
+    monkeypatch.setattr(Matcher, "_match_colours", one_round)
+    matcher(named(("TANH", "a", FULL)), named(("TANH", "a", FULL))).match(by_size=by_size)
+    assert rounds == expected
 
 
 # --- subgraphs ----------------------------------------------------------------------------------------------

@@ -128,6 +128,7 @@ def test_subgraphs_are_told_by_what_they_do_also_the_first() -> None:
 
     assert digest("NEG", 0) == digest("NEG", 2) != digest("ABS", 0)
     assert digest("NEG", 0, 2) == digest("NEG", 2, 2) != digest("NEG", 0)
+    assert digest("NEG", -1) == digest("ABS", -1) != digest("NEG", 0)  # none
 
 
 def test_several_subgraphs_in_one_operator_count_in_their_order() -> None:

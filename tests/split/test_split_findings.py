@@ -351,6 +351,7 @@ def test_only_what_a_split_wrote_is_replaced(tmp_path: Path) -> None:
         (folder / "metadata" / "other", Path.touch),
         (folder / "second.part.conn.json", Path.touch),
         (folder / "model.part.conn.json", Path.unlink),
+        (folder / "model.part.conn.json", lambda path: path.write_text("{")),
     ]
     for place, change in changes:
         change(place)
