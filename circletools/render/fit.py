@@ -13,7 +13,7 @@ from circletools.render.sarif import sarif_location, sarif_run
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
 
-_MOST_SOURCES = 30
+_MOST_ROWS = 30
 _RULES = {
     "REFUSED_OPERATOR": "A target on which the model is to run does not take an operator.",
     "TABLE_DISAGREES": "A program says otherwise than the capability table of its target.",
@@ -140,7 +140,8 @@ def _misfits_text(misfits: Sequence[Misfit]) -> Iterator[str]:
         said = first.reason if first.measured else f"not measured: {first.reason}"
         yield f"  {counted(len(group), first.code, first.code)}: {said}"
         yield f"    {first.remedy}"
-        yield from table_text([(_place(one.subgraph, one.operator), _origin(one)) for one in group], indent="      ")
+        rows = [(_place(one.subgraph, one.operator), _origin(one)) for one in group[:_MOST_ROWS]]
+        yield from _first_rows(rows, len(group), "      ")
 
 
 def _origin(misfit: Misfit) -> str:
@@ -161,11 +162,16 @@ def _sources_text(target: TargetFit) -> Iterator[str]:
                 _places(source.operators),
                 source.name,
             ]
-            for source in target.sources[:_MOST_SOURCES]
+            for source in target.sources[:_MOST_ROWS]
         ]
-        yield from table_text(rows, right=(0, 1), indent="    ")
-        if len(target.sources) > _MOST_SOURCES:
-            yield f"    and {counted(len(target.sources) - _MOST_SOURCES, 'other')}, which are in --json"
+        yield from _first_rows(rows, len(target.sources), "    ", right=(0, 1))
+
+
+def _first_rows(rows: Sequence[Sequence[str]], count: int, indent: str, right: Sequence[int] = ()) -> Iterator[str]:
+    """Yield the first rows of a table of `count`, and how many are left."""
+    yield from table_text(rows, right=right, indent=indent)
+    if count > len(rows):
+        yield f"{indent}and {counted(count - len(rows), 'other')}, which are in --json"
 
 
 def _places(operators: Iterable[tuple[int, int]]) -> str:

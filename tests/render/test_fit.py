@@ -71,14 +71,17 @@ def test_text() -> None:
     ]
 
 
-@pytest.mark.parametrize(("count", "last"), [(30, []), (31, ["    and 1 other, which are in --json"]), (1234, [])])
-def test_text_has_the_worst_sources(count: int, last: list[str]) -> None:
+@pytest.mark.parametrize(("count", "last"), [(30, []), (31, ["and 1 other"]), (1234, ["and 1,204 others"])])
+def test_text_has_the_first_operators_and_the_worst_sources(count: int, last: list[str]) -> None:
+    misfits = tuple(misfit(at, "ADD", "late", origin=(f"s{at}",)) for at in range(count))
     sources = tuple(Blamed(f"s{at}", ((0, at),), 1) for at in range(count))
-    lines = list(ct.render.fit_text(found(TargetFit("npu", "", 9, MISFITS[:1], sources, Cuts(0, 0, 0), 0))))
-    start = lines.index(f"  nothing is refused without {count:,} sources:") + 1
-    assert [line.split()[-1] for line in lines[start : start + 30]] == [f"s{at}" for at in range(30)]
-    last = last or ["    and 1,204 others, which are in --json"] * (count > 31)
-    assert lines[start + 30 :] == last
+    lines = list(ct.render.fit_text(found(TargetFit("npu", "", 9, misfits, sources, Cuts(0, 0, 0), 0))))
+    for indent, before in (("      ", "    do late"), ("    ", f"  nothing is refused without {count:,} sources:")):
+        start = lines.index(before) + 1
+        assert [line.split()[-1] for line in lines[start : start + 30]] == [f"s{at}" for at in range(30)]
+        more = [f"{indent}{words}, which are in --json" for words in last]
+        assert lines[start + 30 : start + 30 + len(more)] == more
+    assert len(lines) == start + 30 + len(last)
 
 
 def test_text_of_what_nobody_knows() -> None:

@@ -176,10 +176,8 @@ def test_encodings_by_their_first_bytes(data: bytes, encoding: str, place: str) 
 
 
 def test_what_begins_like_no_trace() -> None:
-    for data, message in (
-        (b"x" * 4095 + b"\0", "not a known trace format"),
-        (gzip.compress(b"", mtime=0), "is empty"),
-    ):
+    empty = gzip.compress(b"", mtime=0)
+    for data, message in ((b"x" * 4095 + b"\0", "not a known trace format"), (empty, "is empty")):
         with pytest.raises(InvalidInputError, match=message):
             open_trace(data)
 
