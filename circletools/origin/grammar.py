@@ -26,7 +26,6 @@ _FUNCTION = re.compile(r"(?:^|/)tf\.[\w.]+/")
 _NUMBERED = re.compile(r"(.*\D)\d+", re.DOTALL)
 _CONVERTED = "MLIR Converted."  # the description that TensorFlow's converter writes
 _CONSTANT = re.compile(r"(?:.*/)?Const(?:_\d+)?\d*", re.DOTALL)
-_UNKNOWN_CLASSES = ("unknown", "tico")
 
 
 class Exporter(StrEnum):
@@ -84,14 +83,6 @@ def _is_number(part: str) -> bool:
     return part.isascii() and part.isdigit()
 
 
-def _tico(name: str) -> list[Source]:
-    found = _TICO.fullmatch(name)
-    if found is None:
-        return _plain(name)
-    class_name = "" if found[1] in _UNKNOWN_CLASSES else found[1]
-    return [Source(name, SourceDetails(class_name=class_name))]
-
-
 def _litert_torch(name: str) -> list[Source]:
     if not _MODULES.fullmatch(name):
         return _nodes(name)
@@ -122,12 +113,7 @@ def _nodes(name: str) -> list[Source]:
     parts = parts_of(name)
     # What lies below another node is an input of it: the weights of `dense/MatMul` are `dense/MatMul/ReadVariableOp`.
     tops = [part for part in parts if not any(part.startswith(f"{other}/") for other in parts)]
-    return [_node(part) for part in tops if not _CONSTANT.fullmatch(part)] or [_node(part) for part in tops]
-
-
-def _node(part: str) -> Source:
-    scope, slash, _ = part.rpartition("/")
-    return Source(part, SourceDetails(path=scope) if slash else SourceDetails())
+    return [Source(part) for part in tops if not _CONSTANT.fullmatch(part)] or [Source(part) for part in tops]
 
 
 def _plain(name: str) -> list[Source]:
@@ -135,7 +121,7 @@ def _plain(name: str) -> list[Source]:
 
 
 _READERS: dict[Exporter, Callable[[str], list[Source]]] = {
-    Exporter.TICO: _tico,
+    Exporter.TICO: _plain,
     Exporter.LITERT_TORCH: _litert_torch,
     Exporter.TENSORFLOW: _nodes,
     Exporter.ONNX2TF: _nodes,

@@ -11,7 +11,6 @@ locations that refer to each other:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import NamedTuple
 
 from circletools.errors import ModelFormatError
@@ -132,10 +131,8 @@ class _Locations:
 
 def _named(name: str, step: _Step) -> Source:
     """Return a source by its name in a function, `dense/MatMul@function`."""
-    plain = name.partition("@")[0] or name
-    scope, _, _ = plain.rpartition("/")
-    details = SourceDetails(path=scope, file=step.line[0], line=step.line[1], call=step.call)
-    return Source(plain, replace(details, path="", call="") if name.endswith(":") else details)
+    call = "" if name.endswith(":") else step.call
+    return Source(name.partition("@")[0] or name, SourceDetails(file=step.line[0], line=step.line[1], call=call))
 
 
 def _file(location: Tables) -> str:

@@ -15,10 +15,6 @@ def module(path: str, class_name: str) -> Source:
     return Source(path or class_name, SourceDetails(path=path, class_name=class_name))
 
 
-def node(name: str, path: str = "") -> Source:
-    return Source(name, SourceDetails(path=path))
-
-
 @pytest.mark.parametrize(
     ("description", "names", "exporter"),
     [
@@ -43,7 +39,7 @@ def test_which_exporter(description: str, names: list[str], exporter: Exporter |
 @pytest.mark.parametrize(
     ("exporter", "name", "sources"),
     [
-        (Exporter.TICO, f"{LINEAR}::linear_2", [Source(f"{LINEAR}::linear_2", SourceDetails(class_name=LINEAR))]),
+        (Exporter.TICO, f"{LINEAR}::linear_2", [Source(f"{LINEAR}::linear_2")]),
         (Exporter.TICO, "unknown::permute_1", [Source("unknown::permute_1")]),
         (Exporter.TICO, "tico::x", [Source("tico::x")]),
         (Exporter.TICO, "a;b", [Source("a;b")]),
@@ -59,22 +55,22 @@ def test_which_exporter(description: str, names: list[str], exporter: Exporter |
             f"net.Lm;;{BLOCK};;{BLOCK}/{LINEAR}_q;;{BLOCK};12",
             [module("", "net.Lm"), module("0", "net.Block"), module("0.q", LINEAR)],
         ),
-        (Exporter.LITERT_TORCH, "serving_default_output_0_output", [node("serving_default_output_0_output")]),
+        (Exporter.LITERT_TORCH, "serving_default_output_0_output", [Source("serving_default_output_0_output")]),
         (
             Exporter.TENSORFLOW,
             "model/dense/MatMul;model/dense/BiasAdd",
-            [node("model/dense/MatMul", "model/dense"), node("model/dense/BiasAdd", "model/dense")],
+            [Source("model/dense/MatMul"), Source("model/dense/BiasAdd")],
         ),
-        (Exporter.TENSORFLOW, "a/B;a/B/ReadVariableOp;a/B2", [node("a/B", "a"), node("a/B2", "a")]),
-        (Exporter.TENSORFLOW, "a;;a;7", [node("a")]),
-        (Exporter.TENSORFLOW, "Relu;Const_1;a/Const;Const12;Constant", [node("Relu"), node("Constant")]),
-        (Exporter.TENSORFLOW, "Const_1", [node("Const_1")]),
-        (Exporter.TENSORFLOW, "7", [node("7")]),
+        (Exporter.TENSORFLOW, "a/B;a/B/ReadVariableOp;a/B2", [Source("a/B"), Source("a/B2")]),
+        (Exporter.TENSORFLOW, "a;;a;7", [Source("a")]),
+        (Exporter.TENSORFLOW, "Relu;Const_1;a/Const;Const12;Constant", [Source("Relu"), Source("Constant")]),
+        (Exporter.TENSORFLOW, "Const_1", [Source("Const_1")]),
+        (Exporter.TENSORFLOW, "7", [Source("7")]),
         (Exporter.TENSORFLOW, "", []),
         (
             Exporter.ONNX2TF,
             "m/tf.nn.relu/Relu;m/tf.math.add/Add;m/tf.math.add/Add/y1",
-            [node("m/tf.nn.relu/Relu", "m/tf.nn.relu"), node("m/tf.math.add/Add", "m/tf.math.add")],
+            [Source("m/tf.nn.relu/Relu"), Source("m/tf.math.add/Add")],
         ),
         (None, "a;b;7", [Source("a;b;7")]),
         (None, "", []),
@@ -86,10 +82,10 @@ def test_sources_in_a_name(exporter: Exporter | None, name: str, sources: list[S
 
 def test_a_number_behind_a_name_is_told_by_the_name_without_it() -> None:
     tensors = {"dw/depthwise", "7", "layer"}
-    assert sources_in("dw/depthwise12", Exporter.TENSORFLOW, tensors) == [node("dw/depthwise", "dw")]
-    assert sources_in("dw/depthwise12", Exporter.ONNX2TF, tensors) == [node("dw/depthwise", "dw")]
-    assert sources_in("dw/conv2", Exporter.TENSORFLOW, tensors) == [node("dw/conv2", "dw")]
-    assert sources_in("77", Exporter.TENSORFLOW, tensors) == [node("77")]
+    assert sources_in("dw/depthwise12", Exporter.TENSORFLOW, tensors) == [Source("dw/depthwise")]
+    assert sources_in("dw/depthwise12", Exporter.ONNX2TF, tensors) == [Source("dw/depthwise")]
+    assert sources_in("dw/conv2", Exporter.TENSORFLOW, tensors) == [Source("dw/conv2")]
+    assert sources_in("77", Exporter.TENSORFLOW, tensors) == [Source("77")]
     assert sources_in("layer1", None, tensors) == [Source("layer1")]
 
 
