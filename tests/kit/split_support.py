@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from circletools.affinity.partition.partitions import Mode, make_partitions
+from circletools.affinity.partition.partitions import Mode
+from circletools.affinity.partitioning import partitioned
 from circletools.affinity.store import Affinity, annotate
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.check import check
@@ -44,11 +45,9 @@ def with_devices(data: bytes, assign: Assign | None = None, mode: Mode = "safe")
         subgraphs = {}
         for index, subgraph in enumerate(model.subgraphs):
             devices = [chosen(index, operator) for operator in range(len(subgraph.operators))]
-            partitions = np.zeros(len(devices), np.uint32)
-            for number, part in enumerate(make_partitions(operator_graph(model, index), devices, mode)):
-                partitions[list(part.operators)] = number
+            made = partitioned(operator_graph(model, index), devices, mode)
             if devices:
-                subgraphs[index] = SubgraphAffinity(np.array(devices, np.uint32), partitions)
+                subgraphs[index] = SubgraphAffinity(*np.array([made.numbers, made.partition_of()], np.uint32))
     return edited(data, lambda edit: annotate(edit, Affinity(dict(enumerate(DEVICES)), subgraphs)))
 
 
