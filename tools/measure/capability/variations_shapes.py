@@ -104,8 +104,9 @@ def convolutions() -> Iterator[Variation]:
         settings.append((2, padding, one, one, three, 4))
     for code in ("CONV_2D", "DEPTHWISE_CONV_2D"):
         probes = [
-            _convolution(code, types, setting)
+            _convolution(code, (*types[:2], bias), setting)
             for types in _WEIGHTS
+            for bias in (types[2], "")
             for setting in settings
             if code == "CONV_2D" or setting[-1] != 2
         ]
@@ -132,7 +133,7 @@ def _convolution(code: str, types: Sequence[str], setting: _Setting) -> Probe:
     inputs = (
         computed(types[0], batch, 12, 12, 4),
         constant(types[1], *weights, channel=3 if deep else 0),
-        constant(types[2], filters, scale=0.25),
+        _bias(types[2], filters),
     )
     table = "DepthwiseConv2DOptions" if deep else "Conv2DOptions"
     outputs = (computed(types[0], batch, max(side[1], 1), max(side[0], 1), filters),)
@@ -141,34 +142,37 @@ def _convolution(code: str, types: Sequence[str], setting: _Setting) -> Probe:
 
 def transposed() -> Iterator[Variation]:
     """Yield TRANSPOSE_CONV of other strides, windows and heights."""
-    settings = [
-        (padding, strides, window, height)
-        for padding, strides, window in product(
-            (0, 1), product((1, 2, 3), repeat=2), ((3, 3), (2, 2), (5, 5), (1, 3))
-        )
-        for height in (6, 1)
+    settings = list(product((0, 1), product((1, 2, 3), repeat=2), ((3, 3), (1, 3)), (6, 1)))
+    probes = [
+        _transposed((*types[:2], bias), kind, setting)
+        for types in _WEIGHTS
+        for bias, kind in product((types[2], ""), ("constant", "computed"))
+        for setting in settings
     ]
-    probes = [_transposed(types, *setting) for types in _WEIGHTS for setting in settings]
     sides = ("stride_w == stride_h", *(f"stride_{side} <= {most}" for side in "wh" for most in (1, 2)))
     reach = ("stride_w <= input1.dim2", "stride_h <= input1.dim1")
     yield Variation(tuple(probes), (*sides, *reach, "input2.dim1 == 1", "input1.dim1 == 1", "padding == 0"))
 
 
-def _transposed(
-    types: Sequence[str], padding: int, strides: Sequence[int], window: Sequence[int], height: int
-) -> Probe:
-    """Return a probe; strides are given along the width first, the window along the height."""
+def _transposed(types: Sequence[str], kind: str, setting: tuple[int, Sequence[int], Sequence[int], int]) -> Probe:
+    """Return a probe of a padding, strides (along the width first), a window (along the height first), a height."""
+    padding, strides, window, height = setting
     steps = zip((height, 6), reversed(strides), window, strict=True)
     target = (1, *((side * by if padding == 0 else (side - 1) * by + reach) for side, by, reach in steps), 8)
     inputs = (
-        Operand("INT32", (4,), "constant", target),
+        Operand("INT32", (4,), kind, target),
         constant(types[1], 8, *window, 4),
         computed(types[0], 1, height, 6, 4),
-        constant(types[2], 8, scale=0.25),
+        _bias(types[2], 8),
     )
     given = {"padding": padding, "stride_w": strides[0], "stride_h": strides[1], "fused_activation_function": 0}
     options = tuple(given.items())
     return Probe("TRANSPOSE_CONV", inputs, (computed(types[0], *target),), options, "TransposeConvOptions")
+
+
+def _bias(kind: str, size: int) -> Operand:
+    """Return a bias, or its place left out."""
+    return constant(kind, size, scale=0.25) if kind else Operand("FLOAT32", (size,), "none")
 
 
 _MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset")
