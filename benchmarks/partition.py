@@ -1,10 +1,11 @@
 """Measure how long it takes to partition large operator graphs, and how much memory.
 
-    python -m benchmarks.partition [--more] [--runs 3] [--only TEXT] [--json FILE]
+    python -m benchmarks.partition [--more] [--architectures] [--runs 3] [--only TEXT] [--json FILE]
 
 Every row is a process of its own, which makes the graph, partitions it `--runs` times and tells the median of the
 processor's time and its own peak memory, the interpreter, numpy and the graph included. `--more` adds ways to share
-out that are harder than what models are like, without targets. The exit code is 1 when a target is missed.
+out that are harder than what models are like, without targets, `--architectures` the graphs of `architectures` in
+mode `min`, none of which may be refused. The exit code is 1 when a target is missed.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
+from benchmarks.architectures import ROWS
 from benchmarks.graphs import ASSIGNMENTS, SHAPES, Shape, by_chance
 from benchmarks.process import ROOT
 from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.errors import EditError
 
 MODES: tuple[Mode, ...] = ("safe", "min", "epochs")
-_SECONDS = {("safe", 10_000): 0.5, ("safe", 100_000): 3.0, ("min", 100_000): 4.5, ("epochs", 100_000): 0.5}
-_MEGABYTES = {("safe", 100_000): 600.0}
+_SECONDS = {("safe", 10_000): 0.5, ("safe", 100_000): 3.0, ("min", 100_000): 1.5, ("epochs", 100_000): 0.5}
+_MEGABYTES = {("safe", 100_000): 600.0, ("min", 100_000): 250.0}
 
 
 def _one_kind(shape: Shape, rank: int) -> list[int]:
@@ -87,6 +90,8 @@ class Row:
         """Say whether that is kept, None where nothing is promised."""
         pairs = list(zip((self.seconds, self.megabytes), self.limits, strict=True))
         known = [value <= limit for value, limit in pairs if limit is not None]
+        if self.affinity == "kinds":
+            known.append(self.subgraphs > 0)
         return all(known) if known else None
 
     def cells(self) -> list[str]:
@@ -104,8 +109,9 @@ HEAD = ("shape", "operators", "affinity", "mode", "subgraphs", "seconds", "MB", 
 
 def measure(shape: str, count: int, affinity: str, mode: Mode, runs: int) -> Row:
     """Measure in this process."""
-    made = SHAPES[shape](count)
-    graph, devices = made.graph(), (ASSIGNMENTS | MORE)[affinity](made)
+    row = next((row for row in ROWS if row.name == shape), None)
+    made = row.make() if row else SHAPES[shape](count)
+    graph, devices = made.graph(), row.devices(made) if row else (ASSIGNMENTS | MORE)[affinity](made)
     operators = len(graph)
     del made
     seconds = []
@@ -132,6 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print a row for each measurement as it comes."""
     parser = argparse.ArgumentParser(prog="benchmarks.partition", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--more", action="store_true", help="also share out in harder ways")
+    parser.add_argument("--architectures", action="store_true", help="also whole architectures, in mode min")
     parser.add_argument("--runs", type=int, default=3, help="runs in each process, of which the median counts")
     parser.add_argument("--only", default="", help="only rows that contain this, such as `unet 100000` or `min`")
     parser.add_argument("--json", type=Path, help="write all rows to this file too")
@@ -144,15 +151,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     affinities = ASSIGNMENTS | MORE if options.more else ASSIGNMENTS
     print("|", " | ".join(HEAD), "|\n" + "|---" * len(HEAD) + "|")
+    wanted: list[tuple[str, ...]] = list(product(SHAPES, affinities, MODES))
+    chosen = [(shape, count, *rest) for count in ("10000", "100000") for shape, *rest in wanted]
+    if options.architectures:
+        chosen += [(row.name, "0", "kinds", "min") for row in ROWS]
     rows = []
-    for count in ("10000", "100000"):
-        for shape in SHAPES:
-            for affinity in affinities:
-                for mode in MODES:
-                    words = (shape, count, affinity, mode)
-                    if options.only in " ".join(words):
-                        rows.append(measure_apart((*words, "--runs", str(options.runs))))
-                        print("|", " | ".join(rows[-1].cells()), "|", flush=True)
+    for words in chosen:
+        if options.only in " ".join(words):
+            rows.append(measure_apart((*words, "--runs", str(options.runs))))
+            print("|", " | ".join(rows[-1].cells()), "|", flush=True)
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
     return 0 if all(row.met is not False for row in rows) else 1

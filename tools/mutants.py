@@ -1,6 +1,6 @@
 """How many small mistakes a room's own tests notice.
 
-    python tools/mutants.py ROOM [--tests FOLDER...] [--count 200] [--seed 1] [--skip FILE] [--list]
+    python tools/mutants.py ROOM [--tests FOLDER...] [--count 200] [--seed 1] [--skip FILE]
 
 A mutant is a copy of one module of `circletools/ROOM` (or `cli`) in which one comparison, arithmetic operator, small
 constant, boolean operator or condition is another. The tests of `tests/ROOM` that reach its line are run on it, the

@@ -10,7 +10,7 @@ import numpy as np
 
 from circletools.affinity.assign.assign import Assignment
 from circletools.affinity.partition.growth import Step
-from circletools.affinity.partition.partitions import Mode, Partition, make_partitions
+from circletools.affinity.partition.partitions import Mode, Partition, make_partitions, partition_or_fall_back
 from circletools.affinity.partition.repair import group_of
 from circletools.affinity.store import Affinity
 from circletools.affinity.tables import SubgraphAffinity
@@ -23,12 +23,14 @@ from circletools.model.operator_facts import OperatorFacts
 class SubgraphPartitioning:
     """The device number of each operator, and the partitions in an order in which they can run.
 
-    `demoted` operators were in a partition that was too small.
+    `demoted` operators were in a partition that was too small. `fell_back` says why mode `min` made the partitions
+    and not `safe`, None where nothing was against it.
     """
 
     numbers: list[int]
     partitions: tuple[Partition, ...]
     demoted: frozenset[int] = frozenset()
+    fell_back: str | None = None
 
     def partition_of(self) -> list[int]:
         """Return the number of the partition of each operator."""
@@ -50,7 +52,7 @@ class Sizing:
     They go to `fallback` (the last device unless given), where that takes all of them.
     """
 
-    mode: Mode = "safe"
+    mode: Mode = "min"
     min_size: int = 1
     fallback: str | None = None
 
@@ -74,10 +76,10 @@ def make_partitioning(
         numbers = [refuge if operator in demoted else number for operator, number in enumerate(assigned)]
         tell = None if on_step is None else partial(on_step, index)
         try:
-            partitions = make_partitions(subgraph.graph, numbers, sizing.mode, tell)
+            partitions, fell_back = partition_or_fall_back(subgraph.graph, numbers, sizing.mode, tell)
         except EditError as error:
             raise EditError(error.message, location=subgraph.place(), hint=error.hint) from error
-        found.append(SubgraphPartitioning(numbers, partitions, demoted))
+        found.append(SubgraphPartitioning(numbers, partitions, demoted, fell_back))
     return Partitioning(assignment.devices, tuple(found))
 
 

@@ -79,9 +79,6 @@ def _match(keys: tuple[Keys, Keys], gap: _Gap, partner: Indices) -> list[_Gap]:
         split: list[_Gap] = []
         for before, after in pending:
             middle = _trim(keys, before, after, partner)
-            if not (len(middle[0]) and len(middle[1])):
-                left.append(middle)
-                continue
             anchors = _anchors(keys[0][middle[0]], keys[1][middle[1]])
             if len(anchors[0]):
                 partner[middle[0][anchors[0]]] = middle[1][anchors[1]]

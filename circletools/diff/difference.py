@@ -71,7 +71,8 @@ def compare_models(
     if same_bytes(*files):
         return ModelDifference((), True, ())
     at = first_differing_byte(*files)
-    mirrored = bytes(files[1][at : at + 1]) < bytes(files[0][at : at + 1])
+    first, second = (bytes(data[at : at + 1]) for data in files)
+    mirrored = second < first
     try:
         changes, notes = _compared(*((after, before) if mirrored else (before, after)), chosen)
     except CircleToolsError as error:

@@ -150,7 +150,7 @@ class Comparison:
     def _translated(self, pairs: Pairs, item: Field, old: Vectors, new: Vectors, equal_length: Mask) -> Mask:
         """Say which vectors differ, of those of equal length, where numbers have to be translated first."""
         differs = np.zeros(len(equal_length), np.bool_)
-        rows = np.flatnonzero(equal_length & (old.count > 0))
+        rows = np.flatnonzero(equal_length)
         if rows.size:
             owner = np.repeat(rows, old.count[rows])
             unequal = self._unequal(pairs, item, owner, old.take(rows).flat(), new.take(rows).flat())

@@ -24,12 +24,12 @@ def differing_vectors(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
     ends = before.start[rows] << 32 | after.start[rows]  # positions have 31 bits
     _, distinct, back = np.unique(ends, return_index=True, return_inverse=True)
     rows, every = rows[distinct], rows
-    pairs = [_bytes_of(vectors, rows).check_total() for vectors in (before, after)]
+    old, new = (_bytes_of(vectors, rows).check_total() for vectors in (before, after))
     unequal = np.zeros(len(rows), np.bool_)
     small = before.count[rows] * width <= _SMALL_BYTES
     unequal[small] = _small(*(_bytes_of(vectors, rows[small]) for vectors in (before, after)))
     for row in np.flatnonzero(~small).tolist():
-        unequal[row] = first_difference(pairs[0], pairs[1], row) < pairs[0].count[row]
+        unequal[row] = first_difference(old, new, row) < old.count[row]
     differs[every] = unequal[back]
     return differs
 

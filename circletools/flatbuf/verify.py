@@ -57,7 +57,7 @@ def check_header(wire: Wire, schema: Schema, start: int = 0) -> int:
     if bytes(wire.memory[start + 4 : start + 8]) != schema.identifier:
         raise ModelFormatError(f"the file identifier is not {schema.identifier.decode()}", offset=start + 4)
     offset = wire.one(start, OFFSET)
-    if offset == 0 or offset >= 2**31 or start + offset >= wire.limit:
+    if offset == 0 or start + offset >= wire.limit:
         raise ModelFormatError("the root offset leads outside the file", offset=start)
     return start + offset
 
@@ -137,7 +137,7 @@ class _Walk:
             return
         offsets = self.wire.gather(positions, OFFSET).astype(np.int64)
         targets = positions + offsets
-        good = (offsets > 0) & (offsets < 2**31) & (targets < self.wire.limit)
+        good = (offsets > 0) & (targets < self.wire.limit)
         self.require(good, owner, positions, "a reference leads outside the file", rows, field.name)
         edges = _Edges(targets, visits[rows], owner, rows, field.name, None)
         if field.kind == "table":

@@ -17,7 +17,7 @@ from circletools.affinity.costs.choose import Goal, assign_by_cost, check_caps
 from circletools.affinity.costs.problem import Problem
 from circletools.affinity.costs.times import make_problems
 from circletools.affinity.partition.growth import Step
-from circletools.affinity.partitioning import Sizing, make_partitioning
+from circletools.affinity.partitioning import Partitioning, Sizing, make_partitioning
 from circletools.affinity.tables import AFFINITY_TABLE
 from circletools.findings import Finding
 from circletools.model.model import Model
@@ -116,6 +116,7 @@ def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment)
     grown = request.explain and request.mode == "seed"
     on_step = (lambda number, step: steps.append((number, step))) if grown else None
     partitioning = make_partitioning(facts, assignment, sizing, on_step)
+    notes += tuple(_fallbacks(partitioning))
     check_caps(facts, partitioning, problem.caps)
     evaluator = Evaluator(facts, problem.costs, request.parallel, bool(problem.caps))
     evaluation = evaluator.evaluate(partitioning)
@@ -135,6 +136,14 @@ def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment)
         what_if,
         notes,
     )
+
+
+def _fallbacks(partitioning: Partitioning) -> Iterator[Finding]:
+    """Yield a note about each subgraph that mode `safe` does not partition."""
+    for index, subgraph in enumerate(partitioning.subgraphs):
+        if subgraph.fell_back is not None:
+            message = f"{subgraph.fell_back}: partitioned by mode min"
+            yield Finding("PARTITIONED_BY_MIN", "info", f"subgraphs[{index}]", message)
 
 
 def _refused(assignment: Assignment) -> tuple[Finding, ...]:

@@ -52,7 +52,7 @@ class PlanRequest(CostRequest):
     `parallel`: minimise the makespan with devices running in parallel, instead of the sum of all times.
     `memory`: `DEVICE=BYTES`, what fits on a device.
     `what_if`: `SELECTOR=DEVICE`, operators to move, to compare the result with the plan.
-    `explain`: also tell how each partition grew, in mode `seed`.
+    `explain`: also tell how each partition grew and which candidate was selected, in mode `seed`.
 
     docs/affinity.md and docs/costs.md tell what each does.
     """
@@ -62,7 +62,7 @@ class PlanRequest(CostRequest):
     rules_file: Path | None = None
     capabilities: tuple[str, ...] = ()
     default: str | None = None
-    mode: Mode = "safe"
+    mode: Mode = "min"
     min_size: int = 1
     reproject: Path | None = None
     keep: bool = True

@@ -33,21 +33,21 @@ def chosen(words: str, data: bytes = DIAMOND) -> dict[int, list[int]]:
         return Chooser(model, source_names(model) if selector.kind == "origin" else ()).choose(selector)
 
 
-@pytest.mark.parametrize(
-    ("words", "operators"),
-    [
-        ("index:0-2,5", [0, 1, 2, 5]),
-        ("0/index:3", [3]),
-        ("op:MUL", [3]),
-        ("op:*", [0, 1, 2, 3, 4, 5]),
-        ("op:[RT]*", [1, 4]),
-        ("name:__main__.Branchy::mul", [3]),
-        ("name:*Branchy::t*", [1]),
-    ],
-)
-def test_selectors(words: str, operators: list[int]) -> None:
-    assert chosen(words) == {0: operators}
-    assert str(parse_selector(words)) == words
+CHOSEN: list[tuple[str, list[int]]] = [
+    ("index:0-2,5", [0, 1, 2, 5]),
+    ("0/index:3", [3]),
+    ("op:MUL", [3]),
+    ("op:*", [0, 1, 2, 3, 4, 5]),
+    ("op:[RT]*", [1, 4]),
+    ("name:__main__.Branchy::mul", [3]),
+    ("name:*Branchy::t*", [1]),
+]
+
+
+def test_selectors() -> None:
+    for words, operators in CHOSEN:
+        assert chosen(words) == {0: operators}
+        assert str(parse_selector(words)) == words
 
 
 def test_selectors_by_origin() -> None:
@@ -64,24 +64,24 @@ def test_selectors_choose_in_every_subgraph_or_in_one() -> None:
     assert chosen("index:0", loop) == {0: [0]}
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("op:CONV_2D", "matches no operator"),
-        ("op:MULL", "'MUL'"),
-        ("op:mul", "'MUL'"),
-        ("index:6", "operator 6 does not exist"),
-        ("index:3-2", "index or range"),
-        ("1/op:*", "subgraph 1 does not exist"),
-        ("operator:3", "is not a selector"),
-        ("op:", "is not a selector"),
-        ("", "is not a selector"),
-    ],
-)
-def test_selectors_that_choose_nothing(words: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
-        chosen(words)
-    assert caught.value.hint
+NOTHING: list[tuple[str, str]] = [
+    ("op:CONV_2D", "matches no operator"),
+    ("op:MULL", "'MUL'"),
+    ("op:mul", "'MUL'"),
+    ("index:6", "operator 6 does not exist"),
+    ("index:3-2", "index or range"),
+    ("1/op:*", "subgraph 1 does not exist"),
+    ("operator:3", "is not a selector"),
+    ("op:", "is not a selector"),
+    ("", "is not a selector"),
+]
+
+
+def test_selectors_that_choose_nothing() -> None:
+    for words, message in NOTHING:
+        with pytest.raises(UsageError, match=message) as caught:
+            chosen(words)
+        assert caught.value.hint
 
 
 @given(st.text(max_size=30), st.sampled_from(KINDS))
@@ -228,23 +228,23 @@ def test_a_part_file() -> None:
         assert assign(Chooser(model), Constraints(rules.devices, rules)).numbers[0] == [1, 1, 1, 0, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("change", "place"),
-    [
-        (lambda words: words.replace("{", "[", 1), "rules.json:2"),
-        (lambda _: "[]", "rules.json:1"),
-        (lambda words: words.replace('"select"', '"selekt"', 1), "rules.json:5"),
-        (lambda words: words.replace('"op:MUL"', "3"), "rules.json:5"),
-        (lambda words: words.replace("1", "2", 1), "rules.json"),
-        (lambda words: words.replace('"device": "npu"}\n', '"device": ""}\n'), "rules.json:6"),
-        (lambda words: words.replace('"rules"', '"rulez"'), "rules.json:1"),
-        (lambda _: '{"rules": [1]}', "rules.json: rules[0]"),
-    ],
-)
-def test_files_that_are_no_rules(change: Callable[[str], str], place: str) -> None:
-    with pytest.raises(InvalidInputError) as caught:
-        parse_rules(change(RULES), "rules.json")
-    assert caught.value.location == place
+NO_RULES: list[tuple[Callable[[str], str], str]] = [
+    (lambda words: words.replace("{", "[", 1), "rules.json:2"),
+    (lambda _: "[]", "rules.json:1"),
+    (lambda words: words.replace('"select"', '"selekt"', 1), "rules.json:5"),
+    (lambda words: words.replace('"op:MUL"', "3"), "rules.json:5"),
+    (lambda words: words.replace("1", "2", 1), "rules.json"),
+    (lambda words: words.replace('"device": "npu"}\n', '"device": ""}\n'), "rules.json:6"),
+    (lambda words: words.replace('"rules"', '"rulez"'), "rules.json:1"),
+    (lambda _: '{"rules": [1]}', "rules.json: rules[0]"),
+]
+
+
+def test_files_that_are_no_rules() -> None:
+    for change, place in NO_RULES:
+        with pytest.raises(InvalidInputError) as caught:
+            parse_rules(change(RULES), "rules.json")
+        assert caught.value.location == place
 
 
 def test_a_bad_selector_in_a_file_is_named_with_its_line() -> None:

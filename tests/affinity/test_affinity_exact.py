@@ -54,11 +54,11 @@ RANKS = ("0/index:0", "index:0", "0/name:t0", "name:t0", "0/name:t*", "name:t*",
          "0/op:NEG", "op:NEG", "0/op:N*", "op:N*", "0/op:*", "op:*")  # fmt: skip
 
 
-@pytest.mark.parametrize(("first", "second"), list(combinations(RANKS, 2)))
-def test_the_more_particular_of_two_rules_counts(first: str, second: str) -> None:
-    with open_model(row_of("NEG")) as model:
-        for settings in ((f"{first}=a", f"{second}=b"), (f"{second}=b", f"{first}=a")):
-            assert assigned(model, ("a", "b"), *settings).numbers == ([0],)
+def test_the_more_particular_of_two_rules_counts() -> None:
+    for first, second in combinations(RANKS, 2):
+        with open_model(row_of("NEG")) as model:
+            for settings in ((f"{first}=a", f"{second}=b"), (f"{second}=b", f"{first}=a")):
+                assert assigned(model, ("a", "b"), *settings).numbers == ([0],)
 
 
 @pytest.mark.parametrize(("first", "second"), [("op:N*", "op:*G"), ("name:t0", "name:t0"), ("index:0", "index:0-0")])
@@ -86,30 +86,30 @@ def test_a_part_file_is_read_value_for_value() -> None:
 HEAD = "[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opname\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "message", "place", "hint"),
-    [
-        ("", "there is no section [partition]", "p", None),
-        ("[partition]\n", "[partition] lacks backends", "p", None),
-        (HEAD + "more=1", "[partition] has no key 'more'", "p:5", "it has: backends, default, comply"),
-        (HEAD.replace("opname", "name"), "comply='name'", "p:4", "it is opcode or opname"),
-        (HEAD.replace("cpu,npu", "cpu,"), "a backend without a name", "p:2", "write them as in cpu,npu"),
-        (HEAD.replace("=cpu\n", "=gpu\n"), "'gpu' is none of the backends", "p:3", "they are: 'cpu', 'npu'"),
-        (HEAD + "[OPNAME]\na=gpu", "'gpu' is none of the backends", "p:6", "they are: 'cpu', 'npu'"),
-        (HEAD + "[OPNAME]\na\0=cpu", "a NUL character", "p:6", "ONE reads no further than to it"),
-        (HEAD + "[OPNAME", "the section '[OPNAME' is not known", "p:5",
-         "these are: [partition], [OPCODE], [OPNAME]"),
-        (HEAD + "[" + "x" * 70 + "]", f"the section '[{'x' * 59}' is not known", "p:5",
-         "these are: [partition], [OPCODE], [OPNAME]"),
-        (HEAD + "y" * 61, f"'{'y' * 60}' has no =", "p:5", "write key=value"),
-        ("a=1", "'a=1' stands in no section", "p:1", "begin with [partition]"),
-        (HEAD + "[OPNAME]\na=cpu\nb=cpu\na=npu", "a second line for 'a'", "p:8", "the first is line 6"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_with_a_part_file(text: str, message: str, place: str, hint: str | None) -> None:
-    with pytest.raises(InvalidInputError) as caught:
-        parse_part(text, "p")
-    assert (caught.value.message, caught.value.location, caught.value.hint) == (message, place, hint)
+BAD_PART_FILES: list[tuple[str, str, str, str | None]] = [
+    ("", "there is no section [partition]", "p", None),
+    ("[partition]\n", "[partition] lacks backends", "p", None),
+    (HEAD + "more=1", "[partition] has no key 'more'", "p:5", "it has: backends, default, comply"),
+    (HEAD.replace("opname", "name"), "comply='name'", "p:4", "it is opcode or opname"),
+    (HEAD.replace("cpu,npu", "cpu,"), "a backend without a name", "p:2", "write them as in cpu,npu"),
+    (HEAD.replace("=cpu\n", "=gpu\n"), "'gpu' is none of the backends", "p:3", "they are: 'cpu', 'npu'"),
+    (HEAD + "[OPNAME]\na=gpu", "'gpu' is none of the backends", "p:6", "they are: 'cpu', 'npu'"),
+    (HEAD + "[OPNAME]\na\0=cpu", "a NUL character", "p:6", "ONE reads no further than to it"),
+    (HEAD + "[OPNAME", "the section '[OPNAME' is not known", "p:5",
+     "these are: [partition], [OPCODE], [OPNAME]"),
+    (HEAD + "[" + "x" * 70 + "]", f"the section '[{'x' * 59}' is not known", "p:5",
+     "these are: [partition], [OPCODE], [OPNAME]"),
+    (HEAD + "y" * 61, f"'{'y' * 60}' has no =", "p:5", "write key=value"),
+    ("a=1", "'a=1' stands in no section", "p:1", "begin with [partition]"),
+    (HEAD + "[OPNAME]\na=cpu\nb=cpu\na=npu", "a second line for 'a'", "p:8", "the first is line 6"),
+]  # fmt: skip
+
+
+def test_what_is_wrong_with_a_part_file() -> None:
+    for text, message, place, hint in BAD_PART_FILES:
+        with pytest.raises(InvalidInputError) as caught:
+            parse_part(text, "p")
+        assert (caught.value.message, caught.value.location, caught.value.hint) == (message, place, hint)
 
 
 def test_a_part_file_is_written_as_it_is_read() -> None:
@@ -156,54 +156,54 @@ def test_options_are_between_limits_or_among_values() -> None:
     assert (named.show(1.0), named.show(7.0)) == ("RELU", "7")
 
 
-@pytest.mark.parametrize(
-    ("pattern", "holds"),
-    [
-        (TensorPattern("*"), [True, True, True, False]),
-        (TensorPattern("INT8"), [False, True, False, False]),
-        (TensorPattern("*", "unquantized"), [True, False, True, False]),
-        (TensorPattern("*", "per_tensor"), [False, True, False, False]),
-        (TensorPattern("*", "", "constant"), [False, True, False, False]),
-        (TensorPattern("*", "", "computed"), [True, False, True, False]),
-        (TensorPattern("*", none=True), [False, False, False, True]),
-    ],
-)
-def test_which_tensors_a_pattern_holds(pattern: TensorPattern, holds: list[bool]) -> None:
-    tensors = [
-        TensorTraits("FLOAT32", "", 2, False, False),
-        TensorTraits("INT8", "per_tensor", 2, False, True),
-        TensorTraits("INT4", "unquantized", 2, False, False),
-        None,
-    ]
-    assert [pattern.holds(tensor) for tensor in tensors] == holds
+HELD: list[tuple[TensorPattern, list[bool]]] = [
+    (TensorPattern("*"), [True, True, True, False]),
+    (TensorPattern("INT8"), [False, True, False, False]),
+    (TensorPattern("*", "unquantized"), [True, False, True, False]),
+    (TensorPattern("*", "per_tensor"), [False, True, False, False]),
+    (TensorPattern("*", "", "constant"), [False, True, False, False]),
+    (TensorPattern("*", "", "computed"), [True, False, True, False]),
+    (TensorPattern("*", none=True), [False, False, False, True]),
+]
 
 
-@pytest.mark.parametrize(
-    ("element", "given", "word"),
-    [
-        ("INT8", None, "unquantized"),
-        ("INT8", quantization(()), "unquantized"),
-        ("INT8", quantization((0.5,)), "per_tensor"),
-        ("INT8", quantization((0.5, 0.25)), "per_channel"),
-        ("INT8", quantization((0.5, 0.25, 0.125)), "per_channel"),
-        ("INT4", Table("QuantizationParameters", details=Table("BlockwiseQuantization")), "blockwise"),
-        ("INT8", Table("QuantizationParameters", details=Table("CustomQuantization")), "custom"),
-        ("FLOAT32", quantization((0.5,)), ""),
-    ],
-)
-def test_how_a_tensor_is_quantized(element: str, given: Table | None, word: str) -> None:
-    build = Build()
-    graph = build.graph()
-    x = graph.tensor("x", (2, 3), element, quantization=given)
-    graph.operator("ADD", [x, -1, graph.tensor("c", data=bytes(16))], [graph.tensor("y", ())])
-    with open_model(build.to_bytes()) as model:
-        traits = SubgraphTraits(OperatorFacts(model, 0), {}).operator(0)
-    assert (traits.code, traits.version, traits.settings) == ("ADD", 1, {})
-    assert traits.inputs == (
-        TensorTraits(element, word, 2, False, False), None, TensorTraits("FLOAT32", "", 2, False, True),
-    )  # fmt: skip
-    assert traits.outputs == (TensorTraits("FLOAT32", "", 0, False, False),)
-    assert str(traits.inputs[0]) == " ".join(filter(None, (element, word, "computed")))
+def test_which_tensors_a_pattern_holds() -> None:
+    for pattern, holds in HELD:
+        tensors = [
+            TensorTraits("FLOAT32", "", 2, False, False),
+            TensorTraits("INT8", "per_tensor", 2, False, True),
+            TensorTraits("INT4", "unquantized", 2, False, False),
+            None,
+        ]
+        assert [pattern.holds(tensor) for tensor in tensors] == holds
+
+
+QUANTIZED: list[tuple[str, Table | None, str]] = [
+    ("INT8", None, "unquantized"),
+    ("INT8", quantization(()), "unquantized"),
+    ("INT8", quantization((0.5,)), "per_tensor"),
+    ("INT8", quantization((0.5, 0.25)), "per_channel"),
+    ("INT8", quantization((0.5, 0.25, 0.125)), "per_channel"),
+    ("INT4", Table("QuantizationParameters", details=Table("BlockwiseQuantization")), "blockwise"),
+    ("INT8", Table("QuantizationParameters", details=Table("CustomQuantization")), "custom"),
+    ("FLOAT32", quantization((0.5,)), ""),
+]
+
+
+def test_how_a_tensor_is_quantized() -> None:
+    for element, given, word in QUANTIZED:
+        build = Build()
+        graph = build.graph()
+        x = graph.tensor("x", (2, 3), element, quantization=given)
+        graph.operator("ADD", [x, -1, graph.tensor("c", data=bytes(16))], [graph.tensor("y", ())])
+        with open_model(build.to_bytes()) as model:
+            traits = SubgraphTraits(OperatorFacts(model, 0), {}).operator(0)
+        assert (traits.code, traits.version, traits.settings) == ("ADD", 1, {})
+        assert traits.inputs == (
+            TensorTraits(element, word, 2, False, False), None, TensorTraits("FLOAT32", "", 2, False, True),
+        )  # fmt: skip
+        assert traits.outputs == (TensorTraits("FLOAT32", "", 0, False, False),)
+        assert str(traits.inputs[0]) == " ".join(filter(None, (element, word, "computed")))
 
 
 def test_operators_that_no_table_can_tell_apart_have_one_key() -> None:
@@ -226,29 +226,29 @@ def test_operators_that_no_table_can_tell_apart_have_one_key() -> None:
         assert traits.last_reader_among(np.array([False] * 8 + [True]))[:4].tolist() == [8, -1, -1, -1]
 
 
-@pytest.mark.parametrize(
-    ("form", "reason"),
-    [
-        ({"min_inputs": 1, "max_inputs": 1}, None),
-        ({"min_inputs": 2}, "1 input, not at least 2"),
-        ({"max_inputs": 0}, "1 input, not 0"),
-        ({"min_outputs": 2, "max_outputs": 3}, "1 output, not 2 to 3"),
-        ({"inputs": ["* computed", "..."]}, None),
-        ({"inputs": ["*", "*"]}, "1 input, not 2"),
-        ({"inputs": ["*", "*", "..."]}, "1 input, not 2 or more"),
-        ({"inputs": [["INT8", "none"]]}, "input 0 is FLOAT32 computed, not INT8 or left out"),
-        ({"min_rank": 2, "max_rank": 2}, None),
-        ({"min_rank": 3}, "input 0 has rank 2, not at least 3; output 0 has rank 2, not at least 3"),
-        ({"types": ["INT8"]}, "input 0 is FLOAT32 computed, not INT8; output 0 is FLOAT32 computed, not INT8"),
-        ({"max_version": 1}, None),
-        ({"min_version": 2, "max_version": 3}, "version 1, not 2 to 3"),
-        ({"static": True}, None),
-    ],
-)
-def test_why_a_form_does_not_fit(form: dict[str, Any], reason: str | None) -> None:
-    table = parse_capability(json.dumps({"device": "npu", "operators": {"NEG": [form]}}).encode(), "t.json")
-    with open_model(row_of("NEG")) as model:
-        assert [found and str(found) for found in refusals(table, model)] == [reason]
+MISMATCHES: list[tuple[dict[str, Any], str | None]] = [
+    ({"min_inputs": 1, "max_inputs": 1}, None),
+    ({"min_inputs": 2}, "1 input, not at least 2"),
+    ({"max_inputs": 0}, "1 input, not 0"),
+    ({"min_outputs": 2, "max_outputs": 3}, "1 output, not 2 to 3"),
+    ({"inputs": ["* computed", "..."]}, None),
+    ({"inputs": ["*", "*"]}, "1 input, not 2"),
+    ({"inputs": ["*", "*", "..."]}, "1 input, not 2 or more"),
+    ({"inputs": [["INT8", "none"]]}, "input 0 is FLOAT32 computed, not INT8 or left out"),
+    ({"min_rank": 2, "max_rank": 2}, None),
+    ({"min_rank": 3}, "input 0 has rank 2, not at least 3; output 0 has rank 2, not at least 3"),
+    ({"types": ["INT8"]}, "input 0 is FLOAT32 computed, not INT8; output 0 is FLOAT32 computed, not INT8"),
+    ({"max_version": 1}, None),
+    ({"min_version": 2, "max_version": 3}, "version 1, not 2 to 3"),
+    ({"static": True}, None),
+]
+
+
+def test_why_a_form_does_not_fit() -> None:
+    for form, reason in MISMATCHES:
+        table = parse_capability(json.dumps({"device": "npu", "operators": {"NEG": [form]}}).encode(), "t.json")
+        with open_model(row_of("NEG")) as model:
+            assert [found and str(found) for found in refusals(table, model)] == [reason]
 
 
 # --- exports ------------------------------------------------------------------------------------------------
@@ -300,22 +300,22 @@ def test_the_environment_of_onert_has_a_longest_value(monkeypatch: pytest.Monkey
 # --- the tables in a model ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("data", "message", "offset"),
-    [
-        (b"\1\0\0\0\0\0\0", "shorter than its header (8 bytes)", 0),
-        (np.array([2, 0], "<u4").tobytes(), "version 2 is not known", 0),
-        (np.array([1, 1, 0], "<u4").tobytes(), "a subgraph's entry is cut off", 8),
-        (np.array([1, 1, 0, 1, 0], "<u4").tobytes(), "the ids of 1 operators are cut off", 16),
-        (np.array([1, 2, 3, 0, 3, 0], "<u4").tobytes(), "a second entry for subgraph 3", 16),
-        (np.array([1, 0], "<u4").tobytes() + b"x", "bytes left over", 8),
-    ],
-)
-def test_what_is_wrong_with_a_table(data: bytes, message: str, offset: int) -> None:
-    with pytest.raises(TableFormatError) as caught:
-        decode_affinity(data)
-    assert caught.value.message.startswith(message)
-    assert (caught.value.offset, caught.value.location) == (offset, AFFINITY_TABLE)
+BAD_TABLES: list[tuple[bytes, str, int]] = [
+    (b"\1\0\0\0\0\0\0", "shorter than its header (8 bytes)", 0),
+    (np.array([2, 0], "<u4").tobytes(), "version 2 is not known", 0),
+    (np.array([1, 1, 0], "<u4").tobytes(), "a subgraph's entry is cut off", 8),
+    (np.array([1, 1, 0, 1, 0], "<u4").tobytes(), "the ids of 1 operators are cut off", 16),
+    (np.array([1, 2, 3, 0, 3, 0], "<u4").tobytes(), "a second entry for subgraph 3", 16),
+    (np.array([1, 0], "<u4").tobytes() + b"x", "bytes left over", 8),
+]
+
+
+def test_what_is_wrong_with_a_table() -> None:
+    for data, message, offset in BAD_TABLES:
+        with pytest.raises(TableFormatError) as caught:
+            decode_affinity(data)
+        assert caught.value.message.startswith(message)
+        assert (caught.value.offset, caught.value.location) == (offset, AFFINITY_TABLE)
 
 
 def test_a_table_that_names_an_unknown_device_tells_the_lowest() -> None:
@@ -323,6 +323,7 @@ def test_a_table_that_names_an_unknown_device_tells_the_lowest() -> None:
     with open_model(data) as model, pytest.raises(TableFormatError) as caught:
         read_affinity(model)
     assert caught.value.message.startswith("subgraph 0 names device 5, which does not exist")
+    assert (caught.value.location, caught.value.offset) == (AFFINITY_TABLE, 0)
 
 
 def test_what_annotating_changes_is_told() -> None:

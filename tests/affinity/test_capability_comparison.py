@@ -35,38 +35,38 @@ def pool_and_pad() -> bytes:
     return build.to_bytes()
 
 
-@pytest.mark.parametrize(
-    ("where", "fits"),
-    [
-        ("stride_w <= filter_width", [False, True, True]),
-        ("stride_w * 2 <= filter_width * 3", [True, True, True]),
-        ("input0.scale / output0.scale >= 2^1", [True, False, False]),
-        ("input0.scale / output0.scale > 2", [False, False, False]),
-        ("inputs.scale == 0.5", [True, False, False]),
-        ("inputs.scale <= 2^-1", [True, False, True]),
-        ("inputs.scale < 2^-1", [False, False, False]),
-        ("inputs.zero_point == 3", [True, False, True]),
-        ("input0.zero_point == output0.zero_point", [True, False, False]),
-        ("outputs.rank == 4", [True, True, False]),
-        ("input0.dim1 > 8", [True, False, True]),
-        ("input0.dim-1 == 4", [True, True, True]),
-        ("input0.dim7 > 0", [False, False, False]),
-        ("input0.size == 288", [True, False, True]),
-        ("input1.value >= -1", [False, True, False]),
-        ("input1.value >= 0", [False, False, False]),
-        ("input1.value <= 1.5", [False, False, False]),
-        ("input1.value3 == 2", [False, True, False]),
-        ("input1.value-3 == -1", [False, True, False]),
-        ("input1.value9 == 0", [False, False, False]),
-        ("input9.rank >= 0", [False, False, False]),
-        ("1 == 1", [True, True, True]),
-        ("filter_width / stride_w < 1", [True, False, False]),
-    ],
-)
-def test_what_a_comparison_says(where: str, fits: list[bool]) -> None:
-    with open_model(pool_and_pad()) as model:
-        reasons = why_not(table_of(where), OperatorFacts(model, 0))
-    assert [reason is None for reason in reasons] == fits
+SAID: list[tuple[str, list[bool]]] = [
+    ("stride_w <= filter_width", [False, True, True]),
+    ("stride_w * 2 <= filter_width * 3", [True, True, True]),
+    ("input0.scale / output0.scale >= 2^1", [True, False, False]),
+    ("input0.scale / output0.scale > 2", [False, False, False]),
+    ("inputs.scale == 0.5", [True, False, False]),
+    ("inputs.scale <= 2^-1", [True, False, True]),
+    ("inputs.scale < 2^-1", [False, False, False]),
+    ("inputs.zero_point == 3", [True, False, True]),
+    ("input0.zero_point == output0.zero_point", [True, False, False]),
+    ("outputs.rank == 4", [True, True, False]),
+    ("input0.dim1 > 8", [True, False, True]),
+    ("input0.dim-1 == 4", [True, True, True]),
+    ("input0.dim7 > 0", [False, False, False]),
+    ("input0.size == 288", [True, False, True]),
+    ("input1.value >= -1", [False, True, False]),
+    ("input1.value >= 0", [False, False, False]),
+    ("input1.value <= 1.5", [False, False, False]),
+    ("input1.value3 == 2", [False, True, False]),
+    ("input1.value-3 == -1", [False, True, False]),
+    ("input1.value9 == 0", [False, False, False]),
+    ("input9.rank >= 0", [False, False, False]),
+    ("1 == 1", [True, True, True]),
+    ("filter_width / stride_w < 1", [True, False, False]),
+]
+
+
+def test_what_a_comparison_says() -> None:
+    for where, fits in SAID:
+        with open_model(pool_and_pad()) as model:
+            reasons = why_not(table_of(where), OperatorFacts(model, 0))
+        assert [reason is None for reason in reasons] == fits
 
 
 def test_the_reason_has_both_sides() -> None:
@@ -79,27 +79,27 @@ def test_the_reason_has_both_sides() -> None:
     assert str(missing[0]) == "input1.value0 has no value, which must be == 0"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("stride_w", "two sides"),
-        ("stride_w = 2", "two sides"),
-        ("stride_w <", "two sides"),
-        ("Stride <= 2", "neither a number, an option nor"),
-        ("input0.colour == 2", "neither a number"),
-        ("input0.dim == 2", "must say which dimension"),
-        ("inputs.scale == outputs.scale", "several numbers in two places"),
-        ("1 / 0 == 2", "divides by nothing"),
-        ("0^-1 == 2", "divides by nothing"),
-        ("1 + 1 == 2", "neither a number"),
-    ],
-)
-def test_what_is_no_comparison(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        parse_comparison(text)
-    with pytest.raises(InvalidInputError, match=message) as caught:
-        table_of(text)
-    assert "operators.*[0].where[0]" in str(caught.value.location)
+NONE_AT_ALL: list[tuple[str, str]] = [
+    ("stride_w", "two sides"),
+    ("stride_w = 2", "two sides"),
+    ("stride_w <", "two sides"),
+    ("Stride <= 2", "neither a number, an option nor"),
+    ("input0.colour == 2", "neither a number"),
+    ("input0.dim == 2", "must say which dimension"),
+    ("inputs.scale == outputs.scale", "several numbers in two places"),
+    ("1 / 0 == 2", "divides by nothing"),
+    ("0^-1 == 2", "divides by nothing"),
+    ("1 + 1 == 2", "neither a number"),
+]
+
+
+def test_what_is_no_comparison() -> None:
+    for text, message in NONE_AT_ALL:
+        with pytest.raises(ValueError, match=message):
+            parse_comparison(text)
+        with pytest.raises(InvalidInputError, match=message) as caught:
+            table_of(text)
+        assert "operators.*[0].where[0]" in str(caught.value.location)
 
 
 def test_an_option_that_no_operator_has() -> None:

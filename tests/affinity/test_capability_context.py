@@ -38,23 +38,23 @@ FED = "reads an output of operator 0, CAST: bad rank"
 SHARED = "reads an input of operator 0, CAST: bad rank"
 
 
-@pytest.mark.parametrize(
-    ("rule", "expected"),
-    [
-        ({"first": CAST, "then": TRANSPOSE}, [None, FED, None, None]),
-        ({"first": CAST, "then": TRANSPOSE, "link": "feeds"}, [None, FED, None, None]),
-        ({"first": CAST, "then": TRANSPOSE, "link": "shares"}, [None, None, SHARED, None]),
-        ({"first": TRANSPOSE, "then": TRANSPOSE}, [None, None, None, None]),
-        ({"first": CAST, "then": CAST, "link": "shares"}, [None, None, None, None]),
-        ({"first": {**CAST, "inputs": ["INT8"]}, "then": TRANSPOSE}, [None, None, None, None]),
-        ({"first": {**CAST, "options": {"in_data_type": ["UINT8"]}}, "then": TRANSPOSE}, [None, FED, None, None]),
-        ({"first": {**CAST, "where": ["output0.rank >= 4"]}, "then": TRANSPOSE}, [None, None, None, None]),
-        ({"first": CAST, "then": {**TRANSPOSE, "where": ["input0.dim0 == 2"]}}, [None, FED, None, None]),
-        ({"first": CAST, "then": {**TRANSPOSE, "where": ["input0.dim0 == 3"]}}, [None, None, None, None]),
-    ],
-)
-def test_who_is_refused_beside_whom(rule: Any, expected: list[str | None]) -> None:
-    assert reasons({**rule, "reason": "bad rank"}) == expected
+BESIDE: list[tuple[Any, list[str | None]]] = [
+    ({"first": CAST, "then": TRANSPOSE}, [None, FED, None, None]),
+    ({"first": CAST, "then": TRANSPOSE, "link": "feeds"}, [None, FED, None, None]),
+    ({"first": CAST, "then": TRANSPOSE, "link": "shares"}, [None, None, SHARED, None]),
+    ({"first": TRANSPOSE, "then": TRANSPOSE}, [None, None, None, None]),
+    ({"first": CAST, "then": CAST, "link": "shares"}, [None, None, None, None]),
+    ({"first": {**CAST, "inputs": ["INT8"]}, "then": TRANSPOSE}, [None, None, None, None]),
+    ({"first": {**CAST, "options": {"in_data_type": ["UINT8"]}}, "then": TRANSPOSE}, [None, FED, None, None]),
+    ({"first": {**CAST, "where": ["output0.rank >= 4"]}, "then": TRANSPOSE}, [None, None, None, None]),
+    ({"first": CAST, "then": {**TRANSPOSE, "where": ["input0.dim0 == 2"]}}, [None, FED, None, None]),
+    ({"first": CAST, "then": {**TRANSPOSE, "where": ["input0.dim0 == 3"]}}, [None, None, None, None]),
+]
+
+
+def test_who_is_refused_beside_whom() -> None:
+    for rule, expected in BESIDE:
+        assert reasons({**rule, "reason": "bad rank"}) == expected
 
 
 def test_a_rule_needs_no_reason_and_leaves_that_of_the_operator() -> None:
@@ -69,23 +69,23 @@ def test_a_rule_needs_no_reason_and_leaves_that_of_the_operator() -> None:
         assert why_not(table, OperatorFacts(model, 0)) == [None, Refusal("npu has no TRANSPOSE")]
 
 
-@pytest.mark.parametrize(
-    ("rule", "place", "message"),
-    [
-        ({"first": CAST}, "context[0].then", "must be an object"),
-        ({"first": CAST, "then": {}}, "context[0].then.operators", "a list that is not empty"),
-        ({"first": CAST, "then": {"operators": ["NEGG"]}}, "context[0].then.operators", "did you mean 'NEG'?"),
-        ({"first": CAST, "then": {**TRANSPOSE, "ranks": 1}}, "context[0].then", "the key 'ranks' is not known"),
-        ({"first": CAST, "then": TRANSPOSE, "link": "before"}, "context[0].link", "must be one of feeds, shares"),
-        ({"first": CAST, "then": TRANSPOSE, "why": ""}, "context[0]", "the key 'why' is not known"),
-        ({"first": CAST, "then": TRANSPOSE, "reason": 3}, "context[0].reason", "must be a text"),
-    ],
-)
-def test_what_is_malformed_is_refused_with_its_place(rule: Any, place: str, message: str) -> None:
-    with pytest.raises(InvalidInputError) as caught:
-        table_of(rule)
-    assert place in str(caught.value.location)
-    assert message in str(caught.value)
+BAD_RULES: list[tuple[Any, str, str]] = [
+    ({"first": CAST}, "context[0].then", "must be an object"),
+    ({"first": CAST, "then": {}}, "context[0].then.operators", "a list that is not empty"),
+    ({"first": CAST, "then": {"operators": ["NEGG"]}}, "context[0].then.operators", "did you mean 'NEG'?"),
+    ({"first": CAST, "then": {**TRANSPOSE, "ranks": 1}}, "context[0].then", "the key 'ranks' is not known"),
+    ({"first": CAST, "then": TRANSPOSE, "link": "before"}, "context[0].link", "must be one of feeds, shares"),
+    ({"first": CAST, "then": TRANSPOSE, "why": ""}, "context[0]", "the key 'why' is not known"),
+    ({"first": CAST, "then": TRANSPOSE, "reason": 3}, "context[0].reason", "must be a text"),
+]
+
+
+def test_what_is_malformed_is_refused_with_its_place() -> None:
+    for rule, place, message in BAD_RULES:
+        with pytest.raises(InvalidInputError) as caught:
+            table_of(rule)
+        assert place in str(caught.value.location)
+        assert message in str(caught.value)
 
 
 def test_rules_are_a_list() -> None:

@@ -34,32 +34,32 @@ def test_devices_without_end_are_refused() -> None:
 # --- the document -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("[]", "must be an object"),
-        ('{"devices": {}}', "`devices` must be a list"),
-        ('{"devices": [\n{"nam": 1}]}', "costs.json:2: `nam` is not known"),
-        ('{"devices": [\n{"name": "a"},\n{"name": "a"}]}', "costs.json:3: a second entry"),
-        ('{"devices": [{"name": "*"}]}', "cannot be named"),
-        ('{"devices": [{"name": "a", "launch_us": -1}]}', "number from 0"),
-        ('{"devices": [{"name": "a", "launch_us": true}]}', "number from 0"),
-        ('{"devices": [{"name": "a", "launch_us": "1"}]}', "number from 0"),
-        ('{"devices": [{"name": "a", "launch_us": 1000000000000001}]}', "number from 0 to 1e+15"),
-        ('{"devices": [{"name": "a", "launch_us": NaN}]}', "NaN is not a JSON number"),
-        ('{"devices": [{"name": "a", "launch_us": 1e999}]}', "1e999 is too large"),
-        ('{"devices": [{"name": "a", "operators": [{"select": "op:*"}]}]}', "neither `time_us` nor"),
-        ('{"devices": [{"name": "a", "operators": [{"select": "op:*", "bytes_per_us": 0}]}]}', "1e-09"),
-        ('{"devices": [{"name": "a", "operators": [{"select": "ADD", "time_us": 1}]}]}', "is not a selector"),
-        ('{"devices": [{"name": "a"}], "transfers": [{"from": "a", "to": "b"}]}', "'b' is not among"),
-        ('{"devices": [{"name": "a", "name": "b"}]}', "the key 'name' stands twice"),
-        ('{"schema_version": 2, "devices": []}', "schema_version 2 is not known"),
-    ],
-)
-def test_a_document_that_is_none(words: str, said: str) -> None:
-    with pytest.raises(CircleToolsError) as caught:
-        parse_costs(words, "costs.json")
-    assert said in str(caught.value)
+NO_DOCUMENTS: list[tuple[str, str]] = [
+    ("[]", "must be an object"),
+    ('{"devices": {}}', "`devices` must be a list"),
+    ('{"devices": [\n{"nam": 1}]}', "costs.json:2: `nam` is not known"),
+    ('{"devices": [\n{"name": "a"},\n{"name": "a"}]}', "costs.json:3: a second entry"),
+    ('{"devices": [{"name": "*"}]}', "cannot be named"),
+    ('{"devices": [{"name": "a", "launch_us": -1}]}', "number from 0"),
+    ('{"devices": [{"name": "a", "launch_us": true}]}', "number from 0"),
+    ('{"devices": [{"name": "a", "launch_us": "1"}]}', "number from 0"),
+    ('{"devices": [{"name": "a", "launch_us": 1000000000000001}]}', "number from 0 to 1e+15"),
+    ('{"devices": [{"name": "a", "launch_us": NaN}]}', "NaN is not a JSON number"),
+    ('{"devices": [{"name": "a", "launch_us": 1e999}]}', "1e999 is too large"),
+    ('{"devices": [{"name": "a", "operators": [{"select": "op:*"}]}]}', "neither `time_us` nor"),
+    ('{"devices": [{"name": "a", "operators": [{"select": "op:*", "bytes_per_us": 0}]}]}', "1e-09"),
+    ('{"devices": [{"name": "a", "operators": [{"select": "ADD", "time_us": 1}]}]}', "is not a selector"),
+    ('{"devices": [{"name": "a"}], "transfers": [{"from": "a", "to": "b"}]}', "'b' is not among"),
+    ('{"devices": [{"name": "a", "name": "b"}]}', "the key 'name' stands twice"),
+    ('{"schema_version": 2, "devices": []}', "schema_version 2 is not known"),
+]
+
+
+def test_a_document_that_is_none() -> None:
+    for words, said in NO_DOCUMENTS:
+        with pytest.raises(CircleToolsError) as caught:
+            parse_costs(words, "costs.json")
+        assert said in str(caught.value)
 
 
 JSON = st.recursive(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -16,10 +17,12 @@ from circletools.affinity.costs.evaluate import crossings, evaluate
 from circletools.affinity.costs.islands import settled
 from circletools.affinity.costs.memory import Contents, Footprint, contents, footprints, prices
 from circletools.affinity.costs.parallel import bounds, confined, heft, partitions_makespan, quickest
+from circletools.affinity.costs.problem import Indices
 from circletools.affinity.costs.search import launches, least_time
 from circletools.affinity.costs.times import Costs, make_problems, operator_bytes
 from circletools.affinity.partition.partitions import Partition, make_partitions
 from circletools.errors import InvalidInputError, UsageError
+from circletools.model.graph import OperatorGraph
 from circletools.model.model import open_model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.selectors import Chooser, parse_selector
@@ -38,17 +41,17 @@ def case(times: list[list[float]], *tensors: tuple[int, float, list[int]], copy:
 # --- the document -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("time_us", "us_per_byte", "said"),
-    [
-        (inf, 0.0, "no time"),
-        (2.5, 0.0, "2.5 us"),
-        (0.0, 0.25, "0 us and 4 bytes/us"),
-        (3, 0.5, "3 us and 2 bytes/us"),
-    ],
-)
-def test_a_time_is_told_in_words(time_us: float, us_per_byte: float, said: str) -> None:
-    assert TimeRule(parse_selector("op:*"), time_us, us_per_byte, "here").says == said
+TOLD: list[tuple[float, float, str]] = [
+    (inf, 0.0, "no time"),
+    (2.5, 0.0, "2.5 us"),
+    (0.0, 0.25, "0 us and 4 bytes/us"),
+    (3, 0.5, "3 us and 2 bytes/us"),
+]
+
+
+def test_a_time_is_told_in_words() -> None:
+    for time_us, us_per_byte, said in TOLD:
+        assert TimeRule(parse_selector("op:*"), time_us, us_per_byte, "here").says == said
 
 
 def test_a_document_is_read_value_for_value() -> None:
@@ -111,22 +114,25 @@ def test_times_may_be_as_small_and_large_as_that(value: float) -> None:
     assert parse_costs(entry("time_us", value), "c").times["a"][0].time_us == value
 
 
-@pytest.mark.parametrize(("key", "value", "least"), [
+BEYOND: list[tuple[str, float, str]] = [
     ("time_us", -1e-9, "0"), ("time_us", 1.0000001e15, "0"),
     ("bytes_per_us", 0.99e-9, "1e-09"), ("bytes_per_us", 1.0000001e15, "1e-09"),
-])  # fmt: skip
-def test_numbers_beyond_the_limits(key: str, value: float, least: str) -> None:
-    with pytest.raises(InvalidInputError) as caught:
-        parse_costs(entry(key, value), "c")
-    assert caught.value.message == f"`{key}` must be a number from {least} to 1e+15"
-    assert (caught.value.location, caught.value.hint) == ("c:1", "see docs/costs.md")
+]  # fmt: skip
+
+
+def test_numbers_beyond_the_limits() -> None:
+    for key, value, least in BEYOND:
+        with pytest.raises(InvalidInputError) as caught:
+            parse_costs(entry(key, value), "c")
+        assert caught.value.message == f"`{key}` must be a number from {least} to 1e+15"
+        assert (caught.value.location, caught.value.hint) == ("c:1", "see docs/costs.md")
 
 
 def test_the_slowest_rate_is_taken() -> None:
     assert parse_costs(entry("bytes_per_us", 1e-9), "c").times["a"][0].us_per_byte == 1 / 1e-9
 
 
-@pytest.mark.parametrize(("words", "message", "place"), [
+BAD_DOCUMENTS: list[tuple[str, str, str]] = [
     ('{"devices": [{"name": "a"}, {"name": "a"}]}', "a second entry for device 'a'", "c:1"),
     ('{"devices": [{"name": "*"}]}', "a device cannot be named *", "c:1"),
     ('{"devices": [{"name": "a"}], "transfers": [{"from": "a", "to": "*"},\n{"from": "a", "to": "*"}]}',
@@ -137,11 +143,18 @@ def test_the_slowest_rate_is_taken() -> None:
      "`time_us` null and a rate exclude each other", "c:1"),
     ('{"devices": [{"name": "a", "operators": [\n{"select": "op:*"}]}]}', "neither `time_us` nor `bytes_per_us`",
      "c:2"),
-])  # fmt: skip
-def test_what_is_wrong_with_a_document(words: str, message: str, place: str) -> None:
-    with pytest.raises(InvalidInputError) as caught:
-        parse_costs(words, "c")
-    assert (caught.value.message, caught.value.location, caught.value.hint) == (message, place, "see docs/costs.md")
+]  # fmt: skip
+
+
+def test_what_is_wrong_with_a_document() -> None:
+    for words, message, place in BAD_DOCUMENTS:
+        with pytest.raises(InvalidInputError) as caught:
+            parse_costs(words, "c")
+        assert (caught.value.message, caught.value.location, caught.value.hint) == (
+            message,
+            place,
+            "see docs/costs.md",
+        )
 
 
 # --- from a model to a problem ------------------------------------------------------------------------------
@@ -325,13 +338,13 @@ def test_partitions_run_in_one_go_as_soon_as_they_can() -> None:
     assert partitions_makespan(unknown, (Partition(1, (0,)), Partition(1, (1,)))) == 3.0
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_makespan_is_within_its_bounds(seed: int) -> None:
-    problem, graph = random_case(seed, 8, 2).problem()
-    devices = quickest(problem, graph)
-    parts = make_partitions(graph, devices.tolist())
-    least = bounds(confined(problem, devices), graph)
-    assert least.critical_path_us <= partitions_makespan(problem, parts) + 1e-9
+def test_a_makespan_is_within_its_bounds() -> None:
+    for seed in range(12):
+        problem, graph = random_case(seed, 8, 2).problem()
+        devices = quickest(problem, graph)
+        parts = make_partitions(graph, devices.tolist())
+        least = bounds(confined(problem, devices), graph)
+        assert least.critical_path_us <= partitions_makespan(problem, parts) + 1e-9
 
 
 # --- memory -------------------------------------------------------------------------------------------------
@@ -351,31 +364,40 @@ def holding(sizes: list[float], constants: list[int]) -> Contents:
     )
 
 
-@pytest.mark.parametrize(
-    ("cap", "expected"),
-    [(60, [0, 0, 0]), (59, [1, 0, 0]), (50, [1, 0, 0]), (49, [0, 1, 0]), (40, [0, 1, 0]), (0, [1, 1, 1])],
-)
-def test_as_much_as_fits_is_on_the_quicker_device(cap: int, expected: list[int]) -> None:
+def partitions_of(graph: OperatorGraph, devices: Indices) -> tuple[Partition, ...]:
+    return make_partitions(graph, devices.tolist())
+
+
+LIMITS: list[tuple[int, list[int]]] = [
+    (60, [0, 0, 0]),
+    (59, [1, 0, 0]),
+    (50, [1, 0, 0]),
+    (49, [0, 1, 0]),
+    (40, [0, 1, 0]),
+    (0, [1, 1, 1]),
+]
+
+
+def test_as_much_as_fits_is_on_the_quicker_device() -> None:
     """Constants of 10, 20 and 10 bytes and results of 10, two of them at once."""
-    row = case([[1.0, 2.0], [1.0, 3.0], [1.0, 4.0]], (0, 1.0, [1]), (1, 1.0, [2]))
-    what = holding([10.0] * 3, [10, 20, 10])
-    problem, graph = row.problem()
-    found = least_time_within(
-        problem, graph, what, {0: cap}, lambda devices: make_partitions(graph, devices.tolist())
-    )
-    assert (found.fits, found.excess_bytes) == (True, {0: 0})
-    fitting = [
-        each
-        for each in row.every()
-        if footprints(what, graph, make_partitions(graph, list(each)), 2)[0].total_bytes <= cap
-    ]
-    assert row.cost(found.devices.tolist()) == min(map(row.cost, fitting))
-    assert found.devices.tolist() == expected
+    for cap, expected in LIMITS:
+        row = case([[1.0, 2.0], [1.0, 3.0], [1.0, 4.0]], (0, 1.0, [1]), (1, 1.0, [2]))
+        what = holding([10.0] * 3, [10, 20, 10])
+        problem, graph = row.problem()
+        found = least_time_within(problem, graph, what, {0: cap}, partial(partitions_of, graph))
+        assert (found.fits, found.excess_bytes) == (True, {0: 0})
+        fitting = [
+            each
+            for each in row.every()
+            if footprints(what, graph, make_partitions(graph, list(each)), 2)[0].total_bytes <= cap
+        ]
+        assert row.cost(found.devices.tolist()) == min(map(row.cost, fitting))
+        assert found.devices.tolist() == expected
 
 
 def test_what_has_nowhere_else_to_go_is_too_much() -> None:
     row = case([[1.0, inf], [1.0, 3.0]], (0, 1.0, [1]))
     what = holding([10.0] * 2, [10, 20])
     problem, graph = row.problem()
-    found = least_time_within(problem, graph, what, {0: 5}, lambda devices: make_partitions(graph, devices.tolist()))
+    found = least_time_within(problem, graph, what, {0: 5}, partial(partitions_of, graph))
     assert (found.fits, found.excess_bytes, found.devices.tolist()) == (False, {0: 15}, [0, 1])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
 from circletools.affinity.findings import affinity_findings
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE
 from circletools.model.model import open_model
@@ -27,53 +25,53 @@ def of(devices: Ids, partitions: Ids, data: bytes = DIAMOND) -> list[Found]:
     return found(annotated(data, affinity(["npu", "cpu"], (devices, partitions))))
 
 
-@pytest.mark.parametrize(
-    ("devices", "partitions", "expected"),
-    [
-        ([0] * 6, [0] * 6, []),
-        ([0, 1, 1, 1, 0, 1], [0, 1, 1, 1, 0, 2], []),
-        ([0] * 6, [None] * 6, []),
-        (
-            [0, None, 0, None, 0, 0],
-            [0, 1, 0, 2, 0, 3],
-            [("UNASSIGNED_OPERATOR", "warning", "subgraphs[0].operators[1]", "2 of 6 operators have no device")],
-        ),
-        (
-            [0, 0, 0, 1, 0, 0],
-            [0, 1, 2, 2, 3, 4],
-            [("MIXED_PARTITION", "error", "subgraphs[0]", "partition 2 has operators of several devices")],
-        ),
-        (
-            [1, 1, 0, 1, 1, 1],
-            [0, 0, 1, 0, 0, 0],
-            [("CYCLIC_PARTITION", "error", "subgraphs[0]", "partitions 0, 1 wait for each other")],
-        ),
-        (
-            [1, 1, 0, 1, 1, 1],
-            [7, 7, None, 7, 7, 7],
-            [("CYCLIC_PARTITION", "error", "subgraphs[0]", "partitions 7 wait for each other")],
-        ),
-        (
-            [1] * 6,
-            [1, 0, 0, 0, 1, 0],
-            [("MISNUMBERED_PARTITION", "warning", "subgraphs[0]", "partition 0 reads what partition 1 makes")],
-        ),
-        (
-            [1] * 6,
-            [0, 0, 0, 0, 0, 2],
-            [
-                (
-                    "MISNUMBERED_PARTITION",
-                    "warning",
-                    "subgraphs[0]",
-                    "there are 2 partitions, but one has the number 2",
-                )
-            ],
-        ),
-    ],
-)
-def test_devices_and_partitions(devices: Ids, partitions: Ids, expected: list[Found]) -> None:
-    assert of(devices, partitions) == expected
+FOUND: list[tuple[Ids, Ids, list[Found]]] = [
+    ([0] * 6, [0] * 6, []),
+    ([0, 1, 1, 1, 0, 1], [0, 1, 1, 1, 0, 2], []),
+    ([0] * 6, [None] * 6, []),
+    (
+        [0, None, 0, None, 0, 0],
+        [0, 1, 0, 2, 0, 3],
+        [("UNASSIGNED_OPERATOR", "warning", "subgraphs[0].operators[1]", "2 of 6 operators have no device")],
+    ),
+    (
+        [0, 0, 0, 1, 0, 0],
+        [0, 1, 2, 2, 3, 4],
+        [("MIXED_PARTITION", "error", "subgraphs[0]", "partition 2 has operators of several devices")],
+    ),
+    (
+        [1, 1, 0, 1, 1, 1],
+        [0, 0, 1, 0, 0, 0],
+        [("CYCLIC_PARTITION", "error", "subgraphs[0]", "partitions 0, 1 wait for each other")],
+    ),
+    (
+        [1, 1, 0, 1, 1, 1],
+        [7, 7, None, 7, 7, 7],
+        [("CYCLIC_PARTITION", "error", "subgraphs[0]", "partitions 7 wait for each other")],
+    ),
+    (
+        [1] * 6,
+        [1, 0, 0, 0, 1, 0],
+        [("MISNUMBERED_PARTITION", "warning", "subgraphs[0]", "partition 0 reads what partition 1 makes")],
+    ),
+    (
+        [1] * 6,
+        [0, 0, 0, 0, 0, 2],
+        [
+            (
+                "MISNUMBERED_PARTITION",
+                "warning",
+                "subgraphs[0]",
+                "there are 2 partitions, but one has the number 2",
+            )
+        ],
+    ),
+]
+
+
+def test_devices_and_partitions() -> None:
+    for devices, partitions, expected in FOUND:
+        assert of(devices, partitions) == expected
 
 
 def test_a_model_without_affinity_has_no_findings() -> None:

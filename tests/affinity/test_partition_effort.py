@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.graphs import ASSIGNMENTS, SHAPES
 from circletools.affinity.partition import effort
-from circletools.affinity.partition.partitions import Mode, make_partitions
+from circletools.affinity.partition.partitions import make_partitions, partition_or_fall_back
 from circletools.affinity.partition.seed import seed_partitions
 from circletools.errors import EditError
 from tests.kit.partition_reference import Reference
@@ -35,14 +35,20 @@ def test_what_is_entangled_and_within_the_bound_is_the_literal_procedure(inputs:
     ]
 
 
-@pytest.mark.parametrize("mode", ["seed", "safe", "min"])
 @pytest.mark.parametrize("inputs", [3, 100])
-def test_what_takes_too_many_steps_is_refused(monkeypatch: pytest.MonkeyPatch, mode: Mode, inputs: int) -> None:
+def test_what_takes_too_many_steps_is_refused_by_the_procedure_only(
+    monkeypatch: pytest.MonkeyPatch, inputs: int
+) -> None:
     edges, devices = entangled(200, inputs)
     allow(monkeypatch, 0, 200)
+    graph = graph_of(200, edges)
     with pytest.raises(EditError, match="graph of 200 operators takes too many steps") as caught:
-        make_partitions(graph_of(200, edges), devices, mode)
-    assert "--mode epochs" in (caught.value.hint or "")
+        make_partitions(graph, devices, "seed")
+    assert "--mode min" in (caught.value.hint or "")
+    found = make_partitions(graph, devices, "min")
+    check_partition(graph, devices, found, connected=True)
+    assert partition_or_fall_back(graph, devices, "safe") == (found, caught.value.message)
+    assert partition_or_fall_back(graph, devices, "min") == (found, None)
 
 
 def test_taking_turns_is_never_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,19 +9,17 @@ import pytest
 
 from circletools.affinity.partition import chains
 from circletools.affinity.partition.chains import NOWHERE, Chains
-from circletools.affinity.partition.contraction import Contraction, merge_neighbours
 from circletools.affinity.partition.effort import STEP, Effort
 from circletools.affinity.partition.epochs import turns
 from circletools.affinity.partition.groups import connected, group_successors, members_of, strong_components
 from circletools.affinity.partition.growth import Region
-from circletools.affinity.partition.levels import fewest, merged
 from circletools.affinity.partition.partitions import make_partitions
 from circletools.affinity.partition.repair import OperatorSets, group_of, repaired, waiting_for_each_other
 from circletools.affinity.partition.schedule import schedule
 from circletools.affinity.partition.seed import seed_partitions
 from circletools.errors import EditError
 from tests.kit.partition_reference import Reference
-from tests.kit.partition_support import CYCLIC, check_partition, graph_of, random_case, seeded
+from tests.kit.partition_support import CYCLIC, graph_of, random_case, seeded
 
 # --- groups -------------------------------------------------------------------------------------------------
 
@@ -38,20 +36,20 @@ def reached_from(successors: Sequence[Sequence[int]], start: int) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_components_are_those_that_reach_each_other_and_come_after_what_they_feed(seed: int) -> None:
-    generator = seeded(seed)
-    count = generator.randint(1, 9)
-    rows = [sorted(generator.sample(range(count), generator.randint(0, min(3, count)))) for _ in range(count)]
-    behind = [reached_from(rows, one) for one in range(count)]
-    found = strong_components(rows)
-    assert sorted(one for component in found for one in component) == list(range(count))
-    place = {one: number for number, component in enumerate(found) for one in component}
-    for component in found:
-        assert component == sorted(component)
-        for one in component:
-            assert set(component) == {one} | {other for other in behind[one] if one in behind[other]}
-            assert all(place[other] <= place[one] for other in rows[one])
+def test_components_are_those_that_reach_each_other_and_come_after_what_they_feed() -> None:
+    for seed in range(40):
+        generator = seeded(seed)
+        count = generator.randint(1, 9)
+        rows = [sorted(generator.sample(range(count), generator.randint(0, min(3, count)))) for _ in range(count)]
+        behind = [reached_from(rows, one) for one in range(count)]
+        found = strong_components(rows)
+        assert sorted(one for component in found for one in component) == list(range(count))
+        place = {one: number for number, component in enumerate(found) for one in component}
+        for component in found:
+            assert component == sorted(component)
+            for one in component:
+                assert set(component) == {one} | {other for other in behind[one] if one in behind[other]}
+                assert all(place[other] <= place[one] for other in rows[one])
 
 
 def test_groups_are_connected_in_either_direction() -> None:
@@ -95,29 +93,33 @@ def test_devices_take_turns_and_the_lowest_operator_says_whose_it_is() -> None:
 # --- who reaches whom ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("count", "share"), [(1, 0.5), (7, 0.3), (12, 0.15), (16, 0.0), (17, 0.0), (20, 0.03)])
-def test_chains_tell_who_reaches_whom(count: int, share: float) -> None:
+GRAPHS: list[tuple[int, float]] = [(1, 0.5), (7, 0.3), (12, 0.15), (16, 0.0), (17, 0.0), (20, 0.03)]
+
+
+def test_chains_tell_who_reaches_whom() -> None:
     """Also where they are so many that their table grows, and is one of arrays."""
-    for seed in range(8):
-        generator = seeded(seed)
-        after = [[b for b in range(a + 1, count) if generator.random() < share] for a in range(count)]
-        before = [[a for a in range(count) if b in after[a]] for b in range(count)]
-        made = Chains(after, before)
-        behind = [reached_from(after, one) for one in range(count)]
-        width = max(made.chain) + 1
-        for v in range(count):
-            on = [[made.place[o] for o in behind[v] if made.chain[o] == c] for c in range(width)]
-            assert [int(first) for first in made.reached[v]] == [min(row, default=NOWHERE) for row in on]
-            on = [
-                [made.place[o] for o in range(count) if v in behind[o] and made.chain[o] == c] for c in range(width)
-            ]
-            assert [int(last) for last in made.reaching[v]] == [max(row, default=-1) for row in on]
-            same = [o for o in range(v) if made.chain[o] == made.chain[v]]
-            assert all(v in behind[o] for o in same)
-        assert isinstance(made.reached[0], list) == (width <= 16)
-        left, right = made.reached[0], made.reached[-1]
-        assert list(made.firsts(left, right)) == [min(a, b) for a, b in zip(left, right, strict=True)]
-        assert list(made.lasts(left, right)) == [max(a, b) for a, b in zip(left, right, strict=True)]
+    for count, share in GRAPHS:
+        for seed in range(8):
+            generator = seeded(seed)
+            after = [[b for b in range(a + 1, count) if generator.random() < share] for a in range(count)]
+            before = [[a for a in range(count) if b in after[a]] for b in range(count)]
+            made = Chains(after, before)
+            behind = [reached_from(after, one) for one in range(count)]
+            width = max(made.chain) + 1
+            for v in range(count):
+                on = [[made.place[o] for o in behind[v] if made.chain[o] == c] for c in range(width)]
+                assert [int(first) for first in made.reached[v]] == [min(row, default=NOWHERE) for row in on]
+                on = [
+                    [made.place[o] for o in range(count) if v in behind[o] and made.chain[o] == c]
+                    for c in range(width)
+                ]
+                assert [int(last) for last in made.reaching[v]] == [max(row, default=-1) for row in on]
+                same = [o for o in range(v) if made.chain[o] == made.chain[v]]
+                assert all(v in behind[o] for o in same)
+            assert isinstance(made.reached[0], list) == (width <= 16)
+            left, right = made.reached[0], made.reached[-1]
+            assert list(made.firsts(left, right)) == [min(a, b) for a, b in zip(left, right, strict=True)]
+            assert list(made.lasts(left, right)) == [max(a, b) for a, b in zip(left, right, strict=True)]
 
 
 def test_a_chain_goes_on_where_an_operator_reads_its_end() -> None:
@@ -132,7 +134,7 @@ def test_the_memory_of_chains_is_bounded_when_they_get_more_than_eight(monkeypat
     with pytest.raises(EditError) as caught:
         Chains([*rows, []], [*rows, []])
     assert caught.value.message == "the graph of 9 operators is more than 8 operators wide"
-    assert caught.value.hint == "--mode epochs takes any graph"
+    assert caught.value.hint == "--mode min takes any graph"
 
 
 # --- growing ------------------------------------------------------------------------------------------------
@@ -174,73 +176,7 @@ def test_seed_is_the_literal_procedure_on_a_few_graphs(first: int) -> None:
         assert seed_partitions(graph, devices, lambda _: None) == wanted
 
 
-# --- merging ------------------------------------------------------------------------------------------------
-
-
-def test_groups_are_merged_where_that_closes_no_cycle() -> None:
-    made = Contraction([[1, 2], [3], [3], []], [0, 1, 2, 3])
-    assert made.merge(()) is None
-    assert made.merge((2,)) == 2
-    assert made.merge((0, 3)) is None
-    assert made.members == {0: [0], 1: [1], 2: [2], 3: [3]}
-    assert made.merge((1, 2)) == 1
-    assert made.members == {0: [0], 1: [1, 2], 3: [3]}
-    assert (made.successors[0], made.successors[1], made.predecessors[3]) == ({1}, {3}, {1})
-    assert made.in_order() == [0, 1, 3]
-    assert made.merge((0, 1, 3)) == 1
-    assert made.members == {1: [1, 2, 0, 3]}
-    assert (made.successors[1], made.predecessors[1]) == (set(), set())
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_after_every_merge_the_order_is_one_in_which_the_groups_can_run(seed: int) -> None:
-    generator = seeded(seed)
-    count, edges, _ = random_case(seed, most=10)
-    graph = graph_of(count, edges)
-    made = Contraction(graph.successors, graph.order)
-    for _ in range(12):
-        groups = generator.sample(sorted(made.members), min(generator.randint(1, 3), len(made.members)))
-        before = {key: list(members) for key, members in made.members.items()}
-        parts = [tuple(row) for key, row in before.items() if key not in groups]
-        parts.append(tuple(operator for key in groups for operator in before[key]))
-        allowed = not waiting_for_each_other(graph, parts)
-        merged_to = made.merge(groups)
-        assert (merged_to is not None) == allowed
-        if merged_to is None:
-            assert made.members == before
-        else:
-            assert sorted(made.members[merged_to]) == sorted(parts[-1])
-        place = {o: number for number, key in enumerate(made.in_order()) for o in made.members[key]}
-        assert all(place[a] <= place[b] for a, b in edges)
-        home = group_of(count, [tuple(made.members[key]) for key in made.in_order()])
-        keys = made.in_order()
-        assert [sorted(map(keys.index, made.successors[key])) for key in keys] == group_successors(
-            graph, home, len(keys)
-        )
-
-
-def test_neighbours_of_one_device_are_merged_until_none_can_be() -> None:
-    row = [[1], [2], [3], []]
-    for backward in (False, True):
-        made = Contraction(row, range(4))
-        merge_neighbours(made, [0, 0, 1, 1], backward=backward)
-        assert sorted(map(sorted, made.members.values())) == [[0, 1], [2, 3]]
-    # Neither direction is better.
-    for seed, forward, back in ((5, 6, 5), (98, 4, 5), (228, 10, 8)):
-        count, edges, devices = random_case(seed)
-        singles: OperatorSets = [(operator,) for operator in range(count)]
-        found = (merged(graph_of(count, edges), devices, singles, backward=either) for either in (False, True))
-        assert tuple(map(len, found)) == (forward, back)
-
-
-@pytest.mark.parametrize(("seed", "safe", "least"), [(33, 6, 5), (228, 10, 8), (310, 5, 4), (98, 4, 4)])
-def test_merging_from_several_starts_finds_fewer(seed: int, safe: int, least: int) -> None:
-    count, edges, devices = random_case(seed)
-    graph = graph_of(count, edges)
-    grown = repaired(graph, devices, seed_partitions(graph, devices))
-    found = fewest(graph, devices, grown)
-    assert (len(grown), len(found)) == (safe, least)
-    check_partition(graph, devices, make_partitions(graph, devices, "min"), connected=True)
+# --- repair -------------------------------------------------------------------------------------------------
 
 
 def test_repair_keeps_the_largest_whole() -> None:

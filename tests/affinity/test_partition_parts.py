@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from circletools.affinity.partition import chains, levels
+from circletools.affinity.partition import chains
+from circletools.affinity.partition import contraction as contraction_module
 from circletools.affinity.partition.chains import NOWHERE, Chains
-from circletools.affinity.partition.contraction import Contraction, merge_neighbours
-from circletools.affinity.partition.groups import strong_components
+from circletools.affinity.partition.contraction import Contraction
+from circletools.affinity.partition.detours import Detours
+from circletools.affinity.partition.groups import GroupGraph, graph_inside, strong_components
 from circletools.affinity.partition.partitions import make_partitions
 from circletools.affinity.partition.schedule import schedule
 from circletools.affinity.partition.seed import seed_partitions
@@ -78,50 +80,98 @@ def merged_graph(successors: Sequence[Iterable[int]], groups: Sequence[int]) -> 
     return result
 
 
+def groups_of(graph: OperatorGraph, devices: Sequence[int]) -> GroupGraph:
+    """Return the graph of operators as groups of one each."""
+    return graph_inside(graph, range(len(graph)), devices)
+
+
 def test_merging_is_refused_exactly_where_it_closes_a_cycle() -> None:
     refused = 0
     for seed in range(300):
-        count, edges, _ = random_case(seed, most=16)
-        graph = graph_of(count, edges)
-        contraction = Contraction(graph.successors, graph.order)
-        generator, home = seeded(seed), list(range(count))
-        while len(contraction.members) > 1 and generator.random() < 0.95:
-            chosen = generator.sample(sorted(contraction.members), generator.randint(1, min(4, len(set(home)))))
-            trial = [chosen[0] if group in chosen else group for group in home]
+        graph = in_order(seed, most=16)
+        contraction = Contraction(groups_of(graph, [0] * len(graph)))
+        generator, home = seeded(seed), list(range(len(graph)))
+        while len(set(home)) > 1 and generator.random() < 0.95:
+            chosen = generator.sample(range(len(graph)), generator.randint(1, min(4, len(graph))))
+            joined = {home[one] for one in chosen}
+            trial = [home[chosen[0]] if its in joined else its for its in home]
             merged = contraction.merge(chosen)
-            assert (merged is None) == has_cycle(merged_graph(graph.successors, trial))
-            if merged is None:
-                refused += 1
-                continue
-            home = [merged if group in chosen else group for group in home]
-            wanted = merged_graph(graph.successors, home)
-            assert {group: contraction.successors[group] for group in contraction.members} == {
-                group: wanted[group] for group in set(home)
+            assert merged == (not has_cycle(merged_graph(graph.successors, trial)))
+            refused += not merged
+            home = trial if merged else home
+            found = contraction.homes()
+            assert {frozenset(at for at, its in enumerate(row) if its == one) for row in (home,) for one in home} == {
+                frozenset(at for at, its in enumerate(found) if its == one) for one in found
             }
-            rank = {group: number for number, group in enumerate(contraction.in_order())}
-            assert rank.keys() == set(home)
-            assert all(rank[a] < rank[b] for a in rank for b in wanted[a])
-        assert {group: sorted(members) for group, members in contraction.members.items()} == {
-            group: [member for member in range(count) if home[member] == group] for group in set(home)
-        }
+            assert all(found[a] <= found[b] for a, row in enumerate(graph.successors) for b in row)
     assert refused > 100
 
 
-@pytest.mark.parametrize("backward", [False, True])
-def test_neighbours_are_merged_until_none_can_be(backward: bool) -> None:
+def test_neighbours_are_merged_until_none_can_be() -> None:
+    for seed in range(400):
+        graph = in_order(seed, most=16)
+        devices = random_case(seed, most=16)[2]
+        contraction = Contraction(groups_of(graph, devices))
+        contraction.merge_neighbours()
+        home = contraction.homes()
+        assert contraction.merges == len(graph) - len(set(home))
+        for a, row in enumerate(graph.successors):
+            for b in row:
+                if home[a] != home[b] and devices[a] == devices[b]:
+                    trial = [home[a] if its == home[b] else its for its in home]
+                    assert has_cycle(merged_graph(graph.successors, trial))
+
+
+def test_a_detour_is_a_path_over_another_device() -> None:
+    told = 0
     for seed in range(300):
-        count, edges, devices = random_case(seed, most=16)
-        graph = graph_of(count, edges)
-        contraction = Contraction(graph.successors, graph.order)
-        merge_neighbours(contraction, devices, backward=backward)
-        home = {member: group for group, members in contraction.members.items() for member in members}
-        left = merged_graph(graph.successors, [home[member] for member in range(count)])
-        for group, members in contraction.members.items():
-            assert {devices[member] for member in members} == {devices[group]}
-            for successor in left[group]:
-                trial = [group if its == successor else its for its in (home[member] for member in range(count))]
-                both = merged_graph(graph.successors, trial)
-                assert devices[successor] != devices[group] or has_cycle(both)
+        graph = in_order(seed, most=14)
+        devices = random_case(seed, most=14)[2]
+        reached = all_reached(graph.successors)
+        detours = Detours(groups_of(graph, devices))
+        for a in range(len(graph)):
+            for b in reached[a]:
+                if devices[a] == devices[b] and detours.between(a, b):
+                    told += 1
+                    assert any(devices[c] != devices[a] and b in reached[c] for c in reached[a])
+    assert told > 500
+
+
+def test_the_numbers_of_the_order_are_given_anew_when_they_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other operator of a comb is merged to one, each time with another that has to move out of the way."""
+    monkeypatch.setattr(contraction_module, "_ROOM", 4)
+    monkeypatch.setattr(contraction_module, "_STEP", 1)
+    count = 40
+    teeth = [(2 * at + 1, 2 * at + 2) for at in range(count)]
+    graph = graph_of(2 * count + 1, [*((0, 2 * at + 2) for at in range(count)), *teeth])
+    for backward in (False, True):
+        groups = groups_of(graph, [at % 2 for at in range(len(graph))])
+        contraction = Contraction(groups.reversed() if backward else groups)
+        contraction.merge_neighbours()
+        home = contraction.homes()
+        assert len(set(home)) == count + 1
+        rows = groups.reversed().successors if backward else groups.successors
+        assert all(home[a] <= home[b] for a, row in enumerate(rows) for b in row)
+
+
+def test_a_search_is_given_up_when_all_visits_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two paths of operators of one device, joined at both ends: what lies between the ends is looked at."""
+    length = 60
+    edges = [(0, 1), *((at, at + 1) for at in range(1, length)), (length, length + 1), (0, length + 1)]
+    graph = groups_of(graph_of(length + 2, edges), [0] * (length + 2))
+    assert not Contraction(graph).merge((0, length + 1))
+    lone = GroupGraph(
+        [[length + 1], *([at + 1] for at in range(1, length)), [length + 1], []],
+        [[], [], *([at] for at in range(1, length)), [0, length]],
+        [0] * (length + 2),
+    )
+    assert Contraction(lone).merge((0, length + 1))
+    for name in ("_VISITS", "_VISITS_PER_GROUP"):
+        monkeypatch.setattr(contraction_module, name, 0)
+    assert Contraction(lone).merge((0, length + 1))  # from the first, which feeds nothing else
+    monkeypatch.setattr(contraction_module, "_LEAST_VISITS", 0)
+    wide = groups_of(graph_of(4, [(0, 2), (0, 3), (1, 3)]), [0] * 4)
+    assert not Contraction(wide).merge((0, 3))
 
 
 # --- components and orders ----------------------------------------------------------------------------------
@@ -156,14 +206,12 @@ def edges(words: str) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in (edge.split("-") for edge in words.split())]
 
 
-def test_pieces_by_level_and_merging_backward_make_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(make_partitions(graph_of(11, edges(BY_LEVEL)), [0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0], "min")) == 7
-    graph, devices = graph_of(11, edges(BACKWARD)), [1, 0, 0, 1, 0, 1, 1, 0, 0, 1, 1]
-    assert len(make_partitions(graph, devices, "min")) == 6
-    monkeypatch.setattr(levels, "_MANY", 11)
-    assert len(make_partitions(graph, devices, "min")) == 6
-    monkeypatch.setattr(levels, "_MANY", 10)  # merging backward is left out of more operators
-    assert len(make_partitions(graph, devices, "min")) == 7
+@pytest.mark.parametrize(
+    ("words", "devices", "least"),
+    [(BY_LEVEL, [0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0], 7), (BACKWARD, [1, 0, 0, 1, 0, 1, 1, 0, 0, 1, 1], 6)],
+)
+def test_graphs_that_take_more_than_one_start(words: str, devices: list[int], least: int) -> None:
+    assert len(make_partitions(graph_of(11, edges(words)), devices, "min")) == least
 
 
 def test_an_operator_that_a_candidate_gave_back_gets_its_own() -> None:

@@ -141,10 +141,6 @@ def test_an_exact_alignment_is_made_as_long_as_it_is_cheap(
     assert shown(align([(keys("abcXdef"), keys("ghiXjkl"))], [blunt]))[:2] == (pairs, [])
 
 
-def test_how_deep_unique_keys_are_looked_for() -> None:
-    assert (alignment._ROUNDS, alignment._QUADRATIC) == (32, 1 << 20)
-
-
 # --- numbers ------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,22 +23,22 @@ def places(*values: int) -> Any:
     return np.array(values, np.int64)
 
 
-@pytest.mark.parametrize("shift", [0, 1])
-@pytest.mark.parametrize("dtype", [U1, U2, U4], ids=str)
-def test_values_are_read_at_every_position(dtype: np.dtype[Any], shift: int) -> None:
-    wire = Wire(memoryview(bytes(shift) + DATA)[shift:])
-    width = dtype.itemsize
-    last = len(DATA) - width
-    expected = [int.from_bytes(DATA[at : at + width], "little") for at in range(last + 1)]
-    assert wire.gather(places(*range(last + 1)), dtype).tolist() == expected
-    for at in range(last + 1):
-        assert wire.one(at, dtype) == expected[at]
-    assert wire.gather(places(0, 4, 0), dtype).tolist() == [expected[at] for at in (0, 4, 0)]  # all aligned
-    for bad in (-1, last + 1, 1 << 40):
-        with pytest.raises(ModelFormatError, match=f"a {width}-byte value lies outside the flatbuffer") as caught:
-            wire.gather(places(0, bad, -5), dtype)
-        assert caught.value.offset == bad
-    assert wire.gather(places(), dtype).tolist() == []
+def test_values_are_read_at_every_position() -> None:
+    dtypes: list[np.dtype[Any]] = [U1, U2, U4]
+    for dtype, shift in product(dtypes, (0, 1)):
+        wire = Wire(memoryview(bytes(shift) + DATA)[shift:])
+        width = dtype.itemsize
+        last = len(DATA) - width
+        expected = [int.from_bytes(DATA[at : at + width], "little") for at in range(last + 1)]
+        assert wire.gather(places(*range(last + 1)), dtype).tolist() == expected
+        for at in range(last + 1):
+            assert wire.one(at, dtype) == expected[at]
+        assert wire.gather(places(0, 4, 0), dtype).tolist() == [expected[at] for at in (0, 4, 0)]  # all aligned
+        for bad in (-1, last + 1, 1 << 40):
+            with pytest.raises(ModelFormatError, match=f"a {width}-byte value lies outside the flatbuffer") as caught:
+                wire.gather(places(0, bad, -5), dtype)
+            assert caught.value.offset == bad
+        assert wire.gather(places(), dtype).tolist() == []
 
 
 def test_values_end_at_the_limit_of_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,15 +67,15 @@ def test_vectors_of_several_rows() -> None:
     assert vectors.element_positions().tolist() == [20, 22, 24, 8, 10, 20, 22, 24]
 
 
-@pytest.mark.parametrize(("count", "good"), [(2, True), (3, False), (2**31, False), (2**32 - 1, False)])
-def test_a_vector_that_ends_outside_is_refused(count: int, good: bool) -> None:
-    data = bytes(4) + bytes(4) + count.to_bytes(4, "little") + bytes(4)
-    if good:
-        assert vectors_at(Wire(data), places(4, 8), U2).count.tolist() == [0, 2]
-    else:
-        with pytest.raises(ModelFormatError, match="a vector ends outside the file") as caught:
-            vectors_at(Wire(data), places(4, 8), U2)
-        assert caught.value.offset == 8
+def test_a_vector_that_ends_outside_is_refused() -> None:
+    for count, good in ((2, True), (3, False), (2**31, False), (2**32 - 1, False)):
+        data = bytes(4) + bytes(4) + count.to_bytes(4, "little") + bytes(4)
+        if good:
+            assert vectors_at(Wire(data), places(4, 8), U2).count.tolist() == [0, 2]
+        else:
+            with pytest.raises(ModelFormatError, match="a vector ends outside the file") as caught:
+                vectors_at(Wire(data), places(4, 8), U2)
+            assert caught.value.offset == 8
 
 
 def test_vectors_may_overlap_so_much() -> None:
@@ -148,18 +149,20 @@ def test_a_vtable_that_ends_outside_is_refused() -> None:
             assert caught.value.offset == root
 
 
-@pytest.mark.parametrize("slot", [0, 1, 2, 5])
-def test_a_field_beyond_the_schema_is_seen(slot: int) -> None:
-    known = TableType("Two", 2, (), {}, {}, ())
-    raw = Raw()
-    raw.table()
-    data = raw.finish(raw.table({slot: ("u32", 3)}))
-    root = int.from_bytes(data[:4], "little")
-    assert unknown_slots(Tables(Wire(data), known, places(root, root))).tolist() == [slot >= 2] * 2
-    raw = Raw()
-    data = raw.finish(raw.table())
-    assert unknown_slots(Tables(Wire(data), known, places(int.from_bytes(data[:4], "little")))).tolist() == [False]
-    assert unknown_slots(Tables(Wire(data), known, places())).tolist() == []
+def test_a_field_beyond_the_schema_is_seen() -> None:
+    for slot in (0, 1, 2, 5):
+        known = TableType("Two", 2, (), {}, {}, ())
+        raw = Raw()
+        raw.table()
+        data = raw.finish(raw.table({slot: ("u32", 3)}))
+        root = int.from_bytes(data[:4], "little")
+        assert unknown_slots(Tables(Wire(data), known, places(root, root))).tolist() == [slot >= 2] * 2
+        raw = Raw()
+        data = raw.finish(raw.table())
+        assert unknown_slots(Tables(Wire(data), known, places(int.from_bytes(data[:4], "little")))).tolist() == [
+            False
+        ]
+        assert unknown_slots(Tables(Wire(data), known, places())).tolist() == []
 
 
 def test_a_field_beyond_the_schema_that_is_absent_is_none() -> None:

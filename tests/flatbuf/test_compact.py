@@ -11,6 +11,7 @@ import pytest
 from circletools.errors import EditError
 from circletools.flatbuf import compact as module
 from circletools.flatbuf.compact import Chunk, compact
+from circletools.flatbuf.layout import align
 from circletools.flatbuf.overlay import FileOffsets
 from circletools.flatbuf.verify import walk
 from circletools.model.external import FILE_OFFSETS
@@ -21,6 +22,7 @@ from tests.kit.support import bytes_of
 
 every_field = cache(every_field)
 FORMATS = ("circle", "tflite")
+EMPTY = ("shape", "shape_signature", "shape")  # vectors of a tensor that may be empty
 
 
 def chunks_of(data: bytes, offsets: FileOffsets = FILE_OFFSETS, moved: int = 0) -> list[Chunk]:
@@ -127,13 +129,13 @@ def with_data(*values: bytes) -> bytes:
     return file_of(Table("Model", buffers=[Table("Buffer"), *(Table("Buffer", data=value) for value in values)]))
 
 
-@pytest.mark.parametrize("size", [1, 63, 64, 65, 66, 1000])
-def test_equal_data_stands_once_and_other_data_for_itself(size: int) -> None:
-    one, other = bytes(size), bytes(size - 1) + b"\1"
-    data = with_data(one, other, one, other)
-    small = compacted(data)
-    assert difference(data, small) == {}
-    assert [small[each.start + 4 : each.end] for each in objects(small) if each.kind == "bytes"] == [one, other]
+def test_equal_data_stands_once_and_other_data_for_itself() -> None:
+    for size in (1, 63, 64, 65, 66, 1000):
+        one, other = bytes(size), bytes(size - 1) + b"\1"
+        data = with_data(one, other, one, other)
+        small = compacted(data)
+        assert difference(data, small) == {}
+        assert [small[each.start + 4 : each.end] for each in objects(small) if each.kind == "bytes"] == [one, other]
 
 
 def test_a_vector_and_a_string_of_the_same_bytes_both_stand() -> None:
@@ -144,14 +146,14 @@ def test_a_vector_and_a_string_of_the_same_bytes_both_stand() -> None:
 # --- pieces and limits --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("size", "streamed"), [(1 << 16, False), ((1 << 16) + 1, True)])
-def test_long_data_is_a_range_of_the_old_file(size: int, streamed: bool) -> None:
-    value = bytes(range(1, 251)) * (size // 250) + b"\xff" * (size % 250)
-    data = with_data(b"before", value, b"behind" * 9)
-    ranges = [part for part in chunks_of(data) if isinstance(part, tuple)]
-    assert ranges == ([(data.index(value), data.index(value) + size)] if streamed else [])
-    assert difference(data, compacted(data)) == {}
-    aligned(objects(compacted(data)))
+def test_long_data_is_a_range_of_the_old_file() -> None:
+    for size, streamed in ((1 << 16, False), ((1 << 16) + 1, True)):
+        value = bytes(range(1, 251)) * (size // 250) + b"\xff" * (size % 250)
+        data = with_data(b"before", value, b"behind" * 9)
+        ranges = [part for part in chunks_of(data) if isinstance(part, tuple)]
+        assert ranges == ([(data.index(value), data.index(value) + size)] if streamed else [])
+        assert difference(data, compacted(data)) == {}
+        aligned(objects(compacted(data)))
 
 
 def test_more_than_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,6 +163,41 @@ def test_more_than_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_FLATBUFFER_BYTES", len(compacted(data)) - 1)
     with pytest.raises(EditError, match="past 2 GiB"):
         compacted(data)
+
+
+@pytest.mark.parametrize("texts", [("a" * 20, "b" * 30), ("a" * 30, "b" * 20), ("a" * 20, "b"), ("a", "b" * 30)])
+def test_the_limit_is_where_the_last_one_ends(texts: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    data = file_of(Table("Model", description=texts[0], subgraphs=[Table("SubGraph", name=texts[1])]))
+    size = len(compacted(data))
+    assert size == objects(compacted(data))[-1].end
+    for most, good in ((size, True), (size + 40, True), (size - 1, False), (size - 40, False)):
+        monkeypatch.setattr(module, "MAX_FLATBUFFER_BYTES", most)
+        if good:
+            assert len(compacted(data)) == size
+        else:
+            with pytest.raises(EditError, match="past 2 GiB"):
+                compacted(data)
+
+
+@pytest.mark.parametrize("sizes", [(0, 0, 0), (3, 3, 3), (7, 7, 7), (0, 3, 7), (0, 0, 3, 3), (11, 7, 0)])
+def test_no_gap_is_left_that_something_short_behind_it_would_fill(sizes: tuple[int, ...]) -> None:
+    """An empty vector takes 4 bytes, a string of 3 letters 8, one of 7 letters 12."""
+    for lengths in ((16, 17, 18), (16, 20, 24), (28, 16, 20), (19, 23, 27)):
+        tensors = [
+            Table("Tensor", name=f"{number}" * size) if size else Table("Tensor", **{EMPTY[number]: []})
+            for number, size in enumerate(sizes)
+        ]
+        buffers = [Table("Buffer", data=bytes([size]) * size) for size in lengths]
+        data = file_of(Table("Model", subgraphs=[Table("SubGraph", tensors=tensors)], buffers=buffers))
+        small = compacted(data)
+        found = objects(small)
+        aligned(found)
+        assert difference(data, small) == {}
+        last = max(one.start for one in found if one.alignment == 16)
+        behind = [align(one.end - one.start, 4) for one in found if one.start > last]
+        for before, after in pairwise(found):
+            room = after.start - align(before.end, 4)
+            assert not [size for size in behind if size <= room], (lengths, before, after)
 
 
 def test_a_model_without_any_data_has_a_size_too() -> None:
@@ -189,17 +226,17 @@ def test_an_unknown_member_of_a_union_is_refused() -> None:
 # --- positions in the file ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("moved", [0, 8, -16])
-def test_positions_in_the_file_are_moved(moved: int) -> None:
-    build = Build()
-    build.graph()
-    for offset in (0, 1, 1000, 2000):
-        build.buffer(offset=offset, size=5)
-    data = build.to_bytes("circle")
-    wire, schema, _ = wire_of(compacted(data, FILE_OFFSETS, moved))
-    buffers = walk(wire, schema).tables["Buffer"]
-    assert sorted(buffers.scalars("offset").tolist()) == [0, 0, 1, 1000 + moved, 2000 + moved]
-    assert np.count_nonzero(buffers.scalars("size")) == 4
+def test_positions_in_the_file_are_moved() -> None:
+    for moved in (0, 8, -16):
+        build = Build()
+        build.graph()
+        for offset in (0, 1, 1000, 2000):
+            build.buffer(offset=offset, size=5)
+        data = build.to_bytes("circle")
+        wire, schema, _ = wire_of(compacted(data, FILE_OFFSETS, moved))
+        buffers = walk(wire, schema).tables["Buffer"]
+        assert sorted(buffers.scalars("offset").tolist()) == [0, 0, 1, 1000 + moved, 2000 + moved]
+        assert np.count_nonzero(buffers.scalars("size")) == 4
 
 
 def test_positions_in_options_are_moved() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -38,22 +39,21 @@ def test_rows_differ_by_length_or_by_any_byte() -> None:
     assert differing((b"", b""), (b"", b"")) == [False, False]
 
 
-@pytest.mark.parametrize("width", [1, 4])
-@pytest.mark.parametrize("size", [4, 1020, 1024, 1028, PIECE, PIECE + 4, 2 * PIECE + 8])
-def test_each_byte_counts_however_long_a_row_is(size: int, width: int) -> None:
-    value = bytes(size)
-    for place in (0, size // 2, size - 1):
-        other = bytes(place) + b"\1" + bytes(size - place - 1)
-        assert differing((b"head", value, b"tail"), (b"head", other, b"tail"), width) == [False, True, False]
-        vectors = rows(b"head", value, width=width), rows(b"head", other, width=width)
-        assert first_difference(*vectors, 1) == place // width
-        assert first_differing_byte(memoryview(value), memoryview(other)) == place
-        assert not same_bytes(memoryview(value), memoryview(other))
-    assert differing((value, value), (value, value), width) == [False, False]
-    assert same_bytes(memoryview(value), memoryview(bytes(size)))
-    assert not same_bytes(memoryview(value), memoryview(bytes(size + 1)))
-    assert first_differing_byte(memoryview(value), memoryview(bytes(size + 1))) == size
-    assert first_difference(rows(value, width=width), rows(value + bytes(width), width=width), 0) == size // width
+def test_each_byte_counts_however_long_a_row_is() -> None:
+    for size, width in product((4, 1020, 1024, 1028, PIECE, PIECE + 4, 2 * PIECE + 8), (1, 4)):
+        value = bytes(size)
+        for place in (0, size // 2, size - 1):
+            other = bytes(place) + b"\1" + bytes(size - place - 1)
+            assert differing((b"head", value, b"tail"), (b"head", other, b"tail"), width) == [False, True, False]
+            vectors = rows(b"head", value, width=width), rows(b"head", other, width=width)
+            assert first_difference(*vectors, 1) == place // width
+            assert first_differing_byte(memoryview(value), memoryview(other)) == place
+            assert not same_bytes(memoryview(value), memoryview(other))
+        assert differing((value, value), (value, value), width) == [False, False]
+        assert same_bytes(memoryview(value), memoryview(bytes(size)))
+        assert not same_bytes(memoryview(value), memoryview(bytes(size + 1)))
+        assert first_differing_byte(memoryview(value), memoryview(bytes(size + 1))) == size
+        assert first_difference(rows(value, width=width), rows(value + bytes(width), width=width), 0) == size // width
 
 
 def test_nan_is_the_same_as_itself() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from circletools.errors import EditError, UsageError
@@ -63,6 +65,33 @@ def test_what_is_new_is_the_old_where_it_says_the_same() -> None:
     assert difference(PLAIN, written(overlay) + PLAIN)["buffers"] == (2, 3)
 
 
+def test_options_that_are_set_back_are_the_old_ones() -> None:
+    def with_options(data: bytes, name: str, field: str, value: float) -> bytes:
+        overlay = overlay_of(data)
+        graph = overlay.element(overlay.references(overlay.root, "subgraphs"), "SubGraph", 0)
+        operator = overlay.element(overlay.references(graph, "operators"), "Operator", 0)
+        options = NewTable(overlay.schema.tables[name])
+        options.set(field, value)
+        codes = {member: code for code, member in overlay.schema.unions["BuiltinOptions"].items()}
+        operator.set("builtin_options", options)
+        operator.set("builtin_options_type", codes[name])
+        return written(overlay) + data[overlay.base :]
+
+    made = Table("Operator", builtin_options=Table("SoftmaxOptions", beta=2.0))
+    data = file_of(Table("Model", subgraphs=[Table("SubGraph", operators=[made])]))
+    place = "subgraphs[0].operators[0].builtin_options"
+    first = with_options(data, "SoftmaxOptions", "beta", 3.0)
+    assert difference(data, first) == {f"{place}.beta": (2.0, 3.0)}
+    assert (
+        with_options(data, "SoftmaxOptions", "beta", 2.0)
+        == with_options(first, "SoftmaxOptions", "beta", 2.0)
+        == data
+    )
+    other = with_options(data, "LeakyReluOptions", "alpha", 2.0)  # the same bytes with another meaning
+    assert difference(data, other)[f"{place}.alpha"] == (None, 2.0)
+    assert with_options(other, "SoftmaxOptions", "beta", 2.0) == data
+
+
 def test_what_was_emptied_again_is_absent() -> None:
     data = file_of(Table("Model", version=3))
     overlay = overlay_of(data)
@@ -74,40 +103,37 @@ def test_what_was_emptied_again_is_absent() -> None:
     assert written(overlay) == b""
 
 
-@pytest.mark.parametrize(
-    ("size", "alignment"),
-    [
-        (1000, 64),
-        ((16 << 20) - 1, 64),
-        (16 << 20, 4096),
-        ((512 << 20) - 1, 4096),
-        (512 << 20, 1 << 20),
-        (1 << 40, 1 << 20),
-    ],
-)
-@pytest.mark.parametrize("again", [False, True])
-def test_the_length_is_a_multiple_that_suits_the_size(size: int, alignment: int, again: bool) -> None:
-    overlay = overlay_of(edited(PLAIN, description="b" * 500) if again else PLAIN)
-    overlay.root.set("description", "a" * 100)
-    end = overlay.wire.size
-    overlay.wire.size = size + overlay.base  # the rest of the file is not looked at
-    prefix = written(overlay, end)
-    assert len(prefix) == max(alignment, 192)
-    assert (prefix[8:16], int.from_bytes(prefix[16:24], "little")) == (MARKER, len(prefix))
+def test_the_length_is_a_multiple_that_suits_the_size() -> None:
+    sizes = {
+        1000: 64,
+        (16 << 20) - 1: 64,
+        16 << 20: 4096,
+        (512 << 20) - 1: 4096,
+        512 << 20: 1 << 20,
+        1 << 40: 1 << 20,
+    }
+    for (size, alignment), again in product(sizes.items(), (False, True)):
+        overlay = overlay_of(edited(PLAIN, description="b" * 500) if again else PLAIN)
+        overlay.root.set("description", "a" * 100)
+        end = overlay.wire.size
+        overlay.wire.size = size + overlay.base  # the rest of the file is not looked at
+        prefix = written(overlay, end)
+        assert len(prefix) == max(alignment, 192)
+        assert (prefix[8:16], int.from_bytes(prefix[16:24], "little")) == (MARKER, len(prefix))
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_near_2_gib_the_prefix_is_as_long_as_there_is_room(again: bool) -> None:
-    overlay = overlay_of(edited(PLAIN, description="b" * 500) if again else PLAIN)
-    overlay.root.set("description", "a" * 100)
-    overlay.wire.size = 4 << 30
-    most = MAX_FLATBUFFER_BYTES + overlay.base
-    for room in (1 << 20, 4096, 192):
-        assert len(written(overlay, most - room)) == room
-    for room, length in (((1 << 20) - 1, 4096), (4095, 192)):
-        assert len(written(overlay, most - room)) == length
-    with pytest.raises(EditError, match="past 2 GiB"):
-        written(overlay, most - 191)
+def test_near_2_gib_the_prefix_is_as_long_as_there_is_room() -> None:
+    for again in (False, True):
+        overlay = overlay_of(edited(PLAIN, description="b" * 500) if again else PLAIN)
+        overlay.root.set("description", "a" * 100)
+        overlay.wire.size = 4 << 30
+        most = MAX_FLATBUFFER_BYTES + overlay.base
+        for room in (1 << 20, 4096, 192):
+            assert len(written(overlay, most - room)) == room
+        for room, length in (((1 << 20) - 1, 4096), (4095, 192)):
+            assert len(written(overlay, most - room)) == length
+        with pytest.raises(EditError, match="past 2 GiB"):
+            written(overlay, most - 191)
 
 
 def test_positions_in_the_file_are_moved_once_its_length_is_known() -> None:
@@ -133,6 +159,8 @@ def test_a_prefix_is_where_its_marker_says() -> None:
     for wrong in (0, base - 64, base + 1, base + 64, len(first) // 64 * 64, 1 << 63):
         assert find_base(Wire(first[:16] + wrong.to_bytes(8, "little") + first[24:]), schema) == 0
     assert find_base(Wire(first[: base + 7]), schema) == 0
+    assert first[24:32] == bytes(8)  # padding, which does not belong to the length
+    assert find_base(Wire(first[:24] + b"\xff" * 8 + first[32:]), schema) == base
     other = first[: base + 4] + b"TFL4" + first[base + 8 :]
     assert find_base(Wire(other), schema) == 0
 
@@ -151,6 +179,19 @@ def test_all_of_a_prefix_is_aligned() -> None:
         if one.kind == "bytes":
             assert (one.start + 4) % 16 == 0
     assert len(prefix) % 64 == 0
+
+
+def test_a_prefix_is_no_longer_than_its_objects_need() -> None:
+    rooms = set()
+    for size in range(80):
+        overlay = overlay_of(PLAIN)
+        overlay.root.set("description", "a" * size)
+        overlay.root.set("metadata_buffer", [1])
+        prefix = written(overlay)
+        first = min(one.start for one in objects(prefix + PLAIN))
+        assert prefix[24:first] == bytes(first - 24)
+        rooms.add(first - 24)
+    assert rooms == set(range(0, 64, 4))
 
 
 # --- values and tables --------------------------------------------------------------------------------------

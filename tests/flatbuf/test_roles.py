@@ -92,6 +92,14 @@ def test_the_loader_has_every_role() -> None:
     assert load_roles()["BlockwiseQuantization", "scales"] == Role("tensor", ())
     assert load_roles()["Operator", "inputs"] == Role("tensor", (-1,))
     assert load_roles()["Tensor", "buffer"] == Role("buffer", (0,))
+    assert {f"{table}.{field}" for (table, field), role in load_roles().items() if role.pattern} == {
+        "StableHLOCompositeOptions.decomposition_subgraph_index",
+        "StablehloCustomCallOptions.called_computations",
+        "StablehloReduceOptions.body_subgraph_index",
+        "StablehloReduceWindowOptions.body_subgraph_index",
+        "StablehloScatterOptions.update_computation_subgraph_index",
+        "StablehloSortOptions.comparator_subgraph_index",
+    }
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import numpy as np
 import pytest
 from circletools.schema import generate  # type: ignore[import-not-found]  # the folder is elsewhere
 
-from circletools.flatbuf.schema import load_schema
+from circletools.flatbuf.schema import Field, load_schema
 from tests.kit.presence import need
 from tests.kit.support import ROOT
 
@@ -135,6 +136,17 @@ def test_only_fields_that_no_reader_can_reach_are_called_deprecated(name: str) -
     for table, field in deprecated:
         source = inspect.getsource(getattr(found[table], table))
         assert f"Offset({4 + 2 * field.slot}))" not in source
+
+
+@pytest.mark.parametrize("name", [*FORMATS, "debug_metadata"])
+def test_only_unions_have_a_slot_for_their_code_and_only_numbers_a_default(name: str) -> None:
+    schema = load_schema(cast(Name, name))
+    for table, described in schema.tables.items():
+        codes = {field.slot: field.type_slot for field in described.fields if field.kind == "union"}
+        assert codes == {slot: slot - 1 for slot in codes}, table
+        assert {field.type_slot for field in described.fields if field.kind != "union"} <= {-1}, table
+        assert {field.default for field in described.fields if field.kind != "scalar"} <= {0}, table
+    assert Field("f", 3, "scalar", np.dtype("u1")) == Field("f", 3, "scalar", np.dtype("u1"), 0, None, -1, False)
 
 
 # --- where the two formats part -----------------------------------------------------------------------------

@@ -152,6 +152,12 @@ def test_tables_count_once_for_each_reference() -> None:
     assert caught.value.hint == "LiteRT refuses such a model; shared tables count once per reference"
 
 
+def test_as_many_tables_as_allowed_in_one_vector() -> None:
+    data = file_of(Table("Model", subgraphs=[Table("SubGraph", name=name) for name in "abc"]))
+    assert walk(Wire(data), SCHEMA, max_tables=4).visits == 4
+    assert refusal(data, 3)[0] == "more than 3 tables"
+
+
 def test_vectors_that_share_their_elements_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = Raw()
     tensor = raw.table({2: ("u32", 0)})
@@ -219,7 +225,7 @@ def test_the_first_of_several_faults_is_told() -> None:
 
 
 def test_tables_come_in_ascending_order_whatever_the_order_of_references() -> None:
-    for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2, 1, 1)):
+    for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2, 1, 1), (0, 0, 1, 2), (2, 1, 1, 0), (0, 1, 2, 2)):
         raw = Raw()
         made = [raw.table({0: ("u32", index + 5)}) for index in range(3)]
         graphs = raw.refs([raw.table({3: raw.refs([made[index] for index in order])})])

@@ -49,36 +49,36 @@ def pair(**keys: Any) -> dict[str, Any]:
     return {"operator_index": 0, "sources": [1], **keys}
 
 
-@pytest.mark.parametrize(
-    ("words", "message", "place"),
-    [
-        (document(schema_version=9), "schema_version 9 is not known", "JSON"),
-        ("[]", "`sources` must be a list of objects", "JSON"),
-        (document(sources={}), "`sources` must be a list of objects", "JSON"),
-        (document(operators=[1]), "`operators` must be a list of objects", "JSON"),
-        (document(sources=[{"name": "a"}]), "`id` is missing", "JSON: sources[0]"),
-        (document(sources=[{"id": 1}]), "`name` must be a string", "JSON: sources[0]"),
-        (document(sources=[{"id": 1, "name": "a"}] * 2), "source 1 is listed twice", "JSON: sources[1]"),
-        (document(operators=[{}]), "`operator_index` is missing", "JSON: operators[0]"),
-        (document(operators=[pair(sources=1)]), "`sources` must be a list of ids", "JSON: operators[0]"),
-        (document(operators=[pair(), pair(sources=[2])]), "source 2 is not listed", "JSON: operators[1]"),
-        (document(operators=[pair(sources=[-1])]), "a source id must be a whole number below 2^32, not -1",
-         "JSON: operators[0]"),
-        (document(operators=[pair(operator_index=2**32)]),
-         f"`operator_index` must be a whole number below 2^32, not {2**32}", "JSON: operators[0]"),
-        (document(operators=[pair(subgraph=True)]), "`subgraph` must be a whole number below 2^32, not True",
-         "JSON: operators[0]"),
-        (document(operators=[pair(operator_index="²")]),
-         "`operator_index` must be a whole number below 2^32, not '²'", "JSON: operators[0]"),
-        (document(operators=[pair(operator_index="0" * 12)]),
-         "`operator_index` must be a whole number below 2^32, not '000000000000'", "JSON: operators[0]"),
-        (document(operators=[pair(subgraph=1 << 16)]), "subgraph 65536 is out of all proportion", "JSON"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_with_a_json_document(words: str, message: str, place: str) -> None:
-    with pytest.raises(InvalidInputError) as caught:
-        parse_json(words)
-    assert (caught.value.message, caught.value.location) == (message, place)
+BAD_JSON: list[tuple[str, str, str]] = [
+    (document(schema_version=9), "schema_version 9 is not known", "JSON"),
+    ("[]", "`sources` must be a list of objects", "JSON"),
+    (document(sources={}), "`sources` must be a list of objects", "JSON"),
+    (document(operators=[1]), "`operators` must be a list of objects", "JSON"),
+    (document(sources=[{"name": "a"}]), "`id` is missing", "JSON: sources[0]"),
+    (document(sources=[{"id": 1}]), "`name` must be a string", "JSON: sources[0]"),
+    (document(sources=[{"id": 1, "name": "a"}] * 2), "source 1 is listed twice", "JSON: sources[1]"),
+    (document(operators=[{}]), "`operator_index` is missing", "JSON: operators[0]"),
+    (document(operators=[pair(sources=1)]), "`sources` must be a list of ids", "JSON: operators[0]"),
+    (document(operators=[pair(), pair(sources=[2])]), "source 2 is not listed", "JSON: operators[1]"),
+    (document(operators=[pair(sources=[-1])]), "a source id must be a whole number below 2^32, not -1",
+     "JSON: operators[0]"),
+    (document(operators=[pair(operator_index=2**32)]),
+     f"`operator_index` must be a whole number below 2^32, not {2**32}", "JSON: operators[0]"),
+    (document(operators=[pair(subgraph=True)]), "`subgraph` must be a whole number below 2^32, not True",
+     "JSON: operators[0]"),
+    (document(operators=[pair(operator_index="²")]),
+     "`operator_index` must be a whole number below 2^32, not '²'", "JSON: operators[0]"),
+    (document(operators=[pair(operator_index="0" * 12)]),
+     "`operator_index` must be a whole number below 2^32, not '000000000000'", "JSON: operators[0]"),
+    (document(operators=[pair(subgraph=1 << 16)]), "subgraph 65536 is out of all proportion", "JSON"),
+]  # fmt: skip
+
+
+def test_what_is_wrong_with_a_json_document() -> None:
+    for words, message, place in BAD_JSON:
+        with pytest.raises(InvalidInputError) as caught:
+            parse_json(words)
+        assert (caught.value.message, caught.value.location) == (message, place)
 
 
 def test_numbers_may_be_as_large_as_that() -> None:
@@ -103,26 +103,26 @@ def test_a_csv_document_is_read_value_for_value() -> None:
     assert parse_origins(document(), "x.json").sources == {1: "one"}
 
 
-@pytest.mark.parametrize(
-    ("text", "message", "place"),
-    [
-        ("", "no column operator_index, source_id, source_name in the header line", "CSV:1"),
-        ("operator_index,source_id\n", "no column source_name in the header line", "CSV:1"),
-        (HEAD + "0,1,1,one,more\n", "the row has more fields than the header line", "CSV:2"),
-        (HEAD + "0,1,1\n", "the row has fewer fields than the header line", "CSV:2"),
-        (HEAD + "0,x,1,one\n", "operator_index must be a whole number below 2^32, not 'x'", "CSV:2"),
-        (HEAD + "0,x,,\n", "operator_index must be a whole number below 2^32, not 'x'", "CSV:2"),
-        (HEAD + "0,1,x,one\n", "source_id must be a whole number below 2^32, not 'x'", "CSV:2"),
-        (HEAD + "x,1,1,one\n", "subgraph must be a whole number below 2^32, not 'x'", "CSV:2"),
-        (HEAD + "0,1,1,one\n0,2,1,two\n", "source 1 has two names", "CSV:3"),
-        (HEAD + '0,1,1,"one\n', "not CSV: unexpected end of data", "CSV:1"),
-        (HEAD + "65536,1,1,one\n", "subgraph 65536 is out of all proportion", "CSV"),
-    ],
-)
-def test_what_is_wrong_with_a_csv_document(text: str, message: str, place: str) -> None:
-    with pytest.raises(InvalidInputError) as caught:
-        parse_csv(text)
-    assert (caught.value.message, caught.value.location) == (message, place)
+BAD_CSV: list[tuple[str, str, str]] = [
+    ("", "no column operator_index, source_id, source_name in the header line", "CSV:1"),
+    ("operator_index,source_id\n", "no column source_name in the header line", "CSV:1"),
+    (HEAD + "0,1,1,one,more\n", "the row has more fields than the header line", "CSV:2"),
+    (HEAD + "0,1,1\n", "the row has fewer fields than the header line", "CSV:2"),
+    (HEAD + "0,x,1,one\n", "operator_index must be a whole number below 2^32, not 'x'", "CSV:2"),
+    (HEAD + "0,x,,\n", "operator_index must be a whole number below 2^32, not 'x'", "CSV:2"),
+    (HEAD + "0,1,x,one\n", "source_id must be a whole number below 2^32, not 'x'", "CSV:2"),
+    (HEAD + "x,1,1,one\n", "subgraph must be a whole number below 2^32, not 'x'", "CSV:2"),
+    (HEAD + "0,1,1,one\n0,2,1,two\n", "source 1 has two names", "CSV:3"),
+    (HEAD + '0,1,1,"one\n', "not CSV: unexpected end of data", "CSV:1"),
+    (HEAD + "65536,1,1,one\n", "subgraph 65536 is out of all proportion", "CSV"),
+]
+
+
+def test_what_is_wrong_with_a_csv_document() -> None:
+    for text, message, place in BAD_CSV:
+        with pytest.raises(InvalidInputError) as caught:
+            parse_csv(text)
+        assert (caught.value.message, caught.value.location) == (message, place)
 
 
 # --- tables for people --------------------------------------------------------------------------------------
@@ -143,24 +143,24 @@ def test_the_origins_of_a_model_as_a_table() -> None:
         assert origin_findings(model) == list(table.notes)
 
 
-@pytest.mark.parametrize(
-    ("chosen", "rows", "sources"),
-    [
-        ({"operators": "0"}, [0], [0]),
-        ({"operators": "1-2"}, [1, 2], [0, 1]),
-        ({"operators": "1"}, [1], []),
-        ({"source": "/y$"}, [2], [1]),
-        ({"source": "/"}, [0, 2], [0, 1]),
-        ({"source": "nobody"}, [], [5]),
-        ({"operators": "0-1", "source": "b"}, [], []),
-        ({"subgraph": 0}, [0, 1, 2], [0, 1]),
-        ({}, [0, 1, 2], [0, 1, 5]),
-    ],
-)
-def test_a_selection_of_operators_and_sources(chosen: dict[str, Any], rows: list[int], sources: list[int]) -> None:
-    with open_model(embedded(ROW, SOME)) as model:
-        table = describe(model, Selection.parse(**chosen))
-    assert ([row.index for row in table.rows], list(table.by_source)) == (rows, sources)
+SELECTIONS: list[tuple[dict[str, Any], list[int], list[int]]] = [
+    ({"operators": "0"}, [0], [0]),
+    ({"operators": "1-2"}, [1, 2], [0, 1]),
+    ({"operators": "1"}, [1], []),
+    ({"source": "/y$"}, [2], [1]),
+    ({"source": "/"}, [0, 2], [0, 1]),
+    ({"source": "nobody"}, [], [5]),
+    ({"operators": "0-1", "source": "b"}, [], []),
+    ({"subgraph": 0}, [0, 1, 2], [0, 1]),
+    ({}, [0, 1, 2], [0, 1, 5]),
+]
+
+
+def test_a_selection_of_operators_and_sources() -> None:
+    for chosen, rows, sources in SELECTIONS:
+        with open_model(embedded(ROW, SOME)) as model:
+            table = describe(model, Selection.parse(**chosen))
+        assert ([row.index for row in table.rows], list(table.by_source)) == (rows, sources)
 
 
 def test_a_selection_that_is_none() -> None:
@@ -185,6 +185,8 @@ def test_the_notes_of_a_table() -> None:
         assert describe(model).notes == (Finding("UNSTAMPED_ORIGIN", "info", "", message),)
         assert describe(model).describes_the_model
         assert origin_findings(model) == []
+    with open_model(embedded(ROW, SOME, stamp=False)) as model:
+        assert [note.code for note in describe(model).notes] == ["UNSTAMPED_ORIGIN", "PARTIAL_OP_TABLE"]
     shared = edited(
         embedded(LOOP, stamp=False), lambda edit: edit.set_metadata(OP_TABLE, encode_op_table({0: {0}, 2: {0}}))
     )

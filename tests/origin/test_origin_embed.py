@@ -102,18 +102,18 @@ def test_sources_without_operators_are_kept() -> None:
     assert (found.sources, found.operators) == (wanted.sources, wanted.operators)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "message"),
-    [
-        (origins({0: "a"}, {3: {0}}), r"subgraphs\[0\]\.operators\[3\]: the operator does not exist; there are 3"),
-        (origins({0: "a"}, {-1: {0}}), r"operators\[-1\]: the operator does not exist"),
-        (origins({0: "a"}, {}, {0: {0}}), "subgraph 1 does not exist; there are 1"),
-        (origins({0: "a"}, {2: {0, 5}}), r"operators\[2\]: source 5 does not exist"),
-    ],
-)
-def test_origins_of_what_does_not_exist(wanted: Origins, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        embedded(bytes_of("circle/mlp"), wanted)
+NOWHERE: list[tuple[Origins, str]] = [
+    (origins({0: "a"}, {3: {0}}), r"subgraphs\[0\]\.operators\[3\]: the operator does not exist; there are 3"),
+    (origins({0: "a"}, {-1: {0}}), r"operators\[-1\]: the operator does not exist"),
+    (origins({0: "a"}, {}, {0: {0}}), "subgraph 1 does not exist; there are 1"),
+    (origins({0: "a"}, {2: {0, 5}}), r"operators\[2\]: source 5 does not exist"),
+]
+
+
+def test_origins_of_what_does_not_exist() -> None:
+    for wanted, message in NOWHERE:
+        with pytest.raises(UsageError, match=message):
+            embedded(bytes_of("circle/mlp"), wanted)
 
 
 def test_an_unknown_origin_has_no_entry() -> None:
@@ -175,19 +175,19 @@ def test_broken_locations() -> None:
         embedded(broken, names=NameSource.DEBUG_METADATA)
 
 
-@pytest.mark.parametrize(
-    ("tensor", "found"),
-    [
-        ("a/b/MatMul;a/b/BiasAdd;c/Relu", ["a/b", "a/b", "c"]),
-        ("torch.nn.Linear::linear_1", ["torch.nn.Linear"]),
-        ("plain", ["plain"]),
-        ("/leading", ["/leading"]),
-        ("a;;b;", ["a", "b"]),
-        ("", []),
-    ],
-)
-def test_scopes(tensor: str, found: list[str]) -> None:
-    assert scopes(tensor) == found
+SCOPES: list[tuple[str, list[str]]] = [
+    ("a/b/MatMul;a/b/BiasAdd;c/Relu", ["a/b", "a/b", "c"]),
+    ("torch.nn.Linear::linear_1", ["torch.nn.Linear"]),
+    ("plain", ["plain"]),
+    ("/leading", ["/leading"]),
+    ("a;;b;", ["a", "b"]),
+    ("", []),
+]
+
+
+def test_scopes() -> None:
+    for tensor, found in SCOPES:
+        assert scopes(tensor) == found
 
 
 # --- the algebra --------------------------------------------------------------------------------------------

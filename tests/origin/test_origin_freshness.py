@@ -78,11 +78,11 @@ STAMPED_CHANGES = CHANGES | {
 }
 
 
-@pytest.mark.parametrize("title", STAMPED_CHANGES)
-def test_a_stamp_tells_stale(title: str) -> None:
-    name, change, place = STAMPED_CHANGES[title]
-    found = freshness_of(rebuilt(embedded(bytes_of(name)), change))
-    assert (found.state, found.subgraph, found.operator) == ("stale", *place)
+def test_a_stamp_tells_stale() -> None:
+    for title in STAMPED_CHANGES:
+        name, change, place = STAMPED_CHANGES[title]
+        found = freshness_of(rebuilt(embedded(bytes_of(name)), change))
+        assert (found.state, found.subgraph, found.operator) == ("stale", *place)
 
 
 def test_a_stamp_counts_operators() -> None:

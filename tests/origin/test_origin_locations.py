@@ -141,23 +141,29 @@ def test_the_type_before_a_name_is_left_out() -> None:
     assert names(locations, [3], [4], [2], [0]) == [["dense/MatMul@main"], ["MatMul:"], [], ["MatMul:"]]
 
 
-@pytest.mark.parametrize(
-    ("indices", "expected"),
-    [([0, 1], [["a"], ["b"]]), ([1, -1, 2, 0], [["b"], [], [], ["a"]]), ([-1], [[]]), ([], [])],
-)
-def test_operators_are_described_by_their_index(indices: list[int], expected: list[list[str]]) -> None:
-    data = debug_metadata([named("a"), named("b")], [[0], [1]])
-    with open_model(model(data, indices)) as found:
-        assert operator_locations(found) == expected
+OPERATORS: list[tuple[list[int], list[list[str]]]] = [
+    ([0, 1], [["a"], ["b"]]),
+    ([1, -1, 2, 0], [["b"], [], [], ["a"]]),
+    ([-1], [[]]),
+    ([], []),
+]
 
 
-@pytest.mark.parametrize(
-    ("subgraph", "described"), [(0, False), (1, True), (2, False), (-1, False), (-2, False), (9, False)]
-)
-def test_subgraphs_are_described_by_their_index(subgraph: int, described: bool) -> None:
-    data = debug_metadata([named("a")], [[0]])
-    with open_model(model(data, [0, 0], subgraph)) as found:
-        assert operator_locations(found) == [["a"] if described else []] * 2
+def test_operators_are_described_by_their_index() -> None:
+    for indices, expected in OPERATORS:
+        data = debug_metadata([named("a"), named("b")], [[0], [1]])
+        with open_model(model(data, indices)) as found:
+            assert operator_locations(found) == expected
+
+
+SUBGRAPHS: list[tuple[int, bool]] = [(0, False), (1, True), (2, False), (-1, False), (-2, False), (9, False)]
+
+
+def test_subgraphs_are_described_by_their_index() -> None:
+    for subgraph, described in SUBGRAPHS:
+        data = debug_metadata([named("a")], [[0]])
+        with open_model(model(data, [0, 0], subgraph)) as found:
+            assert operator_locations(found) == [["a"] if described else []] * 2
 
 
 @pytest.mark.parametrize("metadata", [None, b""])

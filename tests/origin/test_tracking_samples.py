@@ -48,10 +48,10 @@ def test_two_numbers_of_four_bits_lie_in_a_byte(kind: str, expected: list[float]
     assert read(data, kind, (5,), [4]) == [expected[4]]
 
 
-@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
-def test_whole_numbers_are_read_to_their_limits(kind: str) -> None:
-    limits = np.array([np.iinfo(kind).min, 0, 1, np.iinfo(kind).max], kind)
-    assert read(limits.tobytes(), kind.upper(), (4,), [3, 0, 2]) == [float(limits[at]) for at in (3, 0, 2)]
+def test_whole_numbers_are_read_to_their_limits() -> None:
+    for kind in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"):
+        limits = np.array([np.iinfo(kind).min, 0, 1, np.iinfo(kind).max], kind)
+        assert read(limits.tobytes(), kind.upper(), (4,), [3, 0, 2]) == [float(limits[at]) for at in (3, 0, 2)]
 
 
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
@@ -103,16 +103,19 @@ def test_places_are_spread_from_the_first_to_the_last() -> None:
     assert constants._grid((30, 20), None).tolist() == constants._spread(600, 256).tolist()
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((20, 30), 0), ((20, 30), 1), ((5, 4, 40), 0), ((5, 4, 40), 2)])
-def test_a_grid_has_sixteen_elements_in_each_of_sixteen_channels(shape: tuple[int, ...], axis: int) -> None:
-    places = constants._grid(shape, axis)
-    inside = np.unravel_index(places, shape)
-    channels = constants._spread(shape[axis], 16)
-    rows = inside[axis].reshape(16, 16)
-    assert (rows == channels[:, None]).all()
-    others = [size for at, size in enumerate(shape) if at != axis]
-    rest = np.ravel_multi_index([row for at, row in enumerate(inside) if at != axis], others).reshape(16, 16)
-    assert (rest == constants._spread(int(np.prod(others)), 16)).all()
+GRIDS: list[tuple[tuple[int, ...], int]] = [((20, 30), 0), ((20, 30), 1), ((5, 4, 40), 0), ((5, 4, 40), 2)]
+
+
+def test_a_grid_has_sixteen_elements_in_each_of_sixteen_channels() -> None:
+    for shape, axis in GRIDS:
+        places = constants._grid(shape, axis)
+        inside = np.unravel_index(places, shape)
+        channels = constants._spread(shape[axis], 16)
+        rows = inside[axis].reshape(16, 16)
+        assert (rows == channels[:, None]).all()
+        others = [size for at, size in enumerate(shape) if at != axis]
+        rest = np.ravel_multi_index([row for at, row in enumerate(inside) if at != axis], others).reshape(16, 16)
+        assert (rest == constants._spread(int(np.prod(others)), 16)).all()
 
 
 ORDERS: list[tuple[tuple[int, ...], tuple[int, ...], list[tuple[int, ...] | None]]] = [

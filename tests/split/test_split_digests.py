@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from circletools.model.model import open_model
 from circletools.split.contents import Contents, Flow
-from tests.kit.build import Build, Graph, floats
+from tests.kit.build import Build, Code, Graph, floats
+from tests.kit.outside import START, program
 
 
 def flow_of(build: Build, subgraph: int = 0) -> Flow:
@@ -81,3 +82,64 @@ def test_digests_do_not_depend_on_where_the_model_starts() -> None:
     plain, signed = simple(False), simple(True)
     assert plain[1] != signed[1]
     assert plain[0] == signed[0]
+
+
+# --- what lies behind the flatbuffer, and subgraphs that are called ------------------------------------------
+
+
+def outside(options: tuple[int, int], called_program: tuple[int, int], tail: bytes) -> list[bytes]:
+    """Return the digests of two operators of the second subgraph: one with options, one with a program behind."""
+    build = Build()
+    build.graph("first").operator("ABS", [], [])
+    graph = build.graph("second")
+    large = graph.operator(Code("CUSTOM", 1, "large"), [], [])
+    large.large_custom_options_offset, large.large_custom_options_size = options
+    graph.operator(Code("CUSTOM", 1, "plain"), [], []).custom_options = b"plain"
+    graph.operator(Code("CUSTOM", 1, "npu"), [], []).custom_options = program(*called_program)
+    data = build.to_bytes()
+    assert len(data) < START
+    with open_model(data.ljust(START, b"\0") + tail) as model:
+        contents = Contents(model)
+        operators = contents.flow(1, contents.inputs(1)).operators
+    return [operators[0], operators[2]]
+
+
+def test_options_and_programs_count_by_their_bytes_and_not_by_their_places() -> None:
+    one, two = outside((START, 4), (START + 4, 3), b"fourtwo")
+    assert outside((START + 5, 4), (START + 1, 3), b"-two-four") == [one, two]
+    for tail, count in ((b"Fourtwo", 0), (b"fouRtwo", 0), (b"fourTwo", 1), (b"fourtwO", 1)):
+        found = outside((START, 4), (START + 4, 3), tail)
+        assert [found[0] == one, found[1] == two] == [count == 1, count == 0]
+    shorter = outside((START, 3), (START + 4, 2), b"fourtwo")
+    assert one != shorter[0]
+    assert two != shorter[1]
+
+
+def test_subgraphs_are_told_by_what_they_do_also_the_first() -> None:
+    def digest(code: str, *indices: int) -> bytes:
+        build = Build()
+        called(build, code)
+        graph = build.graph()
+        x, y = graph.tensor("x"), graph.tensor("y")
+        graph.operator("STABLEHLO_CASE", [x], [y], branch_subgraph_indices=indices)
+        graph.ends([x], [y])
+        called(build, code)
+        return flow_of(build, 1).operators[0]
+
+    assert digest("NEG", 0) == digest("NEG", 2) != digest("ABS", 0)
+    assert digest("NEG", 0, 2) == digest("NEG", 2, 2) != digest("NEG", 0)
+    assert digest("NEG", -1) == digest("ABS", -1) != digest("NEG", 0)  # none
+
+
+def test_several_subgraphs_in_one_operator_count_in_their_order() -> None:
+    def digest(first: str, second: str) -> bytes:
+        build = Build()
+        graph = build.graph()
+        ends = [graph.tensor(name) for name in "cxy"]
+        graph.operator("IF", ends[:2], ends[2:], then_subgraph_index=1, else_subgraph_index=2)
+        graph.ends(ends[:2], ends[2:])
+        called(build, first)
+        called(build, second)
+        return flow_of(build).operators[0]
+
+    assert len({digest(*codes) for codes in (("NEG", "ABS"), ("ABS", "NEG"), ("ABS", "ABS"))}) == 3

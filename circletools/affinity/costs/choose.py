@@ -33,7 +33,7 @@ class Goal:
 
     parallel: bool = False
     caps: Mapping[int, int] = field(default_factory=dict)
-    mode: Mode = "safe"
+    mode: Mode = "min"
 
 
 def assign_by_cost(chooser: Chooser, given: Constraints, problems: Sequence[Problem], goal: Goal) -> Assignment:

@@ -132,8 +132,6 @@ def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
     capacities = np.maximum(np.rint(sums / sums.max() * _STEPS), 1).astype(np.int32)
     network = csr_array((capacities, (tails, heads)), shape=(count, count))
     left = network - maximum_flow(network, _SOURCE, _SINK, method="dinic").flow
-    left.data = np.maximum(left.data, 0)
-    left.eliminate_zeros()
     side[breadth_first_order(left, _SOURCE, return_predecessors=False)] = True
     return side
 

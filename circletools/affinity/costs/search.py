@@ -33,7 +33,7 @@ _ONE_SHARE = 0.5
 _BETTER = 1 - 1e-9
 
 
-def least_time(problem: Problem, graph: OperatorGraph, mode: Mode = "safe") -> Indices:
+def least_time(problem: Problem, graph: OperatorGraph, mode: Mode = "min") -> Indices:
     """Return the device of each operator; every one must have a device that can run it.
 
     Launches are those of partitions made in `mode`. Raises EditError where it cannot partition the graph.
@@ -47,7 +47,7 @@ def least_time(problem: Problem, graph: OperatorGraph, mode: Mode = "safe") -> I
     return min(found, key=lambda devices: evaluate(problem, devices, launches(graph, devices, mode)).total_us)
 
 
-def launches(graph: OperatorGraph, devices: Indices, mode: Mode = "safe") -> list[int]:
+def launches(graph: OperatorGraph, devices: Indices, mode: Mode = "min") -> list[int]:
     """Return the device of each partition."""
     return [partition.device for partition in make_partitions(graph, devices.tolist(), mode)]
 

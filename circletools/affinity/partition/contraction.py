@@ -1,113 +1,187 @@
 """Merging groups of operators while the graph of the groups stays free of cycles.
 
-The groups are kept in an execution order, so a merge only concerns the groups between its first and its last
-(D. J. Pearce, P. H. J. Kelly, A dynamic topological sort algorithm for directed acyclic graphs, 2007).
+Two groups, one of which feeds the other, can be merged unless another path leads from the one to the other. Groups
+stand in an execution order, so such a path stays in the stretch between the two, and nothing else is searched (D. J.
+Pearce, P. H. J. Kelly, A dynamic topological sort algorithm for directed acyclic graphs, 2007). Three things keep
+that short: it starts from the group with fewer neighbours; what it finds moves out of the stretch, by numbers that
+leave room between neighbours in the order; and long detours are known beforehand (see `Detours`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import permutations
+from itertools import pairwise
+
+from circletools.affinity.partition.detours import Detours
+from circletools.affinity.partition.groups import GroupGraph
+
+_ROOM = 1 << 40
+"""Between the numbers of neighbours in the order."""
+_STEP = 1 << 20
+_VISITS, _VISITS_PER_GROUP = 200_000, 10
+_LEAST_VISITS = 50
+"""A search ends without a result when a graph has used up its visits and this one so many of its own.
+
+Graphs of networks need less than one visit for each group. Without a result two groups are not merged.
+"""
 
 
 class Contraction:
-    """Groups 0..n-1 in an order in which they can run, and what merging makes of them.
+    """Groups of a graph, and what merging makes of them; a merged group goes by the number of one of its members."""
 
-    A merged group goes by the number of one of its members; `members` has the first numbers of all groups left.
-    """
+    def __init__(self, graph: GroupGraph) -> None:
+        """Start from a graph whose groups are numbered in an order in which they can run."""
+        count = len(graph.devices)
+        self._graph = graph
+        self._count = count
+        self._successors: list[list[int]] = list(graph.successors)
+        self._predecessors: list[list[int]] = list(graph.predecessors)
+        self._is_own = bytearray(count)  # whether the rows of a group are no longer those of the graph
+        self._parent = list(range(count))
+        self._number = list(range(0, count * _ROOM, _ROOM))
+        # A list with an end at both sides: -1, which is the last place of each, stands before the first and behind
+        # the last group.
+        self._before = [*range(-1, count - 1), count - 1]
+        self._behind = [*range(1, count), -1, 0]
+        self._detours = Detours(graph)
+        self._visits = _VISITS + _VISITS_PER_GROUP * count
+        self.merges: int = 0
 
-    def __init__(self, successors: Sequence[Iterable[int]], order: Iterable[int]) -> None:
-        """Start from an acyclic graph and a valid order of all its groups."""
-        self.successors: list[set[int]] = [set(row) for row in successors]
-        self.predecessors: list[set[int]] = [set() for _ in successors]
-        for number, row in enumerate(self.successors):
-            for successor in row:
-                self.predecessors[successor].add(number)
-        self.members: dict[int, list[int]] = {number: [number] for number in range(len(self.successors))}
-        self._rank = [0] * len(self.successors)
-        for rank, number in enumerate(order):
-            self._rank[number] = rank
+    def find(self, group: int) -> int:
+        """Return the number by which a group goes now."""
+        parent = self._parent
+        while parent[group] != group:
+            parent[group] = group = parent[parent[group]]
+        return group
 
-    def in_order(self) -> list[int]:
-        """Return the groups in an order in which they can run."""
-        return sorted(self.members, key=self._rank.__getitem__)
+    def homes(self) -> list[int]:
+        """Return the merged group of each group, numbered from 0 in their order."""
+        found = [self.find(group) for group in range(self._count)]
+        rank = {group: rank for rank, group in enumerate(sorted(set(found), key=self._number.__getitem__))}
+        return [rank[group] for group in found]
 
-    def merge(self, groups: Iterable[int]) -> int | None:
-        """Merge groups and return the number of the result, None where that would close a cycle."""
-        merging = set(groups)
+    def merge_neighbours(self) -> None:
+        """Merge groups of one device that feed each other, from the first to the last, until none can be merged.
+
+        Once is enough: what lies between a group and one that it feeds was tried before these two, and what was not
+        merged then keeps them apart for good.
+        """
+        self.merge_edges((source, group) for group, row in enumerate(self._graph.predecessors) for source in row)
+
+    def merge_edges(self, edges: Iterable[tuple[int, int]]) -> None:
+        """Merge the groups of each edge, in this order, where they are of one device and nothing is against it."""
+        devices = self._graph.devices
+        for source, target in edges:
+            if devices[source] == devices[target]:
+                first, second = self.find(source), self.find(target)
+                if first != second and not self._detours.between(first, second):
+                    self.merge((first, second))
+
+    def merge(self, groups: Iterable[int]) -> bool:
+        """Merge groups, whatever their devices, and say whether that was possible."""
+        merging = sorted({self.find(group) for group in groups}, key=self._number.__getitem__)
         if len(merging) < 2:
-            return next(iter(merging), None)
-        ranks = [self._rank[group] for group in merging]
-        low, high = min(ranks), max(ranks)
-        behind = self._search(merging, self.successors, low, high)
-        if behind is None:
-            return None
-        # No way leads from the groups back to them, so none does in the other direction either.
-        before = self._search(merging, self.predecessors, low, high) or set()
-        ranks = sorted(self._rank[group] for group in (*before, *merging, *behind))
-        merged = self._join(merging)
-        for rank, group in zip(ranks, sorted(before, key=self._rank.__getitem__), strict=False):
-            self._rank[group] = rank
-        self._rank[merged] = ranks[len(before)]
-        last = ranks[len(ranks) - len(behind) :]
-        for rank, group in zip(last, sorted(behind, key=self._rank.__getitem__), strict=True):
-            self._rank[group] = rank
-        return merged
+            return True
+        behind, before = self._successors, self._predecessors
+        forward = sum(len(behind[group]) for group in merging[:-1]) < sum(len(before[group]) for group in merging[1:])
+        between = self._search(merging, forward=forward)
+        if between is None:
+            return False
+        between.sort(key=self._number.__getitem__)
+        for group in (*between, *merging[:-1]) if forward else (*between, *merging[1:]):
+            self._take_out(group)
+        merged = self._join(merging, stays=merging[-1 if forward else 0])
+        if between:
+            self._put(between, merged, forward=forward)
+        self.merges += 1
+        return True
 
-    def _search(self, start: set[int], step: Sequence[set[int]], low: int, high: int) -> set[int] | None:
-        """Return what can be reached between two ranks, None when a way leads back to the start."""
-        found: set[int] = set()
-        pending = [neighbour for group in start for neighbour in step[group] if neighbour not in start]
+    def _search(self, merging: Sequence[int], *, forward: bool) -> list[int] | None:
+        """Return what the groups feed before the last of them, or what feeds them behind the first.
+
+        None where it leads back to the groups, or where it was given up.
+        """
+        number, rows = self._number, self._successors if forward else self._predecessors
+        low, high = number[merging[0]], number[merging[-1]]
+        own, found = set(merging), list[int]()
+        seen = set(merging)
+        pending = list(merging[:-1] if forward else merging[1:])
+        starts = len(pending)
+        left = max(self._visits, _LEAST_VISITS)
         while pending:
             group = pending.pop()
-            if group in found or not low < self._rank[group] < high:
-                continue
-            found.add(group)
-            for neighbour in step[group]:
-                if neighbour in start:
+            neighbours = rows[group] = self._tidy(rows[group], group)
+            if group not in own:
+                found.append(group)
+                if not own.isdisjoint(neighbours):
                     return None
-                pending.append(neighbour)
+            for neighbour in neighbours:
+                if neighbour not in seen and low < number[neighbour] < high:
+                    seen.add(neighbour)
+                    pending.append(neighbour)
+            if len(found) > left:
+                return None
+        self._visits -= len(found) + starts - 1
         return found
 
-    def _join(self, merging: set[int]) -> int:
-        keep = max(merging, key=lambda group: (len(self.successors[group]) + len(self.predecessors[group]), -group))
-        for group in sorted(merging - {keep}):
-            for ours, theirs in permutations((self.successors, self.predecessors)):
-                for neighbour in ours[group]:
-                    theirs[neighbour].discard(group)
-                    if neighbour not in merging:
-                        theirs[neighbour].add(keep)
-                        ours[keep].add(neighbour)
-                ours[group] = set()
-            self.members[keep] += self.members.pop(group)
-        self.successors[keep] -= merging
-        self.predecessors[keep] -= merging
+    def _tidy(self, row: list[int], group: int) -> list[int]:
+        """Return the groups in a row as they are now, each once, without the group itself."""
+        found = {self.find(other) for other in row}
+        found.discard(group)
+        return list(found)
+
+    def _join(self, merging: Sequence[int], *, stays: int) -> int:
+        """Join groups to one in the place of `stays`, the only one that is in the order, and return its number."""
+        size = [len(self._successors[group]) + len(self._predecessors[group]) for group in merging]
+        keep = merging[size.index(max(size))]
+        if not self._is_own[keep]:
+            self._is_own[keep] = True
+            for rows in (self._successors, self._predecessors):
+                rows[keep] = list(rows[keep])
+        for group in merging:
+            if group != keep:
+                self._parent[group] = keep
+                for rows in (self._successors, self._predecessors):
+                    rows[keep] += rows[group]
+                    rows[group] = []
+                self._detours.join(keep, group)
+        if keep != stays:
+            before, behind = self._before[stays], self._behind[stays]
+            self._number[keep] = self._number[stays]
+            self._chain((before, keep, behind))
         return keep
 
+    # --- the order ------------------------------------------------------------------------------------------
 
-def merge_neighbours(contraction: Contraction, devices: Sequence[int], *, backward: bool = False) -> None:
-    """Merge groups of one device that feed each other, as long as any can be merged. `devices` goes by group.
+    def _chain(self, row: Sequence[int]) -> None:
+        for group, following in pairwise(row):
+            self._behind[group], self._before[following] = following, group
 
-    Each group is merged with those that it feeds, from the first to the last; `backward` with those that feed it,
-    from the last to the first. Neither is better: it depends on the graph.
-    """
-    neighbours = contraction.predecessors if backward else contraction.successors
-    changed = True
-    while changed:
-        changed = False
-        for group in contraction.in_order()[:: -1 if backward else 1]:
-            current = group
-            while (
-                current in contraction.members
-                and (merged := _merge_one(contraction, devices, current, neighbours[current])) is not None
-            ):
-                changed, current = True, merged
+    def _take_out(self, group: int) -> None:
+        self._chain((self._before[group], self._behind[group]))
 
+    def _put(self, groups: Sequence[int], beside: int, *, forward: bool) -> None:
+        """Put groups right behind another one, or right before it, as far from it as there is room."""
+        width = _ROOM * (len(groups) + 1)
+        if forward:
+            beyond = self._behind[beside]
+            low = self._number[beside]
+            high = low + width if beyond < 0 else self._number[beyond]
+            self._chain((beside, *groups, beyond))
+        else:
+            beyond = self._before[beside]
+            high = self._number[beside]
+            low = high - width if beyond < 0 else self._number[beyond]
+            self._chain((beyond, *groups, beside))
+        step = min(_STEP, (high - low) // (len(groups) + 1))
+        start = high - step * (len(groups) + 1) if forward else low
+        for rank, group in enumerate(groups, 1):
+            self._number[group] = start + rank * step
+        if step < 1:
+            self._number_anew()
 
-def _merge_one(contraction: Contraction, devices: Sequence[int], group: int, neighbours: Iterable[int]) -> int | None:
-    for neighbour in sorted(neighbours):
-        if devices[neighbour] == devices[group]:
-            merged = contraction.merge((group, neighbour))
-            if merged is not None:
-                return merged
-    return None
+    def _number_anew(self) -> None:
+        group, number = self._behind[-1], 0
+        while group >= 0:
+            self._number[group] = number
+            group, number = self._behind[group], number + _ROOM

@@ -3,17 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, count, pairwise
+from dataclasses import dataclass
+from itertools import chain, count
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from circletools.model.graph import OperatorGraph
+from circletools.model.graph import Indices, OperatorGraph, grouped
 
 T = TypeVar("T")
 Groups = list[int]
 """The number of the group of each operator; groups are numbered from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupGraph:
+    """Groups 0..n-1, numbered in an order in which they can run, who feeds whom, and the device of each."""
+
+    successors: list[list[int]]
+    predecessors: list[list[int]]
+    devices: list[int]
+
+    def __len__(self) -> int:
+        """Return the number of groups."""
+        return len(self.devices)
+
+    def reversed(self) -> GroupGraph:
+        """Return the graph with all edges the other way round; group 0 is the last of this."""
+        last = len(self) - 1
+        predecessors, successors = (
+            [[last - other for other in reversed(row)] for row in reversed(rows)]
+            for rows in (self.successors, self.predecessors)
+        )
+        return GroupGraph(successors, predecessors, self.devices[::-1])
+
+    def contracted(self, home: list[int]) -> GroupGraph:
+        """Return the graph of larger groups, each of one device.
+
+        `home` has the larger group of each group, numbered in an order in which they can run.
+        """
+        devices = [0] * (max(home, default=-1) + 1)
+        for group, device in zip(home, self.devices, strict=True):
+            devices[group] = device
+        sources, targets = _between(self.successors, home, len(devices))
+        back = np.argsort(targets, kind="stable")
+        return GroupGraph(
+            grouped(len(devices), sources, targets.tolist()),
+            grouped(len(devices), targets[back], sources[back].tolist()),
+            devices,
+        )
+
+
+def graph_inside(graph: OperatorGraph, operators: Sequence[int], devices: Sequence[int]) -> GroupGraph:
+    """Return the graph of some operators, given in an order in which they can run, each a group of its own."""
+    position = {operator: at for at, operator in enumerate(operators)}
+    successors, predecessors = (
+        [[position[other] for other in rows[operator] if other in position] for operator in operators]
+        for rows in (graph.successors, graph.predecessors)
+    )
+    return GroupGraph(successors, predecessors, [devices[operator] for operator in operators])
 
 
 def connected(graph: OperatorGraph, labels: Sequence[int]) -> Groups:
@@ -49,17 +97,23 @@ def gathered(keys_count: int, keys: Iterable[int], values: Iterable[T]) -> list[
     return rows
 
 
-def group_successors(graph: OperatorGraph, group: Sequence[int], groups: int) -> list[list[int]]:
+def group_successors(graph: OperatorGraph | GroupGraph, group: Sequence[int], groups: int) -> list[list[int]]:
     """Return the groups that each group feeds, ascending, itself left out."""
-    lengths = np.fromiter(map(len, graph.successors), np.int64, len(graph))
-    numbers: NDArray[np.int64] = np.asarray(group, np.int64)
-    targets = np.fromiter(chain.from_iterable(graph.successors), np.int64, int(lengths.sum()))
-    left, right = np.repeat(numbers, lengths), numbers[targets]
-    across = left != right
-    edges = np.unique(left[across] * groups + right[across])
-    bounds = np.searchsorted(edges, np.arange(groups + 1) * groups).tolist()
-    flat = (edges % max(groups, 1)).tolist()
-    return [flat[start:end] for start, end in pairwise(bounds)]
+    sources, targets = _between(graph.successors, group, groups)
+    return grouped(groups, sources, targets.tolist())
+
+
+def _between(successors: Sequence[Sequence[int]], group: Sequence[int], groups: int) -> tuple[Indices, Indices]:
+    """Return the edges between groups, each once, ascending."""
+    lengths = np.fromiter(map(len, successors), np.int64, len(successors))
+    numbers: Indices = np.asarray(group, np.int64)
+    ends = numbers[np.fromiter(chain.from_iterable(successors), np.int64, int(lengths.sum()))]
+    edges = np.repeat(numbers, lengths) * groups + ends
+    edges.sort()
+    edges = edges[np.diff(edges, prepend=-1) != 0]  # np.unique takes ten times as long
+    sources, targets = np.divmod(edges, max(groups, 1))
+    across = sources != targets
+    return sources[across], targets[across]
 
 
 def strong_components(successors: Sequence[Sequence[int]]) -> list[list[int]]:

@@ -28,7 +28,7 @@ from circletools.model.graph import OperatorGraph
 class Step:
     """What one step of growing did, and what it left: operators ascending."""
 
-    action: str  # root, merge, reject, rollback
+    action: str  # root, merge, reject, rollback, select
     operator: int
     members: tuple[int, ...]
     rejected: tuple[int, ...]

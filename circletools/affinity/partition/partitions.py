@@ -1,8 +1,8 @@
 """From a device for each operator to partitions: the modes, and an order in which the partitions can run.
 
 seed     OpenVINO's hetero plugin design, word for word; its partitions may wait for each other
-safe     the same, with such partitions broken up
-min      fewer, by merging from several starts; never more than safe
+safe     the same, with such partitions broken up; for a graph that is too wide or too entangled for it, min
+min      the fewest that merging makes from several starts
 epochs   devices take turns; partitions need not be connected; fewest for two devices
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from circletools.affinity.partition.epochs import epoch_partitions
+from circletools.affinity.partition.fewest import fewest
 from circletools.affinity.partition.groups import group_successors
 from circletools.affinity.partition.growth import Step
-from circletools.affinity.partition.levels import fewest
 from circletools.affinity.partition.repair import OperatorSets, group_of, repaired, waiting_for_each_other
 from circletools.affinity.partition.schedule import schedule
 from circletools.affinity.partition.seed import seed_partitions
@@ -35,14 +35,27 @@ class Partition:
 
 
 def make_partitions(
-    graph: OperatorGraph, devices: Sequence[int], mode: Mode = "safe", on_step: OnStep = None
+    graph: OperatorGraph, devices: Sequence[int], mode: Mode = "min", on_step: OnStep = None
 ) -> tuple[Partition, ...]:
     """Return the partitions, in an order in which they can run.
 
-    `devices` has the device number of each operator; low numbers have precedence. Raises EditError where the
-    partitions of mode `seed` wait for each other, and for a graph that is too wide or takes too many steps.
+    `devices` has the device number of each operator; low numbers have precedence. Only mode `seed` raises EditError:
+    where its partitions wait for each other, and for a graph that is too wide or takes too many steps.
     """
-    partitions = _MODES[mode](graph, devices, on_step)
+    return partition_or_fall_back(graph, devices, mode, on_step)[0]
+
+
+def partition_or_fall_back(
+    graph: OperatorGraph, devices: Sequence[int], mode: Mode, on_step: OnStep = None
+) -> tuple[tuple[Partition, ...], str | None]:
+    """Return what `make_partitions` does, and why mode `safe` had to make way for `min`, None where it had not."""
+    fell_back = None
+    try:
+        partitions = _MODES[mode](graph, devices, on_step)
+    except EditError as error:
+        if mode != "safe":
+            raise
+        partitions, fell_back = fewest(graph, devices), error.message
     successors = group_successors(graph, group_of(len(graph), partitions), len(partitions))
     order = schedule(successors, [min(partition) for partition in partitions])
     if len(order) < len(partitions):
@@ -52,7 +65,8 @@ def make_partitions(
             f"{len(cycle)} partitions wait for each other, those of operators {min(first)} and {min(second)} for two",
             hint="--mode safe breaks such partitions up",
         )
-    return tuple(Partition(devices[partitions[index][0]], tuple(sorted(partitions[index]))) for index in order)
+    made = (Partition(devices[partitions[index][0]], tuple(sorted(partitions[index]))) for index in order)
+    return tuple(made), fell_back
 
 
 def _safe(graph: OperatorGraph, devices: Sequence[int], on_step: OnStep) -> OperatorSets:
@@ -62,6 +76,6 @@ def _safe(graph: OperatorGraph, devices: Sequence[int], on_step: OnStep) -> Oper
 _MODES: dict[Mode, Callable[[OperatorGraph, Sequence[int], OnStep], OperatorSets]] = {
     "seed": seed_partitions,
     "safe": _safe,
-    "min": lambda graph, devices, on_step: fewest(graph, devices, _safe(graph, devices, on_step)),
+    "min": lambda graph, devices, _: fewest(graph, devices),
     "epochs": lambda graph, devices, _: epoch_partitions(graph, devices),
 }

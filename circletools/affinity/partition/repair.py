@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circletools.affinity.partition.contraction import Contraction, merge_neighbours
-from circletools.affinity.partition.groups import group_successors, strong_components
+from circletools.affinity.partition.contraction import Contraction
+from circletools.affinity.partition.groups import graph_inside, group_successors, members_of, strong_components
 from circletools.model.graph import OperatorGraph
 
 OperatorSets = list[tuple[int, ...]]
@@ -41,12 +41,11 @@ def repaired(graph: OperatorGraph, devices: Sequence[int], partitions: OperatorS
     rank = {operator: number for number, operator in enumerate(graph.order)}
     result = [partition for index, partition in enumerate(partitions) if index not in broken]
     for cycle in cycles:
-        inside = sorted((operator for index in cycle for operator in partitions[index]), key=rank.__getitem__)
-        number = {operator: local for local, operator in enumerate(inside)}
-        successors = [[number[o] for o in graph.successors[operator] if o in number] for operator in inside]
-        contraction = Contraction(successors, range(len(inside)))
+        operators = sorted((operator for index in cycle for operator in partitions[index]), key=rank.__getitem__)
+        position = {operator: at for at, operator in enumerate(operators)}
+        contraction = Contraction(graph_inside(graph, operators, devices))
         for index in sorted(cycle, key=lambda index: (-len(partitions[index]), index)):
-            contraction.merge(number[operator] for operator in partitions[index])
-        merge_neighbours(contraction, [devices[operator] for operator in inside])
-        result += [tuple(inside[local] for local in members) for members in contraction.members.values()]
+            contraction.merge(position[operator] for operator in partitions[index])
+        contraction.merge_neighbours()
+        result += [tuple(operators[at] for at in some) for some in members_of(contraction.homes())]
     return result

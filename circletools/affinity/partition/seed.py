@@ -65,10 +65,12 @@ class _Grower:
             return region.grow(root, self._on_step)
         return Candidate(root, tuple(self._members[self._group[root]]))
 
-    def take(self, members: Sequence[int]) -> None:
-        region = self._region.get(members[0])
+    def take(self, candidate: Candidate) -> None:
+        region = self._region.get(candidate.root)
         if region is not None:
-            region.take(members)
+            region.take(candidate.members)
+        if self._on_step is not None:
+            self._on_step(Step("select", candidate.root, tuple(sorted(candidate.members)), ()))
 
 
 class _Rounds:
@@ -97,7 +99,7 @@ class _Rounds:
                 break
         else:
             return None
-        self._grower.take(candidate.members)
+        self._grower.take(candidate)
         changed: list[int] = []
         for operator in candidate.members:
             for root in self._touching.pop(operator):

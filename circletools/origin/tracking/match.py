@@ -213,7 +213,7 @@ class Matcher:
         given = gather(len(this), makers[makers != NONE], mixed(np.flatnonzero(makers != NONE), 5))
         labels = mixed(what, held, given, self._homes(side, edges))
         pairs = self.pairs
-        identity = np.arange(len(this)) if side else np.array(pairs.to_after, np.int64).reshape(-1)
+        identity = np.arange(len(this)) if side else np.array(pairs.to_after, np.int64)
         paired = ~pairs.lonely(side)
         labels[paired] = mixed(identity[paired], 6)
         return labels

@@ -58,7 +58,7 @@ class Scorer:
 
     def evidence(self, old: int, new: int) -> Evidence:
         """Return the strongest evidence that a pair has."""
-        first, second = self.matcher.views[0].made[old][:1], self.matcher.views[1].made[new][:1]
+        first, second = self.matcher.views[0].made[old], self.matcher.views[1].made[new]
         named = self.matcher.names_count and first and second
         if named and self.names[0][first[0]] == self.names[1][second[0]] != b"":
             return Evidence.NAME

@@ -1,0 +1,135 @@
+"""As few partitions as merging makes: from several starts, in both directions; the best of each part counts.
+
+What is connected and of one device is one partition, unless a path leaves it and comes back. That takes a cycle in
+the graph of these sets, so the operators on each such cycle are a problem of their own. There, merging starts from
+
+    pieces by level     the changes of device on the worst way to an operator, or from it; operators of one level and
+                        device never wait for each other
+    single operators
+
+and goes from the first to the last or the other way round (from single operators and the last, as XLA clusters). None
+is better: it depends on the graph. Of few operators partitions are then broken up and merged again in other orders.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+from circletools.affinity.partition.contraction import Contraction
+from circletools.affinity.partition.groups import (
+    GroupGraph,
+    connected,
+    graph_inside,
+    group_successors,
+    members_of,
+    strong_components,
+)
+from circletools.affinity.partition.repair import OperatorSets
+from circletools.model.graph import OperatorGraph
+
+_MANY = 20_000
+"""More single operators are a start only where pieces by level can be merged; else they seldom win."""
+_ORDERS, _EDGES, _AGREED = 64, 40_000, 4
+"""Orders by chance of the edges on a cycle, and how many edges may be tried for all cycles of a graph.
+
+Where all starts agree there is little to gain: a share of that is tried.
+"""
+
+
+def fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
+    """Return connected partitions that never wait for each other, as few as merging makes."""
+    group = connected(graph, devices)
+    members = members_of(group)
+    rank = {operator: number for number, operator in enumerate(graph.order)}
+    partitions: OperatorSets = []
+    tries = _EDGES
+    for component in strong_components(group_successors(graph, group, len(members))):
+        if len(component) == 1:
+            partitions.append(tuple(members[component[0]]))
+            continue
+        operators = [operator for number in component for operator in members[number]]
+        operators.sort(key=rank.__getitem__)
+        whole = graph_inside(graph, operators, devices)
+        found = sorted(_from_starts(whole), key=max)
+        home = found[0]
+        edges = [(source, target) for source, row in enumerate(whole.successors) for target in row]
+        if max(home) > len(component):  # of those on a cycle at least one falls apart
+            worth = tries if max(home) < max(found[-1]) else tries // _AGREED
+            orders = min(_ORDERS, worth // len(edges))
+            tries -= orders * len(edges)
+            home = _by_chance(whole, home, edges, orders)
+        partitions += [tuple(operators[at] for at in some) for some in members_of(home)]
+    return partitions
+
+
+def _from_starts(whole: GroupGraph) -> Iterator[list[int]]:
+    """Yield what merging makes of each start: the partition of each operator, numbered from 0."""
+    can_merge = len(whole) <= _MANY
+    for start in (_levels(whole), _levels(whole, from_the_end=True), list(range(len(whole)))):
+        graph = whole.contracted(start)
+        if len(graph) == len(whole) and not can_merge:
+            break
+        home = _merged(graph)
+        yield [home[piece] for piece in start]
+        if max(home) + 1 < len(graph):  # else nothing can be merged
+            can_merge = True
+            home = _merged(graph.reversed())[::-1]
+            yield [home[piece] for piece in start]
+
+
+def _by_chance(whole: GroupGraph, home: list[int], edges: list[tuple[int, int]], orders: int) -> list[int]:
+    """Break some partitions up, merge along edges in another order, and keep what is no worse, so many times."""
+    generator = random.Random(0)  # noqa: S311 - the same at every run, no secret
+    for _ in range(orders):
+        count = max(home) + 1
+        share = generator.random()
+        stays = [generator.random() < share for _ in range(count)]
+        generator.shuffle(edges)
+        edges.sort(key=lambda edge: home[edge[0]] != home[edge[1]] or not stays[home[edge[0]]])
+        contraction, before = Contraction(whole), -1
+        while before < contraction.merges:
+            before = contraction.merges
+            contraction.merge_edges(edges)
+        found = contraction.homes()
+        if max(found) < count:
+            home = found
+    return home
+
+
+def _merged(graph: GroupGraph) -> list[int]:
+    contraction = Contraction(graph)
+    contraction.merge_neighbours()
+    return contraction.homes()
+
+
+def _levels(graph: GroupGraph, *, from_the_end: bool = False) -> list[int]:
+    """Return the piece of each operator: what is connected, of one device and level. Pieces can run in their order.
+
+    The level is the number of changes of device on the worst way from the start, or to the end.
+    """
+    rows, order = graph.predecessors, range(len(graph))
+    if from_the_end:
+        rows, order = graph.successors, order[::-1]
+    level, root = [0] * len(graph), list(range(len(graph)))
+
+    def find(operator: int) -> int:
+        while root[operator] != operator:
+            root[operator] = operator = root[root[operator]]
+        return operator
+
+    for operator in order:
+        device, most = graph.devices[operator], 0
+        for other in rows[operator]:
+            changes = level[other] + (graph.devices[other] != device)
+            if changes > most:  # noqa: PLR1730 - `max` takes twice as long
+                most = changes
+        level[operator] = most
+        for other in rows[operator]:
+            if level[other] == most and graph.devices[other] == device:
+                one, two = find(other), find(operator)
+                root[max(one, two)] = min(one, two)
+    firsts = [operator for operator in range(len(graph)) if root[operator] == operator]
+    firsts.sort(key=level.__getitem__, reverse=from_the_end)
+    number = {operator: at for at, operator in enumerate(firsts)}
+    return [number[find(operator)] for operator in range(len(graph))]

@@ -1,0 +1,122 @@
+"""The first and the last element that a comparison can look at, and what it says of those beyond."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from circletools.affinity.capability.file import parse_capability
+from circletools.affinity.capability.table import refusals
+from circletools.model.model import open_model
+from tests.kit.build import Build, Table
+
+
+def scales(*scale: float) -> Table:
+    return Table("QuantizationParameters", scale=list(scale))
+
+
+def padding() -> bytes:
+    """Return PAD by a constant of 4 x 2 elements, with scales and no zero points; then smaller operators."""
+    build = Build()
+    graph = build.graph()
+    given = graph.tensor("x", (1, 3, 5, 7), "INT8", quantization=scales(0.5))
+    amounts = graph.constant("c", np.arange(10, 18, dtype=np.int16).reshape(4, 2))
+    padded = graph.tensor("p", (1, 3, 5, 7), "INT8", quantization=scales(0.25, 0.125))
+    graph.operator("PAD", [given, amounts], [padded])
+    graph.operator("NEG", [graph.tensor("s", ())], [graph.tensor("e", (0, 4))])
+    graph.operator("NEG", [graph.tensor("t", (3,), "INT32", data=bytes([7, 0, 0, 0, 9, 0, 0]))], [graph.tensor("f")])
+    graph.operator("NEG", [graph.tensor("b", (2,), "BOOL", data=b"\0\1")], [graph.tensor("g")])
+    graph.operator("NEG", [graph.tensor("w", (2,), "STRING", data=b"ab")], [graph.tensor("h")])
+    graph.operator("MAX_POOL_2D", [graph.tensor("y")], [graph.tensor("z")], table="Pool2DOptions", stride_w=3)
+    return build.to_bytes()
+
+
+def said(where: str, operator: int = 0) -> str | None:
+    """Return why an operator of `padding` is not taken, None where it is."""
+    table = parse_capability(json.dumps({"operators": {"*": [{"where": [where]}]}}).encode(), "npu.json")
+    with open_model(padding()) as model:
+        refusal = refusals(table, model)[operator]
+    return None if refusal is None else refusal.reason
+
+
+FOUND: list[tuple[int, str, str]] = [
+    (0, "input1.value0", "10"),
+    (0, "input1.value7", "17"),
+    (0, "input1.value-1", "17"),
+    (0, "input1.value-8", "10"),
+    (0, "input0.dim0", "1"),
+    (0, "input0.dim3", "7"),
+    (0, "input0.dim-1", "7"),
+    (0, "input0.dim-4", "1"),
+    (0, "input0.zero_point", "0"),
+    (0, "input0.scale", "0.5"),
+    (0, "input0.size", "105"),
+    (0, "output0.rank", "4"),
+    (1, "input0.rank", "0"),
+    (1, "input0.size", "1"),
+    (1, "output0.size", "0"),
+    (1, "output0.dim0", "0"),
+    (2, "input0.value", "7"),  # a number that is cut off does not count
+    (2, "input0.value-1", "7"),
+    (3, "input0.value1", "1"),
+    (5, "stride_w", "3"),
+    (5, "filter_width", "0"),
+    (5, "6 / stride_w", "2"),
+    (5, "2^3 / 2^-1 * stride_w", "48"),
+    (5, "stride_w / 4 / 3", "0.25"),
+]
+NOTHING: list[tuple[int, str]] = [
+    (0, "input1.value8"),
+    (0, "input1.value-9"),
+    (0, "input0.dim4"),
+    (0, "input0.dim-5"),
+    (0, "input2.rank"),
+    (0, "output1.rank"),
+    (0, "output0.scale"),  # there are two
+    (0, "output0.zero_point"),
+    (0, "input0.value"),
+    (1, "input0.dim0"),
+    (1, "input0.scale"),
+    (2, "input0.value1"),
+    (4, "input0.value0"),
+    (5, "1 / filter_width"),
+]
+
+
+def test_the_elements_that_are_there() -> None:
+    for operator, term, value in FOUND:
+        assert said(f"{term} == {float(value)}", operator) is None, term
+        assert said(f"{term} > 999", operator) == f"{term} is {value}, which must be > 999"
+
+
+def test_what_is_not_there_has_no_value() -> None:
+    for operator, term in NOTHING:
+        assert said(f"{term} >= 0", operator) == f"{term} has no value, which must be >= 0"
+        assert said(f"0 < {term}", operator) == f"0 is 0, which must be < {term} (nan)"
+
+
+def test_of_several_numbers_the_first_that_is_wrong_is_told() -> None:
+    for where, reason in (
+        ("input1.value >= 10", None),
+        ("input1.value <= 17", None),
+        ("input1.value > 10", "input1.value is 10, which must be > 10"),
+        ("input1.value < 17", "input1.value is 17, which must be < 17"),
+        ("17 > input1.value", "17 is 17, which must be > input1.value (17)"),
+    ):
+        assert said(where) == reason
+
+
+def test_the_first_tensor_counts_as_a_constant_once_it_is_unpacked() -> None:
+    build = Build()
+    graph = build.graph()
+    unpacked = graph.tensor("y")
+    graph.operator("DEQUANTIZE", [graph.constant("c", np.ones((2, 2), np.float16))], [unpacked])
+    graph.ends([], [graph.compute("ADD", [unpacked, unpacked], "sum")])
+    forms = {
+        "DEQUANTIZE": [{"inputs": ["FLOAT16 constant"], "unpacks": True}],
+        "ADD": [{"inputs": ["* constant", "* constant"]}],
+    }
+    table = parse_capability(json.dumps({"operators": forms}).encode(), "npu.json")
+    with open_model(build.to_bytes("tflite")) as model:
+        assert refusals(table, model) == [None, None]

@@ -1,0 +1,70 @@
+"""Mode min: the fewest there can be in small graphs, no graph refused, and no more than others make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from benchmarks.architectures import ROWS, Row, by_chance_fed, decoder, densenet, diffusion, hrnet, nasnet
+from circletools.affinity.partition.partitions import make_partitions
+from circletools.model.graph import OperatorGraph
+from tests.kit.partition_peers import fewest_by_trying, xla_clusters
+from tests.kit.partition_support import check_partition, graph_of, random_case
+
+SMALL = {
+    "diffusion": lambda: diffusion(1),
+    "decoder": lambda: decoder(3, 2),
+    "hrnet": lambda: hrnet(2),
+    "nasnet": lambda: nasnet(4),
+    "densenet": lambda: densenet(5, 2),
+    "random": lambda: by_chance_fed(300, 0, 1),
+    "window": lambda: by_chance_fed(300, 20, 2),
+}
+
+
+@pytest.mark.parametrize("first", range(0, 600, 100))
+def test_small_graphs_have_the_fewest_that_there_can_be(first: int) -> None:
+    for seed in range(first, first + 100):
+        count, edges, devices = random_case(seed, most=10)
+        graph = graph_of(count, edges)
+        assert len(make_partitions(graph, devices)) == fewest_by_trying(graph, devices), seed
+
+
+@pytest.mark.parametrize("seed", [234, 528, 569])
+def test_some_graphs_take_other_orders(seed: int) -> None:
+    """From its starts alone merging makes 8, 22 and 14."""
+    count, edges, devices = random_case(seed, most=60)
+    graph = graph_of(count, edges)
+    found = make_partitions(graph, devices)
+    check_partition(graph, devices, found, connected=True)
+    assert len(found) <= {234: 6, 528: 21, 569: 13}[seed]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_whole_architectures_are_partitioned(name: str) -> None:
+    shape = SMALL[name]()
+    graph = shape.graph()
+    for second in {row.second for row in ROWS if row.name.startswith("random" if name == "window" else name)}:
+        devices = Row("", lambda: shape, second).devices(shape)
+        found = make_partitions(graph, devices)
+        check_partition(graph, devices, found, connected=True)
+        assert len(found) <= xla_clusters(graph, devices)
+        assert len(found) <= len(make_partitions(graph, devices, "safe"))
+
+
+def test_what_is_one_piece_stays_one_piece() -> None:
+    """A skip beside a chain that stays on the device takes nothing apart."""
+    graph = graph_of(4, [(0, 1), (1, 2), (0, 2), (2, 3)])
+    assert counts(graph, [0, 0, 0, 1]) == [3, 1]
+    assert counts(graph, [0, 1, 0, 0]) == [1, 2, 1] or counts(graph, [0, 1, 0, 0]) == [1, 1, 2]
+
+
+def counts(graph: OperatorGraph, devices: Sequence[int]) -> list[int]:
+    return [len(partition.operators) for partition in make_partitions(graph, devices)]
+
+
+def test_the_same_graph_has_the_same_partitions() -> None:
+    shape = by_chance_fed(400, 30, 5)
+    devices = [int(kind in "ABC") for kind in shape.kinds]
+    assert make_partitions(shape.graph(), devices) == make_partitions(shape.graph(), devices)

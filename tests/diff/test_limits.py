@@ -1,0 +1,386 @@
+"""What holds at the limits of lists, indices, types, and of the effort to find what belongs together."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circletools.affinity.store import Affinity
+from circletools.affinity.tables import SubgraphAffinity
+from circletools.diff.alignment import align
+from circletools.flatbuf.comparison import Difference
+from tests.kit.affinity_support import annotated, ids
+from tests.kit.build import Build, Code, Raw, floats
+from tests.kit.difference_models import at
+from tests.kit.difference_support import compared, differences, paths
+
+# --- what belongs together ----------------------------------------------------------------------------------
+
+
+def distinct(count: int, first: int) -> list[int]:
+    return list(range(first, first + count))
+
+
+@pytest.mark.parametrize(("more", "pairs"), [(0, [(0, 1022), (1, 1023)]), (1, [])])
+def test_blunt_keys_are_matched_in_gaps_of_up_to_1024_by_1024(more: int, pairs: list[tuple[int, int]]) -> None:
+    before, after = [1, 1, *distinct(1022, 5000)], [*distinct(1022 + more, 9000), 1, 1]
+    sharp = np.array(distinct(len(before), 20000)), np.array(distinct(len(after), 30000))
+    found = align([sharp], [(np.array(before), np.array(after))])
+    assert list(zip(found.before.tolist(), found.after.tolist(), strict=True)) == pairs
+
+
+def nested(depth: int) -> tuple[list[int], list[int]]:
+    """Return two lists in which key k + 1 is unique only between the elements that key k has found.
+
+    What stands between the keys is of one list only.
+    """
+    keys = [depth]
+    for key in range(depth - 1, 0, -1):
+        keys = [*keys, key, key + 1]
+    before, after = ([one for key in keys for one in (key, other)] for other in (-1, -2))
+    return [-1, *before], [-2, *after]
+
+
+def test_unique_keys_are_looked_for_32_levels_deep() -> None:
+    for depth, matched in ((3, 5), (31, 61), (32, 63), (33, 63)):
+        before, after = (np.array(side) for side in nested(depth))
+        found = align([(before, after)])
+        assert (len(found.before), found.moved.tolist()) == (matched, [False] * matched)
+        assert (found.before == found.after).all()
+
+
+def test_the_same_element_has_moved_whichever_model_comes_first() -> None:
+    def tensors(*names: str) -> bytes:
+        build = Build()
+        graph = build.graph()
+        for name in names:
+            graph.tensor(name)
+        return build.to_bytes("circle")
+
+    for names in ("pq", "qp", "xpqy", "xqpy"):
+        before, after = tensors(*names), tensors(*names[:-2], *names[-2:][::-1])
+        forth, back = differences(before, after, "structure"), differences(after, before, "structure")
+        assert [one.kind for one in forth] == ["moved"]
+        assert back == [Difference(one.kind, one.path_after, one.path, one.after, one.before) for one in forth]
+
+
+def test_what_is_alone_in_its_place_belongs_together() -> None:
+    def model(code: str, version: int, key: str, entry: str) -> bytes:
+        build = Build()
+        graph = build.graph()
+        graph.ends([0], [graph.tensor("x")])
+        build.code(Code("CUSTOM", version, code))
+        build.signature(key, [(entry, 0)], [])
+        return build.to_bytes("circle")
+
+    assert differences(model("a", 1, "k", "in"), model("b", 1, "k", "in"), "structure") == [
+        at("changed", "operator_codes[0].custom_code", "a", "b")
+    ]
+    assert differences(model("a", 1, "k", "in"), model("a", 2, "k", "in"), "structure") == [
+        at("changed", "operator_codes[0].version", 1, 2)
+    ]
+    assert differences(model("a", 1, "k", "in"), model("a", 1, "l", "on"), "structure") == [
+        at("changed", "signature_defs[0].inputs[0].name", "in", "on"),
+        at("changed", "signature_defs[0].signature_key", "k", "l"),
+    ]
+
+
+def test_a_subgraph_of_another_name_belongs_to_the_one_in_its_place() -> None:
+    def model(*names: str) -> bytes:
+        build = Build()
+        for name in names:
+            build.graph(name).tensor(f"{name[0]}.x")
+        return build.to_bytes("circle")
+
+    found = paths(model("first", "one", "last"), model("first", "other", "last"), "structure")
+    assert found == [("changed", "subgraphs[1].name")]
+    both = paths(model("first", "one"), model("first", "zero", "one"), "structure")
+    assert both == [("added", "subgraphs[1]")]
+
+
+def test_subgraphs_of_one_name_are_told_by_their_tensors() -> None:
+    def model(*graphs: str) -> bytes:
+        build = Build()
+        for names in graphs:
+            graph = build.graph("same")
+            for name in names:
+                graph.tensor(name)
+        return build.to_bytes("circle")
+
+    for order in (("def", "ab", "c"), ("c", "ab", "def"), ("c", "def", "ab"), ("ab", "def", "c")):
+        found = paths(model("ab", "c", "def"), model(*order), "structure")
+        assert found
+        assert {kind for kind, _ in found} == {"moved"}
+    assert paths(model("ab", "c"), model("c"), "structure") == [("removed", "subgraphs[0]")]
+    assert paths(model("ab", "c"), model("ab"), "structure") == [("removed", "subgraphs[1]")]
+
+
+# --- buffers ------------------------------------------------------------------------------------------------
+
+
+def test_a_buffer_that_only_metadata_names_is_compared_as_metadata() -> None:
+    def model(entry: bytes, constant: bytes, *, first: bool) -> bytes:
+        build = Build()
+        graph = build.graph()
+        if first:
+            build.metadata("note", entry)
+        graph.tensor("c", data=constant)
+        if not first:
+            build.metadata("note", entry)
+        return build.to_bytes("circle")
+
+    for first in (True, False):
+        before = model(b"1", b"same", first=first)
+        assert paths(before, model(b"2", b"same", first=first)) == [("changed", "metadata[note]")]
+        assert paths(before, model(b"1", b"Same", first=first)) == [("changed", f"buffers[{1 + first}].data[0]")]
+        assert paths(model(b"", b"same", first=first), before) == [("changed", "metadata[note]")]
+
+
+def test_buffer_0_belongs_to_the_model_although_metadata_names_it() -> None:
+    def model(constant: bytes) -> bytes:
+        build = Build()
+        build.graph().tensor("c", data=constant)
+        build.metadata("note", b"text")
+        build.model.metadata[0].buffer = 0
+        build.model.buffers.pop()
+        return build.to_bytes("circle")
+
+    assert paths(model(b"1"), model(b"2")) == [("changed", "buffers[1].data[0]")]
+
+
+def test_a_buffer_that_is_left_over_belongs_to_the_one_in_its_place() -> None:
+    def model(*constants: tuple[str, bytes]) -> bytes:
+        build = Build()
+        graph = build.graph()
+        for name, data in constants:
+            graph.tensor(name, data=data)
+        return build.to_bytes("circle")
+
+    before = model(("a", b"first"), ("b", b"second"), ("c", b"third"))
+    after = model(("a", b"first"), ("B", b"another"), ("c", b"third"))
+    assert [one for one in paths(before, after, "structure") if one[1].startswith("buffers")] == [
+        ("changed", "buffers[2].data")
+    ]
+
+
+def test_models_without_buffers() -> None:
+    def model(*buffers: bytes | None) -> bytes:
+        build = Build()
+        build.graph().tensor("c")
+        build.model.buffers.pop()
+        for data in buffers:
+            build.buffer(data)
+        return build.to_bytes("circle")
+
+    assert paths(model(), model(None)) == [("added", "buffers[0]")]
+    assert paths(model(None, b"1"), model(None, b"2")) == [("changed", "buffers[1].data[0]")]
+    assert paths(model(), model(b"1")) == [("added", "buffers[0]")]
+    assert paths(model(b"1"), model()) == [("removed", "buffers[0]")]
+    assert paths(model(b"1"), model(b"2")) == [("changed", "buffers[0].data[0]")]
+
+
+@pytest.mark.parametrize("beyond", [0, 1, 9])
+def test_indices_past_the_end_are_the_same_by_their_distance_from_it(beyond: int) -> None:
+    def model(buffers: int, more: int, name: str = "c") -> bytes:
+        build = Build()
+        graph = build.graph()
+        for number in range(buffers):
+            graph.tensor(f"t{number}", data=b"%d" % number)
+        graph.tensor(name, buffer=buffers + 1 + more)
+        graph.operator("NEG", [0], [0])
+        graph.table.operators[0].opcode_index = 1 + more
+        build.metadata("note", b"")
+        build.model.metadata[0].buffer = buffers + 1 + more
+        build.model.buffers.pop()
+        return build.to_bytes("circle")
+
+    before = model(2, beyond)
+    assert paths(before, model(2, beyond, "other"), "structure") == [("changed", "subgraphs[0].tensors[2].name")]
+    assert paths(before, model(3, beyond), "structure") == [
+        ("added", "subgraphs[0].tensors[2]"),
+        ("added", "buffers[3]"),
+    ]
+    assert paths(before, model(2, beyond + 1), "structure") == [
+        ("changed", "subgraphs[0].tensors[2].buffer"),
+        ("changed", "subgraphs[0].operators[0].opcode_index"),
+    ]
+    assert paths(before, model(2, beyond + 1), "metadata") == []
+    assert differences(before, graphs(1), "metadata") == [
+        at("removed", "metadata[note]", {"missing_buffer": 3 + beyond}, None)
+    ]
+
+
+# --- types of two formats -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tflite", "circle", "same"),
+    [(0, 0, True), (20, -1, True), (19, 19, False), (20, 20, False), (20, -2, False), (-1, -1, False), (0, 1, False)],
+)
+def test_a_number_that_a_format_has_no_type_for_is_no_type_of_the_other(tflite: int, circle: int, same: bool) -> None:
+    """UINT4 is 20 in TFLite and -1 in Circle; Circle has no 19, and TFLite no negative ones."""
+
+    def model(form: str, kind: int) -> bytes:
+        build = Build()
+        build.graph().tensor("t", type=kind)  # type: ignore[arg-type]
+        return build.to_bytes(form)
+
+    expected = [] if same else [("changed", "subgraphs[0].tensors[0].type")]
+    first, second = model("tflite", tflite), model("circle", circle)
+    for pair in ((first, second), (second, first)):
+        assert [one for one in paths(*pair, "structure") if one[1] != "version"] == expected
+
+
+# --- metadata -----------------------------------------------------------------------------------------------
+
+
+def test_metadata_of_one_name_is_numbered() -> None:
+    def model(*values: bytes) -> bytes:
+        build = Build()
+        build.graph()
+        for value in values:
+            build.metadata("a", value)
+        build.metadata("b", b"")
+        return build.to_bytes("circle")
+
+    before = model(b"1", b"2", b"3")
+    for after, expected in (
+        (model(b"X", b"2", b"3"), [("changed", "metadata[a]")]),
+        (model(b"1", b"X", b"3"), [("changed", "metadata[a#2]")]),
+        (model(b"1", b"2", b"X"), [("changed", "metadata[a#3]")]),
+        (model(b"1"), [("removed", "metadata[a#2]"), ("removed", "metadata[a#3]")]),
+    ):
+        assert paths(before, after) == expected
+
+
+# --- files --------------------------------------------------------------------------------------------------
+
+
+def test_what_of_two_files_differs_behind_their_models() -> None:
+    def model(form: str) -> bytes:
+        build = Build()
+        build.graph()
+        return build.to_bytes(form)
+
+    data = model("circle")
+    assert differences(model("tflite"), data, "file") == [at("changed", "format", "tflite", "circle")]
+    assert differences(data, model("tflite"), "file") == [at("changed", "format", "circle", "tflite")]
+    for before, after, counts in ((b"", b"\1", (0, 1)), (b"\1\2", b"\1", (2, 1)), (b"\0\0", b"\0\1\0", (0, 3))):
+        assert differences(data + before, data + after, "file") == [
+            at("changed", "trailing_bytes", {"bytes": counts[0]}, {"bytes": counts[1]})
+        ]
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("one.txt", b"one")
+        file.writestr("two.txt", b"second")
+    one, two = ({"bytes": len(text), "crc32": f"{zlib.crc32(text):08x}"} for text in (b"one", b"second"))
+    zipped = data + archive.getvalue()
+    assert differences(data, zipped, "file") == [
+        at("added", "archive[one.txt]", None, one),
+        at("added", "archive[two.txt]", None, two),
+    ]
+    assert differences(zipped, data, "file") == [
+        at("removed", "archive[one.txt]", one, None),
+        at("removed", "archive[two.txt]", two, None),
+    ]
+
+
+# --- affinity of some subgraphs -----------------------------------------------------------------------------
+
+
+def graphs(*operators: int) -> bytes:
+    """Return subgraphs with so many operators."""
+    build = Build()
+    for index, count in enumerate(operators):
+        graph = build.graph(f"g{index}")
+        value = start = graph.tensor("x")
+        for number in range(count):
+            value = graph.compute("NEG", [value], f"g{index}.{number}")
+        graph.ends([start], [value])
+    return build.to_bytes("circle")
+
+
+def placed(data: bytes, devices: list[str], subgraphs: dict[int, list[int | None]]) -> bytes:
+    """Return the model with these devices of operators; each device of a subgraph is a partition."""
+    tables = {index: SubgraphAffinity(ids(*given), ids(*given)) for index, given in subgraphs.items()}
+    return annotated(data, Affinity(dict(enumerate(devices)), tables))
+
+
+def device(subgraph: int, operator: int, before: str | None, after: str | None) -> Difference:
+    return at("changed", f"subgraphs[{subgraph}].operators[{operator}].device", before, after)
+
+
+def partition(kind: Any, subgraph: int, number: int, before: Any, after: Any) -> Difference:
+    def shown(value: Any) -> Any:
+        return None if value is None else {"device": value[0], "operators": value[1]}
+
+    return at(kind, f"subgraphs[{subgraph}].partitions[{number}]", shown(before), shown(after))
+
+
+def test_only_subgraphs_that_a_table_has_are_compared() -> None:
+    data = graphs(2, 3, 2)
+    before = placed(data, ["cpu", "npu"], {1: [0, 0, 1]})
+    assert differences(before, placed(data, ["cpu", "npu"], {1: [0, 0, 1]}), "affinity") == []
+    assert differences(before, placed(data, ["cpu", "npu"], {1: [0, 1, 1]}), "affinity") == [
+        device(1, 1, "cpu", "npu"),
+        partition("changed", 1, 0, ("cpu", "0-1"), ("cpu", "0")),
+        partition("added", 1, 1, None, ("npu", "1-2")),
+        partition("removed", 1, 1, ("npu", "2"), None),
+    ]
+    assert differences(before, placed(data, ["cpu", "npu"], {1: [0, 0, 1], 2: [1, 1]}), "affinity") == [
+        device(2, 0, None, "npu"),
+        device(2, 1, None, "npu"),
+        partition("added", 2, 1, None, ("npu", "0-1")),
+    ]
+
+
+def test_the_operators_of_each_subgraph_are_told_from_those_of_the_next() -> None:
+    data = graphs(1, 3, 2)
+    before = placed(data, ["cpu", "npu"], {0: [0], 1: [0, 1, 0], 2: [1, 0]})
+    after = placed(data, ["cpu", "npu"], {0: [0], 1: [0, 1, 0], 2: [1, 1]})
+    assert differences(before, after, "affinity") == [
+        device(2, 1, "cpu", "npu"),
+        partition("changed", 2, 1, ("npu", "0"), ("npu", "0-1")),
+        partition("removed", 2, 0, ("cpu", "1"), None),
+    ]
+    changed = placed(data, ["cpu", "npu"], {0: [1], 1: [0, 1, 0], 2: [1, 0]})
+    assert differences(before, changed, "affinity") == [
+        device(0, 0, "cpu", "npu"),
+        at("changed", "subgraphs[0].partitions[0]", {"device": "cpu", "operators": "0"},
+           {"device": "npu", "operators": "0"})._replace(path_after="subgraphs[0].partitions[1]"),
+    ]  # fmt: skip
+
+
+# --- what is not compared -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("count", "others"), [(1, ""), (2, " and 1 other place"), (3, " and 2 other places")])
+def test_places_that_are_not_compared_are_counted(count: int, others: str) -> None:
+    def model(value: int) -> bytes:
+        raw = Raw()
+        codes = raw.refs([raw.table({0: ("i8", 1), 8 + number: ("u32", value)}) for number in range(count)])
+        return raw.finish(raw.table({1: codes}), b"CIR0")
+
+    (note,) = compared(model(1), model(2)).notes
+    words = "not compared, since the schema does not know the field: operator_codes[0].slot_8"
+    assert (note.code, note.message) == ("UNKNOWN_FIELD", words + others)
+
+
+def test_constants_of_equal_contents_are_told_by_the_tensors_that_have_them() -> None:
+    """Two buffers hold the same; the one that changes is the one that its tensor names."""
+
+    def model(first: int, second: int) -> bytes:
+        build = Build()
+        graph = build.graph()
+        for name, seed in (("a", first), ("b", second)):
+            graph.constant(name, floats(2, 8, seed=seed))
+        return build.to_bytes("circle")
+
+    for pair, expected in (((1, 2), 1), ((2, 1), 2)):
+        (change,) = paths(model(1, 1), model(*pair), "structure")[:1]
+        assert change[1].startswith(f"buffers[{3 - expected}].data")
