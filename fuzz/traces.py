@@ -32,7 +32,7 @@ _MODELS = ("circle/if_cond", "circle/mlp", "tflite/custom_op")
 def marks(data: bytes) -> None:
     """Analyse a trace, show it in every form, compare it with itself, export it and read the exports."""
     trace = open_trace(data)
-    analysis = analyse(trace, per_execution=True)
+    analysis = analyse(trace)
     _show(analysis)
     compared = compare_traces(analysis, analysis, 10.0)
     _check_comparison(compared)
@@ -54,7 +54,7 @@ def _show(analysis: Analysis) -> None:
     for by in ("bucket", "function"):
         document = trace_json(analysis, by, per_execution=True, stream=True)
         assert trace_csv(document, by, per_execution=True)
-    for table in chain(analysis.tables.values(), analysis.execution_tables.values()):
+    for table in analysis.tables.values():
         for bucket, self_ns in table.self_ns.items():
             assert 0 <= self_ns <= table.inclusive_ns[bucket], (bucket, self_ns, table.inclusive_ns[bucket])
         assert all(waiting_ns >= 0 for waiting_ns in table.driver_busy_ns.values())

@@ -66,7 +66,7 @@ class _Means(NamedTuple):
 
 
 def compare_traces(before: Analysis, after: Analysis, threshold_percent: float = 10.0) -> TraceComparison:
-    """Compare two analyses, each made with `per_execution`.
+    """Compare two analyses.
 
     Times are self times: of the phases of execution per execution where both traces have some, else per run. With
     five executions or more in both, `low` and `high` bound the ratio: the middle 95 % of what resampling the
@@ -115,9 +115,7 @@ def _execution_rows(before: Analysis, after: Analysis) -> Iterator[_Means]:
 def _samples(analysis: Analysis) -> dict[Bucket, Samples]:
     """Return, for each bucket of execution and for the elapsed time, the value of every execution."""
     found = {_ELAPSED: np.array([one.elapsed_ns for one in analysis.executions], np.float64)}
-    for at, one in enumerate(analysis.executions):
-        table = analysis.execution_tables.get(one.number)
-        for bucket, value in table.self_ns.items() if table else ():
-            if bucket[1] in _EXECUTION:
-                found.setdefault(bucket, np.zeros(len(analysis.executions)))[at] = value
+    for (layer, phase, _), own in analysis.wall_clock.each():
+        if own.any():
+            found[layer, phase] = found.get((layer, phase), 0) + own.astype(np.float64)
     return found

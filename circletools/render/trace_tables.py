@@ -14,6 +14,9 @@ from circletools.wording import counted, milliseconds
 TOP_FUNCTIONS = 15
 
 _COLUMNS = ("PI", "PP", "PC", "PIO", "PTR", "PCO", "PR", "PE", "PT", "PWU", "PBM", "PO")
+_EXECUTING = LAYERS[1:]
+"""The application does not run within an execution."""
+
 _FUNCTION_HEAD = ["layer", "phase", "calls", "self ms", "inclusive ms", "name"]
 _SUMMARY_HEAD = ["n", "total", "min", "median", "p90", "max"]
 _Row = list[str]
@@ -48,7 +51,9 @@ def _run_blocks(run: Document) -> Iterator[tuple[str, list[_Row]]]:
     name += ", cut short" if run["partial"] else ""
     for part in run["parts"]:
         title = name if part["app_phase"] == WHOLE else f"run {run['index']}, {_said(part['app_phase'])}"
-        yield f"{title}: time in ms", _bucket_rows(part)
+        if part["wall_clock"]:
+            yield f"{title}: executions by the clock, in ms", _share_rows(part)
+        yield f"{title}: thread time in ms", _bucket_rows(part)
     rows = [
         [_said(part["app_phase"]), *_summary_cells(part["executions"]), *_first_cells(part["executions"])]
         for part in run["parts"]
@@ -73,8 +78,26 @@ def _first_cells(summary: Document) -> _Row:
     return [*first, str(summary["most_at_once"])]
 
 
+def _share_rows(part: Document) -> list[_Row]:
+    """Return a line for each layer and phase, and driver if there are several; shares are of the elapsed time."""
+    shares, elapsed = part["wall_clock"], part["executions"]["total_ns"]
+    drivers = {one["driver_process"] for one in shares if one["layer"] == "LD"}
+    rows = [["layer", "phase", "self", "inclusive", "share %"]]
+    for layer in LAYERS:
+        for one in (one for one in shares if one["layer"] == layer):
+            process = one["driver_process"]
+            several = "" if len(drivers) < 2 or process is None else f" {process}"
+            times = [_time(one["self_ns"]), _time(one["inclusive_ns"]), _percent(one["self_ns"], elapsed)]
+            rows.append([LAYER_NAMES[layer] + several, PHASE_NAMES[one["phase"]], *times])
+    return [*rows, ["Sum", "", milliseconds(elapsed), "", _percent(elapsed, elapsed)]]
+
+
+def _percent(part_ns: int, whole_ns: int) -> str:
+    return f"{100 * part_ns / whole_ns:.1f}" if whole_ns else "-"
+
+
 def _bucket_rows(part: Document) -> list[_Row]:
-    """Return two lines for each layer, self and inclusive; a third where IPC waited for a busy driver."""
+    """Return two lines for each layer, self and inclusive; and where they differ by the clock or busy."""
     buckets = {(one["layer"], one["phase"]): one for one in part["buckets"]}
     there = {phase for _, phase in buckets}
     columns = [phase for phase in _COLUMNS if phase in there]
@@ -83,10 +106,14 @@ def _bucket_rows(part: Document) -> list[_Row]:
         mine = {phase: buckets[layer, phase] for phase in columns if (layer, phase) in buckets}
         if not mine:
             continue
-        kinds = [("self", "self_ns"), ("inclusive", "inclusive_ns"), ("driver busy", "driver_busy_ns")]
-        for kind, key in kinds if any(one["driver_busy_ns"] for one in mine.values()) else kinds[:2]:
+        kinds = [("self", "self_ns"), ("inclusive", "inclusive_ns")]
+        if any(one["clock_ns"] != one["inclusive_ns"] for one in mine.values()):
+            kinds.append(("by the clock", "clock_ns"))
+        if any(one["driver_busy_ns"] for one in mine.values()):
+            kinds.append(("driver busy", "driver_busy_ns"))
+        for kind, key in kinds:
             cells = [_time(mine[phase][key]) if phase in mine else "-" for phase in columns]
-            total = "" if key == "inclusive_ns" else _time(sum(one[key] for one in mine.values()))
+            total = "" if key in ("inclusive_ns", "clock_ns") else _time(sum(one[key] for one in mine.values()))
             rows.append([LAYER_NAMES[layer] if key == "self_ns" else "", kind, *cells, total])
     own = Counter[str]()
     for one in part["buckets"]:
@@ -108,12 +135,14 @@ def _execution_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
     start = min(one["start_ns"] for one in executions)
     rows = []
     for one in executions:
-        own = {layer: sum(cell["self_ns"] for cell in one["buckets"] if cell["layer"] == layer) for layer in LAYERS}
-        cells = [_time(own[layer]) for layer in LAYERS]
+        own = Counter[str]()
+        for share in one["wall_clock"]:
+            own[share["layer"]] += share["self_ns"]
+        cells = [_time(own[layer]) for layer in _EXECUTING]
         times = [milliseconds(one["start_ns"] - start), milliseconds(one["elapsed_ns"])]
         rows.append([str(one["run"]), one["app_phase"], str(one["process"]), one["kind"], *times, *cells])
-    head = ["run", "app phase", "process", "kind", "start", "elapsed", *(LAYER_NAMES[layer] for layer in LAYERS)]
-    yield "each execution, in ms, with the self time of each layer", [head, *rows]
+    head = ["run", "app phase", "process", "kind", "start", "elapsed", *(LAYER_NAMES[layer] for layer in _EXECUTING)]
+    yield "each execution, in ms, with the share of each layer", [head, *rows]
 
 
 def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
@@ -142,15 +171,16 @@ def trace_csv(document: Document, by: By = "bucket", *, per_execution: bool = Fa
     if by == "function":
         head = ["layer", "phase", "name", "calls", "self_ns", "inclusive_ns"]
         return csv_text(head, ([one[key] for key in head] for one in document["functions"]))
-    cells = ["layer", "phase", "self_ns", "inclusive_ns", "driver_busy_ns"]
+    cells = ["layer", "phase", "self_ns", "inclusive_ns", "clock_ns", "driver_busy_ns"]
     if per_execution:
         keys = ["run", "app_phase", "process", "kind", "start_ns", "elapsed_ns"]
+        cells = ["layer", "phase", "driver_process", "self_ns", "inclusive_ns"]
         return csv_text(
             ["execution", *keys, *cells],
             (
                 [number, *(one[key] for key in keys), *(bucket[cell] for cell in cells)]
                 for number, one in enumerate(document["executions"])
-                for bucket in one["buckets"] or [dict.fromkeys(cells, "")]
+                for bucket in one["wall_clock"] or [dict.fromkeys(cells, "")]
             ),
         )
     return csv_text(

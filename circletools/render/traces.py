@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from circletools.trace.nnapi.summaries import (
     whole_table,
 )
 from circletools.trace.nnapi.timeline import run_of
+from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Share
 from circletools.wording import SCHEMA_VERSION
 
 Document = dict[str, Any]
@@ -45,9 +47,9 @@ def trace_json(
             {"by": way, **asdict(summary)} for way, summary in driver_summaries(analysis)
         ]
         if per_execution:
-            tables = analysis.execution_tables
             document["executions"] = [
-                _execution_json(one, tables.get(one.number, Table())) for one in analysis.executions
+                _execution_json(one, analysis.wall_clock.shares([place]))
+                for place, one in enumerate(analysis.executions)
             ]
     if by != "bucket":
         document["functions"] = [asdict(function) for function in analysis.functions]
@@ -69,6 +71,7 @@ def _run_json(summary: RunSummary) -> Document:
                 "covered_ns": part.table.covered_ns,
                 "buckets": buckets_json(part.table),
                 "executions": _summary_json(part.executions),
+                "wall_clock": _shares_json(part.shares),
             }
             for part in summary.parts
         ],
@@ -76,13 +79,14 @@ def _run_json(summary: RunSummary) -> Document:
 
 
 def buckets_json(table: Table) -> list[Document]:
-    """Return the time of each layer and phase."""
+    """Return the time of each layer and phase, on threads."""
     return [
         {
             "layer": layer,
             "phase": phase,
             "self_ns": table.self_ns.get((layer, phase), 0),
             "inclusive_ns": inclusive,
+            "clock_ns": table.clock_ns((layer, phase)),
             "driver_busy_ns": table.driver_busy_ns.get((layer, phase), 0),
         }
         for (layer, phase), inclusive in sorted(table.inclusive_ns.items())
@@ -99,7 +103,20 @@ def _summary_json(summary: ExecutionSummary | None) -> Document:
     return document | {"most_at_once": summary.most_at_once}
 
 
-def _execution_json(execution: Execution, table: Table) -> Document:
+def _shares_json(shares: Iterable[Share]) -> list[Document]:
+    return [
+        {
+            "layer": share.layer,
+            "phase": share.phase,
+            "driver_process": None if share.process == OWN_PROCESS else share.process,
+            "self_ns": share.self_ns,
+            "inclusive_ns": share.inclusive_ns,
+        }
+        for share in sorted(shares, key=lambda share: (share.layer, share.phase, share.process))
+    ]
+
+
+def _execution_json(execution: Execution, shares: Iterable[Share]) -> Document:
     run, phase = run_of(execution.segment)
     return {
         "run": run,
@@ -108,5 +125,5 @@ def _execution_json(execution: Execution, table: Table) -> Document:
         "kind": execution.kind,
         "start_ns": execution.start_ns,
         "elapsed_ns": execution.elapsed_ns,
-        "buckets": buckets_json(table),
+        "wall_clock": _shares_json(shares),
     }

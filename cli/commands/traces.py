@@ -37,7 +37,7 @@ def trace_stats(
     each also in gzip. Exit status 1 when a diagnostic is an error, 3 with --strict.
     """
     form = form_of(output_format, json)
-    analysis = ct.read_trace(source, per_execution=per_execution, strict=strict)
+    analysis = ct.read_trace(source, strict=strict)
     if by is None and form == "csv":
         by = "bucket"
     document = ct.render.trace_json(analysis, by, per_execution=per_execution, stream=form != "json")
@@ -88,7 +88,7 @@ def trace_compare(
     if operators:
         comparison = ct.compare_profiles(ct.read_profile(before), ct.read_profile(after), threshold)
     else:
-        first, second = (ct.read_trace(source, per_execution=True, strict=strict) for source in (before, after))
+        first, second = (ct.read_trace(source, strict=strict) for source in (before, after))
         comparison = ct.compare_traces(first, second, threshold)
         analyses = [first, second]
     text, as_json, csv = ct.render.comparison_text, ct.render.comparison_json, ct.render.comparison_csv

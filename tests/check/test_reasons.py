@@ -114,3 +114,6 @@ def test_five_sources_are_named(count: int, more: str, said: Any) -> None:
     assert message.endswith(f"; from {listed}{more})")
     ((_, message),) = said("refused", "", refused("no", 1, 0), refused("no", 0, 0), data=data)
     assert message == "npu 1.2 refuses the model: no (subgraph 1 ABS 0; NEG 0; from source 0)"
+    partial = embedded(two_graphs(), origins(names, {0: {10}}, {0: {10}}))
+    ((_, message),) = said("refused", "", refused("no", 0, 1), data=partial)
+    assert message == "npu 1.2 refuses the model: no (TANH 1)"

@@ -11,11 +11,14 @@ from tests.kit.trace_support import US, Bucket, Ev, Scope, clocks, opened
 EXECUTIONS = {Role.START: "asynchronous", Role.FENCED: "fenced", Role.COMPUTE: "synchronous"}
 PHASES = {Role.RUN: 0, Role.WARM_UP: 1, Role.BENCHMARK: 2}
 Function = tuple[str, str, str]
+Part = tuple[str, str, int]
+"""Layer, phase, and the process of a driver (-1 for other layers)."""
+DEPTH = [(layer, phase) for layer in ("LD", "LC", "LI", "LR") for phase in ("PIO", "PTR", "PCO", "PR", "PE")]
 
 
 @dataclass
 class Flight:
-    """An execution; times in microseconds. It is in flight until it ends first: a wait may extend it."""
+    """An execution; times in microseconds."""
 
     number: int
     process: int
@@ -25,17 +28,21 @@ class Flight:
     segment: int
     line: int
     end: int = -1
-    landed: int = -1
 
 
 @dataclass
 class Reading:
-    """What a trace says. Times in microseconds, by segment or execution, then by bucket."""
+    """What a trace says, by segment and then by bucket.
+
+    `shares` and `at_work` are by execution, of those that are never in flight with another.
+    """
 
     own: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     whole: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    overlap: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     busy: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
-    alone: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    shares: dict[int, dict[Part, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    at_work: dict[int, dict[Part, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     flights: list[Flight] = field(default_factory=list)
     ended: list[Flight] = field(default_factory=list)
     lone_waits: list[int] = field(default_factory=list)
@@ -145,7 +152,6 @@ class _Reader:
             flight = self.executing[event.tid].pop()
             if flight is None or mark.role is Role.START:
                 return
-            flight.landed = event.at if flight.end < 0 else flight.landed
             flight.end = event.at
             if mark.role is Role.FENCED:
                 self.pending[event.tgid].append(flight)
@@ -189,6 +195,8 @@ class _Reader:
         found = self.found
         flying = [one for one in found.flights if one.number not in self.ignored]
         found.ended = [one for one in flying if one.end >= 0]
+        self._clock()
+        there = set[tuple[int, int, Bucket]]()
         driving = {at for at, _, _, owner, _ in self.slots if owner is not None and owner[0] == "LD"}
         for at, tid, running, innermost, names in self.slots:
             owner = innermost
@@ -200,12 +208,11 @@ class _Reader:
             found.counted.add(tid)
             own = self.segments.get(tid // 100) or self.common
             segment = [segment for begun, segment in own if begun <= at][-1]
-            together = [one.number for one in flying if one.start <= at and (at < one.landed or one.end < 0)]
-            tables = [(found.own, segment), (found.alone, together[0] if len(together) == 1 else 0)]
-            for table, key in tables:
-                table[key][owner] += US
+            found.own[segment][owner] += US
             for bucket in running:
                 found.whole[segment][bucket] += US
+                found.overlap[segment][bucket] += US * ((at, tid // 100, bucket) in there)
+                there.add((at, tid // 100, bucket))
             found.busy[segment][owner] += US * (owner[0] == "LI" and at in driving)
             for name in set(names):
                 found.functions[name][2] += US
@@ -216,3 +223,24 @@ class _Reader:
             if found.unended[tid] and tid in found.counted and found.runs:
                 found.partial.add(self.latest.get(tid // 100, len(found.runs) - 1))
         return found
+
+    def _clock(self) -> None:
+        """Look at every microsecond of the executions that are never in flight with another."""
+        ended = self.found.ended
+        slots: dict[int, list[tuple[int, set[Bucket]]]] = defaultdict(list)
+        for at, tid, running, _, _ in self.slots:
+            slots[at].append((tid, running))
+        for one in ended:
+            if any(other is not one and other.start < one.end and one.start < other.end for other in ended):
+                continue
+            for at in range(one.start, one.end):
+                there: set[Part] = {("LR", "PE", -1)}
+                for tid, running in slots[at]:
+                    work = [bucket for bucket in running if bucket in DEPTH]
+                    driver = any(layer == "LD" for layer, _ in work)
+                    if driver or tid // 100 == one.process:
+                        there |= {(*bucket, tid // 100 if bucket[0] == "LD" else -1) for bucket in work}
+                deepest = min(there, key=lambda part: (DEPTH.index(part[:2]), part[2]))
+                self.found.shares[one.number][deepest] += US
+                for part in there:
+                    self.found.at_work[one.number][part] += US

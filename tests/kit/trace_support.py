@@ -63,7 +63,7 @@ def read(trace: str | bytes | list[Ev]) -> Analysis:
     if isinstance(trace, str):
         trace = table(trace)
     data = ftrace(trace) if isinstance(trace, list) else trace
-    return analyse(open_trace(data), per_execution=True)
+    return analyse(open_trace(data))
 
 
 def total(analysis: Analysis) -> Table:
@@ -172,7 +172,7 @@ SIMPLE = "10 T1 B [NN_LR_PP]p\n20 D1 B foreign\n30 T1 E\n40 D1 E"
 
 def document(data: bytes) -> dict[str, object]:
     """Return all that is the same whatever the encoding."""
-    found = trace_json(analyse(open_trace(data), per_execution=True), per_execution=True)
+    found = trace_json(analyse(open_trace(data)), per_execution=True)
     for diagnostic in found["diagnostics"]:
         del diagnostic["location"]
     del found["trace"]["encoding"]

@@ -64,11 +64,11 @@ def test_the_functions_with_the_most_time() -> None:
 
 def test_what_never_ends_is_cut_short() -> None:
     lines = list(trace_text(trace_json(read("10 T1 B [NN_LA_PO]run\n20 T1 B [NN_LR_PE]f\n30 T1 E"))))
-    assert lines[2] == "run 0 run (process 1000), cut short: time in ms"
+    assert lines[2] == "run 0 run (process 1000), cut short: thread time in ms"
 
 
 def test_an_execution_in_which_no_other_time_passed() -> None:
-    document = {"executions": [{**DOCUMENT["executions"][0], "buckets": []}]}
+    document = {"executions": [{**DOCUMENT["executions"][0], "wall_clock": []}]}
     assert trace_csv(document, per_execution=True).splitlines()[1:] == [
         "0,0,warm-up,1000,synchronous,3100000,900000,,,,,"
     ]
@@ -86,5 +86,5 @@ def test_executions_are_asked_for() -> None:
 
 def test_a_bucket_without_time_of_its_own() -> None:
     assert buckets_json(Table(inclusive_ns={("LR", "PE"): 5})) == [
-        {"layer": "LR", "phase": "PE", "self_ns": 0, "inclusive_ns": 5, "driver_busy_ns": 0}
+        {"layer": "LR", "phase": "PE", "self_ns": 0, "inclusive_ns": 5, "clock_ns": 5, "driver_busy_ns": 0}
     ]

@@ -76,9 +76,10 @@ def test_batches_of_one_line_say_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     found = read(text)
     assert found.threads == whole.threads == {100001, 100002, 200001, 300001}
     assert own(found) == own(whole)
-    assert found.execution_tables.keys() == whole.execution_tables.keys() == {0, 1}
-    for number, part in whole.execution_tables.items():
-        assert found.execution_tables[number].self_ns == part.self_ns
+    assert found.wall_clock.shares() == whole.wall_clock.shares()
+    assert [(one.layer, one.process, one.self_ns // US) for one in found.wall_clock.shares()] == [
+        ("LD", 2000, 10), ("LI", -1, 7), ("LR", -1, 23)
+    ]  # fmt: skip
     assert [(one.thread, one.elapsed_ns) for one in found.executions] == [(0, 40 * US)]
     assert [(one.name, one.calls, one.self_ns, one.inclusive_ns) for one in found.functions] == [
         (one.name, one.calls, one.self_ns, one.inclusive_ns) for one in whole.functions
@@ -108,7 +109,7 @@ def test_a_process_that_a_later_batch_tells(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_foreign_texts_are_not_remembered_without_end() -> None:
-    one = _Pass(open_trace(ftrace(table(SIMPLE))), _Known(), False)
+    one = _Pass(open_trace(ftrace(table(SIMPLE))), _Known())
     for number in range((1 << 16) - 1):
         assert one._symbol(b"x%d" % number) == (0, 0)
     assert len(one._symbols) == (1 << 16) - 1
@@ -132,17 +133,15 @@ def test_how_long_a_trace_may_be(threads: int, span: int) -> None:
 
 
 def test_errors_of_a_strict_reading() -> None:
-    warned, wrong = "10 T1 B [NN_LR_PP]p\n20 T1 E\n30 T1 E", "15 T1 B [NN_LX_PP]p"
+    warned = "10 T1 B [NN_LR_PP]p\n20 T1 E\n30 T1 E"
     data = ftrace(table(f"{warned}\n40 T1 B [NN_LX_PP]p\n50 T1 E"))
     found = read_trace(data)
-    assert (codes(found), found.execution_tables) == (["T010", "T022"], {})
+    assert codes(found) == ["T010", "T022"]
     assert codes(read_trace(ftrace(table(warned)), strict=True)) == ["T010"]
     with pytest.raises(InvalidInputError) as caught:
         read_trace(data, strict=True)
     assert (caught.value.location, caught.value.hint) == ("<bytes>:6", "the mark adds no time")
     assert "T022: an unknown layer or phase: [NN_LX_PP]p" in str(caught.value)
-    assert list(read_trace(ftrace(table(f"{wrong}\n16 T1 E\n{SIMPLE}"))).execution_tables) == []
-    assert list(read_trace(ftrace(table(SIMPLE)), per_execution=True).execution_tables) == [0]
 
 
 def test_a_running_execution_has_no_end() -> None:
@@ -325,6 +324,6 @@ def test_cases_are_gathered() -> None:
 
 def test_an_analysis_without_executions() -> None:
     found = analyse(open_trace(ftrace(table(SIMPLE))))
-    assert (found.executions, found.execution_tables, found.runs) == ([], {}, [])
+    assert (found.executions, found.wall_clock.shares(), found.runs) == ([], (), [])
     assert (found.events, found.last_ns, found.ordered, set(found.threads)) == (4, 40 * US, True, {100001})
     assert [list(found.driver.calls.starts), list(found.driver.marks.starts)] == [[], []]

@@ -43,7 +43,7 @@ def test_times_are_those_of_a_slow_reading(trace: list[Ev]) -> None:
 @given(executing())
 def test_self_times_sum_to_covered_time_and_nothing_is_negative(trace: list[Ev]) -> None:
     found = read(trace)
-    for part in [*found.tables.values(), *found.execution_tables.values()]:
+    for part in found.tables.values():
         assert sum(part.self_ns.values()) == part.covered_ns
         assert (
             min([*part.self_ns.values(), *part.inclusive_ns.values(), *part.driver_busy_ns.values()], default=0) >= 0

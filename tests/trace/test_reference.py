@@ -57,8 +57,8 @@ def test_marks_of_every_kind(trace: list[Ev]) -> None:
 def check(found: Analysis, wanted: Reading, trace: list[Ev]) -> None:
     assert (found.name, found.encoding, found.events) == ("<bytes>", "ftrace text", len(trace))
     assert (found.last_ns, found.ordered, set(found.threads)) == (trace[-1].at * US, True, wanted.counted)
-    assert times(found.tables) == (some(wanted.own), some(wanted.whole), some(wanted.busy))
-    assert times(found.execution_tables)[0] == some(wanted.alone)
+    assert times(found.tables) == (some(wanted.own), some(wanted.whole), some(wanted.busy), some(wanted.overlap))
+    check_wall_clock(found, wanted)
     assert [(run.process, run.name, run.start_ns // US, run.where) for run in found.runs] == wanted.runs
     assert [run.index for run in found.runs if run.partial] == sorted(wanted.partial)
     assert {run.index: run.seen for run in found.runs if run.seen} == wanted.phases
@@ -78,10 +78,22 @@ def check(found: Analysis, wanted: Reading, trace: list[Ev]) -> None:
     check_diagnostics(found, wanted)
 
 
+def check_wall_clock(found: Analysis, wanted: Reading) -> None:
+    for place, one in enumerate(found.executions):
+        shares = found.wall_clock.shares([place])
+        assert sum(share.self_ns for share in shares) == one.elapsed_ns
+        assert all(0 <= share.self_ns <= share.inclusive_ns <= one.elapsed_ns for share in shares)
+        if one.number in wanted.shares:
+            told = {(share.layer, share.phase, share.process): share for share in shares}
+            own = {part: share.self_ns for part, share in told.items() if share.self_ns}
+            assert own == wanted.shares[one.number]
+            assert {part: share.inclusive_ns for part, share in told.items()} == wanted.at_work[one.number]
+
+
 def times(tables: dict[int, Table]) -> tuple[dict[int, dict[tuple[str, str], int]], ...]:
     return tuple(
         some({number: getattr(table, name) for number, table in tables.items()})
-        for name in ("self_ns", "inclusive_ns", "driver_busy_ns")
+        for name in ("self_ns", "inclusive_ns", "driver_busy_ns", "overlap_ns")
     )
 
 

@@ -57,7 +57,7 @@ def test_pieces_of_intervals(most: int, monkeypatch: pytest.MonkeyPatch) -> None
             timeline.add(at, number + 5)
             begins.append((at, number + 5))
         found: Counter[tuple[int, int, int]] = Counter()
-        for part, segments in pieces(intervals(pairs), timeline):
+        for part, segments in pieces(intervals(pairs), *timeline.arrays()):
             assert len(part.starts) == len(segments) == len(part.codes)
             assert len(part.starts) <= max(most, 0) + len(pairs) + len(steps)
             columns = (part.starts, part.ends, segments, part.paths, part.threads)
@@ -75,7 +75,7 @@ def test_pieces_of_intervals(most: int, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_pieces_without_segments_are_the_intervals() -> None:
     some = intervals([(0, 3), (2, 5)])
-    ((part, segments),) = pieces(some, Timeline())
+    ((part, segments),) = pieces(some, *Timeline().arrays())
     assert (part is some, segments.tolist()) == (True, [0, 0])
 
 
@@ -137,7 +137,7 @@ def test_when_the_driver_was_busy(rows: list[tuple[int, int, str]]) -> None:
         number: value for number, value in wanted.items() if value
     }
     assert all(key & 0xFFFF == code["I"] for key in waiting)
-    found = tables(contexts, {1 << 32 | code["D"]: 5, 3 << 32 | code["I"]: 2}, waiting)
+    found = tables(contexts, {1 << 32 | code["D"]: 5, 3 << 32 | code["I"]: 2}, waiting, {})
     assert found[1].self_ns == {("LD", "PCO"): 5}
     assert found[1].inclusive_ns == {("LD", "PCO"): 5, ("LD", "PE"): 5}
     assert {number: dict(table.driver_busy_ns) for number, table in found.items() if table.driver_busy_ns} == {

@@ -17,8 +17,20 @@ from circletools.trace.nnapi.diagnostics import KINDS, Collector, Diagnostic
 from circletools.trace.nnapi.executions import DriverExecutions, Execution, Executions
 from circletools.trace.nnapi.functions import Function, functions
 from circletools.trace.nnapi.marks import FOREIGN, Mark, Role, Side, classify
-from circletools.trace.nnapi.statistics import Busy, Cutter, Intervals, Table, Totals, add_up, pieces, tables
-from circletools.trace.nnapi.timeline import OUTSIDE, Run, Runs, Timeline
+from circletools.trace.nnapi.statistics import (
+    Busy,
+    Cutter,
+    Intervals,
+    Overlapping,
+    Overlaps,
+    Table,
+    Totals,
+    add_up,
+    pieces,
+    tables,
+)
+from circletools.trace.nnapi.timeline import Run, Runs, Timeline
+from circletools.trace.nnapi.wall_clock import WallClock, Work, wall_clock
 from circletools.trace.sources import Batch, Trace, open_trace
 from circletools.trace.sources.batch import NO_PROCESS
 from circletools.trace.sources.merge import merged
@@ -31,11 +43,10 @@ _MOST_REMEMBERED = 1 << 16
 
 @dataclass(slots=True)
 class Analysis:
-    """What a trace says. `tables` are by segment (see timeline.run_of), `execution_tables` by execution.
+    """What a trace says. `tables` are by segment (see timeline.run_of), in time of threads.
 
-    The table of an execution holds the time in which no other execution was in flight; there are such tables when
-    they were asked for. `threads` are those with time in the tables, `ordered` tells whether the times of the
-    trace never decrease.
+    `wall_clock` has the shares of `executions`. `threads` are those with time in the tables, `ordered` tells whether
+    the times of the trace never decrease.
     """
 
     name: str
@@ -44,7 +55,7 @@ class Analysis:
     runs: list[Run]
     tables: dict[int, Table]
     executions: list[Execution]
-    execution_tables: dict[int, Table]
+    wall_clock: WallClock
     driver: DriverExecutions
     functions: list[Function]
     diagnostics: list[Diagnostic]
@@ -62,7 +73,7 @@ class _Known:
     sort: bool = False
 
 
-def analyse(trace: Trace, *, per_execution: bool = False) -> Analysis:
+def analyse(trace: Trace) -> Analysis:
     """Read a trace. Raises InvalidInputError for what is no trace, or a broken one.
 
     One pass will do for most. Another is made when times decrease, when the first marks of a process do not tell
@@ -70,21 +81,19 @@ def analyse(trace: Trace, *, per_execution: bool = False) -> Analysis:
     """
     known = _Known()
     while True:
-        one = _Pass(trace, known, per_execution)
+        one = _Pass(trace, known)
         if one.read():
             return one.finish()
         known = one.learnt
 
 
-def read_trace(
-    source: str | os.PathLike[str] | bytes | BinaryIO, *, per_execution: bool = False, strict: bool = False
-) -> Analysis:
+def read_trace(source: str | os.PathLike[str] | bytes | BinaryIO, *, strict: bool = False) -> Analysis:
     """Read an NNAPI trace of any encoding: a path (`-` is standard input), bytes, or a binary file.
 
-    With `per_execution` there is a table for each execution too, which `compare_traces` needs. Raises
-    InvalidInputError for what is no trace, or a broken one; if `strict`, for the first diagnostic that is an error.
+    Raises InvalidInputError for what is no trace, or a broken one; if `strict`, for the first diagnostic that is an
+    error.
     """
-    return checked(analyse(open_trace(source), per_execution=per_execution), strict=strict)
+    return checked(analyse(open_trace(source)), strict=strict)
 
 
 def checked(analysis: Analysis, *, strict: bool) -> Analysis:
@@ -98,8 +107,8 @@ def checked(analysis: Analysis, *, strict: bool) -> Analysis:
 class _Pass:
     """One reading of a trace."""
 
-    def __init__(self, trace: Trace, known: _Known, per_execution: bool) -> None:
-        self.trace, self.known, self.per_execution = trace, known, per_execution
+    def __init__(self, trace: Trace, known: _Known) -> None:
+        self.trace, self.known = trace, known
         self.learnt = _Known(set(known.drivers), known.ignored, known.sort)
         self.collector = Collector()
         self.machine = Machine(self)
@@ -108,11 +117,10 @@ class _Pass:
         self.executions = Executions(known.ignored, self.machine.set_flight)
         self.driver = DriverExecutions()
         self.seen = Seen()
-        self.windows = Timeline()
-        self.in_flight: set[int] = set()
+        self.work = Work(self.machine.contexts)
         self.totals: Totals = defaultdict(int)
         self.waiting: Totals = defaultdict(int)
-        self.window_totals: Totals = defaultdict(int)
+        self.overlaps: Overlapping = defaultdict(int)
         self.events, self.last_ns = 0, 0
         self._symbols: dict[bytes, tuple[int, int]] = {}
         self._indices: dict[int, int] = {}
@@ -145,9 +153,9 @@ class _Pass:
             self.trace.encoding,
             self.events,
             self.runs.all,
-            tables(contexts, self.totals, self.waiting),
+            tables(contexts, self.totals, self.waiting, self.overlaps),
             self.executions.all,
-            tables(contexts, self.window_totals, {}),
+            wall_clock(self.work, self.executions.all, self._processes, self.trace.name),
             self.driver,
             functions(self.machine.paths),
             self.collector.finish(self.trace.place),
@@ -165,14 +173,14 @@ class _Pass:
         for path, self_ns in sums(intervals.paths, intervals.ends - intervals.starts):
             self.machine.paths[path].self_ns += self_ns
         busy = Busy(self.machine.contexts, intervals)
+        overlaps = Overlaps(self.machine.contexts, self._processes)
         for timeline, some in self._by_timeline(intervals):
-            for part, segments in pieces(some, timeline):
+            overlaps.add_up(self.overlaps, some, timeline)
+            for part, segments in pieces(some, *timeline.arrays()):
                 add_up(self.totals, part, segments)
                 busy.add_up(self.waiting, part, segments)
-        if self.per_execution:
-            for part, segments in pieces(intervals, self.windows):
-                add_up(self.window_totals, part, segments)
-        for timeline in (self.runs.common, self.windows, *self.runs.of_process.values()):
+        self.work.add(intervals)
+        for timeline in (self.runs.common, *self.runs.of_process.values()):
             timeline.forget()
 
     def _by_timeline(self, intervals: Intervals) -> Iterator[tuple[Timeline, Intervals]]:
@@ -247,10 +255,7 @@ class _Pass:
         """Take the begin of a mark that is more than time."""
         process, role = self._processes[thread], mark.role
         if role in _EXECUTION:
-            execution = self.executions.began(mark, t_ns, thread, process, self.runs.segment(process), where)
-            if execution is not None and self.per_execution:
-                self.in_flight.add(execution.number)
-                self._open_window(t_ns)
+            self.executions.began(mark, t_ns, thread, process, self.runs.segment(process), where)
         elif role in _APPLICATION:
             for ended, _ in self.machine.open_marks(thread)[1:2] if mark.switch else ():
                 self.runs.ended(ended, t_ns, thread, process)
@@ -262,18 +267,11 @@ class _Pass:
         """Take the end of such a mark."""
         process, role = self._processes[thread], mark.role
         if role in _EXECUTION:
-            execution = self.executions.ended(mark, t_ns, thread, process)
-            if execution is not None and self.per_execution:
-                self.in_flight.discard(execution.number)
-                self._open_window(t_ns)
+            self.executions.ended(mark, t_ns, thread, process)
         elif role in _APPLICATION:
             self.runs.ended(mark, t_ns, thread, process)
         elif role is Role.NONE:
             self.driver.ended(mark, t_ns, thread)
-
-    def _open_window(self, t_ns: int) -> None:
-        alone = len(self.in_flight) == 1
-        self.windows.add(t_ns, next(iter(self.in_flight)) if alone else OUTSIDE)
 
     def misplaced(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
         """Take a mark that is wrong where it is."""

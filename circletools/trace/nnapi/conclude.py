@@ -70,6 +70,8 @@ def _judge_processes(collector: Collector, seen: Seen) -> None:
         collector.add("T001", WHOLE_TRACE, KINDS["T001"].meaning)
     if "LR" not in layers:
         collector.drop("T021", "LA")  # what the runtime would be between cannot be nested otherwise
+        for where, message, count in collector.drop("T020", "LA"):
+            collector.add("T031", where, message, message, count=count)
         if "LA" in layers:
             collector.add("T002", WHOLE_TRACE, KINDS["T002"].meaning)
     clients = [process for process, found in seen.layers.items() if process not in seen.drivers and "LR" in found]

@@ -70,10 +70,10 @@ class Collector:
         """Say whether there is a case like it."""
         return (code, *like) in self._first
 
-    def drop(self, code: str, *like: str) -> None:
-        """Forget cases of a code whose `like` begins so."""
-        for key in [key for key in self._first if key[: 1 + len(like)] == (code, *like)]:
-            del self._first[key], self._counts[key]
+    def drop(self, code: str, *like: str) -> list[tuple[int, str, int]]:
+        """Forget cases of a code whose `like` begins so; return the place, message and number of each."""
+        keys = [key for key in self._first if key[: 1 + len(like)] == (code, *like)]
+        return [(*self._first.pop(key), self._counts.pop(key)) for key in keys]
 
     def finish(self, place: Callable[[int], str]) -> list[Diagnostic]:
         """Return all, in the order of codes and places; `place` spells out where a case is."""

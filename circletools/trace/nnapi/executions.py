@@ -63,32 +63,31 @@ class Executions:
         self._flying: dict[int, int] = {}
         self._open: dict[int, list[Execution | None]] = {}
 
-    def began(self, mark: Mark, t_ns: int, thread: int, process: int, segment: int, where: int) -> Execution | None:
-        """Take a begin; return the execution that starts with it."""
+    def began(self, mark: Mark, t_ns: int, thread: int, process: int, segment: int, where: int) -> None:
+        """Take a begin."""
         if mark.role is Role.WAIT:
             pending = self._pending.get(process)
             waited = pending.popleft() if pending else None
             if waited is None:
                 self.lone_waits.append(where)
             self._open.setdefault(thread, []).append(waited)
-            return None
+            return
         self._count += 1
         execution = Execution(self._count, process, thread, KINDS[mark.role], t_ns, segment, where)
         self._open.setdefault(thread, []).append(execution)
         if mark.role is Role.START:
             if execution.number in self._ignored:
                 self.ignored.append(execution)
-                return None
+                return
             self._pending.setdefault(process, deque()).append(execution)
             self._flying[thread] = self._flying.get(thread, 0) + 1
             self._fly(thread, True, t_ns, thread)
-        return execution
 
-    def ended(self, mark: Mark, t_ns: int, thread: int, process: int) -> Execution | None:
-        """Take an end; return the execution that it ends."""
+    def ended(self, mark: Mark, t_ns: int, thread: int, process: int) -> None:
+        """Take an end."""
         execution = self._open[thread].pop()
         if execution is None or mark.role is Role.START:
-            return None
+            return
         known = execution.end_ns >= 0
         execution.end_ns = t_ns
         if mark.role is Role.FENCED:
@@ -99,7 +98,6 @@ class Executions:
                 self._fly(execution.thread, False, t_ns, thread)
         if not known:
             self.all.append(execution)
-        return execution
 
     def unpaired(self) -> set[int]:
         """Return the numbers of the starts whose waits have not ended."""

@@ -102,15 +102,17 @@ class Cutter:
         return Intervals(starts, times, threads, paths, codes).only(running[codes] & (times > starts))
 
 
+Overlapping = dict[tuple[int, int], int]
+"""Nanoseconds by segment and bucket."""
+
 Totals = dict[int, int]
 """Nanoseconds by segment and context code, as one number: a long trace has very many."""
 _CODE_BITS = 32
 _CODE_MASK = (1 << _CODE_BITS) - 1
 
 
-def pieces(intervals: Intervals, timeline: Timeline) -> Iterable[tuple[Intervals, Numbers]]:
-    """Yield the intervals, cut where segments begin, and the segment of each piece."""
-    starts, segments = timeline.arrays()
+def pieces(intervals: Intervals, starts: Numbers, segments: Numbers) -> Iterable[tuple[Intervals, Numbers]]:
+    """Yield the intervals, cut where segments begin, and the segment of each piece; the first has no begin."""
     if len(starts) == 1:
         yield intervals, np.full(len(intervals.starts), segments[0])
         return
@@ -147,7 +149,7 @@ class Busy:
     def __init__(self, contexts: Contexts, intervals: Intervals) -> None:
         self._layers = np.array(contexts.owners, np.int64) // len(PHASES)
         driver = intervals.only(self._layers[intervals.codes] == LAYERS.index("LD"))
-        self._union = _union(driver.starts, driver.ends) if len(driver.starts) else None
+        self._union = union(driver.starts, driver.ends) if len(driver.starts) else None
 
     def add_up(self, waiting: Totals, intervals: Intervals, segments: Numbers) -> None:
         """Add the part of the IPC layer's self time in which the driver was busy."""
@@ -155,12 +157,62 @@ class Busy:
         if self._union is None or not calls.any():
             return
         waits = intervals.only(calls)
-        overlap = _covered(waits.ends, *self._union) - _covered(waits.starts, *self._union)
+        overlap = covered(waits.ends, *self._union) - covered(waits.starts, *self._union)
         waits.ends = waits.starts + overlap
         add_up(waiting, waits, segments[calls])
 
 
-def _union(starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+class Overlaps:
+    """Finds when a layer and phase ran on several threads of a process at once."""
+
+    def __init__(self, contexts: Contexts, processes: list[int]) -> None:
+        """Take the process of each thread."""
+        self._running = np.array(contexts.running, np.int64)
+        self._processes = processes
+
+    def add_up(self, overlaps: Overlapping, intervals: Intervals, timeline: Timeline) -> None:
+        """Add to each segment and bucket how much more its threads ran than the clock did."""
+        if not len(intervals.threads):
+            return
+        masks = self._running[intervals.codes]
+        firsts = np.flatnonzero(np.diff(intervals.threads, prepend=-1))  # they are sorted by thread
+        seen: dict[int, int] = {}
+        several = 0
+        of_threads = np.bitwise_or.reduceat(masks, firsts).tolist()
+        for thread, mask in zip(intervals.threads[firsts].tolist(), of_threads, strict=True):
+            process = self._processes[thread]
+            several |= seen.get(process, 0) & mask
+            seen[process] = seen.get(process, 0) | mask
+        while several:
+            bit = several & -several
+            self._add_bucket(overlaps, bit.bit_length() - 1, intervals.only(masks & bit != 0), timeline)
+            several ^= bit
+
+    def _add_bucket(self, overlaps: Overlapping, bucket: int, intervals: Intervals, timeline: Timeline) -> None:
+        processes = np.array(self._processes, np.int64)[intervals.threads]
+        order = np.argsort(processes, kind="stable")
+        firsts = np.flatnonzero(np.diff(processes[order], prepend=-2))
+        begins, segments = timeline.arrays()
+        for at in np.split(order, firsts[1:]):
+            if (intervals.threads[at] == intervals.threads[at[0]]).all():
+                continue
+            starts, ends = np.sort(intervals.starts[at]), np.sort(intervals.ends[at])
+            bounds = np.append(begins, ends[-1]).clip(starts[0], ends[-1])
+            over = _passed(bounds, starts) - _passed(bounds, ends)
+            over -= covered(bounds, *union(intervals.starts[at], intervals.ends[at]))
+            times = np.diff(over)
+            for position in np.flatnonzero(times).tolist():
+                overlaps[int(segments[position]), bucket] += int(times[position])
+
+
+def _passed(bounds: Numbers, times: Numbers) -> Numbers:
+    """Return for each bound how long ago the times before it are, together."""
+    count = np.searchsorted(times, bounds)
+    passed: Numbers = (bounds - times[0]) * count - np.append(0, np.cumsum(times - times[0]))[count]
+    return passed
+
+
+def union(starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Return the union of intervals as disjoint ones, and the time covered before each."""
     order = np.argsort(starts, kind="stable")
     starts, reach = starts[order], np.maximum.accumulate(ends[order])
@@ -170,7 +222,7 @@ def _union(starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     return starts, ends, np.cumsum(ends - starts) - (ends - starts)
 
 
-def _covered(times: Numbers, starts: Numbers, ends: Numbers, passed: Numbers) -> Numbers:
+def covered(times: Numbers, starts: Numbers, ends: Numbers, passed: Numbers) -> Numbers:
     """Return how much of the union lies before each time."""
     at = np.searchsorted(starts, times, "right") - 1
     inside = np.minimum(times, ends[at]) - starts[at]
@@ -181,17 +233,23 @@ def _covered(times: Numbers, starts: Numbers, ends: Numbers, passed: Numbers) ->
 class Table:
     """Time by layer and phase, in nanoseconds; what is absent is 0.
 
-    Self times sum to `covered_ns`, the time in which marks were open, added up over threads.
+    Self times sum to `covered_ns`, the time in which marks were open, added up over threads. `overlap_ns` is what of
+    the inclusive time is more than the clock's, since several threads of a process ran at once.
     """
 
     self_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     inclusive_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     driver_busy_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    overlap_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
 
     @property
     def covered_ns(self) -> int:
         """The sum of all self times."""
         return sum(self.self_ns.values())
+
+    def clock_ns(self, bucket: tuple[str, str]) -> int:
+        """Return when a bucket ran on any thread, added up over processes: execution with all that is in flight."""
+        return self.inclusive_ns.get(bucket, 0) - self.overlap_ns.get(bucket, 0)
 
     def add(self, other: Table) -> None:
         """Add another table."""
@@ -199,12 +257,13 @@ class Table:
             (self.self_ns, other.self_ns),
             (self.inclusive_ns, other.inclusive_ns),
             (self.driver_busy_ns, other.driver_busy_ns),
+            (self.overlap_ns, other.overlap_ns),
         ):
             for bucket, value in theirs.items():
                 mine[bucket] += value
 
 
-def tables(contexts: Contexts, totals: Totals, waiting: Totals) -> dict[int, Table]:
+def tables(contexts: Contexts, totals: Totals, waiting: Totals, overlaps: Overlapping) -> dict[int, Table]:
     """Return the table of each segment; takes the totals apart, so that not both are in memory."""
     found: dict[int, Table] = defaultdict(Table)
     while totals:
@@ -220,4 +279,7 @@ def tables(contexts: Contexts, totals: Totals, waiting: Totals) -> dict[int, Tab
         key, value = waiting.popitem()
         if value:
             found[key >> _CODE_BITS].driver_busy_ns[BUCKETS[contexts.owners[key & _CODE_MASK]]] += value
+    for (segment, bucket), value in overlaps.items():
+        if value:
+            found[segment].overlap_ns[BUCKETS[bucket]] += value
     return found

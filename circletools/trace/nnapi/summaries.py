@@ -12,6 +12,7 @@ from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.executions import Execution
 from circletools.trace.nnapi.statistics import Table
 from circletools.trace.nnapi.timeline import APP_PHASES, Run, run_of
+from circletools.trace.nnapi.wall_clock import Share
 
 WHOLE = "all"
 """The application phase of a whole run."""
@@ -44,11 +45,15 @@ class ExecutionSummary:
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """One application phase of a run, or (WHOLE) all of it; `executions` is None where there were none."""
+    """One application phase of a run, or (WHOLE) all of it; `executions` is None where there were none.
+
+    `table` is time of threads, `shares` that of the executions by the clock.
+    """
 
     app_phase: str
     table: Table
     executions: ExecutionSummary | None
+    shares: tuple[Share, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +78,28 @@ def run_summaries(analysis: Analysis) -> Iterator[RunSummary]:
     for segment, table in sorted(analysis.tables.items()):
         index, phase = run_of(segment)
         tables[index][phase] = table
-    executions: dict[int, dict[str, list[Execution]]] = defaultdict(lambda: defaultdict(list))
-    for execution in analysis.executions:
+    executions: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for place, execution in enumerate(analysis.executions):
         index, phase = run_of(execution.segment)
-        executions[index][phase].append(execution)
+        executions[index][phase].append(place)
     outside = [None] if -1 in tables or -1 in executions else []
     for run in [*outside, *analysis.runs]:
         index = -1 if run is None else run.index
-        yield RunSummary(run, tuple(_parts(tables.get(index, {}), executions.get(index, {}))))
+        yield RunSummary(run, tuple(_parts(analysis, tables.get(index, {}), executions.get(index, {}))))
 
 
-def _parts(tables: dict[str, Table], executions: dict[str, list[Execution]]) -> Iterator[RunPart]:
-    """Yield the whole, and then its phases where there are several."""
-    ordered = sorted(chain.from_iterable(executions.values()), key=lambda execution: execution.number)
-    yield RunPart(WHOLE, whole_table(tables.values()), summarise_executions(ordered))
-    if sum(phase in tables for phase in APP_PHASES) > 1:
-        for phase, table in tables.items():
-            yield RunPart(phase, table, summarise_executions(executions.get(phase, [])))
+def _parts(analysis: Analysis, tables: dict[str, Table], places: dict[str, list[int]]) -> Iterator[RunPart]:
+    """Yield the whole, and then its phases where there are several; executions are given by their places."""
+    several = sum(phase in tables for phase in APP_PHASES) > 1
+    ordered = sorted(chain.from_iterable(places.values()))
+    yield _part(analysis, WHOLE, whole_table(tables.values()), ordered)
+    for phase, table in tables.items() if several else ():
+        yield _part(analysis, phase, table, places.get(phase, []))
+
+
+def _part(analysis: Analysis, phase: str, table: Table, places: list[int]) -> RunPart:
+    executions = summarise_executions([analysis.executions[place] for place in places])
+    return RunPart(phase, table, executions, analysis.wall_clock.shares(places))
 
 
 def driver_summaries(analysis: Analysis) -> list[tuple[str, Summary]]:

@@ -1,0 +1,152 @@
+"""Wall-clock time of executions: each instant belongs to the deepest layer at work for the execution.
+
+At work are the threads of the execution's process and those of drivers, so the shares of an execution add up to its
+elapsed time, however many threads it has. What no deeper layer is at work for is the runtime's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.errors import InvalidInputError
+from circletools.trace.nnapi.contexts import BUCKET, Contexts
+from circletools.trace.nnapi.executions import Execution
+from circletools.trace.nnapi.links import links_of
+from circletools.trace.nnapi.marks import SUBPHASES
+from circletools.trace.nnapi.statistics import Intervals, covered, union
+from circletools.trace.sources.names import Numbers
+
+OWN_PROCESS = -1
+"""The process of a share that is not a driver's: it is that of the execution."""
+
+_DEPTH = tuple((layer, phase) for layer in ("LD", "LC", "LI", "LR") for phase in (*SUBPHASES, "PE"))
+_BITS = {pair: 1 << BUCKET[pair] for pair in _DEPTH}
+_WORK = sum(_BITS.values())
+_MOST_DRIVERS = 32
+_LIMIT = 1 << 62
+
+Key = tuple[str, str, int]
+"""Layer, phase, and the process of a driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of executions that is one layer's and phase's.
+
+    `self_ns` is when it was the deepest at work: these add up to the elapsed time. `inclusive_ns` is when it was at
+    work at all; of execution in the runtime it is the elapsed time. `process` is the driver's, else OWN_PROCESS;
+    drivers beyond the 32 that are busiest have OWN_PROCESS too.
+    """
+
+    layer: str
+    phase: str
+    process: int
+    self_ns: int
+    inclusive_ns: int
+
+
+class WallClock:
+    """The shares of all executions of a trace."""
+
+    def __init__(self, keys: Sequence[Key], own: Numbers, whole: Numbers) -> None:
+        """Take self and inclusive times: a row for each key, a column for each execution."""
+        self._keys, self._own, self._whole = keys, own, whole
+
+    def shares(self, chosen: Sequence[int] | slice = slice(None)) -> tuple[Share, ...]:
+        """Return the sums over executions, which are given by their places in `Analysis.executions`."""
+        own, whole = (times[:, chosen].sum(axis=1).tolist() for times in (self._own, self._whole))
+        return tuple(
+            Share(*key, self_ns, inclusive_ns)
+            for key, self_ns, inclusive_ns in zip(self._keys, own, whole, strict=True)
+            if inclusive_ns
+        )
+
+    def each(self) -> Iterator[tuple[Key, Numbers]]:
+        """Yield what there is, with its self time in each execution."""
+        yield from zip(self._keys, self._own, strict=True)
+
+
+class Work:
+    """Gathers when the layers of execution are at work, on any thread."""
+
+    def __init__(self, contexts: Contexts) -> None:
+        self._contexts = contexts
+        self._parts: list[Intervals] = []
+
+    def add(self, intervals: Intervals) -> None:
+        """Add a batch's; neighbours on a thread that are alike become one."""
+        masks = np.array(self._contexts.running, np.int64)[intervals.codes & ~1] & _WORK
+        some, masks = intervals.only(masks != 0), masks[masks != 0]
+        if not len(masks):
+            return
+        new = np.ones(len(masks), np.bool_)
+        new[1:] = (some.threads[1:] != some.threads[:-1]) | (masks[1:] != masks[:-1])
+        new[1:] |= some.starts[1:] != some.ends[:-1]
+        last = np.append(new[1:], True)
+        self._parts.append(Intervals(some.starts[new], some.ends[last], some.threads[new], masks[new], masks[new]))
+
+    def rows(self) -> Intervals:
+        """Return all, by thread and time. `codes` are the buckets at work, as bits; `paths` number the stretches.
+
+        A stretch is time of a thread with no gap in it.
+        """
+        none = np.zeros(0, np.int64)
+        starts, ends, threads, codes = (
+            np.concatenate([none, *(getattr(part, name) for part in self._parts)])
+            for name in ("starts", "ends", "threads", "codes")
+        )
+        order = np.lexsort((starts, threads))
+        starts, ends, threads, codes = starts[order], ends[order], threads[order], codes[order]
+        gaps = np.ones(len(order), np.bool_)
+        gaps[1:] = (threads[1:] != threads[:-1]) | (starts[1:] != ends[:-1])
+        return Intervals(starts, ends, threads, np.cumsum(gaps) - 1, codes)
+
+
+def wall_clock(work: Work, executions: Sequence[Execution], processes: Sequence[int], name: str) -> WallClock:
+    """Return the shares of executions; `processes` has that of each thread, `name` is that of the trace.
+
+    Raises InvalidInputError where the times cannot be true.
+    """
+    elapsed = np.array([one.elapsed_ns for one in executions], np.int64)
+    base = np.append(0, np.cumsum(elapsed))  # one execution behind the other, as if none overlapped
+    if sum(elapsed.tolist()) >= _LIMIT:
+        raise InvalidInputError("executions take too long", location=name, hint="timestamps are wrong")
+    rows = links_of(work.rows(), executions, processes)
+    moved = base[rows.paths] - np.array([one.start_ns for one in executions], np.int64)[rows.paths]
+    rows.starts, rows.ends = rows.starts + moved, rows.ends + moved
+    keys: list[Key] = []
+    own, whole = [], []
+    reached, deeper = np.zeros_like(elapsed), (base[:0], base[:0])
+    for key, starts, ends in _by_key(rows, np.array([*processes, 0], np.int64)):
+        first, last, passed = union(np.concatenate((starts, deeper[0])), np.concatenate((ends, deeper[1])))
+        now = np.diff(covered(base, first, last, passed))
+        keys.append(key)
+        whole.append(np.diff(covered(base, *union(starts, ends))))
+        own.append(now - reached)
+        reached, deeper = now, (first, last)
+    if not keys or keys[-1] != ("LR", "PE", OWN_PROCESS):
+        keys.append(("LR", "PE", OWN_PROCESS))
+        own.append(np.zeros_like(elapsed))
+        whole.append(elapsed)
+    own[-1], whole[-1] = own[-1] + elapsed - reached, elapsed
+    return WallClock(keys, np.array(own), np.array(whole))
+
+
+def _by_key(rows: Intervals, processes: Numbers) -> Iterator[tuple[Key, Numbers, Numbers]]:
+    """Yield when each layer and phase was at work, the deepest first; drivers one by one."""
+    for layer, phase in _DEPTH:
+        mine = rows.only(rows.codes & _BITS[layer, phase] != 0)
+        if layer != "LD":
+            if len(mine.starts):
+                yield (layer, phase, OWN_PROCESS), mine.starts, mine.ends
+            continue
+        drivers = processes[mine.threads]
+        known, counts = np.unique(drivers, return_counts=True)
+        told = np.sort(known[np.argsort(-counts, kind="stable")[:_MOST_DRIVERS]])
+        drivers = np.where(np.isin(drivers, told), drivers, OWN_PROCESS)
+        for driver in np.unique(drivers).tolist():
+            some = mine.only(drivers == driver)
+            yield (layer, phase, driver), some.starts, some.ends

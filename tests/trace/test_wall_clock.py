@@ -1,0 +1,188 @@
+"""Executions by the clock: each instant belongs to the deepest layer at work, on whichever thread."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.traces import encoded, workload
+from circletools.trace.nnapi import wall_clock
+from circletools.trace.nnapi.analysis import Analysis
+from circletools.trace.nnapi.summaries import WHOLE, run_summaries
+from circletools.trace.nnapi.wall_clock import OWN_PROCESS
+from tests.kit.trace_support import US, inclusive, read, total
+
+START, WAIT = "[NN_LR_PE]ANeuralNetworksExecution_startCompute", "[NN_LR_PE]ANeuralNetworksEvent_wait"
+COMPUTE = "[NN_LR_PE]ANeuralNetworksExecution_compute"
+CLIENT, SERVER = (f"HIDL::IPreparedModel::execute_1_2::{side}" for side in ("client", "server"))
+
+
+def at_once(*threads: str) -> str:
+    """Return the lines of several threads, each given as `TIME THREAD ...`, in the order of their times."""
+    lines = [line.strip() for thread in threads for line in thread.strip().splitlines()]
+    return "\n".join(sorted(lines, key=lambda line: int(line.split()[0])))
+
+
+def asynchronous(worker: str, *others: str) -> Analysis:
+    """Read an execution from 0 to 10,000 us on a thread of the application, with what a worker thread does."""
+    main = f"0 T1 B {START}\n100 T1 E\n200 T1 B {WAIT}\n10000 T1 E"
+    return read(at_once(main, worker, *others))
+
+
+def shares(found: Analysis, *places: int) -> dict[str, tuple[int, int]]:
+    """Return self and inclusive times in microseconds, drivers by their process."""
+    return {
+        f"{one.layer}_{one.phase}" + (f" {one.process}" if one.process != OWN_PROCESS else ""): (
+            one.self_ns // US,
+            one.inclusive_ns // US,
+        )
+        for one in found.wall_clock.shares(places or [0])
+    }
+
+
+WORKER = f"""50 T2 B [NN_LR_PE]asyncStartComputePartitioned
+             300 T2 B [NN_LI_PE]execute
+             400 T2 B {CLIENT}
+             8600 T2 E
+             8700 T2 E
+             9900 T2 E"""
+DRIVER = f"900 D1 B {SERVER}\n1000 D1 B [NN_LD_PCO]run\n8000 D1 E\n8100 D1 E"
+
+
+def test_an_execution_with_a_worker_thread_takes_as_long_as_its_window() -> None:
+    found = asynchronous(WORKER, DRIVER)
+    assert shares(found) == {
+        "LD_PCO 2000": (7000, 7000),
+        "LD_PE 2000": (200, 7200),
+        "LI_PE": (1200, 8400),
+        "LR_PE": (1600, 10_000),  # runtime less IPC
+    }
+    assert inclusive(found)["LR_PE"] == 10_000 + 9850  # time of threads
+    assert total(found).clock_ns(("LR", "PE")) == 10_000 * US
+
+
+# The rows of the contract that an execution can hold, on a worker thread: from 1000 to 2000 us.
+ROWS = {
+    "local call": ("1000 T2 B [NN_LR_PE]a\n1200 T2 B [NN_LC_PE]b\n1500 T2 E\n2000 T2 E", {"LC_PE": 300}),
+    "switch": (
+        "1000 T2 B [NN_LC_PTR]f\n1300 T2 B [SW][NN_LC_PCO]f\n1900 T2 E\n2000 T2 E",
+        {"LC_PTR": 300, "LC_PCO": 600},
+    ),
+    "subphases": ("1000 T2 B [NN_LR_PE]a\n1200 T2 B [NN_LC_PCO]b\n1500 T2 E\n2000 T2 E", {"LC_PCO": 300}),
+    "detail": ("1000 T2 B [NN_LR_PE]a\n1200 T2 B [NN_LR_PE]b\n1500 T2 E\n2000 T2 E", {}),
+    "synchronous call": (f"1000 T2 B [NN_LI_PE]a\n1200 T2 B {CLIENT}\n1500 T2 E\n2000 T2 E", {"LI_PE": 1000}),
+    "asynchronous call": (
+        f"1000 T2 B [NN_LI_PE]a\n1100 T2 B {CLIENT}\n1200 D1 B {SERVER}\n1300 T2 E\n1700 D1 E\n2000 T2 E",
+        {"LI_PE": 500, "LD_PE 2000": 500},
+    ),
+    "subtract": (
+        "1000 T2 B [NN_LI_PE]a\n1200 T2 B [SUB][NN_LR_PE]b\n1500 T2 E\n2000 T2 E",
+        {"LI_PE": 700},
+    ),
+    "initialisation": ("1000 T2 B [NN_LI_PE]a\n1200 T2 B [NN_LI_PI]b\n1500 T2 E\n2000 T2 E", {"LI_PE": 700}),
+    "utility": ("1000 T2 B [NN_LC_PE]a\n1200 T2 B [NN_LU_PU]b\n1500 T2 E\n2000 T2 E", {"LC_PE": 1000}),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_rows_of_the_contract_on_a_worker_thread(row: str) -> None:
+    text, wanted = ROWS[row]
+    told = shares(asynchronous(text))
+    own = {name: times[0] for name, times in told.items() if times[0]}
+    assert own == wanted | {"LR_PE": 10_000 - sum(wanted.values())}
+    assert told["LR_PE"][1] == 10_000
+
+
+def test_drivers_are_told_apart_by_process() -> None:
+    other = DRIVER.replace("D1", "A1").replace("900 ", "8200 ", 1).replace("1000 ", "8300 ").replace("8000", "8400")
+    found = asynchronous(WORKER, DRIVER, other.replace("8100 A1", "8500 A1"))
+    told = shares(found)
+    assert (told["LD_PCO 2000"], told["LD_PCO 3000"]) == ((7000, 7000), (100, 100))
+    assert (told["LD_PE 3000"], told["LI_PE"]) == ((200, 300), (900, 8400))
+
+
+def test_drivers_beyond_the_busiest_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wall_clock, "_MOST_DRIVERS", 1)
+    calls = f"4000 A1 B {SERVER}\n4500 A1 E\n5000 D1 B {SERVER}\n5200 D1 E\n5300 D1 B {SERVER}\n5400 D1 E"
+    told = shares(asynchronous(WORKER, calls))
+    assert (told["LD_PE 2000"], told["LD_PE"]) == ((300, 300), (500, 500))
+
+
+def test_what_the_application_does_meanwhile_is_the_runtimes() -> None:
+    found = read(f"0 T1 B {START}\n10 T1 E\n20 T1 B [NN_LA_PE]else\n80 T1 E\n90 T1 B {WAIT}\n100 T1 E")
+    assert shares(found) == {"LR_PE": (100, 100)}
+
+
+def test_synchronous_executions_side_by_side_keep_their_own_threads() -> None:
+    first = f"0 T1 B {COMPUTE}\n100 T1 B [NN_LC_PCO]c\n900 T1 E\n1000 T1 E"
+    second = f"50 T2 B {COMPUTE}\n400 T2 B [NN_LC_PTR]t\n500 T2 E\n2000 T2 E"
+    found = read(at_once(first, second))
+    assert shares(found, 0) == {"LC_PCO": (800, 800), "LC_PE": (0, 800), "LR_PE": (200, 1000)}
+    assert shares(found, 1) == {"LC_PTR": (100, 100), "LC_PE": (0, 100), "LR_PE": (1850, 1950)}
+    assert shares(found, 0, 1)["LR_PE"] == (2050, 2950)
+
+
+def test_asynchronous_executions_side_by_side_have_a_worker_and_a_driver_each() -> None:
+    main = f"""0 T1 B {START}
+               10 T1 E
+               20 T1 B {START}
+               30 T1 E
+               40 T1 B {WAIT}
+               1000 T1 E
+               1010 T1 B {WAIT}
+               1500 T1 E"""
+    found = read(
+        at_once(
+            main,
+            "50 T2 B [NN_LR_PE]a\n400 T2 B [NN_LI_PE]x\n600 T2 E\n900 T2 E",
+            "60 T3 B [NN_LR_PE]a\n100 T3 B [NN_LI_PE]x\n500 T3 E\n1400 T3 E",
+            f"120 D1 B {SERVER}\n450 D1 E\n460 D1 B {SERVER}\n590 D1 E",
+        )
+    )
+    first, second = shares(found, 0), shares(found, 1)
+    # The driver's first call comes while only the second worker calls.
+    assert (first["LD_PE 2000"], first["LI_PE"], first["LR_PE"]) == ((130, 130), (70, 200), (800, 1000))
+    assert (second["LD_PE 2000"], second["LI_PE"], second["LR_PE"]) == ((330, 330), (70, 400), (1080, 1480))
+
+
+def test_two_applications_and_one_driver() -> None:
+    found = read(
+        at_once(
+            f"0 T1 B {COMPUTE}\n10 T1 B [NN_LI_PE]x\n500 T1 E\n1000 T1 E",
+            f"5 A1 B {COMPUTE}\n520 A1 B [NN_LI_PE]x\n900 A1 E\n1000 A1 E",
+            f"20 D1 B {SERVER}\n480 D1 E\n530 D1 B {SERVER}\n890 D1 E",
+        )
+    )
+    assert shares(found, 0)["LD_PE 2000"] == (460, 460)
+    assert shares(found, 1)["LD_PE 2000"] == (360, 360)
+
+
+def test_shares_of_a_long_trace_sum_to_what_executions_take() -> None:
+    found = read(encoded(workload(6000), "ftrace"))
+    assert len(found.executions) > 200
+    for run in run_summaries(found):
+        for part in run.parts:
+            elapsed = part.executions.times.total_ns if part.executions else 0
+            assert sum(share.self_ns for share in part.shares) == elapsed
+            whole = {(share.layer, share.phase): share.inclusive_ns for share in part.shares}
+            assert whole.get(("LR", "PE"), 0) == elapsed
+    assert {part.app_phase for run in run_summaries(found) for part in run.parts if part.shares} >= {WHOLE}
+    each = dict(found.wall_clock.each())
+    assert np.array_equal(sum(each.values()), [one.elapsed_ns for one in found.executions])
+
+
+def test_the_older_parsers_time_of_the_runtime(shared: Path) -> None:
+    """Of a trace with one driver: the windows, and what the runtime does for executions outside them."""
+    folder = shared / "traces"
+    found = read((folder / "syn3000.ftrace").read_bytes())
+    reference = json.loads((folder / "syn3000.reference.json").read_bytes())
+    compared = 0
+    for run in run_summaries(found):
+        if run.run is not None:
+            ours = run.parts[0].table.clock_ns(("LR", "PE")) / 1e6
+            assert ours == pytest.approx(reference[run.run.index]["times"]["PE"]["LR"], abs=1e-3)
+            compared += 1
+    assert compared > 1
