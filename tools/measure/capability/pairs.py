@@ -65,6 +65,30 @@ class Pair:
         return writer.ends(fed, [*(middle if self.link == "shares" else middle[1:]), *ends])
 
 
+@dataclass(frozen=True)
+class Alone:
+    """An operator without another, that reads one tensor where its first inputs are alike, as it does in a pair."""
+
+    probe: Probe
+
+    focus = 0
+
+    @property
+    def inputs(self) -> tuple[Operand, ...]:
+        """What is fed."""
+        return tuple(dict.fromkeys(self.probe.inputs))
+
+    @cached_property
+    def model(self) -> bytes:
+        """The TFLite file."""
+        writer = Writer()
+        places = {operand: writer.operand(operand) for operand in self.inputs}
+        ends = [writer.operand(operand) for operand in self.probe.outputs]
+        read = [places[operand] for operand in self.probe.inputs]
+        writer.operator(Code(self.probe.code), read, ends, (self.probe.table, self.probe.options))
+        return writer.ends([at for operand, at in places.items() if operand.kind == "computed"], ends)
+
+
 def firsts() -> Iterator[Probe]:
     """Yield operators to stand first: what models have, of several types and ranks."""
     for rank in (2, 3, 4):
@@ -188,10 +212,12 @@ Ask = Callable[[Sequence[Any]], list[bool]]
 
 def rules(ask: Ask, asks: Callable[[Probe], bool]) -> list[dict[str, Any]]:
     """Return rules of context: what is taken alone and not together, as few rules as say it."""
-    first = _taken(ask, dict.fromkeys(filter(asks, firsts())))
+    leading = [*dict.fromkeys(filter(asks, firsts()))]
+    first = [probe for probe, taken in zip(leading, ask(leading), strict=True) if taken]
     wanted = [(one, "feeds", one.outputs[0]) for one in first] + [(one, "shares", one.inputs[0]) for one in first]
     second = {tensor: [*thens(tensor)] for _, _, tensor in wanted}
-    good = set(_taken(ask, dict.fromkeys(filter(asks, (probe for probes in second.values() for probe in probes)))))
+    seconds = [*dict.fromkeys(filter(asks, (probe for probes in second.values() for probe in probes)))]
+    good = {probe for probe, taken in zip(seconds, ask([*map(Alone, seconds)]), strict=True) if taken}
     pairs = [Pair(one, then, link) for one, link, tensor in wanted for then in second[tensor] if then in good]
     outcomes = list(zip(pairs, ask(pairs), strict=True))
     failing: dict[tuple[str, str, str, str], list[Pair]] = defaultdict(list)
@@ -207,10 +233,6 @@ def rules(ask: Ask, asks: Callable[[Probe], bool]) -> list[dict[str, Any]]:
         for key, codes in sorted(found.items())
         for link, side in [json.loads(key)]
     ]
-
-
-def _taken(ask: Ask, probes: dict[Probe, None]) -> list[Probe]:
-    return [probe for probe, taken in zip(probes, ask([*probes]), strict=True) if taken]
 
 
 def _sides(
