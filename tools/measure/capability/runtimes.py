@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from circletools.runtimes.plan import plans
 from tools.measure.capability import accelerators
-from tools.measure.capability.single import Probe, array
+from tools.measure.capability.single import Operand, Probe, array
 from tools.measure.capability.template import LAST_VERSION
 
 TAKEN = "taken"
@@ -89,9 +89,16 @@ def _onert() -> Any:
     return importlib.import_module("tests.kit.oracles.onert")
 
 
+def _fed(operands: Sequence[Operand], place: int, dtype: Any, shape: Sequence[int]) -> Any:
+    """Return what an input gets: the values that its operand has, where it has some."""
+    computed = [one for one in operands if one.kind == "computed"]
+    value = array(computed[place]) if place < len(computed) and computed[place].data is not None else None
+    return _onert().make_input(0, place, dtype, shape) if value is None else value.view(dtype)
+
+
 def ask_onert(backend: str, question: Question) -> str:
     """Load, compile and run with this backend alone."""
-    onert, interface = _onert(), importlib.import_module("tests.kit.oracles.nnfw")
+    interface = importlib.import_module("tests.kit.oracles.nnfw")
     suffix = ".circle" if question.model[4:8] == b"CIR0" else ".tflite"
     stages = ["load"]
     with tempfile.NamedTemporaryFile(suffix=suffix) as file:
@@ -105,7 +112,8 @@ def ask_onert(backend: str, question: Question) -> str:
             interface.fix_open_shapes(session)
             session("prepare")
             stages.append("run")
-            onert.run_prepared(session, 0)
+            interface.bind(session, partial(_fed, getattr(question, "inputs", ())))
+            session("run")
             session("close_session")
         except (interface.StatusError, KeyError):  # a type that the interface does not have
             return stages[-1]
