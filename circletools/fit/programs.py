@@ -19,7 +19,8 @@ class Judge:
     """The program that decides about a target: its variants begin with `variant`, and it calls the target `device`.
 
     `places_each`: it says where each operator runs, also where the model as a whole is refused. `runs`: the
-    table was measured by running operators, so that a model has to run too.
+    table was measured by running operators, so that a model has to run too. `explains`: it gives a reason for what it
+    refuses, the same for all operators of a code, and may leave others that it would take.
     """
 
     program: str
@@ -27,12 +28,13 @@ class Judge:
     device: str
     places_each: bool = False
     runs: bool = False
+    explains: bool = False
 
 
 JUDGES: Mapping[str, Judge] = {
     "xnnpack": Judge("litert", "xnnpack", "xnnpack", places_each=True),
     "litert-cpu": Judge("litert", "builtin", "cpu", runs=True),
-    "litert-gpu": Judge("litert-gpu", "gpu", "gpu", places_each=True),
+    "litert-gpu": Judge("litert-gpu", "gpu", "gpu", places_each=True, explains=True),
     "onert-cpu": Judge("onert", "cpu", "cpu", runs=True),
     "onert-ruy": Judge("onert", "ruy", "ruy", runs=True),
     "openvino-cpu": Judge("openvino", "CPU", "cpu"),
@@ -103,9 +105,17 @@ def compare(target: TargetFit, subgraphs: Iterable[int], told: Told) -> Asked:
         taken = {one: False for one, is_taken in taken.items() if not is_taken}
     said = _verdict(verdict, all(taken.values()))
     table = {(one.subgraph, one.operator): one for one in target.misfits}
+    misfits = {one: table.get((one.subgraph or 0, one.operator or 0)) for one in taken}
+    if judge.explains:
+        known = {one.words for one, is_taken in taken.items() if misfits[one] and not is_taken}
+        taken = {
+            one: is_taken
+            for one, is_taken in taken.items()
+            if is_taken or (one.words and (misfits[one] or one.words not in known))
+        }
     found = []
     for one, is_taken in taken.items():
-        misfit = table.get((one.subgraph or 0, one.operator or 0))
+        misfit = misfits[one]
         if (misfit is None) != is_taken and (misfit is None or misfit.measured):
             found.append(Disagreement(one.subgraph, one.operator, misfit is None, " ".join(one.words.split())))
     if not found and {said, target.verdict} == {"resident", "not_resident"}:

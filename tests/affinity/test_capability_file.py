@@ -18,7 +18,8 @@ from tests.kit.support import ROOT
 from tools.measure.capabilities import TABLES, overview
 from tools.measure.capability.runtimes import DEVICES as MEASURED
 
-DEVICES = ("litert-cpu", "onert-cpu", "onert-ruy", "openvino-cpu", "tflm", "xnnpack")
+_CHIPS = ("ethos-u55", "ethos-u65", "ethos-u85")
+DEVICES = (*_CHIPS, "litert-cpu", "litert-gpu", "onert-cpu", "onert-ruy", "openvino-cpu", "tflm", "xnnpack")
 PROGRAMS = {"ai-edge-litert", "onert", "openvino", "ethos-u-vela", "tflite_micro"}
 
 

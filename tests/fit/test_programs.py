@@ -84,6 +84,23 @@ def test_another_subgraph() -> None:
     assert compare(table, [0, 1], answer).disagreements == wrong
 
 
+def test_what_a_program_left_that_explains_what_it_refuses() -> None:
+    def left(at: int, words: str) -> Placed:
+        return Placed("", words, 0, at)
+
+    answer = told(
+        "refused", left(0, "rank 5"), left(1, "rank 5"), left(2, ""), left(3, "no CAST"), Placed("gpu", "", 0, 4)
+    )
+    found = [
+        compare(target(*table, name="litert-gpu"), [0], answer) for table in (((0, True), (2, True)), ((4, True),))
+    ]
+    assert [one.verdict for one in found] == ["not_resident"] * 2
+    assert [[(one.operator, one.table_takes) for one in answer.disagreements] for answer in found] == [
+        [(3, True)],  # not 1, which has the reason of 0
+        [(0, True), (1, True), (3, True), (4, False)],
+    ]
+
+
 def test_all_or_nothing() -> None:
     """Of what a program does not place one by one, only what it names is refused."""
     answer = Told("onert:cpu", "1", Verdict("refused", "no  ADD\n", (*on("cpu"), Placed("", "no\nADD", 0, 2))))

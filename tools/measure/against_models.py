@@ -26,27 +26,27 @@ from circletools.errors import CircleToolsError
 from circletools.model.model import Model, open_model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.runtimes.plan import plans
-from circletools.runtimes.protocol import Request
 from tools.measure.capability import accelerators
 from tools.measure.capability.runtimes import DEVICES, TAKEN, Device
 from tools.measure.capability.witness import Whole
 from tools.measure.isolation import CRASH, answers
 
 Place = tuple[int, int]
+_ACCELERATORS = {name: ("vela", variant, "npu") for name, variant in accelerators.CONFIGURATIONS.items()}
+_ACCELERATORS["litert-gpu"] = ("litert_gpu", "", "gpu")
+"""By table: the adapter that is asked about whole models, its variant, and what it calls the device."""
 _SECONDS = 60.0
 
 
 def ask_whole(device: Device, path: Path) -> str:
-    """Return as JSON whether a program takes a whole model, and what it refused: places, names or codes."""
+    """Return as JSON whether a program takes a whole model, and what it refused."""
     data = path.read_bytes()
     try:
         if device.name == "xnnpack":
             return json.dumps(_partitions(data))
-        if device.name == "litert-gpu":
-            return json.dumps(_on_gpu(path))
-        if device.name in accelerators.CONFIGURATIONS:
-            placed = accelerators.place_on_ethos(accelerators.CONFIGURATIONS[device.name], data)
-            return json.dumps({"resident": placed.resident, "names": [name for name, _ in placed.refused]})
+        if device.name in _ACCELERATORS:
+            analyzer = {"analyzer": _analyzer_takes(path)} if device.name == "litert-gpu" else {}
+            return json.dumps(_on_accelerator(path, *_ACCELERATORS[device.name]) | analyzer)
     except Exception as error:  # whatever a program raises of a model: it does not take it
         return json.dumps({"resident": False, "error": repr(error)[:200]})
     outcome = device.ask(Whole(data))
@@ -64,15 +64,18 @@ def _partitions(data: bytes) -> dict[str, Any]:
     return {"resident": not left, "places": left, "subgraphs": len(found)}
 
 
-def _on_gpu(path: Path) -> dict[str, Any]:
-    """Return what the GPU delegate left to the processor, where that may run it."""
-    resident = accelerators.place_on_gpu(path.read_bytes()).resident
-    if resident:
-        return {"resident": True, "places": [], "subgraphs": 1}
-    gpu = importlib.import_module("circletools.runtimes.litert_gpu")
-    placed = [one for one in gpu.placement(Request("placement", str(path))).operators if one.operator is not None]
-    left = [[one.subgraph, one.operator] for one in placed if not one.device]
-    return {"resident": False, "places": left, "subgraphs": 1 + max((one.subgraph for one in placed), default=0)}
+def _on_accelerator(path: Path, program: str, variant: str, device: str) -> dict[str, Any]:
+    """Return what a program does not put on a device, with its reasons."""
+    placed = accelerators.placed_by(program, variant, path.read_bytes())
+    left = {place: words for place, (found, words) in placed.items() if found != device}
+    subgraphs = 1 + max((at for at, _ in placed), default=0)
+    return {"resident": not left, "places": list(left), "words": list(left.values()), "subgraphs": subgraphs}
+
+
+def _analyzer_takes(path: Path) -> bool:
+    """Return what LiteRT's model analyzer says of the GPU delegate."""
+    analyzer = importlib.import_module("ai_edge_litert._pywrap_analyzer_wrapper")
+    return "looks compatible with GPU delegate" in analyzer.ModelAnalyzer(str(path), True, True)
 
 
 @dataclass(frozen=True)
@@ -134,16 +137,22 @@ def _sides(
         return model.subgraphs[place[0]].operators[place[1]].code.name
 
     if "places" in program:
-        return {(at, step) for at, step in program["places"]}, mine, lambda place: f"{place} {code(place)}"
-    if "names" in program:
-        named = {
-            (graph.index, operator.index)
-            for graph in model.subgraphs
-            for operator in graph.operators
-            if any(output >= 0 and graph.tensors[output].name in program["names"] for output in operator.outputs)
-        }
-        return named, mine, lambda place: f"{place} {code(place)}"
+        left = [(at, step) for at, step in program["places"]]
+        return set(_refused(left, program.get("words"), mine)), mine, lambda place: f"{place} {code(place)}"
     return set(), set(), str
+
+
+def _refused(left: Sequence[Place], words: Sequence[str] | None, mine: set[Place]) -> Iterator[Place]:
+    """Yield what a program refuses of what it left.
+
+    LiteRT's GPU delegate takes one group of operators, and leaves others that it would take without a word. It gives
+    its reasons by operator code: of those with the same reason, those that the table takes may be among the former,
+    where it refuses another one.
+    """
+    known = {reason for place, reason in zip(left, words or (), strict=False) if place in mine}
+    for place, reason in zip(left, words or ["-"] * len(left), strict=True):
+        if reason and (place in mine or reason not in known):
+            yield place
 
 
 def models_of(device: Device, folders: Sequence[str]) -> list[Path]:
@@ -169,7 +178,12 @@ def lines(device: Device, found: Sequence[Compared], details: bool) -> Iterator[
     false = [one.path.name for one in found if not one.refused and not one.program["resident"]]
     yield f"{device.name}: {right} of {len(found)} models right ({right / len(found):.2%}), {taken} are taken whole"
     yield f"taken whole by the table only: {len(false)} {' '.join(false)}"
-    known = [one for one in found if {"places", "names"} & one.program.keys()]
+    analyzed = [one.program for one in found if "analyzer" in one.program]
+    if analyzed:
+        right = sum(one["analyzer"] == one["resident"] for one in analyzed)
+        said = sum(one["analyzer"] for one in analyzed)
+        yield f"LiteRT's analyzer: {right} of {len(analyzed)} models right, it says that {said} are taken whole"
+    known = [one for one in found if "places" in one.program]
     if known:
         both, program, table = (
             sum(getattr(one, name) for one in known) for name in ("both", "by_program", "by_table")

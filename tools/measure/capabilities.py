@@ -76,6 +76,7 @@ _VARIATIONS: tuple[Callable[[], Iterator[Variation]], ...] = (
     variations.pools,
     variations_shapes.broadcasts,
     variations_shapes.convolutions,
+    variations_shapes.transposed,
     variations_shapes.slices,
     variations_axes.axes,
     variations_shapes.images,
@@ -126,7 +127,7 @@ def measure(device: Device, found: Sequence[Template], wanted: Wanted) -> list[t
     seen: dict[tuple[str, Any], list[Probe]] = {}
     for probe in first:
         seen.setdefault((probe.code, probe.signature), []).append(probe)
-    leading = [probes[0] for probes in seen.values()] if device.slow and device.varies else first
+    leading = [probes[0] for probes in seen.values()] if device.slow and device.varies and not device.forks else first
     outcomes.update(zip(map(id, leading), ask(device, leading), strict=True))
     lead = {(probe.code, probe.signature): outcomes[id(probe)].startswith(TAKEN) for probe in leading}
     following = [probe for probe in first if id(probe) not in outcomes and lead[probe.code, probe.signature]]
@@ -183,7 +184,7 @@ def unpacking(device: Device) -> set[tuple[str, str, str]]:
     return {
         (one.probe.code, one.probe.signature[0][0], one.probe.signature[1][0])
         for one, weights, operator, alone in zip(found, fed, feeding, lonely, strict=True)
-        if weights.startswith(TAKEN) and operator.startswith(TAKEN) and alone == LEFT
+        if weights.startswith(TAKEN) and operator.startswith(TAKEN) and (device.folds or alone == LEFT)
     }
 
 

@@ -15,17 +15,19 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from circletools.asking import operators_of
 from circletools.model.model import open_model
+from circletools.runtimes.operators import located
+from circletools.runtimes.protocol import Request
 from tools.measure.capability.single import array
 
 CONFIGURATIONS = {"ethos-u55": "ethos-u55-128", "ethos-u65": "ethos-u65-256", "ethos-u85": "ethos-u85-256"}
-_ON_CPU = re.compile(r"^   CPU: .*? = (.*) \(outputs ", re.MULTILINE)
-_COUNTED = re.compile(r"^CPU operators = (\d+)", re.MULTILINE)
 _GPU_REFUSED = re.compile(r"Following operations are not supported by GPU delegate:\n((?:.+: .+\n)+)")
 _ARENA_BYTES = 1 << 24
+
+Place = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ def litert() -> Any:
 
 
 def vela() -> Any:
-    """Import Vela."""
-    return importlib.import_module("ethosu.vela.vela")
+    """Import Vela, with the adapter that asks it."""
+    return importlib.import_module("circletools.runtimes.vela")
 
 
 def tflm() -> Any:
@@ -55,7 +57,7 @@ def tflm() -> Any:
 
 
 @contextmanager
-def _printed(handles: tuple[int, ...]) -> Iterator[Callable[[], str]]:
+def printed(handles: tuple[int, ...]) -> Iterator[Callable[[], str]]:
     """Catch what this process writes to these handles, also what is not Python."""
     kept = [os.dup(handle) for handle in handles]
     with tempfile.TemporaryFile("w+", errors="replace") as file:
@@ -79,7 +81,7 @@ def _printed(handles: tuple[int, ...]) -> Iterator[Callable[[], str]]:
 def place_on_gpu(model: bytes) -> Placement:
     """Compile a model for LiteRT's GPU delegate. Raises RuntimeError where it names no operators."""
     hardware = importlib.import_module("ai_edge_litert.hardware_accelerator").HardwareAccelerator.GPU
-    with tempfile.NamedTemporaryFile(suffix=".tflite") as file, _printed((2,)) as printed:
+    with tempfile.NamedTemporaryFile(suffix=".tflite") as file, printed((2,)) as text:
         file.write(model)
         file.flush()
         try:
@@ -87,27 +89,21 @@ def place_on_gpu(model: bytes) -> Placement:
             if compiled.is_fully_accelerated():
                 return Placement(True)
         except RuntimeError:
-            if "not supported by GPU delegate" not in printed():
+            if "not supported by GPU delegate" not in text():
                 raise
-        lines = {line for found in _GPU_REFUSED.findall(printed()) for line in found.splitlines()}
+        lines = {line for found in _GPU_REFUSED.findall(text()) for line in found.splitlines()}
         return Placement(False, tuple((line.partition(": ")[0], line.partition(": ")[2]) for line in sorted(lines)))
 
 
-def place_on_ethos(configuration: str, model: bytes) -> Placement:
-    """Compile a model with Vela. Raises RuntimeError where it cannot."""
-    with tempfile.TemporaryDirectory() as folder, _printed((1,)) as printed:
-        path = Path(folder, "model.tflite")
-        path.write_bytes(model)
-        options = ["--accelerator-config", configuration, "--show-cpu-operations", "--output-dir", folder]
-        try:
-            vela().main([*options, str(path)])
-        except SystemExit as ended:
-            raise RuntimeError(f"vela ended with {ended.code}") from ended
-        count = _COUNTED.search(printed())
-        if count is None:
-            raise RuntimeError("vela names no operators")
-        names = _ON_CPU.findall(printed())
-    return Placement(count[1] == "0", tuple((name, "on the CPU") for name in names))
+def placed_by(program: str, variant: str, model: bytes) -> dict[Place, tuple[str, str]]:
+    """Return device and reason of each operator that a program's adapter locates; raises what the adapter raises."""
+    adapter = importlib.import_module(f"circletools.runtimes.{program}")
+    with tempfile.NamedTemporaryFile(suffix=".tflite") as file, printed((2,)), open_model(model) as opened:
+        file.write(model)
+        file.flush()
+        verdict = located(adapter.placement(Request("placement", file.name, variant)), operators_of(opened))
+    found = (one for one in verdict.operators if one.operator is not None)
+    return {(one.subgraph or 0, one.operator or 0): (one.device, one.words) for one in found}
 
 
 def ask_gpu(question: Any) -> str:
@@ -121,13 +117,13 @@ def ask_gpu(question: Any) -> str:
 
 
 def ask_ethos(configuration: str, question: Any) -> str:
-    """Ask whether Vela puts the operator on the NPU."""
+    """Ask whether Vela puts the operator, or all of a model, on the NPU."""
     try:
-        placement = place_on_ethos(configuration, question.model)
+        placed = placed_by("vela", configuration, question.model)
     except Exception:  # what its passes stumble over: the model does not compile
         return "load"
-    names = {name for name, _ in placement.refused}
-    return "taken" if placement.resident or not is_among(question, names, output_name) else "left"
+    asked = placed.values() if question.focus < 0 else [placed[0, question.focus]]
+    return "taken" if all(device == "npu" for device, _ in asked) else "left"
 
 
 def is_among(question: Any, refused: set[str], named: Callable[[Any, int], str]) -> bool:

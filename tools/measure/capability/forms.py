@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 from tools.measure.capability.single import Probe, enum_names
@@ -239,13 +239,18 @@ def mark_unpacking(of_code: Sequence[Form], proven: set[tuple[str, str]]) -> lis
     """Return forms that say of these inputs and outputs, that the output counts as a constant."""
     marked: list[Form] = []
     for form in of_code:
-        (side,) = form["inputs"]
-        texts = [other for text in ([side] if isinstance(side, str) else side) for other in _spelled_out(text)]
-        for unpacks in (True, False):
-            mine = frozenset(text for text in texts if ((text, *form["outputs"]) in proven) == unpacks)
+        (side,), (made,) = form["inputs"], form["outputs"]
+        texts = [other for text in _listed(side) for other in _spelled_out(text)]
+        for output, unpacks in product(_listed(made), (True, False)):
+            mine = frozenset(text for text in texts if ((text, output) in proven) == unpacks)
             if mine:
-                marked.append({**form, "inputs": [_written(mine)], **({"unpacks": True} if unpacks else {})})
+                found = {**form, "inputs": [_written(mine)], "outputs": [output]}
+                marked.append({**found, "unpacks": True} if unpacks else found)
     return marked
+
+
+def _listed(side: str | list[str]) -> list[str]:
+    return [side] if isinstance(side, str) else side
 
 
 def _spelled_out(text: str) -> list[str]:

@@ -140,8 +140,8 @@ class Device:
 
     A slow one is asked about fewer things: some ranks, versions 2 and the last one, and unknown dimensions of one
     rank. `types` are those it is asked about, every one for none; `varies`: it is asked about variations; `forks`:
-    what `prepare` imports may be imported once, before the processes are forked; `pairs`: it is asked about two
-    operators together.
+    what `prepare` imports may be imported once, before the processes are forked, and all ranks are asked about;
+    `pairs`: it is asked about two operators together; `folds`: what unpacks a constant is one, whoever reads it.
     """
 
     name: str
@@ -156,6 +156,7 @@ class Device:
     varies: bool = True
     forks: bool = False
     pairs: bool = False
+    folds: bool = False
 
     def runtime(self) -> str:
         """Return what is measured, with its version where it is a package that is installed."""
@@ -165,7 +166,7 @@ class Device:
 
     def bases(self, bases: Sequence[Probe]) -> Sequence[Probe]:
         """Return those of the probes of a signature that decide whether to go on: of a slow device the last one."""
-        return bases[-1:] if self.slow and self.varies else bases
+        return bases[-1:] if self.slow and self.varies and not self.forks else bases
 
     def asks_first(self, probe: Probe) -> bool:
         """Say whether to ask about a signature at all."""
@@ -186,7 +187,7 @@ class Device:
         same = [len(operand.shape) for operand in probe.outputs] == [len(operand.shape) for operand in base.outputs]
         if probe.feature == "dynamic":
             return same
-        return same or len(probe.outputs[0].shape) in _SOME_RANKS
+        return same or self.forks or len(probe.outputs[0].shape) in _SOME_RANKS
 
 
 _COMMON = frozenset(("FLOAT32", "FLOAT16", "INT8", "UINT8", "INT32", "INT64", "BOOL"))
@@ -196,7 +197,7 @@ ON_CHIPS = frozenset(
         *("INT32", "INT32/t", "INT32/c", "INT64", "INT64/t", "INT64/c"),
     )
 )
-_ON_GPU = (ON_CHIPS | {"FLOAT16"}) - {"INT16/t", "INT64/t", "INT64/c"}
+_ON_GPU = (ON_CHIPS | {"FLOAT16", "INT4/t", "INT4/c"}) - {"INT16/t", "INT64/t", "INT64/c"}
 _SOME_RANKS = {0, 1, 3, 5, 8}
 
 # The interface of onert has place for six dimensions; the runtime writes past the end of more.
@@ -212,7 +213,7 @@ DEVICES = (
     ),
     Device(
         "litert-gpu", "ai-edge-litert", "is on the GPU, which here is Mesa's llvmpipe", accelerators.ask_gpu,
-        accelerators.litert, 5.0, True, types=_ON_GPU, forks=True, pairs=True,
+        accelerators.litert, 5.0, True, types=_ON_GPU, forks=True, pairs=True, folds=True,
     ),
     *(
         Device(

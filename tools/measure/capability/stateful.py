@@ -71,7 +71,7 @@ def _integer() -> Iterator[Company]:
         )  # fmt: skip
         options = (("fused_activation_function", 4), ("cell_clip", 0.0), ("proj_clip", 0.0), ("time_major", True))
         target = Operand("INT8/t", (length, _BATCH, _CELLS))
-        between = (*(Operand("INT16/t", ()),) * 4, Operand("INT8/t", ()))
+        between = (*(Operand("INT16/t", (0,)),) * 4, Operand("INT8/t", (0,)))
         code, table = "UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions"
         yield _lstm(Probe(code, inputs, (target,), options, table, version), between)
 

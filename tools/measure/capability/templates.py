@@ -170,8 +170,14 @@ def reductions() -> Iterator[Template]:
     drop = Arg(shape=lambda rank: d(rank)[:-1])
     keep = Arg(shape=lambda rank: (*d(rank)[:-1], 1) if rank else ())
     positive = tuple(range(1, 9))
+    sides = Arg("I", fixed(2), "kx", data=lambda _: (1, 2))
     codes = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL")
     for code in codes:
+        image = Arg(shape=fixed(1, 4, 4, 2))
+        for kept, shape in ((True, (1, 1, 1, 2)), (False, (1, 2))):
+            given: tuple[tuple[str, Any], ...] = (("keep_dims", kept),)
+            made = (Arg(shape=fixed(*shape)),)
+            yield Template(code, (image, sides), made, with_index(each()), "ReducerOptions", given, ranks=(4,))
         for output, kept in ((drop, False), (keep, True)):
             options: tuple[tuple[str, Any], ...] = (("keep_dims", kept),)
             yield Template(

@@ -82,14 +82,44 @@ def _split(
                     part = _with(form, side, place, group[0] if len(group) == 1 else group)
                     yield from _split(part, [one for one in answers if _fits(one, part)], possible)
                 return
-    chosen = _chosen(answers, possible)
-    where = {"where": [comparison.text for comparison in chosen]} if chosen else {}
-    wrong = [
-        probe
-        for probe, traits, taken in answers
-        if taken != all(comparison.mismatch(traits.settings) is None for comparison in chosen)
-    ]
-    yield {**form, **where}, wrong
+    for chosen in _alternatives([(traits.settings, taken) for _, traits, taken in answers], possible):
+        mine = [one for one in answers if _all_true(chosen, one[1].settings)]
+        where = {"where": [comparison.text for comparison in chosen]} if chosen else {}
+        yield {**form, **where}, [probe for probe, _, taken in mine if not taken]
+
+
+Settings = Mapping[Term, float]
+
+
+def _alternatives(
+    answers: Sequence[tuple[Settings, bool]], possible: Sequence[Comparison], depth: int = 3
+) -> Iterator[list[Comparison]]:
+    """Yield lists of comparisons; of what was taken each has one that is true, of what was not the fewest have.
+
+    Where one list does not tell all apart: another for what is taken although one comparison does not hold.
+    """
+    refused = [settings for settings, taken in answers if not taken]
+    taken = [settings for settings, is_taken in answers if is_taken]
+
+    def let_through(some: Sequence[Settings]) -> int:
+        true = [comparison for comparison in possible if all(_all_true([comparison], one) for one in some)]
+        return sum(_all_true(true, one) for one in refused)
+
+    fewest, halves = let_through(taken) if depth else 0, None
+    for pivot in possible if fewest else ():
+        sides = [[one for one in taken if _all_true([pivot], one) is side] for side in (True, False)]
+        if all(sides) and (count := sum(map(let_through, sides))) < fewest:
+            fewest, halves = count, sides
+    if halves is None:
+        yield explained(answers, possible)
+    for half in halves or ():
+        yield from _alternatives(
+            [*((one, True) for one in half), *((one, False) for one in refused)], possible, depth - 1
+        )
+
+
+def _all_true(comparisons: Sequence[Comparison], settings: Settings) -> bool:
+    return all(comparison.mismatch(settings) is None for comparison in comparisons)
 
 
 def _with(form: Mapping[str, Any], side: str, place: int, text: str | list[str]) -> dict[str, Any]:
@@ -109,9 +139,7 @@ def traits_of(probe: Probe, comparisons: Sequence[Comparison], forms: Sequence[M
         return SubgraphTraits(OperatorFacts(model, 0), {probe.code: ordered}).operator(probe.focus)
 
 
-def explained(
-    answers: Sequence[tuple[Mapping[Term, float], bool]], possible: Sequence[Comparison]
-) -> list[Comparison]:
+def explained(answers: Sequence[tuple[Settings, bool]], possible: Sequence[Comparison]) -> list[Comparison]:
     """Return the fewest comparisons that are true of all that was taken, and false of most that was not."""
     refused = [settings for settings, taken in answers if not taken]
     taken = [settings for settings, is_taken in answers if is_taken]

@@ -203,6 +203,8 @@ def pools() -> Iterator[Variation]:
         "input0.dim0 == 1",
         "stride_w == stride_h",
         "filter_width == filter_height",
+        "padding == 0",
+        "padding == 1",
         *(
             f"{name} <= {most}"
             for name in ("stride_w", "stride_h", "filter_width", "filter_height")

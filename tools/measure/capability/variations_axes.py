@@ -134,8 +134,13 @@ def _choice_axes() -> Iterator[Variation]:
             (("axis", axis), ("batch_dims", 0)),
             "GatherOptions",
         )
-        for name, axis, list_, kind in product(NAMES, (0, 1, 2), ((2,), ()), ("computed", "constant"))
+        for name, axis, list_, kind in product(NAMES, (0, 1, 2), ((2,), (), (1, 3), (2, 3)), ("computed", "constant"))
     ]
     yield Variation(
-        tuple(gathered), ("axis == 0", "axis == 1", "axis == 2", "input1.rank == 1", "input1.rank > 0", "axis <= 1")
+        tuple(gathered),
+        (
+            *(f"axis == {axis}" for axis in (0, 1, 2)),
+            *(f"input1.rank {words}" for words in ("== 1", "> 0", "<= 1")),
+            "axis <= 1",
+        ),
     )

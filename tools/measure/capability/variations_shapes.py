@@ -33,6 +33,8 @@ _CONVOLUTION = (
     *(f"{name} <= {most}" for name in ("dilation_w_factor", "dilation_h_factor") for most in (1, 2)),
     *(f"{name} <= {most}" for name in ("input1.dim1", "input1.dim2") for most in (3, 64)),
     "input1.dim1 * input1.dim2 <= 4096",
+    "padding == 0",
+    "padding == 1",
     "depth_multiplier == 1",
     "input0.dim-1 * depth_multiplier == input1.dim-1",
     *(f"input0.scale * input1.scale / output0.scale {sign} 2^{power}" for power in (0, 8) for sign in ("<", "<=")),
@@ -102,8 +104,9 @@ def convolutions() -> Iterator[Variation]:
         settings.append((2, padding, one, one, three, 4))
     for code in ("CONV_2D", "DEPTHWISE_CONV_2D"):
         probes = [
-            _convolution(code, types, setting)
+            _convolution(code, (*types[:2], bias), setting)
             for types in _WEIGHTS
+            for bias in (types[2], "")
             for setting in settings
             if code == "CONV_2D" or setting[-1] != 2
         ]
@@ -130,11 +133,46 @@ def _convolution(code: str, types: Sequence[str], setting: _Setting) -> Probe:
     inputs = (
         computed(types[0], batch, 12, 12, 4),
         constant(types[1], *weights, channel=3 if deep else 0),
-        constant(types[2], filters, scale=0.25),
+        _bias(types[2], filters),
     )
     table = "DepthwiseConv2DOptions" if deep else "Conv2DOptions"
     outputs = (computed(types[0], batch, max(side[1], 1), max(side[0], 1), filters),)
     return Probe(code, inputs, outputs, tuple(options), table)
+
+
+def transposed() -> Iterator[Variation]:
+    """Yield TRANSPOSE_CONV of other strides, windows and heights."""
+    settings = list(product((0, 1), product((1, 2, 3), repeat=2), ((3, 3), (1, 3)), (6, 1)))
+    probes = [
+        _transposed((*types[:2], bias), kind, setting)
+        for types in _WEIGHTS
+        for bias, kind in product((types[2], ""), ("constant", "computed"))
+        for setting in settings
+    ]
+    sides = ("stride_w == stride_h", *(f"stride_{side} <= {most}" for side in "wh" for most in (1, 2)))
+    reach = ("stride_w <= input1.dim2", "stride_h <= input1.dim1")
+    yield Variation(tuple(probes), (*sides, *reach, "input2.dim1 == 1", "input1.dim1 == 1", "padding == 0"))
+
+
+def _transposed(types: Sequence[str], kind: str, setting: tuple[int, Sequence[int], Sequence[int], int]) -> Probe:
+    """Return a probe of a padding, strides (along the width first), a window (along the height first), a height."""
+    padding, strides, window, height = setting
+    steps = zip((height, 6), reversed(strides), window, strict=True)
+    target = (1, *((side * by if padding == 0 else (side - 1) * by + reach) for side, by, reach in steps), 8)
+    inputs = (
+        Operand("INT32", (4,), kind, target),
+        constant(types[1], 8, *window, 4),
+        computed(types[0], 1, height, 6, 4),
+        _bias(types[2], 8),
+    )
+    given = {"padding": padding, "stride_w": strides[0], "stride_h": strides[1], "fused_activation_function": 0}
+    options = tuple(given.items())
+    return Probe("TRANSPOSE_CONV", inputs, (computed(types[0], *target),), options, "TransposeConvOptions")
+
+
+def _bias(kind: str, size: int) -> Operand:
+    """Return a bias, or its place left out."""
+    return constant(kind, size, scale=0.25) if kind else Operand("FLOAT32", (size,), "none")
 
 
 _MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset")
@@ -220,7 +258,19 @@ def images() -> Iterator[Variation]:
             )
             for name, batch in product(NAMES, (1, 2))
             for align, half in ((False, False), (True, False), (False, True), (True, True))
-            for high, wide in ((8, 8), (4, 4), (7, 7), (2, 2), (8, 4), (16, 16), (5, 5), (1, 1), (25, 25), (12, 12))
+            for high, wide in (
+                (8, 8),
+                (4, 4),
+                (7, 7),
+                (2, 2),
+                (8, 4),
+                (16, 16),
+                (5, 5),
+                (1, 1),
+                (25, 25),
+                (12, 12),
+                (32, 32),
+            )
         ]
         candidates = [
             "input0.dim0 == 1",
@@ -228,7 +278,7 @@ def images() -> Iterator[Variation]:
             "half_pixel_centers == 0",
             "align_corners * half_pixel_centers == 0",
             "input1.value > 1",
-            "output0.dim1 / input0.dim1 == 2",
+            *(f"output0.dim1 / input0.dim1 == {factor}" for factor in (1, 2, 4, 8)),
             "output0.dim1 >= input0.dim1",
             "output0.dim1 == output0.dim2",
             "input1.value <= 16",
@@ -270,6 +320,7 @@ def products() -> Iterator[Variation]:
         ((2, 4), (4, 3)),
         ((2, 2, 4), (4, 3)),
         ((3, 2, 2, 4), (3, 2, 4, 3)),
+        ((1, 2, 2, 4), (1, 2, 4, 3)),
         ((3, 2, 2, 4), (1, 1, 4, 3)),
         ((1, 2, 2, 4), (2, 4, 3)),
         ((2, 1, 2, 4), (1, 2, 4, 3)),
