@@ -72,19 +72,23 @@ def compare_profiles(
     }
     total_ns = float(np.mean([recording.mean() for recording in series[None][0]]))
     compared = compare_times(
-        [Row(*pair, total_ns) for pair in series.values()], limit=threshold_percent / 100, tick_ns=_tick(sides)
+        [Row(first, second, total_ns) for first, second in series.values()],
+        limit=threshold_percent / 100,
+        tick_ns=_tick(sides),
     )
-    rows = (
-        ComparedOperator(*(key or (None, None, "all operators")), time)
-        for key, time in zip(series, compared, strict=True)
-    )
+    rows = []
+    for key, time in zip(series, compared, strict=True):
+        subgraph, index, name = key or (None, None, "all operators")
+        rows.append(ComparedOperator(subgraph, index, name, time))
     first, second = (tuple(map(_described, side)) for side in sides)
     return ProfileComparison(first, second, threshold_percent, tuple(rows))
 
 
 def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:
+    """Return the coarsest tick; that of averages is shared out among their executions."""
     return max(
-        tick_of([np.array([run.duration_ns for run in trace.runs], np.int64)]) / (trace.executions**trace.averaged)
+        tick_of([np.array([run.duration_ns for run in trace.runs], np.int64)])
+        / (trace.executions if trace.averaged else 1)
         for side in sides
         for trace in side
     )

@@ -74,16 +74,16 @@ def compare_traces(
     keys = sorted({key for side in times for some in side for key in some})
     pairs = {key: [[_of(some, key) for some in side] for side in times] for key in keys}
     totals = Counter[str]()
-    for (unit, layer, _), (first, _) in pairs.items():
-        totals[unit] += round(float(np.mean([location(one) for one in first]))) if layer else 0
+    for (unit, layer, _), (recordings, _) in pairs.items():
+        totals[unit] += round(float(np.mean([location(one) for one in recordings]))) if layer else 0
     tick_ns = tick_of(one.astype(np.int64) for side in times for some in side for one in some.values())
-    rows = [Row(*pair, totals[key[0]]) for key, pair in pairs.items()]
+    rows = [Row(first, second, totals[unit]) for (unit, _, _), (first, second) in pairs.items()]
     compared = compare_times(rows, limit=threshold_percent / 100, tick_ns=tick_ns)
     found = (
         ComparedBucket(layer, phase, unit, time) for (unit, layer, phase), time in zip(pairs, compared, strict=True)
     )
-    described = (tuple(map(_described, side)) for side in sides)
-    return TraceComparison(*described, threshold_percent, tuple(found))
+    first, second = (tuple(map(_described, side)) for side in sides)
+    return TraceComparison(first, second, threshold_percent, tuple(found))
 
 
 def _described(analysis: Analysis) -> ComparedTrace:

@@ -86,8 +86,8 @@ def trace_compare(
     analyses: list[ct.Analysis] = []
     comparison: ct.TraceComparison | ct.ProfileComparison
     if operators:
-        profiles = [[ct.read_profile(source) for source in side] for side in (before, after)]
-        comparison = ct.compare_profiles(*profiles, threshold)
+        old, new = ([ct.read_profile(source) for source in side] for side in (before, after))
+        comparison = ct.compare_profiles(old, new, threshold)
     else:
         first, second = ([ct.read_trace(source, strict=strict) for source in side] for side in (before, after))
         comparison = ct.compare_traces(first, second, threshold)
