@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -76,11 +76,26 @@ def make_partitioning(
         numbers = [refuge if operator in demoted else number for operator, number in enumerate(assigned)]
         tell = None if on_step is None else partial(on_step, index)
         try:
-            partitions, fell_back = partition_or_fall_back(subgraph.graph, numbers, sizing.mode, tell)
+            made = partitioned(subgraph.graph, numbers, sizing.mode, tell)
         except EditError as error:
             raise EditError(error.message, location=subgraph.place(), hint=error.hint) from error
-        found.append(SubgraphPartitioning(numbers, partitions, demoted, fell_back))
+        found.append(replace(made, demoted=demoted))
     return Partitioning(assignment.devices, tuple(found))
+
+
+def partitioned(
+    graph: OperatorGraph, numbers: Sequence[int], mode: Mode, on_step: Callable[[Step], None] | None = None
+) -> SubgraphPartitioning:
+    """Return the partitions of a subgraph; an operator on constants is on the device that reads it first.
+
+    Raises EditError where the mode cannot do it.
+    """
+    partitions, fell_back = partition_or_fall_back(graph, numbers, mode, on_step)
+    devices = list(numbers)
+    for partition in partitions if graph.constants else ():
+        for operator in partition.operators:
+            devices[operator] = partition.device
+    return SubgraphPartitioning(devices, partitions, fell_back=fell_back)
 
 
 def _demote(
@@ -91,12 +106,13 @@ def _demote(
     tame: Mode = "safe" if sizing.mode == "seed" else sizing.mode
     numbers = list(assignment.numbers[subgraph])
     demoted: set[int] = set()
+    constants = set(graph.constants)
     while sizing.min_size > 1:
         small = {
             operator
             for partition in make_partitions(graph, numbers, tame)
             if partition.device != refuge
-            and len(partition.operators) < sizing.min_size
+            and len(set(partition.operators) - constants) < sizing.min_size
             and all(assignment.refusal(refuge, subgraph, operator) is None for operator in partition.operators)
             for operator in partition.operators
         }

@@ -39,6 +39,9 @@ class Transfers:
 def transfers(facts: OperatorFacts, partitions: Sequence[int], devices: Sequence[int]) -> Transfers:
     """Return what crosses between the partitions of a subgraph; both sequences go by operator."""
     producer = dict(zip(facts.outputs.tensors.tolist(), facts.outputs.operators.tolist(), strict=True))
+    for operator in facts.graph.constants:  # every partition has what it reads of these
+        for tensor in facts.output_slots.of(operator):
+            producer.pop(tensor, None)
     readers: dict[int, set[int]] = {}
     for reader, tensor in zip(*(each.tolist() for each in facts.inputs), strict=True):
         maker = producer.get(tensor)

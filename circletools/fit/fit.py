@@ -16,6 +16,7 @@ import numpy as np
 
 from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.affinity.partition.epochs import turns
+from circletools.affinity.partition.groups import working
 from circletools.fit.naming import Naming, Source
 from circletools.fit.needed import needed_subgraphs
 from circletools.fit.programs import Told, ask, compare
@@ -128,13 +129,16 @@ def _cuts(subgraphs: Sequence[tuple[OperatorFacts, _Refusals]]) -> Cuts:
     partitions, tensors, size_bytes = 0, 0, 0
     for facts, refused in subgraphs:
         elsewhere = np.array([refusal is not None for refusal in refused], np.bool_)
-        if not elsewhere.any():
-            partitions += len(facts) > 0
-        elif not elsewhere.all():
-            groups = turns(facts.graph, elsewhere.astype(int).tolist())
-            partitions += sum(not elsewhere[group[0]] for group in groups)
+        operators, work = working(facts.graph)
+        there = elsewhere[operators]
+        if not there.any():
+            partitions += len(operators) > 0
+        elif not there.all():
+            groups = turns(work, there.astype(int).tolist())
+            partitions += sum(not there[group[0]] for group in groups)
             readers, read = facts.inputs
             makers = facts.producers[read]
+            makers[np.isin(makers, facts.graph.constants)] = -1
             crosses = np.zeros(facts.tensor_count, np.bool_)
             crosses[read[(makers >= 0) & (elsewhere[makers] != elsewhere[readers])]] = True
             tensors += int(crosses.sum())

@@ -20,12 +20,14 @@ _Item = TypeVar("_Item")
 class OperatorGraph:
     """Operators 0..n-1; `successors` and `predecessors` of each ascend and name nobody twice.
 
-    `order` is a valid execution order: the operators' own where that is one.
+    `order` is a valid execution order: the operators' own where that is one. `constants` are the operators that
+    depend on constants only, ascending: they are no work, and belong to their readers.
     """
 
     successors: list[list[int]]
     predecessors: list[list[int]]
     order: list[int]
+    constants: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         """Return the number of operators."""

@@ -10,7 +10,7 @@ Nothing is read before it is asked for, and each fact once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from circletools.model.model import Model
 from circletools.model.sizes import least_bytes
 
 _CONTROL_FLOW = ("IF", "WHILE", "CALL_ONCE")
+_OTHER_EACH_TIME = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "CUSTOM", "DELEGATE")
 
 
 class Uses(NamedTuple):
@@ -162,13 +163,42 @@ class OperatorFacts:
         fed = sources >= 0
         effects = self._with_side_effects()
         try:
-            return graph_from_edges(
+            graph = graph_from_edges(
                 len(self),
                 np.concatenate([sources[fed], effects[:-1]]),
                 np.concatenate([self.inputs.operators[fed], effects[1:]]),
             )
         except ModelFormatError as error:
             raise ModelFormatError(error.message, location=f"{self.place()}.{error.location}") from error
+        return replace(graph, constants=self._of_constants(graph))
+
+    def _of_constants(self, graph: OperatorGraph) -> tuple[int, ...]:
+        """Return the operators that depend on constants only and have readers, such as DEQUANTIZE of weights.
+
+        What a runtime does once, before it runs anything. An output of the subgraph is work, and so is what has side
+        effects, is custom or gives other numbers each time.
+        """
+        try:
+            fixed = self.has_data & (self.producers < 0)
+        except ModelFormatError:  # of a buffer that does not exist nothing is known
+            return ()
+        view = self.model.subgraphs[self.subgraph]
+        inputs, outputs = (np.array(row.tolist(), np.int64) for row in (view.inputs, view.outputs))
+        fixed[inputs[(inputs >= 0) & (inputs < self.tensor_count)]] = False
+        readers, read = self.inputs
+        able = np.zeros(len(self), np.bool_)
+        able[readers] = True
+        able[readers[~fixed[read] & (self.producers[read] < 0)]] = False
+        able[self._with_side_effects()] = False
+        able[self.outputs.operators[np.isin(self.outputs.tensors, outputs)]] = False
+        if not any(able[operator] and not row for operator, row in enumerate(graph.predecessors)):
+            return ()
+        found: set[int] = set()
+        for operator in graph.order:
+            ready = able[operator] and found.issuperset(graph.predecessors[operator])
+            if ready and graph.successors[operator] and not self.code_names[operator].startswith(_OTHER_EACH_TIME):
+                found.add(operator)
+        return tuple(sorted(found))
 
     def _with_side_effects(self) -> Indices:
         resource = self.model.schema.enum_value("TensorType", "RESOURCE")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from circletools.affinity.assign.assign import Assignment
 from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.assign.rules import Rule
-from circletools.affinity.partition.partitions import Mode, make_partitions
-from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning
+from circletools.affinity.partition.partitions import Mode
+from circletools.affinity.partitioning import Partitioning, partitioned
 from circletools.errors import UsageError
 from circletools.findings import Finding
 from circletools.model.selectors import Chooser
@@ -75,7 +75,7 @@ def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule],
         numbers = [devices.index(rule.device) if rule else number for rule, number in pairs]
         if numbers != planned.numbers:
             graph = chooser.facts[index].graph
-            planned = SubgraphPartitioning(numbers, make_partitions(graph, numbers, mode))
+            planned = partitioned(graph, numbers, mode)
         subgraphs.append(planned)
     return Partitioning(devices, tuple(subgraphs))
 

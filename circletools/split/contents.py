@@ -16,13 +16,14 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.digest import Digests, digest
 from circletools.flatbuf.roles import keys_with_role
 from circletools.flatbuf.schema import Field
+from circletools.model.calls import Calls
 from circletools.model.external import external_data
 from circletools.model.indices import model_indices
 from circletools.model.model import Model
 from circletools.model.operator_facts import operator_graph
 
 _LEFT_OUT = {
-    *keys_with_role("tensor", "buffer", "operator_code"),
+    *keys_with_role("tensor", "buffer", "operator_code", "subgraph"),
     ("Tensor", "name"),
     *(("Operator", name) for name in ("large_custom_options_offset", "large_custom_options_size")),
 }
@@ -65,7 +66,7 @@ class Contents:
             for (kind, row), place in self.external.items()
             if kind == "bytecode"
         }
-        self.calling = keys_with_role("subgraph")
+        self.calls = Calls(model)
         self.named = _named_by_tensors(model)
         self.data: dict[int, bytes] = {}
         self.subgraphs: dict[int, bytes] = {}
@@ -117,6 +118,7 @@ class Contents:
                 _number(len(operator.inputs)),
                 *map(read, operator.inputs),
                 *(self.form(subgraph, tensor) if tensor >= 0 else b"" for tensor in operator.outputs),
+                *map(self._subgraph, self.calls.by_row.get(first + index, ())),
             )
             for slot, tensor in enumerate(operator.outputs):
                 if tensor >= 0:
@@ -138,16 +140,11 @@ class Contents:
         return self.data[buffer]
 
     def _instead(self, table: str, item: Field, value: bytes) -> bytes | None:
-        """Return the digest that replaces a subgraph index or the position of a compiled program."""
+        """Return the digest that replaces the position of a compiled program."""
         if table == "Operator" and item.name == "custom_options" and value in self.programs:
             start, end = self.programs[value]
             return digest(self.model.wire.memory[start:end])
-        if (table, item.name) not in self.calling:
-            return None
-        width = item.dtype.itemsize
-        parts = (value[at : at + width] for at in range(0, len(value), width))
-        indices = (int.from_bytes(part, "little", signed=True) for part in parts)
-        return b"".join(self._subgraph(index) for index in indices)
+        return None
 
     def _subgraph(self, index: int) -> bytes:
         """Return the digest of a subgraph that is called; recursive calls get a fixed one."""

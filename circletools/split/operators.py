@@ -7,7 +7,7 @@ also computes: the rest differ because of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from circletools.findings import Finding
 from circletools.split.contents import Flow
@@ -18,13 +18,17 @@ _UNKNOWN = "is not in the source with these options, constants, inputs and outpu
 class Comparison:
     """The operators of the source, and those of the parts that were seen so far."""
 
-    def __init__(self, source: Flow, codes: Sequence[str], place: str) -> None:
-        """Take the source; `codes` are the names of its operators' codes, `place` is what it is called."""
+    def __init__(self, source: Flow, codes: Sequence[str], place: str, copied: Iterable[int] = ()) -> None:
+        """Take the source; `codes` are the names of its operators' codes, `place` is what it is called.
+
+        Of the operators `copied` several parts may have one each.
+        """
         self._source, self._codes, self._place = source, codes, place
         self._left = Counter(source.operators.values())
         self._known = set(source.operators.values())
         self._computed = set(source.tensors.values())
         self._seen: set[bytes] = set()
+        self._copied = {source.operators[operator] for operator in copied}
 
     def add(self, part: Flow, codes: Sequence[str], file: str, place: str) -> Iterator[Finding]:
         """Count the operators of a part, and yield those that are too many."""
@@ -32,7 +36,7 @@ class Comparison:
         for index, operator in part.operators.items():
             if self._left[operator]:
                 self._left[operator] -= 1
-            elif self._computed.issuperset(part.reads[index]):
+            elif operator not in self._copied and self._computed.issuperset(part.reads[index]):
                 said = "is there twice" if operator in self._known else _UNKNOWN
                 where = f"{place}.operators[{index}]"
                 yield Finding("OPERATORS_DIFFER", "error", where, f"{codes[index]} of {file} {said}")

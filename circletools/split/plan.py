@@ -14,11 +14,12 @@ import numpy as np
 
 from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.findings import affinity_findings
-from circletools.affinity.partition.groups import members_of
+from circletools.affinity.partition.groups import gathered
 from circletools.affinity.store import Affinity
 from circletools.errors import EditError, UsageError
+from circletools.model.graph import OperatorGraph
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
+from circletools.model.operator_facts import OperatorFacts, operator_graph
 from circletools.split.state import Numbers, check_state
 
 _HINT = "run annotate-affinity anew"
@@ -65,11 +66,16 @@ def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
     ids = affinity.subgraphs[subgraph]
     number_of = ids.partitions.astype(np.int64)
     check_state(model, subgraph, number_of)
-    members = members_of(number_of.tolist())
+    graph = operator_graph(model, subgraph)
+    work = np.ones(len(number_of), np.bool_)
+    work[list(graph.constants)] = False
+    _, number_of[work] = np.unique(number_of[work], return_inverse=True)  # a partition of constants has no part
+    number_of[~work] = -1
+    members = _members(graph, number_of)
     view = model.subgraphs[subgraph]
     ends = tuple(view.inputs.tolist()), tuple(view.outputs.tolist())
     taken, given = _flow(model, subgraph, number_of, *ends)
-    devices = [int(ids.devices[operators[0]]) for operators in members]
+    devices = [int(ids.devices[next(operator for operator in row if work[operator])]) for row in members]
     parts = tuple(
         PlannedPart(device, affinity.devices[device], *map(tuple, tensors))
         for device, *tensors in zip(devices, members, taken, given, strict=True)
@@ -93,12 +99,26 @@ def _check_affinity(model: Model, affinity: Affinity, subgraph: int) -> None:
             raise EditError(finding.message, location=finding.location, hint=_HINT)
 
 
+def _members(graph: OperatorGraph, number_of: Numbers) -> list[list[int]]:
+    """Return the operators of each part; what depends on constants only is in each part that reads it."""
+    parts = [{int(number)} for number in number_of]
+    for operator in reversed(graph.order):
+        if number_of[operator] < 0:
+            parts[operator] = set().union(*(parts[reader] for reader in graph.successors[operator]))
+    pairs = [(number, operator) for operator, its in enumerate(parts) for number in its]
+    return gathered(int(number_of.max()) + 1, *zip(*pairs, strict=True))
+
+
 def _flow(
     model: Model, subgraph: int, number_of: Numbers, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Return the inputs and the outputs of each part: those of the subgraph first, in its order."""
     facts = OperatorFacts(model, subgraph)
-    (makers, made), (readers, read) = facts.outputs, facts.inputs
+    (makers, made), (readers, read) = (
+        (uses.operators[is_work], uses.tensors[is_work])
+        for uses in (facts.outputs, facts.inputs)
+        for is_work in (number_of[uses.operators] >= 0,)
+    )
     maker = dict(zip(made.tolist(), number_of[makers].tolist(), strict=True))
     last = int(number_of.max())
     taken: list[set[int]] = [set() for _ in range(last + 1)]

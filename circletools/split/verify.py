@@ -13,6 +13,7 @@ from circletools.affinity.tables import AFFINITY_TABLE
 from circletools.errors import EditError, InvalidInputError, UsageError
 from circletools.findings import Finding
 from circletools.model.model import Model, open_model
+from circletools.model.operator_facts import operator_graph
 from circletools.split.annotations import read_annotations
 from circletools.split.connections import Connections, Piece, decode_connections
 from circletools.split.contents import Contents
@@ -120,7 +121,8 @@ class _Parts:
         self._forms = {name: whole.form(subgraph, tensor) for name, tensor in inputs.items()}
         self._expected = [flow.tensors[tensor] for tensor in view.outputs.tolist()]
         self._inherited = frozenset(read_annotations(model).entries.values())
-        self.comparison = Comparison(flow, model.code_names(subgraph), f"source.subgraphs[{subgraph}]")
+        copied = operator_graph(model, subgraph).constants
+        self.comparison = Comparison(flow, model.code_names(subgraph), f"source.subgraphs[{subgraph}]", copied)
         self.further: list[Finding] = []
         self.without: list[Finding] = []
         self.annotated = self.open = False

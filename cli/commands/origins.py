@@ -22,8 +22,8 @@ def embed_origins(
     output: Output = None,
     origins: Annotated[Path | None, option("--origins", "A JSON or CSV file with sources and operators.")] = None,
     names: Annotated[
-        Literal["output", "tensor-prefix", "debug-metadata"] | None,
-        option("--names", "What to name sources after; by default output."),
+        Literal["auto", "tensor-names", "debug-metadata", "output"] | None,
+        option("--names", "What to name sources after; by default auto, the best that the model has."),
     ] = None,
     replace: Annotated[bool, option("--replace", "Replace existing tables.")] = False,
     stamp: Stamp = True,
@@ -31,8 +31,8 @@ def embed_origins(
 ) -> None:
     """Write the source of each operator as metadata.
 
-    The ONE compiler keeps it up to date. Without --origins each operator of subgraph 0 is its own source, named
-    after its first output.
+    The ONE compiler keeps it up to date. Without --origins, sources are what the exporter of the model wrote into
+    it: source locations, or names of modules and nodes.
     """
     if origins is not None and names is not None:
         raise ct.UsageError("--origins and --names exclude each other: the file has the names")
@@ -40,8 +40,7 @@ def embed_origins(
 
     def change(edit: ct.ModelEdit) -> ct.RewriteResult:
         if given is None:
-            chosen = ct.origins.collect(edit.model, ct.origins.NameSource(names or "output"))
-            return ct.origins.embed(edit, chosen, replace=replace, stamp=stamp)
+            return ct.origins.embed(edit, names=ct.origins.NameSource(names or "auto"), replace=replace, stamp=stamp)
         try:
             return ct.origins.embed(edit, given, replace=replace, stamp=stamp)
         except ct.UsageError as error:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from circletools.errors import InvalidInputError
 from circletools.model.model import open_model
-from circletools.profile.attribution import attribute, own_names
+from circletools.origin.names import origins_by_output
+from circletools.profile.attribution import attribute
 from circletools.profile.joining import Measured, Time, median, time_of
 from circletools.profile.sharing import Shares
 from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace
@@ -176,7 +177,7 @@ def test_the_notes_of_an_attribution() -> None:
 
 def test_names_of_operators_as_their_own_sources() -> None:
     with open_model(bytes_of("circle/while_loop")) as model:
-        found = own_names(model)
+        found = origins_by_output(model, range(len(model.subgraphs)))
         names = [
             outputs[0].decode() if outputs else ""
             for graph in model.subgraphs

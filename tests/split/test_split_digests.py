@@ -143,3 +143,17 @@ def test_several_subgraphs_in_one_operator_count_in_their_order() -> None:
         return flow_of(build).operators[0]
 
     assert len({digest(*codes) for codes in (("NEG", "ABS"), ("ABS", "NEG"), ("ABS", "ABS"))}) == 3
+
+
+def test_a_call_of_the_first_subgraph_counts_though_its_number_is_not_written() -> None:
+    def build(code: str) -> Build:
+        made = Build()
+        called(made, code)
+        caller = made.graph("caller")
+        start, result = caller.tensor("x"), caller.tensor("y")
+        caller.operator("CALL", [start], [result], subgraph=0)
+        caller.ends([start], [result])
+        return made
+
+    negated, again, other = (flow_of(build(code), 1) for code in ("NEG", "NEG", "ABS"))
+    assert negated.operators == again.operators != other.operators

@@ -69,6 +69,8 @@ class Assignment:
     def refusal(self, number: int, subgraph: int, operator: int) -> str | None:
         """Return why a device does not take an operator, None where it does or has no capability table."""
         device = self.devices[number]
+        if self.decided_by[subgraph][operator] is _WITH_READERS:
+            return None
         return self.refusals[device][subgraph][operator] if device in self.refusals else None
 
     def against_capability(self) -> list[tuple[int, int]]:
@@ -81,6 +83,9 @@ class Assignment:
         ]
 
 
+_WITH_READERS = Decision("", "depends on constants only, and belongs to its readers")
+
+
 def assign(chooser: Chooser, given: Constraints) -> Assignment:
     """Give every operator of a model a device.
 
@@ -91,10 +96,15 @@ def assign(chooser: Chooser, given: Constraints) -> Assignment:
     _check_devices(given)
     numbers: list[list[int]] = [[] for _ in chooser.model.subgraphs]
     deciders: list[list[Rule | Decision | None]] = [[] for _ in numbers]
+    constants = [frozenset(facts.graph.constants) for facts in chooser.facts]
     for subgraph, ruled in enumerate(by_precedence(chooser, rules.rules)):
         tables = [(number, refusals[device][subgraph]) for number, device in enumerate(devices) if device in refusals]
         had = given.before_in(subgraph)
         for operator, rule in enumerate(ruled):
+            if operator in constants[subgraph]:
+                numbers[subgraph].append(-1)
+                deciders[subgraph].append(_WITH_READERS)
+                continue
             taker = next((number for number, refused in tables if refused[operator] is None), None)
             decision = rule or had.get(operator) or (None if taker is not None else rules.default)
             number = taker if decision is None else devices.index(decision.device)
@@ -102,6 +112,10 @@ def assign(chooser: Chooser, given: Constraints) -> Assignment:
                 raise _unassigned(chooser.model, subgraph, operator, tables[-1][1][operator] if tables else None)
             numbers[subgraph].append(number)
             deciders[subgraph].append(decision)
+    for facts, row in zip(chooser.facts, numbers, strict=True):
+        for operator in reversed(facts.graph.order):
+            if row[operator] < 0:
+                row[operator] = row[facts.graph.successors[operator][0]]
     return Assignment(devices, tuple(numbers), tuple(deciders), refusals)
 
 

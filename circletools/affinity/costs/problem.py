@@ -49,8 +49,15 @@ class Problem:
 
 
 def make_problem(facts: OperatorFacts, times_us: Floats, links: Links) -> Problem:
-    """Return the problem of a subgraph. Raises ModelFormatError for a tensor that does not exist."""
-    made = facts.producers[facts.reads.tensors] >= 0
+    """Return the problem of a subgraph, in which operators on constants take no time and what they make no copy.
+
+    Raises ModelFormatError for a tensor that does not exist.
+    """
+    constants = np.zeros(len(facts) + 1, np.bool_)
+    constants[list(facts.graph.constants)] = True
+    times_us = np.where(constants[:-1, None], 0.0, times_us)
+    makers = facts.producers[facts.reads.tensors]
+    made = (makers >= 0) & ~constants[makers]
     readers, read = facts.reads.operators[made], facts.reads.tensors[made]
     tensors, number = np.unique(read, return_inverse=True)
     return Problem(times_us, facts.producers[tensors], facts.least_bytes[tensors], number, readers, links)

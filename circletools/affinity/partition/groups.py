@@ -64,6 +64,19 @@ def graph_inside(graph: OperatorGraph, operators: Sequence[int], devices: Sequen
     return GroupGraph(successors, predecessors, [devices[operator] for operator in operators])
 
 
+def working(graph: OperatorGraph) -> tuple[list[int], OperatorGraph]:
+    """Return the operators that are work, ascending, and the graph of these alone."""
+    constants = set(graph.constants)
+    operators = [operator for operator in range(len(graph)) if operator not in constants]
+    number = {operator: at for at, operator in enumerate(operators)}
+    successors, predecessors = (
+        [[number[other] for other in rows[operator] if other in number] for operator in operators]
+        for rows in (graph.successors, graph.predecessors)
+    )
+    order = [number[operator] for operator in graph.order if operator in number]
+    return operators, OperatorGraph(successors, predecessors, order)
+
+
 def connected(graph: OperatorGraph, labels: Sequence[int]) -> Groups:
     """Return the groups of operators that are connected through operators of the same label.
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from circletools.affinity.partition.epochs import epoch_partitions
 from circletools.affinity.partition.fewest import fewest
-from circletools.affinity.partition.groups import group_successors
+from circletools.affinity.partition.groups import group_successors, working
 from circletools.affinity.partition.growth import Step
 from circletools.affinity.partition.repair import OperatorSets, group_of, repaired, waiting_for_each_other
 from circletools.affinity.partition.schedule import schedule
@@ -49,6 +49,8 @@ def partition_or_fall_back(
     graph: OperatorGraph, devices: Sequence[int], mode: Mode, on_step: OnStep = None
 ) -> tuple[tuple[Partition, ...], str | None]:
     """Return what `make_partitions` does, and why mode `safe` had to make way for `min`, None where it had not."""
+    if graph.constants:
+        return _with_constants(graph, devices, mode, on_step)
     fell_back = None
     try:
         partitions = _MODES[mode](graph, devices, on_step)
@@ -67,6 +69,30 @@ def partition_or_fall_back(
         )
     made = (Partition(devices[partitions[index][0]], tuple(sorted(partitions[index]))) for index in order)
     return tuple(made), fell_back
+
+
+def _with_constants(
+    graph: OperatorGraph, devices: Sequence[int], mode: Mode, on_step: OnStep
+) -> tuple[tuple[Partition, ...], str | None]:
+    """Partition what is work, and give each operator on constants to the partition that reads it first."""
+    operators, work = working(graph)
+    tell = None
+    if on_step is not None:
+
+        def tell(step: Step) -> None:
+            members, rejected = (tuple(operators[at] for at in some) for some in (step.members, step.rejected))
+            on_step(Step(step.action, operators[step.operator], members, rejected))
+
+    made, fell_back = partition_or_fall_back(work, [devices[operator] for operator in operators], mode, tell)
+    rows = [[operators[at] for at in partition.operators] for partition in made]
+    home = {operator: number for number, row in enumerate(rows) for operator in row}
+    constants = set(graph.constants)
+    for operator in reversed(graph.order):
+        if operator in constants:
+            home[operator] = min(home[reader] for reader in graph.successors[operator])
+            rows[home[operator]].append(operator)
+    whole = (Partition(its.device, tuple(sorted(row))) for its, row in zip(made, rows, strict=True))
+    return tuple(whole), fell_back
 
 
 def _safe(graph: OperatorGraph, devices: Sequence[int], on_step: OnStep) -> OperatorSets:
