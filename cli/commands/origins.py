@@ -11,9 +11,9 @@ import typer
 import circletools as ct
 
 from ..console.reading import read_text, reading
-from ..console.terminal import show_as, tell, tell_notes
+from ..console.terminal import show, show_as, tell, tell_notes
 from ..signature import option
-from .parameters import Directory, FormatOption, InPlace, Input, JsonFormat, Output, Stamp, form_of
+from .parameters import FORMAT, Directory, InPlace, Input, JsonFormat, Output, Stamp, form_of
 from .rewriting import rewrite
 
 
@@ -52,8 +52,11 @@ def embed_origins(
 
 def dump_origins(
     source: Input,
-    output_format: FormatOption = None,
+    output_format: Annotated[Literal["text", "json", "csv", "tree"] | None, FORMAT] = None,
     json: JsonFormat = False,
+    depth: Annotated[
+        int | None, option("--depth", "In a tree, cut module paths to their first N parts.", "N", min=1)
+    ] = None,
     operator: Annotated[str | None, option("--operator", "Only these operators, as in 0-10,15.", "RANGES")] = None,
     source_name: Annotated[str | None, option("--source", "Only sources whose name matches.", "REGEX")] = None,
     subgraph: Annotated[int | None, option("--subgraph", "Only this subgraph.", "N", min=0)] = None,
@@ -64,10 +67,15 @@ def dump_origins(
     CSV are accepted by embed-origins --origins.
     """
     form = form_of(output_format, json)
+    if depth is not None and form != "tree":
+        raise ct.UsageError("--depth is for --format tree")
     selection = ct.origins.Selection.parse(operator, source_name, subgraph)
     with reading(source) as model:
         table = ct.origins.describe(model, selection)
-    show_as(form, table, text=ct.render.origins_text, json=ct.render.origins_json, csv=ct.render.origins_csv)
+    if form == "tree":
+        show(ct.render.origins_tree(table, depth))
+    else:
+        show_as(form, table, text=ct.render.origins_text, json=ct.render.origins_json, csv=ct.render.origins_csv)
     tell_notes(table.notes, source)
     if not table.describes_the_model:
         raise typer.Exit(1)
