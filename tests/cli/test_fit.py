@@ -16,7 +16,7 @@ from tests.kit.support import ROOT, noted, path_of
 from tests.laws.test_docs import blocks, shell
 
 CNN = path_of("tflite/cnn")
-PAGE = (ROOT / "docs" / "fit.md").read_text(encoding="utf-8")
+PAGE, GPU = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("fit.md", "gpu.md"))
 
 
 @pytest.mark.parametrize(
@@ -127,18 +127,32 @@ def test_a_wrong_command_line_is_told_once(models: Path) -> None:
 # --- the page -----------------------------------------------------------------------------------------------
 
 
-def test_the_page_shows_what_is_printed(tmp_path: Path) -> None:
-    (tmp_path / "testdata").symlink_to(ROOT / "testdata")
-    (table,) = blocks(PAGE, "json npu.json")
-    (tmp_path / "npu.json").write_text(table, encoding="utf-8")
-    steps = [step for block in blocks(PAGE, "console") for step in re.split(r"^\$ ", block, flags=re.M)[1:]]
-    assert len(steps) == 4
+def shows_what_is_printed(page: str, folder: Path) -> int:
+    """Run the commands of a page, and return how many there are."""
+    (folder / "testdata").symlink_to(ROOT / "testdata")
+    steps = [step for block in blocks(page, "console") for step in re.split(r"^\$ ", block, flags=re.M)[1:]]
     for step in steps:
         command, _, expected = step.partition("\n")
-        assert shell(f"{{ {command}\n}} || [ $? -eq 1 ]", tmp_path) == expected
+        assert shell(f"{{ {command}\n}} || [ $? -eq 1 ]", folder) == expected
+    return len(steps)
+
+
+def test_the_page_shows_what_is_printed(tmp_path: Path) -> None:
+    (table,) = blocks(PAGE, "json npu.json")
+    (tmp_path / "npu.json").write_text(table, encoding="utf-8")
+    assert shows_what_is_printed(PAGE, tmp_path) == 4
     (example,) = blocks(PAGE, "python")
     printed = shell(f"python - <<'END'\n{example}\nEND", tmp_path)
     assert printed.splitlines()[1] == "xnnpack resident []"
+
+
+def test_the_page_about_the_gpu_shows_what_is_printed_and_what_was_exported(tmp_path: Path) -> None:
+    assert shows_what_is_printed(GPU, tmp_path) == 5
+    source = (ROOT / "testdata" / "shufflenet.py").read_text(encoding="utf-8")
+    module, changed = blocks(GPU, "python")
+    assert module in source
+    assert changed in source
+    assert source.splitlines()[12 - 1] == module.splitlines()[-1]
 
 
 def test_the_page_has_every_field() -> None:
