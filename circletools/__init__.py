@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from circletools.model.verify import check_model as verify
     from circletools.model.views import Operator as Operator
     from circletools.model.views import Tensor as Tensor
+    from circletools.origin import exporters
     from circletools.origin.tracking.tracker import track as track_origins
     from circletools.planning.export import export_costs
     from circletools.planning.inputs import read_request
@@ -108,6 +109,7 @@ __all__ = [
     "edit",
     "export_costs",
     "export_trace",
+    "exporters",
     "files",
     "fit",
     "inspect",
@@ -162,6 +164,7 @@ _PLACES = {
     "inspect_affinity": "circletools.planning.inspection",
     "open": "circletools.model.model:open_model",
     "open_model": "circletools.model.model",
+    "exporters": "circletools.origin.exporters:",
     "origins": "circletools.origin:",
     "outputs": "circletools.outputs:",
     "plan": "circletools.planning.planner",

@@ -38,7 +38,7 @@ def check(model: Model, with_: Sequence[str] = (), *, timeout_s: float = 600.0) 
     origins = origin_findings(model)
     findings = [*findings, *output_findings(model), *origins, *affinity_findings(model)]
     if with_:
-        sources = None if any(one.code != "PARTIAL_OP_TABLE" for one in origins) else read_origins(model)
+        sources = None if any(one.severity != "info" for one in origins) else read_origins(model)
         with as_file(model) as path:
             for name in with_:
                 findings += _loaded(model, path, name, timeout_s, sources)

@@ -20,6 +20,7 @@ import circletools as ct
 from .console import signals
 from .console.terminal import complain, fail
 from .console.usage import Command
+from .signature import BETWEEN
 from .table import COMMANDS, Row
 
 
@@ -35,12 +36,13 @@ class _Deferred(TyperCommand):
         super().__init__(row.name, help=row.summary, rich_markup_mode=None)
         self._row = row
 
-    def make_context(self, *words: Any, **settings: Any) -> Any:
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **settings: Any) -> Any:
         """Read the words of the command: its context has the whole command."""
+        words = [BETWEEN if self._row.sides and word == "--" else word for word in args]
         whole = _typer(add_completion=False)
         name, example = self._row.name, self._row.example
         whole.command(name, cls=Command, epilog=f"Example: circletool {name} {example}")(self._row.function)
-        return typer.main.get_command(whole).make_context(*words, **settings)
+        return typer.main.get_command(whole).make_context(info_name, words, *more, **settings)
 
 
 def _version(shown: bool) -> None:

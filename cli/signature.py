@@ -13,6 +13,10 @@ Command = Callable[..., None]
 """What a command does; the first argument is the file. A function of a module."""
 
 
+BETWEEN = "\0"
+"""What a command with two sides gets for the -- between them; no word of a command line has it."""
+
+
 def argument(metavar: str, words: str) -> Any:
     """Return what help says of an argument."""
     return typer.Argument(metavar=metavar, help=words, show_default=False)

@@ -29,6 +29,8 @@ class Row(NamedTuple):
     summary: str
     example: str
     spread: Callable[[Command], Command] = _single
+    sides: bool = False
+    """Whether -- divides its arguments; for other commands, it ends the options."""
 
     @property
     def function(self) -> Command:
@@ -78,7 +80,7 @@ COMMANDS = (
     Row("trace-stats", "traces", "Show where the time of an NNAPI trace went.",
         "trace.html --by bucket", partial(many, directories=False, heading="own")),
     Row("trace-compare", "traces", "Show what became faster or slower between two traces.",
-        "before.html after.html --threshold 5"),
+        "before.html after.html --threshold 5", sides=True),
     Row("trace-export", "traces", "Write the marks of a trace as nested slices.",
         "trace.html out.json --to chrome"),
     Row("attribute", "attribution", "Show where the time went, by operator and source.",

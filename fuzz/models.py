@@ -211,7 +211,7 @@ def _undone(data: bytes, after: bytes, strip: Change, owned: tuple[str, ...]) ->
 
 def embed_origins(data: bytes) -> None:
     """Write origins, of each kind of name in turn."""
-    names = list(NameSource)[crc32(data) % 3]
+    names = list(NameSource)[crc32(data) % len(NameSource)]
 
     def change(edit: ModelEdit) -> None:
         try:

@@ -16,10 +16,12 @@ from circletools.metadata.codec import decode_names, encode_names
 from circletools.metadata.stamp import STAMP, decode_stamp, encode_stamp
 from circletools.model.debug_metadata import DEBUG_METADATA
 from circletools.model.model import open_model
+from circletools.origin.details import DETAILS_TABLE, decode_details, encode_details
 from circletools.origin.embed import embed
 from circletools.origin.locations import operator_locations
 from circletools.origin.names import collect_sources
 from circletools.origin.read import EXACT_TABLE, decode_exact, encode_exact
+from circletools.origin.source import SourceDetails
 from circletools.origin.tables import (
     EXECUTION_PLAN_TABLE,
     OP_TABLE,
@@ -59,11 +61,20 @@ def _plan(data: bytes) -> None:
     assert all(decode_execution_plan(data).values())
 
 
+def _details(data: bytes) -> None:
+    names = dict.fromkeys(_SOURCES, "a")
+    details = decode_details(data, names)
+    assert decode_details(encode_details(details, names), names) == {
+        source: known for source, known in details.items() if known != SourceDetails()
+    }
+
+
 CODECS: dict[str, Callable[[bytes], None]] = {
     SOURCE_TABLE: _again(decode_source_table, encode_source_table),
     OP_TABLE: _again(decode_op_table, encode_op_table),
     EXACT_TABLE: _exact,
     EXECUTION_PLAN_TABLE: _plan,
+    DETAILS_TABLE: _details,
     STAMP: _again(decode_stamp, encode_stamp),
     DEVICE_TABLE: _again(lambda data: decode_names(data, DEVICE_TABLE), encode_names),
     AFFINITY_TABLE: _again(decode_affinity, encode_affinity),

@@ -25,8 +25,8 @@ from circletools.inspection import inspect_model
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
+from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, check_freshness, read_origins
-from circletools.profile.attribution import own_names
 from circletools.render.inspection import inspection_json
 from circletools.wording import SCHEMA_VERSION
 
@@ -121,7 +121,7 @@ def _origins(model: Model) -> tuple[Origins, dict[str, Any]]:
     except TableFormatError as error:
         state |= {"state": "malformed", "reason": short(str(error))}
     try:
-        return own_names(model), state
+        return origins_by_output(model, range(len(model.subgraphs))), state
     except ModelFormatError:  # an operator's output does not exist, which is a finding
         return Origins({}, ({},) * len(model.subgraphs)), state
 

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as replaced
+
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.errors import EditError, UsageError
+from circletools.findings import Finding
 from circletools.metadata.entries import remove_entries, write_entries
 from circletools.metadata.stamp import STAMP, encode_stamp, stamp_model
 from circletools.model.model import Model
-from circletools.origin.names import collect_sources
+from circletools.origin.details import DETAILS_TABLE, encode_details
+from circletools.origin.names import NameSource, collect_and_tell
 from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge
+from circletools.origin.source import SourceDetails
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, encode_op_table, encode_source_table
 
-ORIGIN_ENTRIES = (SOURCE_TABLE, OP_TABLE, EXACT_TABLE, STAMP)
+ORIGIN_ENTRIES = (SOURCE_TABLE, OP_TABLE, EXACT_TABLE, DETAILS_TABLE, STAMP)
 """The metadata entries that `embed` writes and `strip` removes, in the order they are written."""
 
 
 def embed(
-    edit: ModelEdit, origins: Origins | None = None, *, replace: bool = False, stamp: bool = True
+    edit: ModelEdit,
+    origins: Origins | None = None,
+    *,
+    names: NameSource = NameSource.AUTO,
+    replace: bool = False,
+    stamp: bool = True,
 ) -> RewriteResult:
-    """Write origins as metadata entries; without `origins`, each operator of subgraph 0 is its own source.
+    """Write origins as metadata entries; without `origins`, those that the model's own `names` give.
 
-    Such a source is named after the operator's first output (see `collect_sources`). The `stamp` tells later whether
-    the tables still describe the operators. Raises EditError when the model has tables and `replace` is not set,
-    UsageError when `origins` names an operator, subgraph or source that does not exist.
+    A note says which these were. The `stamp` tells later whether the tables still describe the operators. Raises
+    EditError when the model has tables and `replace` is not set, or has no such names; UsageError when `origins`
+    names an operator, subgraph or source that does not exist.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
     ...     ct.origins.embed(edit)
@@ -36,16 +46,25 @@ def embed(
             f"the model has origins already ({', '.join(present)})",
             hint="--replace writes new ones; they may be all that is left of an earlier compilation",
         )
-    origins = collect_sources(model) if origins is None else origins
+    notes: tuple[Finding, ...] = ()
+    if origins is None:
+        origins, note = collect_and_tell(model, names)
+        notes = (note,)
     _check(model, origins)
     known = [{index: origin for index, origin in operators.items() if origin} for operators in origins.operators]
     entries = {
         SOURCE_TABLE: encode_source_table(origins.sources),
         OP_TABLE: encode_op_table(merge(known)),
         EXACT_TABLE: encode_exact(known) if any(known[1:]) else None,
+        DETAILS_TABLE: encode_details(origins.details, origins.sources) if _known(origins) else None,
         STAMP: encode_stamp(stamp_model(model)) if stamp else None,
     }
-    return write_entries(edit, entries)
+    return replaced(write_entries(edit, entries), notes=notes)
+
+
+def _known(origins: Origins) -> bool:
+    """Tell whether anything is known of sources beside their names."""
+    return any(details != SourceDetails() for details in origins.details.values())
 
 
 def _check(model: Model, origins: Origins) -> None:

@@ -1,8 +1,9 @@
 """Origins as JSON and CSV: what `dump-origins` writes and `--origins` reads.
 
-JSON: {"sources": [{"id", "name"}], "operators": [{"subgraph", "operator_index", "sources": [id]}]}; further
-fields are for people and ignored. CSV: one row for each pair of operator and source, with the columns
-`subgraph, operator_index, source_id, source_name`; a row without operator_index only names a source.
+JSON: {"sources": [{"id", "name"}], "operators": [{"subgraph", "operator_index", "sources": [id]}]}. A source may have
+`path`, `class`, `file`, `line` and `call` besides; further fields are for people and ignored. CSV: one row for each
+pair of operator and source, with the columns `subgraph, operator_index, source_id, source_name` and, where there are
+any, those details; a row without operator_index only names a source.
 """
 
 from __future__ import annotations
@@ -15,11 +16,37 @@ from typing import Any
 from circletools.errors import InvalidInputError, UsageError
 from circletools.metadata.codec import encode_name
 from circletools.origin.read import Origins
+from circletools.origin.source import SourceDetails
 from circletools.storage.strict_json import read_json
 from circletools.wording import SCHEMA_VERSION
 
 _MOST_SUBGRAPHS = 1 << 16
-CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "source_id", "source_name")
+DETAIL_FIELDS = ("path", "class", "file", "line", "call")
+CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "source_id", "source_name", *DETAIL_FIELDS)
+
+
+def detail_values(details: SourceDetails) -> tuple[str | int, ...]:
+    """Return what is known of a source, in the order of DETAIL_FIELDS."""
+    return details.path, details.class_name, details.file, details.line, details.call
+
+
+def origins_document(origins: Origins) -> dict[str, Any]:
+    """Return origins as a JSON document."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "sources": [source_json(origins, source) for source in sorted(origins.sources)],
+        "operators": [
+            {"subgraph": subgraph, "operator_index": operator, "sources": sorted(origin)}
+            for subgraph, operators in enumerate(origins.operators)
+            for operator, origin in sorted(operators.items())
+        ],
+    }
+
+
+def source_json(origins: Origins, source: int) -> dict[str, Any]:
+    """Return a source as JSON, with what is known of it beside its name."""
+    details = zip(DETAIL_FIELDS, detail_values(origins.details_of(source)), strict=True)
+    return {"id": source, "name": origins.sources[source], **{key: value for key, value in details if value}}
 
 
 def parse_origins(text: str, name: str) -> Origins:
@@ -35,7 +62,10 @@ def parse_json(text: str, name: str = "JSON") -> Origins:
     collected = _Collected(name)
     for index, source in enumerate(_items(document, "sources", name)):
         place = f"{name}: sources[{index}]"
-        collected.source(_number(source, "id", place), _string(source, "name", place), place)
+        number, name_of_it = _number(source, "id", place), _string(source, "name", place)
+        texts = {key: _string(source, key, place) if key in source else "" for key in DETAIL_FIELDS if key != "line"}
+        line = _number(source, "line", place) if source.get("line") is not None else 0
+        collected.source(number, name_of_it, _details(texts, line), place)
     for index, operator in enumerate(_items(document, "operators", name)):
         place = f"{name}: operators[{index}]"
         subgraph = _number(operator, "subgraph", place) if "subgraph" in operator else 0
@@ -71,7 +101,9 @@ def parse_csv(text: str, name: str = "CSV") -> Origins:
                 continue  # an operator without a source
             source = _whole(row["source_id"], "source_id", place)
             if source not in collected.sources:
-                collected.source(source, row["source_name"] or "", place)
+                texts = {key: row.get(key) or "" for key in DETAIL_FIELDS}
+                details = _details(texts, _whole(texts["line"] or "0", "line", place))
+                collected.source(source, row["source_name"] or "", details, place)
             elif collected.sources[source] != row["source_name"]:
                 raise InvalidInputError(f"source {source} has two names", location=place)
             if row["operator_index"]:
@@ -90,16 +122,20 @@ class _Collected:
     def __init__(self, name: str) -> None:
         self.name = name
         self.sources: dict[int, str] = {}
+        self.details: dict[int, SourceDetails] = {}
         self.subgraphs: dict[int, dict[int, set[int]]] = {}
 
-    def source(self, source: int, name: str, place: str) -> None:
+    def source(self, source: int, name: str, details: SourceDetails, place: str) -> None:
         if source in self.sources:
             raise InvalidInputError(f"source {source} is listed twice", location=place)
         try:
-            encode_name(name)
+            for text in (name, details.path, details.class_name, details.file, details.call):
+                encode_name(text)
         except UsageError as error:
             raise InvalidInputError(error.message, location=place) from error
         self.sources[source] = name
+        if details != SourceDetails():
+            self.details[source] = details
 
     def pair(self, subgraph: int, operator: int, source: int, place: str) -> None:
         if source not in self.sources:
@@ -112,7 +148,11 @@ class _Collected:
             raise InvalidInputError(f"subgraph {count - 1} is out of all proportion", location=self.name)
         described = (self.subgraphs.get(index, {}) for index in range(count))
         frozen = ({operator: frozenset(origin) for operator, origin in one.items()} for one in described)
-        return Origins(self.sources, tuple(frozen))
+        return Origins(self.sources, tuple(frozen), details=self.details)
+
+
+def _details(texts: Mapping[str, str], line: int) -> SourceDetails:
+    return SourceDetails(texts["path"], texts["class"], texts["file"], line, texts["call"])
 
 
 def _items(document: Any, key: str, name: str) -> list[Mapping[str, Any]]:

@@ -6,8 +6,10 @@ from circletools.errors import TableFormatError
 from circletools.findings import Finding
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
+from circletools.origin.names import entry_subgraphs
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, decode_op_table, decode_source_table
+from circletools.wording import ranges
 
 
 def origin_findings(model: Model) -> list[Finding]:
@@ -43,4 +45,12 @@ def table_findings(model: Model, origins: Origins, freshness: Freshness) -> list
             message = f"{len(missing)} of {count} operators have no origin; harmless outside of the ONE compiler"
             place = f"subgraphs[{subgraph.index}].operators[{missing[0]}]"
             findings.append(Finding("PARTIAL_OP_TABLE", "info", place, message))
+    bare = [
+        index for index in entry_subgraphs(model) if not origins.operators[index] and model.subgraphs[index].operators
+    ]
+    if bare and any(origins.operators):
+        message = (
+            f"no origins in subgraph {ranges(bare)}, which a signature runs; `embed-origins --replace` adds them"
+        )
+        findings.append(Finding("SUBGRAPH_WITHOUT_ORIGINS", "info", f"subgraphs[{bare[0]}]", message))
     return findings

@@ -1,33 +1,52 @@
 """The source locations that TFLite's converter can leave in a model (`serialize_debug_metadata`).
 
 `debug_metadata_index` of subgraphs and operators lead into the debug metadata, and from there into a list of MLIR
-locations that refer to each other.
+locations that refer to each other:
+
+    CallSiteLoc     callee: what was called    caller: the lines that led to it, the outermost first
+    FusedLoc        several; where the first is a name such as `MatMul:`, the operator's type and the operator
+    NameLoc         a name, `dense/MatMul@function`; its child is where the function was traced
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables
 from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
 from circletools.model.model import Model
 from circletools.model.views import text
+from circletools.origin.source import Source, SourceDetails, is_library
 
 _LOCATION = 1  # the union code of a Location among the attributes; the other is a dictionary item
+_MOST_FRAMES = 1000  # as deep as Python calls
 
 
-def operator_locations(model: Model) -> list[list[str]]:
-    """Return the names of the locations of each operator of subgraph 0; empty lists where there are none.
+def operator_locations(model: Model, subgraph: int = 0) -> list[list[Source]]:
+    """Return the sources that the locations of each operator of a subgraph name; empty lists where there are none.
 
     Raises ModelFormatError when the debug metadata is broken.
     """
-    count = len(model.subgraphs[0].operators)
+    columns = model.operator_columns.tables.scalars("debug_metadata_index")
+    indices = columns[model.operator_columns.rows_of(subgraph)].tolist()
     data = model.metadata_value(DEBUG_METADATA)
     if data is None or not len(data):
-        return [[] for _ in range(count)]
+        return [[] for _ in indices]
+    described = int(model.subgraph_tables.scalars("debug_metadata_index")[subgraph])
     try:
-        return _Locations(DebugMetadata(data)).of_subgraph(model, count)
+        return _Locations(DebugMetadata(data)).of_operators(described, indices)
     except ModelFormatError as error:
         raise ModelFormatError(f"the locations are broken: {error}", location=f"metadata {DEBUG_METADATA}") from error
+
+
+class _Step(NamedTuple):
+    """A location to look at, and what the locations above it say of what it names."""
+
+    at: int
+    line: tuple[str, int] = ("", 0)
+    call: str = ""
 
 
 class _Locations:
@@ -40,46 +59,88 @@ class _Locations:
         self.types = self.locations.scalars("location_type").tolist() if self.kinds else []
         self.targets = self.locations.targets("location").tolist()
 
-    def of_subgraph(self, model: Model, count: int) -> list[list[str]]:
+    def of_operators(self, subgraph: int, indices: Iterable[int]) -> list[list[Source]]:
+        """Return the sources of operators of a subgraph, by their indices in the debug metadata."""
         subgraphs = self.metadata.subgraphs
-        subgraph = int(model.subgraph_tables.scalars("debug_metadata_index")[0])
         if not 0 <= subgraph < len(subgraphs):
-            return [[] for _ in range(count)]
+            return [[] for _ in indices]
         described, _ = subgraphs.take(slice(subgraph, subgraph + 1)).children("operators_debug_metadata", self.schema)
         attributes = described.vectors("attribute_metadata_indexes")
-        indices = model.operator_columns.tables.scalars("debug_metadata_index")[:count].tolist()
         return [
-            self.names(attributes.row(index).tolist()) if 0 <= index < len(described) else [] for index in indices
+            self.sources(attributes.row(index).tolist()) if 0 <= index < len(described) else [] for index in indices
         ]
 
-    def names(self, pending: list[int]) -> list[str]:
-        """Name the locations that these lead to; each is visited once, so that a cycle ends."""
-        names: dict[str, None] = {}
+    def sources(self, indices: list[int]) -> list[Source]:
+        """Return what these lead to; each is visited once, so that a cycle ends."""
+        found: dict[Source, None] = {}
+        types: dict[Source, None] = {}
         seen: set[int] = set()
-        pending = pending[::-1]
+        pending = [_Step(index) for index in reversed(indices)]
         while pending:
-            index = pending.pop()
-            if index in seen or index >= len(self.kinds) or self.kinds[index] != _LOCATION:
+            step = pending.pop()
+            member, location = self._at(step.at)
+            if location is None or step.at in seen:
                 continue
-            seen.add(index)
-            member = self.schema.unions["LocationType"].get(self.types[index])
-            if member is None or not self.targets[index]:
-                continue
-            location = self.metadata.table(member, self.targets[index])
+            seen.add(step.at)
             if member == "NameLoc":
-                names[_text(location, "name")] = None
+                name = _text(location, "name")
+                if name:
+                    (types if name.endswith(":") else found)[_named(name, step)] = None
             elif member == "FileLineColLoc":
-                line, column = (int(location.scalars(name)[0]) for name in ("line", "column"))
-                names[f"{_text(location, 'filename')}:{line}:{column}"] = None
+                file, line, column = _file(location), _line(location), int(location.scalars("column")[0])
+                found[Source(f"{file}:{line}:{column}", SourceDetails(file=file, line=line))] = None
             elif member == "FusedLoc":
-                pending += location.vectors("location_indexes").row(0).tolist()[::-1]
+                pending += self._parts(location, step)
             elif member == "CallSiteLoc":
-                pending.append(int(location.scalars("callee_index")[0]))
+                line_above = self._line_of(int(location.scalars("caller_index")[0]))
+                callee = int(location.scalars("callee_index")[0])
+                pending.append(step._replace(at=callee, line=line_above or step.line))
             elif member == "OpaqueLoc":
-                pending.append(int(location.scalars("fallback_location_index")[0]))
-        # The importer puts the operator's type before its name: fused["MatMul:", "dense/MatMul@main"].
-        plain = [name for name in names if name and not name.endswith(":")]
-        return plain or [name for name in names if name]
+                pending.append(step._replace(at=int(location.scalars("fallback_location_index")[0])))
+        return list(found or types)
+
+    def _at(self, index: int) -> tuple[str | None, Tables | None]:
+        """Return a location and its kind, None where there is none."""
+        if index >= len(self.kinds) or self.kinds[index] != _LOCATION or not self.targets[index]:
+            return None, None
+        member = self.schema.unions["LocationType"].get(self.types[index])
+        return member, None if member is None else self.metadata.table(member, self.targets[index])
+
+    def _parts(self, fused: Tables, step: _Step) -> list[_Step]:
+        """Return the parts of a fused location, the first one last; a type in front says what the others call."""
+        indices = fused.vectors("location_indexes").row(0).tolist()
+        member, first = self._at(indices[0]) if indices else (None, None)
+        name = _text(first, "name") if first is not None and member == "NameLoc" else ""
+        call = name[:-1] if name.endswith(":") else step.call
+        return [step._replace(at=index, call=call) for index in reversed(indices)]
+
+    def _line_of(self, index: int) -> tuple[str, int] | None:
+        """Return the innermost line of a call that is not a library's; None for the call of a whole function."""
+        found = None
+        for _ in range(_MOST_FRAMES):  # there may be a circle
+            member, location = self._at(index)
+            if location is not None and member == "CallSiteLoc":
+                index = int(location.scalars("caller_index")[0])
+                member, location = self._at(int(location.scalars("callee_index")[0]))
+            if location is None or member != "FileLineColLoc":
+                break
+            if not is_library(_file(location)):
+                found = _file(location), _line(location)
+        return found
+
+
+def _named(name: str, step: _Step) -> Source:
+    """Return a source by its name in a function, `dense/MatMul@function`."""
+    call = "" if name.endswith(":") else step.call
+    return Source(name.partition("@")[0] or name, SourceDetails(file=step.line[0], line=step.line[1], call=call))
+
+
+def _file(location: Tables) -> str:
+    return _text(location, "filename")
+
+
+def _line(location: Tables) -> int:
+    return int(location.scalars("line")[0])
 
 
 def _text(location: Tables, field: str) -> str:

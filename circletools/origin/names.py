@@ -1,78 +1,127 @@
 """Sources for a model that has no origin tables: what its operators can be named after.
 
-    output          one source for each operator: the name of its output-0 tensor (the ONE compiler's default)
-    tensor-prefix   one source for each scope or module that output names start with: `model/dense` for
-                    `model/dense/MatMul;model/dense/BiasAdd`, `torch.nn.modules.linear.Linear` for
-                    `torch.nn.modules.linear.Linear::linear_1`
+    auto            debug-metadata where an operator has a location there, else tensor-names
+    tensor-names    what the exporter put into the name of the first output (see `grammar`): nodes, or modules
     debug-metadata  one source for each location that the TFLite converter left (see `locations`)
+    output          one source for each operator: the name of its first output (the ONE compiler's default)
 
-Sources are numbered from 0 in order of appearance; with `output` the number is the operator index.
+Described are the main subgraph and those that a signature names. Sources are numbered from 0 in order of appearance;
+with `output` the numbers of the main subgraph are its operator indices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
-from circletools.errors import EditError
+from circletools.errors import EditError, ModelFormatError
+from circletools.findings import Finding
 from circletools.model.debug_metadata import DEBUG_METADATA
 from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.algebra import Origin
+from circletools.origin.grammar import Exporter, exporter_of, sources_in
 from circletools.origin.locations import operator_locations
+from circletools.origin.numbering import number_sources
 from circletools.origin.read import NO_NAME, Origins
-
-_SCOPE_SEPARATORS = ("::", "/")
+from circletools.origin.source import Source
+from circletools.wording import counted
 
 
 class NameSource(StrEnum):
     """Where the names of sources come from."""
 
-    OUTPUT = "output"
-    TENSOR_PREFIX = "tensor-prefix"
+    AUTO = "auto"
+    TENSOR_NAMES = "tensor-names"
     DEBUG_METADATA = "debug-metadata"
+    OUTPUT = "output"
 
 
-def collect_sources(model: Model, names: NameSource = NameSource.OUTPUT) -> Origins:
-    """Return origins for subgraph 0, the one that the ONE compiler's default source table describes.
+def collect_sources(model: Model, names: NameSource = NameSource.AUTO) -> Origins:
+    """Return origins for the main subgraph and those that a signature names.
 
     Raises EditError when the model has no such names.
     """
+    return collect_and_tell(model, names)[0]
+
+
+def collect_and_tell(model: Model, names: NameSource) -> tuple[Origins, Finding]:
+    """Do so, and say what the sources are named after."""
+    subgraphs = entry_subgraphs(model)
+    outputs = {subgraph: _first_outputs(model, subgraph) for subgraph in subgraphs}
+    _check_names(outputs)
+    exporter: Exporter | None = None
+    located: dict[int, list[list[Source]]] = {}
+    if names in (NameSource.AUTO, NameSource.DEBUG_METADATA):
+        located = _located(model, subgraphs, strict=names is NameSource.DEBUG_METADATA)
+    if names in (NameSource.AUTO, NameSource.TENSOR_NAMES):
+        exporter = exporter_of(model.description, (name for found in outputs.values() for name in found))
+    if not any(located.values()) and exporter is None:
+        if names in (NameSource.AUTO, NameSource.OUTPUT) or not any(outputs.values()):
+            return origins_by_output(model, subgraphs), _told("the first outputs of operators")
+        what = f"{DEBUG_METADATA} locations" if names is NameSource.DEBUG_METADATA else "exporter's tensor names"
+        raise EditError(f"the model has no {what} to name sources after", hint="use --names auto or output")
+    named: dict[int, list[list[Source]]] = {}
+    missing, known = 0, frozenset(map(text, model.tensor_columns.names))
+    for subgraph, found in outputs.items():
+        locations = located.get(subgraph) or [[]] * len(found)
+        others = [
+            sources_in(name, exporter, known) if names is not NameSource.DEBUG_METADATA else [] for name in found
+        ]
+        named[subgraph] = [one or other for one, other in zip(locations, others, strict=True)]
+        missing += sum(not one for one in locations)
+    by_names = f"the names that {exporter} gives tensors" if exporter else "the first outputs of operators"
+    if not any(located.values()):
+        return number_sources(len(model.subgraphs), named), _told(by_names)
+    rest = f", {counted(missing, 'operator')} after {by_names}" if missing and names is NameSource.AUTO else ""
+    return number_sources(len(model.subgraphs), named), _told(f"the locations of {DEBUG_METADATA}{rest}")
+
+
+def entry_subgraphs(model: Model) -> list[int]:
+    """Return the main subgraph and those that a signature names, in their order."""
     count = len(model.subgraphs)
-    if not count:
-        return Origins({}, ())
-    raw = [outputs[0] if outputs else b"" for outputs in model.output_names(0)]
-    outputs = [text(name) for name in raw]
-    if b"\0" in b"".join(raw):
-        operator = next(index for index, name in enumerate(outputs) if "\0" in name)
-        location = f"subgraphs[0].operators[{operator}].outputs[0]"
-        raise EditError("the tensor's name holds a NUL character, which a source table cannot", location=location)
-    if names is NameSource.OUTPUT:
-        sources = {index: name or NO_NAME for index, name in enumerate(outputs)}
-        operators: dict[int, Origin] = {index: frozenset((index,)) for index in sources}
-    else:
-        named = [scopes(name) for name in outputs] if names is NameSource.TENSOR_PREFIX else operator_locations(model)
-        sources, operators = _number(named)
-        if not sources and outputs:
-            missing = "tensor names" if names is NameSource.TENSOR_PREFIX else f"{DEBUG_METADATA} locations"
-            raise EditError(f"the model has no {missing} to name sources after", hint="use --names output")
-    return Origins(sources, (operators, *({} for _ in range(count - 1))))
+    named = {signature.subgraph for signature in model.signatures}
+    return [subgraph for subgraph in range(count) if subgraph == 0 or subgraph in named]
 
 
-def scopes(tensor_name: str) -> list[str]:
-    """Return the scopes of a tensor name; the converter joins the names of fused operators with `;`."""
-    found = []
-    for part in filter(None, tensor_name.split(";")):
-        ends = [part.rfind(separator) for separator in _SCOPE_SEPARATORS]
-        found.append(part[: max(ends)] if max(ends) > 0 else part)
-    return found
+def origins_by_output(model: Model, subgraphs: Iterable[int]) -> Origins:
+    """Return the ONE compiler's default for some subgraphs: each operator is a source, named after its output."""
+    sources: dict[int, str] = {}
+    operators: list[dict[int, Origin]] = [{} for _ in model.subgraphs]
+    for subgraph in subgraphs:
+        for index, name in enumerate(_first_outputs(model, subgraph)):
+            operators[subgraph][index] = frozenset((len(sources),))
+            sources[len(sources)] = name or NO_NAME
+    return Origins(sources, tuple(operators))
 
 
-def _number(named: Sequence[Sequence[str]]) -> tuple[dict[int, str], dict[int, Origin]]:
-    numbers: dict[str, int] = {}
-    operators = {
-        operator: frozenset(numbers.setdefault(name, len(numbers)) for name in names)
-        for operator, names in enumerate(named)
-        if names
-    }
-    return {number: name for name, number in numbers.items()}, operators
+def _told(what: str) -> Finding:
+    return Finding("SOURCE_NAMES", "info", "", f"sources are named after {what}")
+
+
+def _first_outputs(model: Model, subgraph: int) -> list[str]:
+    return [text(outputs[0]) if outputs else "" for outputs in model.output_names(subgraph)]
+
+
+def _check_names(outputs: Mapping[int, Sequence[str]]) -> None:
+    """Raise EditError for a name that no table can hold."""
+    for subgraph, names in outputs.items():
+        if any("\0" in name for name in names):
+            operator = next(index for index, name in enumerate(names) if "\0" in name)
+            location = f"subgraphs[{subgraph}].operators[{operator}].outputs[0]"
+            message = "the tensor's name holds a NUL character, which a source table cannot"
+            raise EditError(message, location=location)
+
+
+def _located(model: Model, subgraphs: Iterable[int], strict: bool) -> dict[int, list[list[Source]]]:
+    """Return what the debug metadata says of operators, for subgraphs of which it says something.
+
+    Unless `strict`, a broken one says nothing.
+    """
+    try:
+        found = {subgraph: operator_locations(model, subgraph) for subgraph in subgraphs}
+    except ModelFormatError:
+        if strict:
+            raise
+        return {}
+    return {subgraph: sources for subgraph, sources in found.items() if any(sources)}

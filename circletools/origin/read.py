@@ -10,7 +10,7 @@ subgraphs have origins:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import Literal
 
@@ -20,6 +20,8 @@ from circletools.metadata.stamp import STAMP, Freshness, check_stamp
 from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin, union
+from circletools.origin.details import DETAILS_TABLE, decode_details
+from circletools.origin.source import SourceDetails
 from circletools.origin.tables import (
     OP_TABLE,
     SOURCE_TABLE,
@@ -33,6 +35,7 @@ NO_NAME = "(noname)"
 """The ONE compiler's name for a source without one."""
 
 _VERSION = 1
+_NOTHING = SourceDetails()
 _PAIR = Struct("<II")
 
 OperatorOrigins = Mapping[int, Origin]
@@ -41,7 +44,7 @@ Scope = Literal["exact", "main", "shared"]
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """Sources (id -> name) and, for each subgraph, operator index -> origin.
+    """Sources (id -> name) and, for each subgraph, operator index -> origin; `details` of sources, where known.
 
     `scope` says how subgraphs were told apart: `exact` by a table for each, `main` because only subgraph 0 is
     described, `shared` not at all (the ONE compiler's reading: one table for every subgraph).
@@ -50,10 +53,15 @@ class Origins:
     sources: Mapping[int, str]
     operators: tuple[OperatorOrigins, ...]
     scope: Scope = "exact"
+    details: Mapping[int, SourceDetails] = field(default_factory=dict)
 
     def of(self, subgraph: int, operator: int) -> Origin:
         """Return the origin of an operator, empty where it has none."""
         return self.operators[subgraph].get(operator, UNKNOWN)
+
+    def details_of(self, source: int) -> SourceDetails:
+        """Return what is known of a source beside its name."""
+        return self.details.get(source, _NOTHING)
 
     def by_source(self) -> dict[int, list[tuple[int, int]]]:
         """Return the inverse: source id -> (subgraph, operator index), for every source."""
@@ -115,6 +123,8 @@ def decode_origins(model: Model, value_of: Callable[[str], bytes | memoryview | 
     if source_table is None and op_table is None:
         return None
     sources = {} if source_table is None else decode_source_table(source_table)
+    details_table = value_of(DETAILS_TABLE)
+    details = {} if details_table is None else decode_details(details_table, sources)
     shared = {} if op_table is None else decode_op_table(op_table, sources)
     count = len(model.subgraphs)
     exact_table = value_of(EXACT_TABLE)
@@ -122,11 +132,11 @@ def decode_origins(model: Model, value_of: Callable[[str], bytes | memoryview | 
         exact = decode_exact(exact_table, sources)
         # It only counts where another tool has not changed the ONE tables since.
         if merge(exact.values()) == shared and all(index < count for index in exact):
-            return Origins(sources, tuple(exact.get(index, {}) for index in range(count)), "exact")
+            return Origins(sources, tuple(exact.get(index, {}) for index in range(count)), "exact", details)
     elif value_of(STAMP) is not None:
         # Written here, and not for several subgraphs.
-        return Origins(sources, (shared, *({} for _ in range(count - 1))) if count else (), "main")
-    return Origins(sources, _of_each(model, shared), "shared" if count > 1 else "main")
+        return Origins(sources, (shared, *({} for _ in range(count - 1))) if count else (), "main", details)
+    return Origins(sources, _of_each(model, shared), "shared" if count > 1 else "main", details)
 
 
 def _of_each(model: Model, shared: OperatorOrigins) -> tuple[OperatorOrigins, ...]:

@@ -27,7 +27,7 @@ def remap(origins: Origins, index_map: IndexMap) -> Origins:
         operators[added.subgraph].pop(added.index, None)  # a stale table may know the index
         if origin:
             operators[added.subgraph][added.index] = origin
-    return Origins(origins.sources, tuple(operators), origins.scope)
+    return Origins(origins.sources, tuple(operators), origins.scope, origins.details)
 
 
 class _Follower:

@@ -51,6 +51,8 @@ def decode_op_table(data: bytes | memoryview, sources: Iterable[int] | None = No
     operators: dict[int, frozenset[int]] = {}
     reader = TableReader(data, OP_TABLE)
     for operator, count, at in reader.entries():
+        if count == 0:
+            raise reader.error(f"no source for operator {operator}: an empty entry", at + 4)
         ids = frozenset(reader.numbers(count))
         if operator in operators:
             raise reader.error(f"a second entry for operator {operator}", at)

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from circletools.findings import Finding
 from circletools.model.model import Model
 from circletools.model.views import text
-from circletools.origin.read import NO_NAME, Origins, check_freshness, read_origins
+from circletools.origin.names import origins_by_output
+from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, time_of
 from circletools.profile.sharing import Shared, Shares, modules_of, split
 from circletools.trace.operators.profile import OperatorTrace, Runtime
@@ -128,7 +129,7 @@ def attribute_to(
 ) -> Attribution:
     """Do so for given origins; without any, every operator is its own source. The result has no notes."""
     named = origins is None
-    origins = own_names(model) if origins is None else origins
+    origins = origins_by_output(model, range(len(model.subgraphs))) if origins is None else origins
     joined = Join(model, trace)
     operators = _operators(model, origins, joined.operators, trace)
     sources, modules = _groups(operators, joined.operators, origins, trace, depth)
@@ -150,19 +151,6 @@ def attribute_to(
         unchecked=len(joined.unchecked),
         ignored=tuple(sorted(joined.ignored)),
     )
-
-
-def own_names(model: Model) -> Origins:
-    """Return the ONE compiler's default for every subgraph: each operator is a source, named after its output."""
-    sources: dict[int, str] = {}
-    operators = []
-    for subgraph in model.subgraphs:
-        entries = {}
-        for index, outputs in enumerate(model.output_names(subgraph.index)):
-            entries[index] = frozenset((len(sources),))
-            sources[len(sources)] = text(outputs[0] if outputs else b"") or NO_NAME
-        operators.append(entries)
-    return Origins(sources, tuple(operators), "exact")
 
 
 def _operators(
@@ -205,7 +193,7 @@ def _groups(
         for source, share in zip(sources, shares, strict=True):
             by_source.add(source, place, share, 1 / len(sources))
             if source is not None and source not in modules:
-                modules[source] = modules_of(origins.sources[source], depth)
+                modules[source] = modules_of(origins.sources[source], origins.details_of(source), depth)
             parts = split(share, len(modules[source]))
             for module, part in zip(modules[source], parts, strict=True):
                 by_module.add(module, place, part, 1 / len(sources) / len(parts))

@@ -1,31 +1,43 @@
-"""What comparisons of times share: the ratio, its confidence interval, and whether it is a regression."""
+"""What comparisons of times share: the ratio, its confidence interval, and the verdict.
+
+    executions of a recording  ->  their trimmed mean  ->  the mean over the recordings of a side  ->  the ratio
+
+What one recording measures differs from the next by more than its executions tell, so the interval comes from how
+the recordings of a side differ. Where both sides are a single recording nothing tells that, and it is assumed.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-FEWEST = 5
-"""With fewer executions there is no interval."""
+from circletools.profile.student import quantile, tail
 
 Samples = npt.NDArray[np.float64]
-"""The time of every execution, in nanoseconds."""
+"""The time of every execution of a recording, in nanoseconds."""
 
-Bounds = tuple[float, float | None]
-"""Of a ratio; the upper one is None where nothing bounds it."""
+Verdict = Literal["slower", "faster", "same", "cannot tell"]
 
-_RESAMPLES, _MOST_DRAWS = 1000, 20_000_000
+ASSUMED_SPREAD = 0.15
+"""How much recordings of one model are taken to differ (a standard deviation) where each side is a single one."""
+
+_COARSEST_NS = 1000
+_TRIMMED = 0.2
+_LEVEL = 0.05
+_RESAMPLES, _MOST_RESAMPLED = 200, 4096
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedTime:
-    """A time before and after; `low` and `high` bound the ratio.
+    """A time before and after; `low` and `high` bound the ratio, with a confidence of 95 %.
 
-    `ratio` is None where there was no time before. `low` and `high` are None where there are too few executions, or
-    only averages; `high` alone where nothing bounds it.
+    All three are None where there was no time before, the bounds also where there is none after. `verdict` is sure
+    of `slower` and `faster`, which are by more than the threshold; `same` is within it.
     """
 
     before_ns: int
@@ -33,46 +45,133 @@ class ComparedTime:
     ratio: float | None
     low: float | None
     high: float | None
-    regressed: bool
+    verdict: Verdict
 
     @property
     def delta_ns(self) -> int:
         """How much longer it takes."""
         return self.after_ns - self.before_ns
 
+    @property
+    def regressed(self) -> bool:
+        """Whether it is surely slower by more than the threshold."""
+        return self.verdict == "slower"
 
-def compared(before: float, after: float, bounds: Bounds | None, *, limit: float, total_ns: int) -> ComparedTime:
-    """Compare two mean times in nanoseconds; `total_ns` is all time before.
 
-    It has regressed when it is slower by more than `limit`, as a fraction, and the interval, if there is one, lies
-    above 1. What is new has regressed when it takes more than `limit` of all time before.
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is to be compared: the recordings of both sides. `total_ns` is all time before, of its unit."""
+
+    before: Sequence[Samples]
+    after: Sequence[Samples]
+    total_ns: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Estimate:
+    before: float
+    after: float
+    error: float
+    freedom: float
+
+    @property
+    def statistic(self) -> float:
+        """The logarithm of the ratio in standard errors; of what is new or gone, the time in its own."""
+        if not (self.before and self.after):
+            return (self.after > 0) / self.error if self.after or not self.before else -1 / self.error
+        return math.log(self.after / self.before) / self.error
+
+
+def location(times: Samples) -> float:
+    """Return the mean of what is left without the fifth that is smallest and the fifth that is greatest."""
+    cut = int(_TRIMMED * len(times))
+    return float(np.sort(times)[cut : len(times) - cut].mean())
+
+
+def tick_of(times: Iterable[npt.NDArray[np.int64]]) -> int:
+    """Return the step of the clock in nanoseconds: all times are multiples of it. A trace has whole microseconds."""
+    tick = _COARSEST_NS
+    for some in times:
+        tick = math.gcd(tick, int(np.gcd.reduce(some)) if len(some) else 0)
+    return tick
+
+
+def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[ComparedTime]:
+    """Compare the times of each row.
+
+    A row is slower when its ratio is above 1 + `limit`, the difference is more than a tick of the clock, and it is
+    sure: by Student's t over the recordings, corrected for the number of rows (Holm), at most 5 % of comparisons of
+    what is equal have a row that is slower or faster. What is new is slower when it takes more than `limit` of all
+    time before.
     """
+    found = [_estimate(row, tick_ns) for row in rows]
+    slower = _holm([tail(one.statistic, one.freedom) for one in found])
+    faster = _holm([tail(-one.statistic, one.freedom) for one in found])
+    return [
+        _judged(one, row.total_ns, limit, tick_ns, sure=(up <= _LEVEL / 2, down <= _LEVEL / 2))
+        for one, row, up, down in zip(found, rows, slower, faster, strict=True)
+    ]
+
+
+def _judged(one: _Estimate, total_ns: float, limit: float, tick_ns: float, sure: tuple[bool, bool]) -> ComparedTime:
+    before, after = one.before, one.after
     ratio = after / before if before else None
-    low, high = bounds or (None, None)
-    before_ns, after_ns = round(before), round(after)
-    if not before_ns:
-        regressed = after_ns > limit * total_ns
+    low = high = None
+    if before and after:
+        reach = min(quantile(1 - _LEVEL / 2, one.freedom) * one.error, 700.0)
+        low, high = after / before * math.exp(-reach), after / before * math.exp(reach)
+    verdict: Verdict = "cannot tell"
+    if abs(after - before) > tick_ns and sure[0] and _exceeds(before, after, limit, total_ns):
+        verdict = "slower"
+    elif abs(after - before) > tick_ns and sure[1] and _exceeds(after, before, limit, total_ns):
+        verdict = "faster"
+    elif before == after == 0 or (
+        low is not None and high is not None and low * (1 + limit) >= 1 >= high / (1 + limit)
+    ):
+        verdict = "same"
+    return ComparedTime(round(before), round(after), ratio, low, high, verdict)
+
+
+def _exceeds(less: float, more: float, limit: float, total_ns: float) -> bool:
+    return more > limit * total_ns if not less else more > less * (1 + limit)
+
+
+def _estimate(row: Row, tick_ns: float) -> _Estimate:
+    sides = [np.array([location(times) for times in side]) for side in (row.before, row.after)]
+    means = [float(side.mean()) for side in sides]
+    freedom = sum(len(side) - 1 for side in sides)
+    relative = [(side / mean - 1, mean) for side, mean in zip(sides, means, strict=True) if mean]
+    rounding = sum((tick_ns / mean) ** 2 / 12 for _, mean in relative)
+    if freedom:
+        variance = sum(float((spread**2).sum()) for spread, _ in relative) / freedom
+        inverse = sum(1 / len(spread) for spread, _ in relative)
     else:
-        regressed = ratio is not None and ratio > 1 + limit and (low is None or low > 1)
-    return ComparedTime(before_ns, after_ns, ratio, low, high, regressed)
+        alone = [times / mean for (times,), mean in zip((row.before, row.after), means, strict=True) if mean]
+        variance = ASSUMED_SPREAD**2 + sum(_spread(times) ** 2 for times in alone) / max(1, len(alone))
+        inverse = len(alone)
+    error = math.sqrt(max(variance, rounding / 2, 1e-12) * max(inverse, 1e-12))
+    return _Estimate(means[0], means[1], error, freedom or math.inf)
 
 
-def ratio_bounds(before: Samples, after: Samples) -> Bounds | None:
-    """Return the 95 % confidence interval of the ratio of means, by bootstrap; None when there is no time before.
+def _spread(times: Samples) -> float:
+    """Return the standard error of the location of one recording, by bootstrap over blocks of executions."""
+    count = len(times)
+    if count > _MOST_RESAMPLED:
+        times = times[: count - count % _MOST_RESAMPLED].reshape(_MOST_RESAMPLED, -1).mean(axis=1)
+        count = _MOST_RESAMPLED
+    length = math.isqrt(count)
+    draw = np.random.default_rng(0).integers(0, count, (_RESAMPLES, -(-count // length)))
+    chosen = (draw[:, :, None] + np.arange(length)).reshape(_RESAMPLES, -1)[:, :count] % count
+    ordered = np.sort(times[chosen], axis=1)
+    cut = int(_TRIMMED * count)
+    return float(ordered[:, cut : count - cut].mean(axis=1).std())
 
-    The upper bound is None when too many resamples have no time before. Two resamples without time have the ratio 1.
-    """
-    if not before.any():
-        return None
-    draw = np.random.default_rng(0)
-    means: list[Any] = []
-    for values in (before, after):
-        count = max(100, min(_RESAMPLES, _MOST_DRAWS // len(values)))
-        means.append([values[draw.integers(0, len(values), len(values))].mean() for _ in range(count)])
-    length = min(map(len, means))
-    first, second = np.array(means[0][:length]), np.array(means[1][:length])
-    ratios = np.where(second > 0, np.inf, 1.0)
-    np.divide(second, first, out=ratios, where=first > 0)
-    ratios.sort()  # percentiles between finite and infinite ones have no value
-    low, high = float(ratios[length // 40]), float(ratios[-1 - length // 40])
-    return low, high if np.isfinite(high) else None
+
+def _holm(probabilities: Sequence[float]) -> list[float]:
+    """Return the probabilities corrected for their number."""
+    count, reached = len(probabilities), 0.0
+    found = [0.0] * count
+    for rank, at in enumerate(sorted(range(count), key=lambda at: probabilities[at])):
+        reached = max(reached, min(1.0, (count - rank) * probabilities[at]))
+        found[at] = reached
+    return found

@@ -1,12 +1,13 @@
-"""Two operator-level traces side by side: operator by operator."""
+"""Operator-level traces side by side: operator by operator."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.profile.compare import FEWEST, ComparedTime, Samples, compared, ratio_bounds
+from circletools.profile.compare import ComparedTime, Row, Samples, compare_times, tick_of
 from circletools.trace.operators.profile import OperatorTrace, Runtime, self_times
 
 __all__ = ["ProfileComparison", "compare_profiles"]
@@ -18,7 +19,7 @@ _Times = dict[_Key, list[tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class ComparedProfile:
-    """One of the two traces of a comparison."""
+    """A recording of a comparison."""
 
     runtime: Runtime
     executions: int
@@ -37,39 +38,60 @@ class ComparedOperator:
 
 @dataclass(frozen=True, slots=True)
 class ProfileComparison:
-    """Two operator-level traces; the first row is the sum of all operators."""
+    """Recordings of operators of two sides; the first row is the sum of all operators."""
 
-    before: ComparedProfile
-    after: ComparedProfile
+    before: tuple[ComparedProfile, ...]
+    after: tuple[ComparedProfile, ...]
     threshold_percent: float
     rows: tuple[ComparedOperator, ...]
 
     @property
     def regressed(self) -> bool:
-        """Whether something is slower."""
+        """Whether something is surely slower."""
         return any(row.time.regressed for row in self.rows)
 
 
 def compare_profiles(
-    before: OperatorTrace, after: OperatorTrace, threshold_percent: float = 10.0
+    before: OperatorTrace | Sequence[OperatorTrace],
+    after: OperatorTrace | Sequence[OperatorTrace],
+    threshold_percent: float = 10.0,
 ) -> ProfileComparison:
-    """Compare the operators of two traces by their self times per execution.
+    """Compare the operators of two sides by their self times per execution; a side is one recording or several.
 
-    Operators are the same where subgraph, index and the runtime's name are. Bounds and regressions are those of
-    `compare_traces`; averages have no bounds.
+    Operators are the same where subgraph, index and the runtime's name are. Verdicts are those of `compare_traces`.
     """
-    traces, times = (before, after), (_times(before), _times(after))
-    bounded = min(trace.executions for trace in traces) >= FEWEST and not (before.averaged or after.averaged)
-    limit = threshold_percent / 100
-    total_ns = round(float(_series(times[0], None, before).mean()))
+    sides = [[side] if isinstance(side, OperatorTrace) else list(side) for side in (before, after)]
+    times = [[_times(trace) for trace in side] for side in sides]
+    keys = {key for side in times for some in side for key in some}
+    series = {
+        key: [
+            [_series(some, key, trace) for some, trace in zip(found, side, strict=True)]
+            for found, side in zip(times, sides, strict=True)
+        ]
+        for key in [None, *sorted(keys)]
+    }
+    total_ns = float(np.mean([recording.mean() for recording in series[None][0]]))
+    compared = compare_times(
+        [Row(first, second, total_ns) for first, second in series.values()],
+        limit=threshold_percent / 100,
+        tick_ns=_tick(sides),
+    )
     rows = []
-    for key in [None, *sorted(times[0].keys() | times[1].keys())]:
-        first, second = (_series(some, key, trace) for some, trace in zip(times, traces, strict=True))
-        bounds = ratio_bounds(first, second) if bounded else None
-        time = compared(float(first.mean()), float(second.mean()), bounds, limit=limit, total_ns=total_ns)
+    for key, time in zip(series, compared, strict=True):
         subgraph, index, name = key or (None, None, "all operators")
         rows.append(ComparedOperator(subgraph, index, name, time))
-    return ProfileComparison(_described(before), _described(after), threshold_percent, tuple(rows))
+    first, second = (tuple(map(_described, side)) for side in sides)
+    return ProfileComparison(first, second, threshold_percent, tuple(rows))
+
+
+def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:
+    """Return the coarsest tick; that of averages is shared out among their executions."""
+    return max(
+        tick_of([np.array([run.duration_ns for run in trace.runs], np.int64)])
+        / (trace.executions if trace.averaged else 1)
+        for side in sides
+        for trace in side
+    )
 
 
 def _described(trace: OperatorTrace) -> ComparedProfile:

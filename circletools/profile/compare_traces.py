@@ -1,31 +1,33 @@
-"""Two NNAPI traces side by side: layer by layer and phase by phase."""
+"""NNAPI traces side by side: layer by layer and phase by phase."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
-from circletools.profile.compare import FEWEST, Bounds, ComparedTime, Samples, compared, ratio_bounds
+from circletools.profile.compare import ComparedTime, Row, Samples, compare_times, location, tick_of
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.marks import SUBPHASES
 from circletools.trace.nnapi.summaries import whole_table
+from circletools.trace.nnapi.timeline import APP_PHASES, run_of
 
 __all__ = ["TraceComparison", "compare_traces"]
 
-Bucket = tuple[str, str]
-"""Layer and phase."""
-
 _EXECUTION = ("PE", *SUBPHASES)
 _ELAPSED = ("", "elapsed")
+_WARM_UP, _BENCHMARK = APP_PHASES[1:]
+Unit = Literal["execution", "run"]
+_Key = tuple[Unit, str, str]
+"""Unit, layer and phase."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedTrace:
-    """One of the two traces of a comparison."""
+    """A recording of a comparison; `executions` counts those that are compared."""
 
     name: str
     runs: int
@@ -34,88 +36,95 @@ class ComparedTrace:
 
 @dataclass(frozen=True, slots=True)
 class ComparedBucket:
-    """The self time of a layer and phase, per execution or per run; without a layer, the elapsed time."""
+    """The time of a layer and phase, per execution or per run; without a layer, the elapsed time."""
 
     layer: str
     phase: str
-    unit: Literal["execution", "run"]
+    unit: Unit
     time: ComparedTime
 
 
 @dataclass(frozen=True, slots=True)
 class TraceComparison:
-    """Two traces, and each layer and phase of them."""
+    """Recordings of two sides, and each layer and phase of them."""
 
-    before: ComparedTrace
-    after: ComparedTrace
+    before: tuple[ComparedTrace, ...]
+    after: tuple[ComparedTrace, ...]
     threshold_percent: float
     rows: tuple[ComparedBucket, ...]
 
     @property
     def regressed(self) -> bool:
-        """Whether something is slower."""
+        """Whether something is surely slower."""
         return any(row.time.regressed for row in self.rows)
 
 
-class _Means(NamedTuple):
-    bucket: Bucket
-    unit: Literal["execution", "run"]
-    before: float
-    after: float
-    bounds: Bounds | None = None
+def compare_traces(
+    before: Analysis | Sequence[Analysis], after: Analysis | Sequence[Analysis], threshold_percent: float = 10.0
+) -> TraceComparison:
+    """Compare two sides; a side is one recording or several, of which three or more tell most.
 
-
-def compare_traces(before: Analysis, after: Analysis, threshold_percent: float = 10.0) -> TraceComparison:
-    """Compare two analyses.
-
-    Times are self times: of the phases of execution per execution where both traces have some, else per run. With
-    five executions or more in both, `low` and `high` bound the ratio: the middle 95 % of what resampling the
-    executions gives (bootstrap; the same draws each time). A row has regressed when it is slower by more than the
-    threshold, and the interval, if there is one, lies above 1. What is new has regressed when it takes more than the
-    threshold of all time before.
+    Where all have executions, the phases of execution are compared per execution, by the clock, and the rest per
+    run, in self time of threads. Warm-up is left out. `low` and `high` bound the ratio with 95 %. A row is slower
+    only when that is sure: see `compare_times`.
     """
-    both = bool(before.executions and after.executions)
-    rows = [*(_execution_rows(before, after) if both else ()), *_run_rows(before, after, executed=both)]
+    sides = [[side] if isinstance(side, Analysis) else list(side) for side in (before, after)]
+    executed = all(analysis.executions for side in sides for analysis in side)
+    times = [[_times(analysis, executed) for analysis in side] for side in sides]
+    keys = sorted({key for side in times for some in side for key in some})
+    pairs = {key: [[_of(some, key) for some in side] for side in times] for key in keys}
     totals = Counter[str]()
-    for row in rows:
-        if row.bucket[0]:
-            totals[row.unit] += round(row.before)
-    limit = threshold_percent / 100
-    found = []
-    for row in rows:
-        time = compared(row.before, row.after, row.bounds, limit=limit, total_ns=totals[row.unit])
-        layer, phase = row.bucket
-        found.append(ComparedBucket(layer, phase, row.unit, time))
-    return TraceComparison(_described(before), _described(after), threshold_percent, tuple(found))
+    for (unit, layer, _), (recordings, _) in pairs.items():
+        totals[unit] += round(float(np.mean([location(one) for one in recordings]))) if layer else 0
+    tick_ns = tick_of(one.astype(np.int64) for side in times for some in side for one in some.values())
+    rows = [Row(first, second, totals[unit]) for (unit, _, _), (first, second) in pairs.items()]
+    compared = compare_times(rows, limit=threshold_percent / 100, tick_ns=tick_ns)
+    found = (
+        ComparedBucket(layer, phase, unit, time) for (unit, layer, phase), time in zip(pairs, compared, strict=True)
+    )
+    first, second = (tuple(map(_described, side)) for side in sides)
+    return TraceComparison(first, second, threshold_percent, tuple(found))
 
 
 def _described(analysis: Analysis) -> ComparedTrace:
-    return ComparedTrace(analysis.name, len(analysis.runs), len(analysis.executions))
+    return ComparedTrace(analysis.name, len(analysis.runs), len(_measured(analysis)))
 
 
-def _run_rows(before: Analysis, after: Analysis, *, executed: bool) -> Iterator[_Means]:
-    first, second = (
-        {bucket: time / max(1, len(one.runs)) for bucket, time in whole_table(one.tables.values()).self_ns.items()}
-        for one in (before, after)
-    )
-    for bucket in sorted(first.keys() | second.keys()):
-        if not (executed and bucket[1] in _EXECUTION):
-            yield _Means(bucket, "run", first.get(bucket, 0), second.get(bucket, 0))
+def _measured(analysis: Analysis) -> list[int]:
+    """Return the places of the executions that are compared: those of the benchmark, else all but the warm-up."""
+    phases = [run_of(execution.segment)[1] for execution in analysis.executions]
+    for wanted in ({_BENCHMARK}, set(APP_PHASES) - {_WARM_UP}):
+        chosen = [place for place, phase in enumerate(phases) if phase in wanted]
+        if chosen:
+            return chosen
+    return list(range(len(phases)))
 
 
-def _execution_rows(before: Analysis, after: Analysis) -> Iterator[_Means]:
-    samples = [_samples(before), _samples(after)]
-    counts = [len(one[_ELAPSED]) for one in samples]
-    for bucket in sorted(samples[0].keys() | samples[1].keys()):
-        first, second = (one.get(bucket, np.zeros(count)) for one, count in zip(samples, counts, strict=True))
-        bounds = ratio_bounds(first, second) if min(counts) >= FEWEST else None
-        yield _Means(bucket, "execution", float(first.mean()), float(second.mean()), bounds)
+def _of(times: dict[_Key, Samples], key: _Key) -> Samples:
+    """Return the times of a key; zeros where the recording has none."""
+    if key in times:
+        return times[key]
+    return np.zeros(len(times.get(("execution", *_ELAPSED), (0,))) if key[0] == "execution" else 1)
 
 
-def _samples(analysis: Analysis) -> dict[Bucket, Samples]:
-    """Return, for each bucket of execution and for the elapsed time, the value of every execution."""
-    found = {_ELAPSED: np.array([one.elapsed_ns for one in analysis.executions], np.float64)}
-    for (layer, phase, _), own in analysis.wall_clock.each():
-        if own.any():
-            found[layer, phase] = found.get((layer, phase), 0) + own.astype(np.float64)
+def _times(analysis: Analysis, executed: bool) -> dict[_Key, Samples]:
+    """Return the times of each layer and phase: one for each execution, or the mean of the runs."""
+    found: dict[_Key, Samples] = {}
+    count = 0
+    if executed:
+        chosen = _measured(analysis)
+        count = len(chosen)
+        found["execution", *_ELAPSED] = np.array(
+            [analysis.executions[place].elapsed_ns for place in chosen], np.float64
+        )
+        for (layer, phase, _), own in analysis.wall_clock.each():
+            if own[chosen].any():
+                times = found.get(("execution", layer, phase), np.zeros(count))
+                found["execution", layer, phase] = times + own[chosen]
+    tables = (table for segment, table in analysis.tables.items() if run_of(segment)[1] != _WARM_UP)
+    for (layer, phase), time in whole_table(tables).self_ns.items():
+        if executed and phase == "PBM":  # it grows with the number of executions
+            found["execution", layer, phase] = np.full(count, time / count)
+        elif not (executed and phase in _EXECUTION):
+            found["run", layer, phase] = np.array([time / max(1, len(analysis.runs))])
     return found

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from circletools.origin.names import scopes
+from circletools.origin.grammar import parts_of
+from circletools.origin.source import SourceDetails
 from circletools.profile.joining import Measured, Place, Time, median
 from circletools.trace.operators.profile import OperatorTrace
 
@@ -20,14 +21,22 @@ def split(total: int, count: int) -> list[int]:
     return [part + (position < rest) for position in range(count)]
 
 
-def modules_of(source_name: str, depth: int | None = None) -> list[str]:
-    """Return the module paths that a source's name holds, cut to `depth` parts: all but the last part of a path.
+def modules_of(source_name: str, details: SourceDetails, depth: int | None = None) -> list[str]:
+    """Return the modules of a source, cut to `depth` parts: by its details, else by its name.
 
-    Paths are divided by `::` or `/`; a converter joins the names of fused operators with `;`. A name without a path
-    stands for itself.
+    A name's modules are its paths without their last parts, divided by `::` or `/`; a converter joins the names of
+    fused operators with `;`. A name without a path stands for itself.
     """
-    found = [_cut(scope, depth) for scope in scopes(source_name)]
+    if details.path:
+        separator = "/" if "/" in details.path else "."
+        return [separator.join(details.path.split(separator)[:depth])]
+    found = [_cut(_scope(part), depth) for part in parts_of(source_name)]
     return list(dict.fromkeys(found)) or [source_name]
+
+
+def _scope(path: str) -> str:
+    end = max(path.rfind("::"), path.rfind("/"))
+    return path[:end] if end > 0 else path
 
 
 def _cut(scope: str, depth: int | None) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from circletools.render.findings import check_json, findings_text, verdict
     from circletools.render.fit import fit_json, fit_sarif, fit_text
     from circletools.render.inspection import inspection_json, inspection_text
+    from circletools.render.origin_tree import origins_tree
     from circletools.render.origins import origins_csv, origins_json, origins_text
     from circletools.render.plans import plan_json, plan_text
     from circletools.render.rewrite import rewrite_json
@@ -50,6 +51,7 @@ __all__ = [
     "origins_csv",
     "origins_json",
     "origins_text",
+    "origins_tree",
     "plan_json",
     "plan_text",
     "rewrite_json",
@@ -92,6 +94,7 @@ _PLACES = {
     "origins_csv": "circletools.render.origins",
     "origins_json": "circletools.render.origins",
     "origins_text": "circletools.render.origins",
+    "origins_tree": "circletools.render.origin_tree",
     "plan_json": "circletools.render.plans",
     "plan_text": "circletools.render.plans",
     "rewrite_json": "circletools.render.rewrite",

@@ -17,7 +17,7 @@ Comparison = TraceComparison | ProfileComparison
 
 _BUCKET_COLUMNS = ("layer", "phase", "unit")
 _OPERATOR_COLUMNS = ("subgraph", "operator_index", "name")
-_TIME_COLUMNS = ("before_ns", "after_ns", "delta_ns", "ratio", "low", "high", "regressed")
+_TIME_COLUMNS = ("before_ns", "after_ns", "delta_ns", "ratio", "low", "high", "verdict")
 _TIME_HEAD = ("before", "after", "delta", "ratio", "low", "high", "")
 
 
@@ -25,8 +25,8 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """Return the JSON document of `trace-compare`."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "before": asdict(comparison.before),
-        "after": asdict(comparison.after),
+        "before": [asdict(recording) for recording in comparison.before],
+        "after": [asdict(recording) for recording in comparison.after],
         "threshold_percent": comparison.threshold_percent,
         "regressed": comparison.regressed,
         "rows": _rows(comparison),
@@ -52,12 +52,13 @@ def _rows(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def comparison_text(comparison: Comparison) -> Iterator[str]:
-    """Yield the lines of the text form: the two sides, and a table."""
-    yield f"before: {_side(comparison.before)}"
-    yield f"after: {_side(comparison.after)}"
+    """Yield the lines of the text form: the recordings of the two sides, and a table."""
+    for side, recordings in (("before", comparison.before), ("after", comparison.after)):
+        for recording in recordings:
+            yield f"{side}: {_side(recording)}"
     yield ""
     if isinstance(comparison, TraceComparison):
-        yield "self time in ms; low and high bound the ratio (95 %)"
+        yield "time in ms; low and high bound the ratio (95 %)"
         rows = [("layer", "phase", "per", *_TIME_HEAD), *map(_bucket_cells, comparison.rows)]
     else:
         yield "self time per execution in us; low and high bound the ratio (95 %)"
@@ -86,4 +87,4 @@ def _operator_cells(row: ComparedOperator, several: bool) -> tuple[str, ...]:
 def _time_cells(time: ComparedTime, written: Callable[[int], str]) -> tuple[str, ...]:
     ratios = ("-" if value is None else f"{value:.3f}" for value in (time.ratio, time.low, time.high))
     times = map(written, (time.before_ns, time.after_ns, time.delta_ns))
-    return (*times, *ratios, "slower" if time.regressed else "")
+    return (*times, *ratios, time.verdict)

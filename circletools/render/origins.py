@@ -8,7 +8,7 @@ from typing import Any
 from circletools.metadata.stamp import Freshness
 from circletools.origin.algebra import UNKNOWN
 from circletools.origin.describe import OperatorRow, OriginTable
-from circletools.origin.exchange import CSV_COLUMNS
+from circletools.origin.exchange import CSV_COLUMNS, DETAIL_FIELDS, detail_values, source_json
 from circletools.origin.read import Origins
 from circletools.render.table import csv_text, table_text
 from circletools.wording import SCHEMA_VERSION
@@ -23,9 +23,8 @@ def origins_json(table: OriginTable) -> dict[str, Any]:
         "freshness": _freshness_json(table.freshness),
         "scope": table.origins.scope,
         "sources": [
-            {
-                "id": source,
-                "name": table.origins.sources[source],
+            source_json(table.origins, source)
+            | {
                 "operators": [
                     {"subgraph": subgraph, "operator_index": index}
                     for subgraph, index in table.by_source.get(source, [])
@@ -59,16 +58,21 @@ def _freshness_json(freshness: Freshness | None) -> dict[str, Any]:
 
 def origins_csv(table: OriginTable) -> str:
     """Return one line for each pair of operator and source, and one for each that has no partner."""
-    names = table.origins.sources
     lines: list[tuple[object, ...]] = []
     for row in table.rows:
         operator = (row.subgraph, row.index, row.code, row.output)
-        lines += [(*operator, source, names[source]) for source in sorted(row.origin)]
+        lines += [(*operator, *_source_cells(table.origins, source)) for source in sorted(row.origin)]
         if not row.origin:
-            lines.append((*operator, "", ""))
+            lines.append((*operator, "", "", *("" for _ in DETAIL_FIELDS)))
     shown = UNKNOWN.union(*(row.origin for row in table.rows))
-    lines += [("", "", "", "", source, names[source]) for source in sorted(table.by_source.keys() - shown)]
+    rest = sorted(table.by_source.keys() - shown)
+    lines += [("", "", "", "", *_source_cells(table.origins, source)) for source in rest]
     return csv_text(CSV_COLUMNS, lines)
+
+
+def _source_cells(origins: Origins, source: int) -> tuple[object, ...]:
+    details = (value or "" for value in detail_values(origins.details_of(source)))
+    return source, origins.sources[source], *details
 
 
 def origins_text(table: OriginTable) -> Iterator[str]:

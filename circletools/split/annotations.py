@@ -11,6 +11,7 @@ from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, Subgraph
 from circletools.findings import Finding
 from circletools.metadata.stamp import STAMP, encode_stamp, make_stamp, operator_record, operator_records
 from circletools.model.model import Model
+from circletools.origin.details import DETAILS_TABLE, encode_details
 from circletools.origin.embed import ORIGIN_ENTRIES
 from circletools.origin.read import EXACT_TABLE, Origins, check_freshness, encode_exact, merge, read_origins
 from circletools.origin.tables import (
@@ -101,8 +102,10 @@ def _origins(origins: Origins, plan: SplitPlan, part: PlannedPart, called: Seque
     ]
     # Where one table stands for all subgraphs, as the ONE compiler has it, the operators of a part still are its own.
     used = {source for subgraph in operators for origin in subgraph.values() for source in origin}
+    sources = {source: origins.sources[source] for source in sorted(used)}
     return {
-        SOURCE_TABLE: encode_source_table({source: origins.sources[source] for source in sorted(used)}),
+        SOURCE_TABLE: encode_source_table(sources),
         OP_TABLE: encode_op_table(merge(operators)),
         EXACT_TABLE: encode_exact(operators),
+        DETAILS_TABLE: encode_details(origins.details, sources),
     }

@@ -11,9 +11,9 @@ import typer
 import circletools as ct
 
 from ..console.reading import read_text, reading
-from ..console.terminal import show_as, tell, tell_notes
+from ..console.terminal import show, show_as, tell, tell_notes
 from ..signature import option
-from .parameters import Directory, FormatOption, InPlace, Input, JsonFormat, Output, Stamp, form_of
+from .parameters import FORMAT, Directory, InPlace, Input, JsonFormat, Output, Stamp, form_of
 from .rewriting import rewrite
 
 
@@ -22,8 +22,12 @@ def embed_origins(
     output: Output = None,
     origins: Annotated[Path | None, option("--origins", "A JSON or CSV file with sources and operators.")] = None,
     names: Annotated[
-        Literal["output", "tensor-prefix", "debug-metadata"] | None,
-        option("--names", "What to name sources after; by default output."),
+        Literal["auto", "tensor-names", "debug-metadata", "output"] | None,
+        option("--names", "What to name sources after; by default auto, the best that the model has."),
+    ] = None,
+    exported_program: Annotated[
+        Path | None,
+        option("--exported-program", "The program that was converted (.pt2); runs the exporter again.", "FILE"),
     ] = None,
     replace: Annotated[bool, option("--replace", "Replace existing tables.")] = False,
     stamp: Stamp = True,
@@ -31,30 +35,37 @@ def embed_origins(
 ) -> None:
     """Write the source of each operator as metadata.
 
-    The ONE compiler keeps it up to date. Without --origins each operator of subgraph 0 is its own source, named
-    after its first output.
+    The ONE compiler keeps it up to date. Without --origins, sources are what the exporter of the model wrote into
+    it: source locations, or names of modules and nodes.
     """
     if origins is not None and names is not None:
         raise ct.UsageError("--origins and --names exclude each other: the file has the names")
+    if exported_program is not None and (origins is not None or names is not None):
+        raise ct.UsageError("--exported-program excludes --origins and --names: the program has the names")
     given = None if origins is None else ct.origins.parse(read_text(origins), str(origins))
 
     def change(edit: ct.ModelEdit) -> ct.RewriteResult:
+        if exported_program is not None:
+            found = ct.exporters.from_exported_program(edit.model, exported_program)
+            return ct.origins.embed(edit, found, replace=replace, stamp=stamp)
         if given is None:
-            chosen = ct.origins.collect(edit.model, ct.origins.NameSource(names or "output"))
-            return ct.origins.embed(edit, chosen, replace=replace, stamp=stamp)
+            return ct.origins.embed(edit, names=ct.origins.NameSource(names or "auto"), replace=replace, stamp=stamp)
         try:
             return ct.origins.embed(edit, given, replace=replace, stamp=stamp)
         except ct.UsageError as error:
             error.name_file(str(origins))
             raise
 
-    rewrite(source, output, in_place, change, inputs=[origins])
+    rewrite(source, output, in_place, change, inputs=[origins, exported_program])
 
 
 def dump_origins(
     source: Input,
-    output_format: FormatOption = None,
+    output_format: Annotated[Literal["text", "json", "csv", "tree"] | None, FORMAT] = None,
     json: JsonFormat = False,
+    depth: Annotated[
+        int | None, option("--depth", "In a tree, cut module paths to their first N parts.", "N", min=1)
+    ] = None,
     operator: Annotated[str | None, option("--operator", "Only these operators, as in 0-10,15.", "RANGES")] = None,
     source_name: Annotated[str | None, option("--source", "Only sources whose name matches.", "REGEX")] = None,
     subgraph: Annotated[int | None, option("--subgraph", "Only this subgraph.", "N", min=0)] = None,
@@ -65,10 +76,15 @@ def dump_origins(
     CSV are accepted by embed-origins --origins.
     """
     form = form_of(output_format, json)
+    if depth is not None and form != "tree":
+        raise ct.UsageError("--depth is for --format tree")
     selection = ct.origins.Selection.parse(operator, source_name, subgraph)
     with reading(source) as model:
         table = ct.origins.describe(model, selection)
-    show_as(form, table, text=ct.render.origins_text, json=ct.render.origins_json, csv=ct.render.origins_csv)
+    if form == "tree":
+        show(ct.render.origins_tree(table, depth))
+    else:
+        show_as(form, table, text=ct.render.origins_text, json=ct.render.origins_json, csv=ct.render.origins_csv)
     tell_notes(table.notes, source)
     if not table.describes_the_model:
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ import typer
 import circletools as ct
 
 from ..console.terminal import complain, show_as, show_json, tell
-from ..signature import argument, option
+from ..signature import BETWEEN, argument, option
 from .parameters import FORMAT, Json, form_of
 from .rewriting import refuse_inputs
 
@@ -63,8 +63,7 @@ def _complain(*analyses: ct.Analysis) -> bool:
 
 
 def trace_compare(
-    before: Annotated[str, argument("A", "The trace before.")],
-    after: Annotated[str, argument("B", "The trace after.")],
+    traces: Annotated[list[str], argument("A... B...", "The traces before and after; -- between them if several.")],
     threshold: Annotated[
         float, option("--threshold", "Report what is slower by more than this, in percent.", "PCT", min=0)
     ] = 10.0,
@@ -75,26 +74,40 @@ def trace_compare(
 ) -> None:
     """Show what became faster or slower between two traces.
 
-    Compares layers and phases, or operators. Exit status 1 when something is slower by more than the threshold;
-    with five executions or more in both, only when the interval of the ratio lies above 1.
+    Compares layers and phases, or operators. Give several recordings of each (A1 A2 A3 -- B1 B2 B3): one of each
+    shows only large differences. Exit status 1 when something is surely slower by more than the threshold.
     """
     form = form_of(output_format, json)
-    if before == after == "-":
+    before, after = _sides(traces)
+    if traces.count("-") > 1:
         raise ct.UsageError("only one of the traces can be standard input")
     if form == "markdown":
         raise ct.UsageError("trace-compare writes text, json and csv")
     analyses: list[ct.Analysis] = []
     comparison: ct.TraceComparison | ct.ProfileComparison
     if operators:
-        comparison = ct.compare_profiles(ct.read_profile(before), ct.read_profile(after), threshold)
+        old, new = ([ct.read_profile(source) for source in side] for side in (before, after))
+        comparison = ct.compare_profiles(old, new, threshold)
     else:
-        first, second = (ct.read_trace(source, strict=strict) for source in (before, after))
+        first, second = ([ct.read_trace(source, strict=strict) for source in side] for side in (before, after))
         comparison = ct.compare_traces(first, second, threshold)
-        analyses = [first, second]
+        analyses = first + second
     text, as_json, csv = ct.render.comparison_text, ct.render.comparison_json, ct.render.comparison_csv
     show_as(form, comparison, text=text, json=as_json, csv=csv)
     if _complain(*analyses) or comparison.regressed:
         raise typer.Exit(1)
+
+
+def _sides(traces: list[str]) -> tuple[list[str], list[str]]:
+    """Return the traces before and after. Raises UsageError where nothing tells them apart."""
+    if BETWEEN in traces:
+        at = traces.index(BETWEEN)
+        before, after = traces[:at], traces[at + 1 :]
+    else:
+        before, after = traces[:1], traces[1:]
+    if not before or not after or BETWEEN in after or (len(after) > 1 and BETWEEN not in traces):
+        raise ct.UsageError("give two traces, or several of each with -- between them: A1 A2 -- B1 B2")
+    return before, after
 
 
 def trace_export(

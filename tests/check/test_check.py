@@ -142,6 +142,11 @@ EXAMPLES: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "info",
         "subgraphs[0].operators[1]",
     ),
+    "SUBGRAPH_WITHOUT_ORIGINS": (
+        lambda: embedded(bytes_of("tflite/two_signatures"), origins({0: "a"}, {0: {0}, 1: {0}})),
+        "info",
+        "subgraphs[1]",
+    ),
     "MALFORMED_AFFINITY_TABLE": (
         lambda: with_tables(CIRCLETOOLS_affinity=b"\1"),
         "error",

@@ -34,12 +34,12 @@ def test_dump_text(shown: Path) -> None:
 def test_dump_csv(shown: Path) -> None:
     ran = run("dump-origins", shown, "--format", "csv")
     assert ran.out.decode() == (
-        "subgraph,operator_index,code,output,source_id,source_name\n"
-        "0,0,FULLY_CONNECTED,__main__.Mlp::relu,1,node1\n"
-        "0,1,FULLY_CONNECTED,torch.nn.modules.linear.Linear::linear_1,,\n"
-        "0,2,SOFTMAX,__main__.Mlp::_softmax,1,node1\n"
-        '0,2,SOFTMAX,__main__.Mlp::_softmax,2,"a,b"\n'
-        ",,,,9,gone\n"
+        "subgraph,operator_index,code,output,source_id,source_name,path,class,file,line,call\n"
+        "0,0,FULLY_CONNECTED,__main__.Mlp::relu,1,node1,,,,,\n"
+        "0,1,FULLY_CONNECTED,torch.nn.modules.linear.Linear::linear_1,,,,,,,\n"
+        "0,2,SOFTMAX,__main__.Mlp::_softmax,1,node1,,,,,\n"
+        '0,2,SOFTMAX,__main__.Mlp::_softmax,2,"a,b",,,,,\n'
+        ",,,,9,gone,,,,,\n"
     )
 
 
@@ -157,3 +157,10 @@ def test_dump_of_a_malformed_table(tmp_path: Path) -> None:
     assert (ran.status, ran.out) == (3, b"")
     place = f"{tmp_path / 'a.circle'}: {OP}"
     assert ran.err == f"error: {place}: an entry is cut off: 8 bytes needed at byte 4\n"
+
+
+def test_a_tree(shown: Path) -> None:
+    ran = run("dump-origins", shown, "--format", "tree", "--depth", "1")
+    assert (ran.status, ran.out.decode().splitlines()[0].split()) == (0, ["node1", "2", "operators"])
+    refused = run("dump-origins", shown, "--depth", "1")
+    assert (refused.status, refused.err) == (2, "error: --depth is for --format tree\n")

@@ -110,6 +110,7 @@ def test_origins_of_an_operator_that_does_not_exist(tmp_path: Path) -> None:
 
 def test_names_and_stamp() -> None:
     debug = path_of("tflite/debug_metadata")
+    assert run("embed-origins", debug, "-").out == embedded(debug.read_bytes(), names=NameSource.AUTO)
     for names in NameSource:
         ran = run("embed-origins", debug, "-", "--names", names.value, "--no-stamp")
         assert ran.out == embedded(debug.read_bytes(), names=names, stamp=False)
@@ -119,10 +120,11 @@ def test_names_and_stamp() -> None:
 
 def test_replace(twice: Path) -> None:
     ran = run("embed-origins", twice, "-", "--replace")
-    assert (ran.status, ran.out, ran.err) == (0, twice.read_bytes(), "nothing to change\n")
-    ran = run("embed-origins", twice, "-", "--replace", "--names", "tensor-prefix", "--no-stamp")
-    assert ran.out == embedded(twice.read_bytes(), names=NameSource.TENSOR_PREFIX, stamp=False, replace=True)
-    assert ran.err.endswith(f"metadata {STAMP}: removed\n")
+    note = f"note: {twice}: sources are named after the names that TICO gives tensors\n"
+    assert (ran.status, ran.out, ran.err) == (0, twice.read_bytes(), f"nothing to change\n{note}")
+    ran = run("embed-origins", twice, "-", "--replace", "--names", "tensor-names", "--no-stamp")
+    assert ran.out == embedded(twice.read_bytes(), names=NameSource.TENSOR_NAMES, stamp=False, replace=True)
+    assert ran.err.endswith(f"metadata {STAMP}: removed\n{note}")
 
 
 def test_extract(tmp_path: Path) -> None:

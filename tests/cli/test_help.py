@@ -114,7 +114,7 @@ def test_completion() -> None:
 
     assert complete("e", 1) == ["embed-origins", "extract-origins", "export-affinity"]
     assert complete("embed-origins --na", 2) == ["--names"]
-    assert complete("embed-origins --names t", 3) == ["tensor-prefix"]
+    assert complete("embed-origins --names t", 3) == ["tensor-names"]
     script = run(env={"_CIRCLETOOL_COMPLETE": "source_bash"}).out.decode()
     assert "_CIRCLETOOL_COMPLETE=complete_bash" in script
     assert subprocess.run(["bash", "-n"], input=script.encode(), check=False).returncode == 0  # noqa: S607

@@ -53,10 +53,14 @@ def test_trace_compare(tmp_path: Path) -> None:
         for end in ("20", "40")
     )
     assert run("trace-compare", short, long).status == 1
+    assert run("trace-compare", short, short, "--json", "--", long).status == 1
+    for words in ((short,), (short, long, long), (short, "--"), ("--", short), (short, "--", long, "--", long)):
+        ran = run("trace-compare", *words)
+        assert (ran.status, "give two traces, or several of each with --" in ran.err) == (2, True)
     assert run("trace-compare", long, short).status == 0
     assert run("trace-compare", short, long, "--threshold", "200").status == 0
     (row,) = json.loads(run("trace-compare", short, long, "--json").out)["rows"]
-    assert (row["before_ns"], row["after_ns"], row["regressed"]) == (19_000, 39_000, True)
+    assert (row["before_ns"], row["after_ns"], row["verdict"]) == (19_000, 39_000, "slower")
     assert run("trace-compare", "-", "-").status == 2
     assert run("trace-compare", short, long, "--format", "markdown").status == 2
     assert run("trace-compare", short, long, "--format", "csv").out.startswith(b"layer,phase,unit,before_ns")

@@ -134,7 +134,9 @@ EDITS: Mapping[str, Edit] = {
         lambda edit: edit.set_signature_entry(2, "outputs", 1, 0),
         {"signature_defs[2].outputs[1].tensor_index": 0}, rewrites=IN_SIGNATURE,
     ),
-    "embed": Edit(lambda edit: embed(edit, collect_sources(edit.model)), added=THREE_ENTRIES),
+    "embed": Edit(
+        lambda edit: embed(edit, collect_sources(edit.model)), added=(*THREE_ENTRIES, "metadata[6]", "buffers[7]")
+    ),
     "annotate": Edit(annotated, added=THREE_ENTRIES),
     "fix_outputs": Edit(
         lambda edit: fix_outputs(edit, choose_subgraphs(edit.model, "1")),

@@ -14,7 +14,9 @@ import pytest
 
 from circletools.affinity.tables import SubgraphAffinity, decode_affinity
 from circletools.metadata.stamp import decode_stamp, make_stamp, operator_record
+from circletools.origin.details import decode_details, encode_details
 from circletools.origin.read import decode_exact
+from circletools.origin.source import SourceDetails
 from circletools.origin.tables import decode_op_table, decode_source_table
 from circletools.render.attribution import CSV_COLUMNS
 from tests.kit.affinity_support import ids
@@ -90,12 +92,14 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_the_bytes_of_the_formats_are_what_they_are_said_to_be() -> None:
-    source, operators, exact, stamp, affinity = (
+    source, operators, exact, details, stamp, affinity = (
         bytes.fromhex("".join(line[:32] for line in block.splitlines())) for block in blocks(FORMATS, "hex")
     )
     assert decode_source_table(source) == {1: "node1"}
     assert decode_op_table(operators) == {5: {1, 2}}
     assert decode_exact(exact, {2}) == {1: {0: {2}}}
+    known = {0: SourceDetails(path="q", file="net.py", line=42)}
+    assert (decode_details(details, {0: "q::add"}), encode_details(known, {0: "q::add"})) == (known, details)
     assert decode_stamp(stamp) == make_stamp([[operator_record("ADD", [b"sum"])]])
     assert decode_affinity(affinity) == {0: SubgraphAffinity(ids(1, 0), ids(0, 1))}
 

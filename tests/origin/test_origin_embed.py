@@ -14,9 +14,10 @@ from circletools.errors import EditError, ModelFormatError, UsageError
 from circletools.model.model import open_model
 from circletools.origin.algebra import UNKNOWN, Origin, inherit, union
 from circletools.origin.embed import embed, strip
-from circletools.origin.names import NameSource, collect_sources, scopes
+from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import Origins
 from tests.kit.origin_support import (
+    EXACT,
     OP,
     SOURCE,
     STAMP,
@@ -39,13 +40,18 @@ CIRCLE, LOOP = "circle/transformer_block", "circle/while_loop"  # 41 operators; 
 
 
 def test_default_origins(own_model: Path) -> None:
-    """Operator i of subgraph 0 comes from source i, named after its first output; nothing else has an origin."""
+    """Operators are their own sources, named after their first outputs; operator i of subgraph 0 is source i.
+
+    Those of the main subgraph, and of subgraphs with a signature.
+    """
     data = own_model.read_bytes()
     found = origins_of(embedded(data))
-    names = output_names(data)
-    assert found.sources == {index: name or "(noname)" for index, name in enumerate(names)}
-    described = {index: {index} for index in range(len(names))}
-    assert found.operators == (described, *({} for _ in unpacked(data).subgraphs[1:]))
+    model = unpacked(data)
+    entry = {0, *(signature.subgraphIndex for signature in model.signatureDefs or ())}
+    names = [output_names(data, index) if index in entry else [] for index in range(len(model.subgraphs))]
+    assert list(found.sources.items()) == list(enumerate(name or "(noname)" for one in names for name in one))
+    numbers = iter(found.sources)
+    assert found.operators == tuple({index: {next(numbers)} for index in range(len(one))} for one in names)
 
 
 def test_entries_are_appended(own_model: Path) -> None:
@@ -53,7 +59,8 @@ def test_entries_are_appended(own_model: Path) -> None:
     data = own_model.read_bytes()
     after = embedded(data)
     wanted = read(data)
-    for name in (SOURCE, OP, STAMP):
+    several = any(origins_of(after).operators[1:])
+    for name in (SOURCE, OP, *([EXACT] if several else []), STAMP):
         value = value_of(after, name)
         assert value is not None
         wanted = with_entry(wanted, name.encode(), value)
@@ -139,23 +146,54 @@ DEBUG_NAMES = ("MatMul", "Tanh", "add")
 @pytest.mark.parametrize(
     ("name", "sources", "operators"),
     [
-        ("circle/mlp", "__main__.Mlp torch.nn.modules.linear.Linear", {0: {0}, 1: {1}, 2: {0}}),
+        (
+            "circle/mlp",
+            "__main__.Mlp::relu torch.nn.modules.linear.Linear::linear_1 __main__.Mlp::_softmax",
+            {0: {0}, 1: {1}, 2: {2}},
+        ),
         (
             "tflite/cnn",
-            "Relu Conv2D MaxPool2d Relu_1 add Conv2D_1 Const1 MaxPool2d_1 Reshape matmul2 PartitionedCall:0",
-            {0: {0, 1}, 1: {2}, 2: {3, 4, 5, 6}, 3: {7}, 4: {8}, 5: {9}, 6: {10}},
+            "Relu Conv2D MaxPool2d Relu_1 add Conv2D_1 MaxPool2d_1 Reshape matmul2 PartitionedCall:0",
+            {0: {0, 1}, 1: {2}, 2: {3, 4, 5}, 3: {6}, 4: {7}, 5: {8}, 6: {9}},
         ),
     ],
 )
-def test_names_by_tensor_prefix(name: str, sources: str, operators: dict[int, set[int]]) -> None:
-    found = origins_of(embedded(bytes_of(name), names=NameSource.TENSOR_PREFIX))
+def test_names_by_default(name: str, sources: str, operators: dict[int, set[int]]) -> None:
+    found = origins_of(embedded(bytes_of(name), names=NameSource.AUTO))
     assert found.sources == dict(enumerate(sources.split()))
     assert found.operators == entries(operators)
 
 
+def test_every_subgraph_with_a_signature_is_described() -> None:
+    data = bytes_of("tflite/two_signatures")
+    for names in (NameSource.AUTO, NameSource.OUTPUT):
+        found = origins_of(embedded(data, names=names))
+        assert [sorted(operators) for operators in found.operators] == [
+            list(range(len(output_names(data, subgraph)))) for subgraph in range(2)
+        ]
+    assert list(found.sources) == list(range(sum(map(len, found.operators))))
+    called = origins_of(embedded(bytes_of("tflite/while_loop"), names=NameSource.OUTPUT))
+    assert [bool(operators) for operators in called.operators] == [True, False, False]
+
+
+def test_a_result_says_what_names_were_taken() -> None:
+    def told(name: str, names: NameSource) -> str:
+        with open_model(bytes_of(name)) as model:
+            (note,) = embed(ModelEdit(model), names=names).notes
+        assert (note.code, note.severity, note.location) == ("SOURCE_NAMES", "info", "")
+        return note.message.removeprefix("sources are named after ")
+
+    assert told("circle/mlp", NameSource.AUTO) == "the names that TICO gives tensors"
+    assert told("circle/mlp", NameSource.OUTPUT) == "the first outputs of operators"
+    assert told("circle/only_input", NameSource.TENSOR_NAMES) == "the first outputs of operators"
+    assert told("tflite/debug_metadata", NameSource.AUTO) == "the locations of debug_metadata"
+    assert told("tflite/cnn", NameSource.AUTO) == "the names that TensorFlow gives tensors"
+    assert told("circle/while_loop", NameSource.AUTO) == "the first outputs of operators"
+
+
 def test_names_by_debug_metadata() -> None:
     found = origins_of(embedded(bytes_of("tflite/debug_metadata"), names=NameSource.DEBUG_METADATA))
-    assert found.sources == {index: f"{name}@__inference_function_10" for index, name in enumerate(DEBUG_NAMES)}
+    assert found.sources == dict(enumerate(DEBUG_NAMES))
     assert found.operators == entries({0: {0}, 1: {1}, 2: {2}})
 
 
@@ -165,7 +203,7 @@ def test_names_that_are_not_there(own_model: Path) -> None:
     if own_model.stem == "debug_metadata" or not output_names(data):
         assert embedded(data, names=NameSource.DEBUG_METADATA) != data
     else:
-        with pytest.raises(EditError, match=r"no debug_metadata locations .*use --names output"):
+        with pytest.raises(EditError, match=r"no debug_metadata locations .*use --names auto or output"):
             embedded(data, names=NameSource.DEBUG_METADATA)
 
 
@@ -173,21 +211,8 @@ def test_broken_locations() -> None:
     broken = edited(bytes_of("tflite/debug_metadata"), lambda edit: edit.set_metadata("debug_metadata", b"\xff" * 40))
     with pytest.raises(ModelFormatError, match=r"metadata debug_metadata: the locations are broken"):
         embedded(broken, names=NameSource.DEBUG_METADATA)
-
-
-SCOPES: list[tuple[str, list[str]]] = [
-    ("a/b/MatMul;a/b/BiasAdd;c/Relu", ["a/b", "a/b", "c"]),
-    ("torch.nn.Linear::linear_1", ["torch.nn.Linear"]),
-    ("plain", ["plain"]),
-    ("/leading", ["/leading"]),
-    ("a;;b;", ["a", "b"]),
-    ("", []),
-]
-
-
-def test_scopes() -> None:
-    for tensor, found in SCOPES:
-        assert scopes(tensor) == found
+    found = origins_of(embedded(broken, names=NameSource.AUTO))
+    assert list(found.sources.values()) == ["MatMul", "Tanh", "PartitionedCall:0"]  # by the names of tensors
 
 
 # --- the algebra --------------------------------------------------------------------------------------------

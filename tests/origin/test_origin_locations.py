@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from circletools.model.model import open_model
 from circletools.origin.locations import operator_locations
 from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import Origins
+from circletools.origin.source import Source, SourceDetails
 from tests.kit.build import Build, Packer, Table
 from tests.kit.origin_support import entries
 
@@ -38,8 +40,8 @@ def fused(*indices: int) -> Table:
     return table("FusedLoc", location_indexes=list(indices))
 
 
-def call(callee: int) -> Table:
-    return table("CallSiteLoc", callee_index=callee, caller_index=0)
+def call(callee: int, caller: int = 9999) -> Table:
+    return table("CallSiteLoc", callee_index=callee, caller_index=caller)
 
 
 def opaque(fallback: int) -> Table:
@@ -93,6 +95,12 @@ def names(
     """Return the names of operators that have these locations."""
     data = model(debug_metadata(locations, operators, kinds), range(len(operators)))
     with open_model(data) as found:
+        return [[source.name for source in sources] for sources in operator_locations(found)]
+
+
+def sources(locations: Sequence[Location], *operators: Sequence[int]) -> list[list[Source]]:
+    """Return the sources of operators that have these locations."""
+    with open_model(model(debug_metadata(locations, operators), range(len(operators)))) as found:
         return operator_locations(found)
 
 
@@ -138,7 +146,41 @@ def test_locations_of_a_kind_that_is_not_known_say_nothing() -> None:
 def test_the_type_before_a_name_is_left_out() -> None:
     """The importer puts the operator's type before its name; alone, it is better than nothing."""
     locations = [named("MatMul:"), named("dense/MatMul@main"), named(""), fused(0, 1, 2), fused(0, 2)]
-    assert names(locations, [3], [4], [2], [0]) == [["dense/MatMul@main"], ["MatMul:"], [], ["MatMul:"]]
+    assert names(locations, [3], [4], [2], [0]) == [["dense/MatMul"], ["MatMul:"], [], ["MatMul:"]]
+
+
+def test_a_call_tells_the_line_of_what_is_called() -> None:
+    """The caller has the lines, the outermost first; what is below a name is where its function was traced."""
+    locations = [
+        named("MatMul:"), named("dense/MatMul@main"), line("net.py", 8, 1), fused(0, 4), call(1, 2),
+        line("/usr/lib/python3.11/site-packages/keras/layer.py", 3, 1), call(2, 5), line("net.py", 9, 2), call(7, 6),
+        call(1, 8), call(1, 5), call(3, 10), opaque(3), call(1, 11), call(12, 7),
+    ]  # fmt: skip
+    matmul = Source("dense/MatMul", SourceDetails(file="net.py", line=8))
+    assert sources(locations, [4], [3], [9], [10], [11], [12], [13]) == [
+        [matmul],
+        [replaced(matmul, call="MatMul")],
+        [matmul],  # the innermost line is a library's
+        [replaced(matmul, file="", line=0)],
+        [replaced(matmul, call="MatMul")],  # its own caller, not that of the whole function
+        [replaced(matmul, call="MatMul")],
+        [replaced(matmul, file="", line=0)],
+    ]
+    assert sources(locations, [14], [2]) == [
+        [replaced(matmul, call="MatMul")],
+        [Source("net.py:8:1", SourceDetails(file="net.py", line=8))],
+    ]
+
+
+def replaced(source: Source, **details: Any) -> Source:
+    """Return a source with other details."""
+    return replace(source, details=replace(source.details, **details))
+
+
+def test_calls_without_end() -> None:
+    assert sources([named("a"), call(0, 2), call(3, 2), line("f.py", 1, 1)], [1]) == [
+        [Source("a", SourceDetails(file="f.py", line=1))]
+    ]
 
 
 OPERATORS: list[tuple[list[int], list[list[str]]]] = [
@@ -153,7 +195,7 @@ def test_operators_are_described_by_their_index() -> None:
     for indices, expected in OPERATORS:
         data = debug_metadata([named("a"), named("b")], [[0], [1]])
         with open_model(model(data, indices)) as found:
-            assert operator_locations(found) == expected
+            assert [[source.name for source in sources] for sources in operator_locations(found)] == expected
 
 
 SUBGRAPHS: list[tuple[int, bool]] = [(0, False), (1, True), (2, False), (-1, False), (-2, False), (9, False)]
@@ -163,7 +205,7 @@ def test_subgraphs_are_described_by_their_index() -> None:
     for subgraph, described in SUBGRAPHS:
         data = debug_metadata([named("a")], [[0]])
         with open_model(model(data, [0, 0], subgraph)) as found:
-            assert operator_locations(found) == [["a"] if described else []] * 2
+            assert operator_locations(found) == [[Source("a")] if described else []] * 2
 
 
 @pytest.mark.parametrize("metadata", [None, b""])

@@ -32,7 +32,7 @@ NAMES = st.one_of(
     st.binary().map(lambda raw: raw.replace(b"\0", b"").decode("utf-8", "surrogateescape")),
 )
 SOURCES = st.dictionaries(IDS, NAMES, max_size=8)
-OPERATORS = st.dictionaries(IDS, st.frozensets(IDS, max_size=5), max_size=8)
+OPERATORS = st.dictionaries(IDS, st.frozensets(IDS, min_size=1, max_size=5), max_size=8)
 STAMPS = st.lists(st.builds(SubgraphStamp, st.binary(min_size=8, max_size=8), st.binary())).map(
     lambda subgraphs: Stamp(tuple(subgraphs))
 )
@@ -93,7 +93,7 @@ def one_operators(table: bytes, known: set[int]) -> dict[int, set[int]]:
     operators = {}
     for identity, raw in one_entries(table, 4):
         operators[identity] = {int.from_bytes(raw[at : at + 4], "little") for at in range(0, len(raw), 4)}
-        if not operators[identity] <= known:
+        if not raw or not operators[identity] <= known:
             raise RefusedError("an unknown source")
     return operators
 
@@ -204,7 +204,8 @@ OP_CASES = {
     "count past the end": (u32s(1, 5, 3, 1, 2), 12),
     "count that overflows": (u32s(1, 5, MAX, 1, 2), 12),
     "id twice": (u32s(2, 5, 1, 1, 5, 1, 2), 16),
-    "id twice, no sources": (u32s(2, 5, 0, 5, 0), 12),
+    "id twice, same sources": (u32s(2, 5, 1, 0, 5, 1, 0), 16),
+    "empty entry": (u32s(1, 5, 0), 8),
     "declared too many": (u32s(2) + OP5[4:], len(OP5)),
     "declared too few": (u32s(0) + OP5[4:], 4),
     "bytes left over": (OP5 + b"\0", len(OP5)),

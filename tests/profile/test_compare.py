@@ -1,46 +1,157 @@
-"""When a time has become slower, and between which bounds."""
+"""When a time has surely become slower, and between which bounds."""
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
+import math
 
-from circletools.profile.compare import compared, ratio_bounds
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy import stats
+
+from circletools.profile import compare
+from circletools.profile.compare import ASSUMED_SPREAD, ComparedTime, Row, Samples, compare_times, location, tick_of
+from circletools.profile.student import quantile, tail
+
+
+def side(*times: float) -> list[Samples]:
+    """Return recordings of a single execution each."""
+    return [np.array([time], np.float64) for time in times]
+
+
+def one(
+    before: list[Samples], after: list[Samples], limit: float = 0.1, tick_ns: float = 1, total_ns: float = 0
+) -> ComparedTime:
+    (found,) = compare_times([Row(before, after, total_ns)], limit=limit, tick_ns=tick_ns)
+    return found
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4.5, 10, 60, 1000, math.inf])
+def test_the_tails_and_quantiles_of_student(freedom: float) -> None:
+    oracle = stats.norm if math.isinf(freedom) else stats.t(freedom)
+    for t in (-40.0, -3.0, -0.5, 0.0, 1e-9, 0.3, 1.0, 2.5, 8.0, 30.0):
+        assert tail(t, freedom) == pytest.approx(oracle.sf(t), rel=1e-9, abs=1e-300)
+    for probability in (0.6, 0.9, 0.975, 0.9999):
+        assert quantile(probability, freedom) == pytest.approx(oracle.ppf(probability), rel=1e-8)
+    assert (tail(math.inf, freedom), tail(-math.inf, freedom)) == (0, 1)
+
+
+@pytest.mark.parametrize(("first", "second"), [(3, 3), (6, 6), (2, 5), (1, 4)])
+def test_bounds_are_those_of_students_t(first: int, second: int) -> None:
+    random = np.random.default_rng(first)
+    before, after = 1e6 * random.normal(1, 0.02, first), 1.3e6 * random.normal(1, 0.02, second)
+    found = one(side(*before), side(*after))
+    # The ratio's logarithm is the difference of means that are one each, so nearly.
+    told = stats.ttest_ind(after / after.mean() + math.log(after.mean() / before.mean()), before / before.mean())
+    interval = told.confidence_interval(0.95)
+    assert found.low is not None
+    assert found.high is not None
+    assert (math.log(found.low), math.log(found.high)) == pytest.approx(tuple(interval), rel=1e-9)
+    assert found.verdict == "slower"
+
+
+def test_a_single_recording_of_each_is_taken_to_differ() -> None:
+    error = ASSUMED_SPREAD * math.sqrt(2) * stats.norm.ppf(0.975)
+    found = one(side(1e9), side(1.2e9))
+    assert found.verdict == "cannot tell"
+    assert (found.low, found.high) == pytest.approx((1.2 * math.exp(-error), 1.2 * math.exp(error)))
+    assert one(side(1e9), side(3e9)).verdict == "slower"
+    assert one(side(3e9), side(1e9)).verdict == "faster"
+    drifting = [np.linspace(1e6, 2e6, 100)]
+    wider = one(drifting, drifting)
+    assert wider.high is not None
+    assert math.log(wider.high) > 1.1 * error
+
+
+def test_a_location_leaves_out_what_is_far_off() -> None:
+    assert location(np.array([5.0, 1, 3, 2, 4])) == 3
+    assert location(np.array([100.0] * 9 + [1e9])) == 100
+    assert location(np.array([1.0, 2])) == 1.5
+    assert location(np.array([7.0])) == 7
+
+
+def test_the_tick_of_a_clock() -> None:
+    def times(*some: int) -> npt.NDArray[np.int64]:
+        return np.array(some, np.int64)
+
+    assert tick_of([times(3000, 9000), times(), times(0, 4000)]) == 1000
+    assert tick_of([times(0, 0), times(500_000)]) == 1000
+    assert tick_of([times(1500), times(4250)]) == 250
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "low", "regressed"),
+    ("before", "after", "verdict"),
     [
-        (100.0, 150.0, None, False),  # no more than the limit
-        (100.0, 151.0, None, True),
-        (100.0, 151.0, 1.0, False),
-        (100.0, 151.0, 1.01, True),
-        (0.0, 500.0, None, False),  # new: half of all time before
-        (0.4, 501.0, None, True),
-        (0.0, 0.0, None, False),
+        ((100, 101, 99), (100, 99, 101), "same"),
+        ((100, 101, 99), (109, 110, 111), "cannot tell"),  # no more than the limit, and perhaps more
+        ((100, 101, 99), (140, 141, 139), "slower"),
+        ((140, 141, 139), (100, 101, 99), "faster"),
+        ((100, 101, 99), (100, 200, 300), "cannot tell"),
+        ((3, 3, 3), (4, 4, 4), "cannot tell"),  # a tick
+        ((3, 3, 3), (5, 5, 5), "slower"),
+        ((0, 0, 0), (0, 0, 0), "same"),
+        ((0, 0, 0), (60, 61, 59), "slower"),
+        ((0, 0, 0), (40, 41, 39), "cannot tell"),  # of 500, less than the limit
+        ((0, 0, 0), (1, 300, 2), "cannot tell"),
+        ((60, 61, 59), (0, 0, 0), "faster"),
     ],
 )
-def test_a_regression(before: float, after: float, low: float | None, regressed: bool) -> None:
-    bounds = None if low is None else (low, 2.0)
-    found = compared(before, after, bounds, limit=0.5, total_ns=1000)
-    assert found.regressed is regressed
-    assert (found.low, found.high) == (low, None if low is None else 2.0)
-    assert (found.before_ns, found.after_ns, found.delta_ns) == (round(before), after, after - round(before))
-    assert found.ratio == (after / before if before else None)
+def test_verdicts(before: tuple[int, ...], after: tuple[int, ...], verdict: str) -> None:
+    first, second = (side(*(1000.0 * time for time in times)) for times in (before, after))
+    found = one(first, second, tick_ns=1000, total_ns=500_000)
+    assert found.verdict == verdict
+    assert found.regressed == (verdict == "slower")
+    assert found.delta_ns == 1000 * (sum(after) - sum(before)) // 3
+    assert (found.ratio is None) == (sum(before) == 0)
+    assert (found.low is None) == (not all((sum(before), sum(after))))
 
 
-def test_bounds_are_the_same_each_time() -> None:
-    before, after = np.array([100.0, 110, 90, 105, 95]), np.array([120.0, 130, 110, 180, 115])
-    assert ratio_bounds(before, after) == pytest.approx((1.125, 1.5656565656565657), rel=1e-12)
-    assert ratio_bounds(np.arange(1.0, 50_001), np.arange(2.0, 50_002)) == pytest.approx(
-        (0.9932826884987368, 1.0067431915245333), rel=1e-12
-    )
+def test_many_rows_must_be_surer() -> None:
+    slower = Row(side(100e3, 104e3, 96e3), side(130e3, 126e3, 134e3))
+    equal = Row(side(100e3, 104e3, 96e3), side(100e3, 104e3, 96e3))
+    verdicts = {
+        count: compare_times([slower] + [equal] * count, limit=0.1, tick_ns=1)[0].verdict for count in (0, 200)
+    }
+    assert verdicts == {0: "slower", 200: "cannot tell"}
+    assert compare._holm([0.04, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
 
 
-def test_what_nothing_bounds() -> None:
-    assert ratio_bounds(np.zeros(5), np.ones(5)) is None
-    seldom = np.array([1.0, 0, 0, 0, 0])
-    bounds = ratio_bounds(seldom, seldom)
-    assert bounds is not None
-    assert (bounds[0], bounds[1]) == (0.0, None)
-    assert ratio_bounds(np.ones(5), np.zeros(5)) == (0.0, 0.0)
+# --- identical models, and one slower operator, in simulation ---------------
+
+OPERATORS = 1000 * np.array([3, 8, 40, 200, 1200])
+
+
+def recordings(draw: np.random.Generator, count: int, run: float, drift: float, factor: float) -> list[list[Samples]]:
+    """Return recordings of 60 executions; `factor` is that of the last operator but one."""
+    found = []
+    for _ in range(count):
+        speed = draw.normal(0, run) + np.cumsum(draw.normal(0, drift / math.sqrt(60), 60))
+        times = OPERATORS * np.exp(speed[:, None] + draw.normal(0, 0.05, (60, len(OPERATORS))))
+        times[:, 3] *= factor
+        times[draw.random(times.shape) < 0.01] += 2e6  # a preemption
+        found.append(list(1000 * np.round(times.T / 1000)))
+    return found
+
+
+def verdicts(draw: np.random.Generator, count: int, run: float, drift: float, factor: float = 1.0) -> list[str]:
+    sides = recordings(draw, count, run, drift, 1.0), recordings(draw, count, run, drift, factor)
+    before, after = sides
+    rows = [Row([one[at] for one in before], [one[at] for one in after]) for at in range(len(OPERATORS))]
+    return [one.verdict for one in compare_times(rows, limit=0.1, tick_ns=1000)]
+
+
+@pytest.mark.parametrize("count", [1, 3, 6])
+@pytest.mark.parametrize(("run", "drift"), [(0.0, 0.0), (0.1, 0.0), (0.0, 0.15), (0.1, 0.1)])
+def test_identical_models_seldom_alarm(count: int, run: float, drift: float) -> None:
+    draw = np.random.default_rng(count)
+    tries = 60
+    alarms = sum("slower" in verdicts(draw, count, run, drift) for _ in range(tries))
+    assert alarms <= stats.binom.ppf(0.999, tries, 0.05)
+
+
+@pytest.mark.parametrize(("count", "run"), [(3, 0.01), (6, 0.03)])
+def test_a_slower_operator_is_found(count: int, run: float) -> None:
+    draw = np.random.default_rng(count)
+    tries = 40
+    found = [verdicts(draw, count, run, 0.0, 1.2) for _ in range(tries)]
+    assert sum(some[3] == "slower" for some in found) >= 0.95 * tries

@@ -2,104 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from typing import Any, Literal
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.errors import InvalidInputError
 from circletools.model.model import open_model
-from circletools.profile import compare
-from circletools.profile.attribution import attribute, own_names
-from circletools.profile.compare import Bounds, compared, ratio_bounds
+from circletools.origin.names import origins_by_output
+from circletools.profile.attribution import attribute
 from circletools.profile.joining import Measured, Time, median, time_of
 from circletools.profile.sharing import Shares
 from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace
 from tests.kit.origin_support import embedded, origins
 from tests.kit.profile_support import MLP, joined, traced
 from tests.kit.support import bytes_of
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "bounds", "limit", "regressed"),
-    [
-        (100, 150, None, 0.5, False),
-        (100, 151, None, 0.5, True),
-        (100, 100, None, 0.0, False),
-        (100, 101, None, 0.0, True),
-        (100, 200, (1.0, 3.0), 0.5, False),
-        (100, 200, (1.01, 3.0), 0.5, True),
-        (100, 200, (1.01, None), 0.5, True),
-        (100, 140, (1.3, 1.5), 0.5, False),
-        (0, 50, None, 0.5, False),  # what is new, beside 100 of all
-        (0, 51, None, 0.5, True),
-        (0, 51, (0.5, None), 0.5, True),
-        (0, 0, None, 0.0, False),
-        (0.4, 60, None, 0.5, True),  # as good as new
-        (0.4, 40, None, 0.5, False),
-        (0.6, 0.8, None, 0.5, False),
-    ],
-)
-def test_a_regression(before: float, after: float, bounds: Bounds | None, limit: float, regressed: bool) -> None:
-    found = compared(before, after, bounds, limit=limit, total_ns=100)
-    assert found.regressed is regressed
-    assert found.ratio == (after / before if before else None)
-    assert (found.low, found.high) == (bounds or (None, None))
-    assert (found.before_ns, found.after_ns) == (round(before), round(after))
-    assert found.delta_ns == round(after) - round(before)
-
-
-def expected_bounds(before: list[float], after: list[float], count: int) -> Bounds:
-    """Resample as `ratio_bounds` says it does: the same draws each time, those of `before` first."""
-    draw = np.random.default_rng(0)
-    first, second = (
-        [np.array(side)[draw.integers(0, len(side), len(side))].mean() for _ in range(count)]
-        for side in (before, after)
-    )
-    ratios = sorted(two / one if one else math.inf if two else 1.0 for one, two in zip(first, second, strict=True))
-    low, high = ratios[count // 40], ratios[count - 1 - count // 40]
-    return low, None if math.isinf(high) else high
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ([1, 2, 3, 4, 5], [2, 4, 6, 8, 10, 12]),
-        ([1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1]),
-        ([0, 0, 5], [0, 0, 0]),
-        ([7], [7]),
-    ],
-)
-def test_bounds_of_a_ratio(before: list[float], after: list[float]) -> None:
-    first, second = np.array(before, np.float64), np.array(after, np.float64)
-    assert ratio_bounds(first, second) == pytest.approx(expected_bounds(before, after, 1000))
-    assert ratio_bounds(np.zeros(5), second) is None
-
-
-@pytest.mark.parametrize(
-    ("draws", "count"), [(5 * 100, 100), (5 * 400, 400), (5 * 1000, 1000), (5 * 2000, 1000), (1, 100)]
-)
-def test_the_number_of_draws_is_limited(draws: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare, "_MOST_DRAWS", draws)
-    before, after = [1.0, 2.0, 3.0, 4.0, 50.0], [1.0, 5.0, 2.0, 8.0, 1.0]
-    found = ratio_bounds(np.array(before), np.array(after))
-    assert found == pytest.approx(expected_bounds(before, after, count))
-
-
-def test_sides_of_different_lengths_have_as_many_draws_as_the_longer_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare, "_MOST_DRAWS", 2000)
-    long, short = np.arange(1.0, 11.0), np.arange(1.0, 6.0)  # 200 draws and 400
-    draw = np.random.default_rng(0)
-    means = [
-        [side[draw.integers(0, len(side), len(side))].mean() for _ in range(count)]
-        for side, count in ((long, 200), (short, 400))
-    ]
-    ratios = sorted(two / one for one, two in zip(means[0], means[1][:200], strict=True))
-    assert ratio_bounds(long, short) == pytest.approx((ratios[5], ratios[194]))
 
 
 @given(st.dictionaries(st.integers(0, 6), st.integers(0, 9)), st.integers(0, 3))
@@ -258,7 +177,7 @@ def test_the_notes_of_an_attribution() -> None:
 
 def test_names_of_operators_as_their_own_sources() -> None:
     with open_model(bytes_of("circle/while_loop")) as model:
-        found = own_names(model)
+        found = origins_by_output(model, range(len(model.subgraphs)))
         names = [
             outputs[0].decode() if outputs else ""
             for graph in model.subgraphs

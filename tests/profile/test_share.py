@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from circletools.errors import CircleToolsError
 from circletools.origin.read import Origins
+from circletools.origin.source import SourceDetails
 from circletools.profile.sharing import modules_of, split
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
 from circletools.trace.operators.profile import OperatorRun, without_first
@@ -102,7 +103,21 @@ def test_fission_and_fusion() -> None:
     ],
 )
 def test_modules(name: str, depth: int | None, modules: list[str]) -> None:
-    assert modules_of(name, depth) == modules
+    assert modules_of(name, SourceDetails(), depth) == modules
+
+
+@pytest.mark.parametrize(
+    ("path", "depth", "module"),
+    [
+        ("layers.0.attn.q", None, "layers.0.attn.q"),
+        ("layers.0.attn.q", 2, "layers.0"),
+        ("layers.0", 5, "layers.0"),
+        ("model/tf.math.add", 1, "model"),
+    ],
+)
+def test_modules_by_the_details_of_a_source(path: str, depth: int | None, module: str) -> None:
+    assert modules_of("a::b", SourceDetails(path=path), depth) == [module]
+    assert modules_of("a::b", SourceDetails(class_name="C"), depth) == ["a"]
 
 
 def test_without_the_first_executions() -> None:

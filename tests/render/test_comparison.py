@@ -10,23 +10,23 @@ from circletools.profile.compare_traces import ComparedBucket, ComparedTrace, Tr
 from circletools.render.comparison import comparison_csv, comparison_json, comparison_text
 
 TRACES = TraceComparison(
-    ComparedTrace("a.html", 1, 2000),
-    ComparedTrace("b.html", 2, 1),
+    (ComparedTrace("a.html", 1, 2000), ComparedTrace("a2.html", 1, 3)),
+    (ComparedTrace("b.html", 2, 1),),
     5.0,
     (
-        ComparedBucket("", "elapsed", "execution", ComparedTime(2_000_000, 3_000_000, 1.5, 1.25, None, True)),
-        ComparedBucket("LR", "PE", "execution", ComparedTime(0, 1_500, None, None, None, False)),
-        ComparedBucket("LD", "PC", "run", ComparedTime(4_000_000, 1_000_000, 0.25, 0.2, 0.3, False)),
+        ComparedBucket("", "elapsed", "execution", ComparedTime(2_000_000, 3_000_000, 1.5, 1.25, 1.75, "slower")),
+        ComparedBucket("LR", "PE", "execution", ComparedTime(0, 1_500, None, None, None, "cannot tell")),
+        ComparedBucket("LD", "PC", "run", ComparedTime(4_000_000, 1_000_000, 0.25, 0.2, 0.3, "faster")),
     ),
 )
 PROFILES = ProfileComparison(
-    ComparedProfile("onert", 6, False),
-    ComparedProfile("benchmark_model", 1, True),
+    (ComparedProfile("onert", 6, False),),
+    (ComparedProfile("benchmark_model", 1, True),),
     10.0,
     (
-        ComparedOperator(None, None, "all operators", ComparedTime(1500, 1501, 1501 / 1500, None, None, False)),
-        ComparedOperator(0, 12, "Conv2D", ComparedTime(1000, 1500, 1.5, 1.4, 1.6, True)),
-        ComparedOperator(1, 0, "Add", ComparedTime(500, 0, 0.0, None, None, False)),
+        ComparedOperator(None, None, "all operators", ComparedTime(1500, 1501, 1501 / 1500, 0.9, 1.1, "same")),
+        ComparedOperator(0, 12, "Conv2D", ComparedTime(1000, 1500, 1.5, 1.4, 1.6, "slower")),
+        ComparedOperator(1, 0, "Add", ComparedTime(500, 0, 0.0, None, None, "faster")),
     ),
 )
 
@@ -36,13 +36,14 @@ def test_the_text_of_traces() -> None:
         "\n".join(comparison_text(TRACES)) + "\n"
         == """\
 before: a.html, 1 run, 2,000 executions
+before: a2.html, 1 run, 3 executions
 after: b.html, 2 runs, 1 execution
 
-self time in ms; low and high bound the ratio (95 %)
+time in ms; low and high bound the ratio (95 %)
   layer    phase        per        before  after   delta  ratio    low   high
-  -        elapsed      execution   2.000  3.000   1.000  1.500  1.250      -  slower
-  Runtime  Execution    execution   0.000  0.002   0.002      -      -      -
-  Driver   Compilation  run         4.000  1.000  -3.000  0.250  0.200  0.300
+  -        elapsed      execution   2.000  3.000   1.000  1.500  1.250  1.750  slower
+  Runtime  Execution    execution   0.000  0.002   0.002      -      -      -  cannot tell
+  Driver   Compilation  run         4.000  1.000  -3.000  0.250  0.200  0.300  faster
 """
     )
 
@@ -56,9 +57,9 @@ after: benchmark_model, 1 execution, averages only
 
 self time per execution in us; low and high bound the ratio (95 %)
   operator                 before  after   delta  ratio    low   high
-            all operators   1.500  1.501   0.001  1.001      -      -
+            all operators   1.500  1.501   0.001  1.001  0.900  1.100  same
   0/12      Conv2D          1.000  1.500   0.500  1.500  1.400  1.600  slower
-  1/0       Add             0.500  0.000  -0.500  0.000      -      -
+  1/0       Add             0.500  0.000  -0.500  0.000      -      -  faster
 """
     )
     one_subgraph = replace(PROFILES, rows=PROFILES.rows[:2])
@@ -72,19 +73,19 @@ def test_csv() -> None:
     assert (
         comparison_csv(TRACES)
         == """\
-layer,phase,unit,before_ns,after_ns,delta_ns,ratio,low,high,regressed
-,elapsed,execution,2000000,3000000,1000000,1.5,1.25,,True
-LR,PE,execution,0,1500,1500,,,,False
-LD,PC,run,4000000,1000000,-3000000,0.25,0.2,0.3,False
+layer,phase,unit,before_ns,after_ns,delta_ns,ratio,low,high,verdict
+,elapsed,execution,2000000,3000000,1000000,1.5,1.25,1.75,slower
+LR,PE,execution,0,1500,1500,,,,cannot tell
+LD,PC,run,4000000,1000000,-3000000,0.25,0.2,0.3,faster
 """
     )
     assert (
         comparison_csv(PROFILES)
         == """\
-subgraph,operator_index,name,before_ns,after_ns,delta_ns,ratio,low,high,regressed
-,,all operators,1500,1501,1,1.0006666666666666,,,False
-0,12,Conv2D,1000,1500,500,1.5,1.4,1.6,True
-1,0,Add,500,0,-500,0.0,,,False
+subgraph,operator_index,name,before_ns,after_ns,delta_ns,ratio,low,high,verdict
+,,all operators,1500,1501,1,1.0006666666666666,0.9,1.1,same
+0,12,Conv2D,1000,1500,500,1.5,1.4,1.6,slower
+1,0,Add,500,0,-500,0.0,,,faster
 """
     )
     assert comparison_csv(replace(TRACES, rows=())).count("\n") == 1
@@ -101,13 +102,16 @@ def test_json() -> None:
         "delta_ns": 1000000,
         "ratio": 1.5,
         "low": 1.25,
-        "high": None,
-        "regressed": True,
+        "high": 1.75,
+        "verdict": "slower",
     }
     assert document == {
         "schema_version": 1,
-        "before": {"name": "a.html", "runs": 1, "executions": 2000},
-        "after": {"name": "b.html", "runs": 2, "executions": 1},
+        "before": [
+            {"name": "a.html", "runs": 1, "executions": 2000},
+            {"name": "a2.html", "runs": 1, "executions": 3},
+        ],
+        "after": [{"name": "b.html", "runs": 2, "executions": 1}],
         "threshold_percent": 5.0,
         "regressed": True,
     }
@@ -122,12 +126,12 @@ def test_json() -> None:
         "ratio": 0.0,
         "low": None,
         "high": None,
-        "regressed": False,
+        "verdict": "faster",
     }
     assert document == {
         "schema_version": 1,
-        "before": {"runtime": "onert", "executions": 6, "averaged": False},
-        "after": {"runtime": "benchmark_model", "executions": 1, "averaged": True},
+        "before": [{"runtime": "onert", "executions": 6, "averaged": False}],
+        "after": [{"runtime": "benchmark_model", "executions": 1, "averaged": True}],
         "threshold_percent": 10.0,
         "regressed": False,
     }

@@ -98,7 +98,11 @@ def _broken_alone(before: Model) -> CircleToolsError | None:
 
 
 def _track(before: Model, after: Model, min_confidence: float) -> Tracking:
-    known = _sources(before)
+    return track_from(before, _sources(before), after, min_confidence)
+
+
+def track_from(before: Model, known: Origins, after: Model, min_confidence: float = 0.0) -> Tracking:
+    """Do so for origins of `before` that need not be in it."""
     old, new = read_side(before), read_side(after)
     found = _operators(old, new)
     origin_of = [
@@ -114,7 +118,7 @@ def _track(before: Model, after: Model, min_confidence: float) -> Tracking:
     operators: tuple[dict[int, Origin], ...] = tuple(
         {index: frozenset(sources) for index, sources in subgraph.items()} for subgraph in by_subgraph
     )
-    origins = Origins(known.sources, operators)
+    origins = Origins(known.sources, operators, details=known.details)
     rows = operator_rows(after, origins, Selection())
     return Tracking(after.format, origins, by_subgraph, tuple(rows), _carried_along(before, after))
 

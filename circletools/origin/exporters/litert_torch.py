@@ -1,0 +1,96 @@
+"""litert-torch, noted while it converts.
+
+Its converter keeps a location for each operator, of which the file has only the name, in the name of a tensor. So
+each program is converted once more, with the nodes of its graph for locations: `n17;` in the name of a tensor is
+node 17. The user's model is the other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from circletools.model.model import Model, open_model
+from circletools.origin.exporters.nodes import name_roots, root_of_any
+from circletools.origin.exporters.patching import Wrap, patched
+from circletools.origin.exporters.tagging import nodes_of_operators
+from circletools.origin.names import collect_sources
+from circletools.origin.numbering import number_sources
+from circletools.origin.read import Origins
+from circletools.origin.source import Source
+
+MODULE = "litert_torch"
+
+
+@contextmanager
+def recording(note: Callable[[bytes, Origins], None]) -> Iterator[None]:
+    """Have `note` called with the model and the origins of each conversion."""
+    converter = import_module("litert_torch._convert.litert_converter")
+
+    def wrap(convert: Callable[..., Any]) -> Callable[..., Any]:
+        def converting(programs: Sequence[Any], signatures: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+            tagged = [
+                _tagged(convert, program, signature, *args, **kwargs)
+                for program, signature in zip(programs, signatures, strict=True)
+            ]
+            made = convert(programs, signatures, *args, **kwargs)
+            binary = bytes(made.to_bytes())
+            with open_model(binary) as model:
+                note(binary, _origins(model, [signature.name for signature in signatures], tagged))
+            return made
+
+        return converting
+
+    with patched(converter, "exported_programs_to_flatbuffer", wrap):
+        yield
+
+
+_Tagged = tuple[bytes, list[Any]]
+"""A model with tags for names, and the nodes that these stand for."""
+
+
+def _tagged(convert: Callable[..., Any], program: Any, signature: Any, *args: Any, **kwargs: Any) -> _Tagged:
+    """Convert a program with its nodes for locations, and without a signature, which would rename the outputs."""
+    export = import_module("litert_torch.backend.export")
+    api = import_module("litert_torch._convert.litert_converter").converter_api_ext
+    nodes: list[Any] = []
+
+    def locate(_: Callable[..., Any]) -> Callable[..., Any]:
+        def locating(_interpreter: Any, node: Any) -> Any:
+            nodes.append(node)
+            return export.ir.Location.name(name=f"n{len(nodes) - 1};")
+
+        return locating
+
+    unsigned: Wrap = lambda _: lambda *_args, **_kwargs: None  # noqa: E731 - a function that does nothing
+    with patched(export.LoweringInterpreter, "_build_loc", locate), patched(api, "set_signature", unsigned):
+        return bytes(convert([program], [signature], *args, **kwargs).to_bytes()), nodes
+
+
+def _origins(model: Model, signatures: Sequence[str], tagged: Sequence[_Tagged]) -> Origins:
+    """Return the origins of a model; of subgraphs that are not what was tagged, by the names of tensors."""
+    by_names = collect_sources(model)
+    named: dict[int, list[list[Source]]] = {
+        subgraph: [
+            [Source(by_names.sources[one], by_names.details_of(one)) for one in sorted(operators.get(index, ()))]
+            for index in range(len(model.subgraphs[subgraph].operators))
+        ]
+        for subgraph, operators in enumerate(by_names.operators)
+    }
+    subgraphs = {signature.key: signature.subgraph for signature in model.signatures}
+    for key, (binary, nodes) in zip(signatures, tagged, strict=True):
+        subgraph = subgraphs.get(key)
+        with open_model(binary) as other:
+            if subgraph is not None and other.code_names(0) == model.code_names(subgraph):
+                named[subgraph] = _sources(other, nodes)
+    return number_sources(len(model.subgraphs), named)
+
+
+def _sources(model: Model, nodes: Sequence[Any]) -> list[list[Source]]:
+    found = nodes_of_operators(model, nodes)
+    roots = {index: root_of_any(nodes[index]) for one in found for index in one}
+    order = sorted(roots)
+    sources = dict(zip(order, name_roots(roots[index] for index in order), strict=True))
+    return [list(dict.fromkeys(sources[index] for index in one)) for one in found]

@@ -1,0 +1,109 @@
+"""What PyTorch notes of a node of an exported program while it is changed for export.
+
+`meta` of a node (torch.fx.Node) has, as far as it was kept:
+
+    nn_module_stack     the modules around it, outermost first: (path of the instance, class)
+    stack_trace         the lines that led to it, as text, outermost first
+    from_node           what it was made of, one decomposition after the other; behind the exported program's node,
+                        which calls an operator such as `aten.linear.default`, comes what it was traced from
+
+Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from circletools.origin.source import Source, SourceDetails, is_library
+
+_FRAME = re.compile(r'File "([^"]*)", line (\d+)')
+_OPERATOR = re.compile(r"\w+(?:\.\w+)+")
+_NUMBER = re.compile(r"_\d+$")
+_CALL = re.compile(r"@\d+")  # `layers.0@1` is the second call of layers.0
+_LAYOUT = frozenset(("alias", "clone", "contiguous", "detach", "expand", "flatten", "permute", "reshape"))
+_LAYOUT |= {"squeeze", "t", "transpose", "unflatten", "unsqueeze", "view"}
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A node of the exported program: its name there, and what is known of it."""
+
+    name: str
+    details: SourceDetails
+
+
+def root_of(node: Any) -> Root | None:
+    """Return the node of the exported program that a node was made of; None where PyTorch did not note any."""
+    history, found, last = node.meta.get("from_node"), None, None
+    while history:
+        last = history[0]
+        history = last.from_node
+        if _OPERATOR.fullmatch(str(getattr(last, "target", ""))):
+            found = last
+    return None if last is None else _noted(node, found or last)
+
+
+def root_of_any(node: Any) -> Root:
+    """Return the node of the exported program that a node was made of, itself where PyTorch did not note any."""
+    return root_of(node) or _noted(node, node)
+
+
+def _noted(node: Any, first: Any) -> Root:
+    path, class_name = _module(node)
+    file, line = line_of(node.meta.get("stack_trace") or "")
+    return Root(str(first.name), SourceDetails(path, class_name, file, line, str(getattr(first, "target", "") or "")))
+
+
+def line_of(stack_trace: str) -> tuple[str, int]:
+    """Return the innermost line of a stack trace that is not a library's; `("", 0)` where there is none."""
+    found = "", 0
+    for file, line in _FRAME.findall(stack_trace):
+        if not is_library(file):
+            found = file, int(line)
+    return found
+
+
+def is_layout(node: Any) -> bool:
+    """Tell whether a node only lays out anew what it is given."""
+    name = str(node.target).removeprefix("aten.").partition(".")[0]
+    return name.removeprefix("_unsafe_").removesuffix("_copy") in _LAYOUT
+
+
+def elements_of(node: Any) -> int | None:
+    """Return the number of elements that a node computes, of the first of several values; None if it is not fixed."""
+    value = node.meta.get("val")
+    value = value[0] if isinstance(value, tuple | list) and value else value
+    try:
+        return int(value.numel())
+    except (AttributeError, TypeError, ValueError, RuntimeError):
+        return None
+
+
+def _module(node: Any) -> tuple[str, str]:
+    """Return the path and class of the innermost module; empty where PyTorch noted none."""
+    stack = node.meta.get("nn_module_stack") or {}
+    if not stack:
+        return "", ""
+    path, kind = list(stack.values())[-1]
+    class_name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+    return _CALL.sub("", str(path)).removeprefix("L['self'].").removeprefix("L__self___"), class_name
+
+
+def name_roots(roots: Iterable[Root]) -> Iterator[Source]:
+    """Yield the sources of nodes of an exported program; they are numbered in the order they are given.
+
+    A source is called by its module and what it calls, `layers.0.attn.q::linear`; where a module calls the same
+    twice, the later one has a number, `layers.0::add_1`. What runs in the whole model itself is called by its class.
+    """
+    named: dict[str, Source] = {}
+    counts: dict[str, int] = {}
+    for root in roots:
+        if root.name not in named:
+            plain = f"{root.details.path or root.details.class_name or '?'}::{_NUMBER.sub('', root.name)}"
+            number = counts.get(plain, 0)
+            counts[plain] = number + 1
+            named[root.name] = Source(f"{plain}_{number}" if number else plain, root.details)
+        yield named[root.name]

@@ -1,0 +1,73 @@
+"""The recorder: what exporters know of a model's sources, noted while they convert it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+from circletools.errors import UsageError
+from circletools.origin.exchange import origins_document
+from circletools.origin.exporters import litert_torch, tico
+from circletools.origin.read import Origins
+from circletools.storage.files import write
+
+_EXPORTERS = (tico, litert_torch)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A model as an exporter made it, and the origins of its operators."""
+
+    model: bytes
+    origins: Origins
+
+
+@dataclass(slots=True)
+class Recording:
+    """The conversions that ran, in their order."""
+
+    conversions: list[Conversion] = field(default_factory=list)
+
+    @property
+    def origins(self) -> Origins:
+        """The origins of the model that was converted last. Raises UsageError where none was."""
+        if not self.conversions:
+            raise UsageError(
+                "nothing was converted while recording",
+                hint="call tico.convert or litert_torch.convert inside of the `with` block",
+            )
+        return self.conversions[-1].origins
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the origins of the last model as a document that `embed-origins --origins` reads.
+
+        Raises UsageError where nothing was converted, OutputError where it cannot be written.
+        """
+        write(path, [(json.dumps(origins_document(self.origins), indent=1) + "\n").encode()])
+
+
+@contextmanager
+def record() -> Iterator[Recording]:
+    """Note the sources of all models that TICO or litert-torch convert in this block.
+
+    The models are the same as without it. Raises UsageError where neither of the two was imported before.
+
+    >>> with ct.exporters.record() as log:
+    ...     model = tico.convert(module, inputs)
+    >>> log.write("origins.json")
+    """
+    present = [exporter for exporter in _EXPORTERS if exporter.MODULE in sys.modules]
+    if not present:
+        raise UsageError(
+            "no exporter to record",
+            hint="import tico or litert_torch before; for other exporters see docs/origins.md",
+        )
+    log = Recording()
+    with ExitStack() as stack:
+        for exporter in present:
+            stack.enter_context(exporter.recording(lambda *made: log.conversions.append(Conversion(*made))))
+        yield log

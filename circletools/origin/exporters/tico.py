@@ -1,0 +1,125 @@
+"""TICO, noted while it converts.
+
+The names of tensors hold the name of the graph's node that made them; which node of the exported program that one
+stands for is noted as TICO's passes replace nodes. The optimizer that TICO runs at last knows nothing of nodes:
+origins are tracked through it, from the file before to the file behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from typing import Any
+
+from circletools.model.model import open_model
+from circletools.model.views import text
+from circletools.origin.exporters.nodes import Root, name_roots, root_of
+from circletools.origin.exporters.patching import Wrap, patched
+from circletools.origin.numbering import number_sources
+from circletools.origin.read import Origins
+from circletools.origin.tracking.tracker import track_from
+
+MODULE = "tico"
+
+
+@contextmanager
+def recording(note: Callable[[bytes, Origins], None]) -> Iterator[None]:
+    """Have `note` called with the model and the origins of each conversion."""
+    convert, serializer = import_module("tico.utils.convert"), import_module("tico.serialize.circle_serializer")
+    nodes = import_module("torch.fx").Node
+    log = _Log()
+    with ExitStack() as stack:
+        for owner, name, wrap in (
+            (convert, "convert_exported_module_to_circle", log.conversion(note)),
+            (serializer, "finalise_tensor_names", log.names),
+            (import_module("tico.circle.export"), "optimize_for_export", log.optimizer),
+            (nodes, "replace_all_uses_with", log.replacement),
+        ):
+            stack.enter_context(patched(owner, name, wrap))
+        yield
+
+
+class _Log:
+    """What was seen of the conversion that is under way."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.replaced: dict[Any, Any] = {}
+        self.made: list[tuple[str, Any]] = []
+        self.before: bytes | None = None
+
+    def conversion(self, note: Callable[[bytes, Origins], None]) -> Wrap:
+        def wrap(convert: Callable[..., Any]) -> Callable[..., Any]:
+            def converting(*args: Any, **kwargs: Any) -> Any:
+                self.reset()
+                try:
+                    binary = convert(*args, **kwargs)
+                    note(bytes(binary), self.origins(bytes(binary)))
+                finally:
+                    self.reset()
+                return binary
+
+            return converting
+
+        return wrap
+
+    def names(self, finalise: Callable[..., Any]) -> Callable[..., Any]:
+        def finalising(graph: Any) -> Any:
+            nodes = [graph.name_to_node.get(tensor.name) for tensor in graph.tensors]
+            result = finalise(graph)
+            self.made = [(str(tensor.name), node) for tensor, node in zip(graph.tensors, nodes, strict=True)]
+            return result
+
+        return finalising
+
+    def optimizer(self, optimize: Callable[..., Any]) -> Callable[..., Any]:
+        def optimizing(binary: Any, *args: Any, **kwargs: Any) -> Any:
+            self.before = bytes(binary)
+            return optimize(binary, *args, **kwargs)
+
+        return optimizing
+
+    def replacement(self, replace: Callable[..., Any]) -> Callable[..., Any]:
+        def replacing(node: Any, by: Any, *args: Any, **kwargs: Any) -> Any:
+            self._replaced(node, by)  # before that, as it may copy the meta of the node
+            return replace(node, by, *args, **kwargs)
+
+        return replacing
+
+    def _replaced(self, node: Any, by: Any) -> None:
+        """Note that a node, and what was made for it on the way there, stands for another."""
+        pending = [by]
+        while pending:
+            new = pending.pop()
+            known = new is node or new in self.replaced or new.op != "call_function" or new.meta.get("from_node")
+            if not known:
+                self.replaced[new] = node
+                pending += new.all_input_nodes
+
+    def root(self, node: Any) -> Root | None:
+        while node is not None:
+            root = root_of(node)
+            if root is not None:
+                return root
+            node = self.replaced.get(node)
+        return None
+
+    def origins(self, binary: bytes) -> Origins:
+        """Return the origins of the converted model."""
+        made = [
+            (name, self.root(node)) for name, node in self.made if node is not None and node.op == "call_function"
+        ]
+        known = [(name, root) for name, root in made if root is not None]
+        named = name_roots(root for _, root in known)
+        sources = {name: source for (name, _), source in zip(known, named, strict=True)}
+        before = binary if self.before is None else self.before
+        with open_model(before) as model:
+            found = [[sources[name] for name in map(text, own) if name in sources] for own in model.output_names(0)]
+            origins = number_sources(1, {0: found})
+            if before == binary:
+                return origins
+            with open_model(binary) as after:
+                return track_from(model, origins, after).origins

@@ -1,0 +1,37 @@
+"""What is known of a source beside its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_INSTALLED = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib/python2")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDetails:
+    """What a source's name does not hold; empty, or 0 for the line, where it is not known.
+
+    `path` is that of the module instance (`layers.0.attn.q`) or name scope (`model/dense`), `class_name` the class of
+    that module (`torch.nn.modules.linear.Linear`). `file` and `line` are where the model's author called it, and
+    `call` is what was called (`aten.linear.default`, `MatMul`).
+    """
+
+    path: str = ""
+    class_name: str = ""
+    file: str = ""
+    line: int = 0
+    call: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source that has no number yet."""
+
+    name: str
+    details: SourceDetails = SourceDetails()
+
+
+def is_library(file: str) -> bool:
+    """Tell whether Python source is an installed package's, or in no file, and so not that of the model's author."""
+    path = file.replace("\\", "/")
+    return path.startswith("<") or any(part in path for part in _INSTALLED)

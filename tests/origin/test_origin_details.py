@@ -1,0 +1,140 @@
+"""What is known of sources beside their names: the table, the documents, and edits."""
+
+from __future__ import annotations
+
+import json
+from zlib import crc32
+
+import pytest
+
+from circletools.errors import InvalidInputError, TableFormatError
+from circletools.model.model import open_model
+from circletools.origin.describe import describe
+from circletools.origin.details import DETAILS_TABLE, decode_details, encode_details
+from circletools.origin.embed import embed, strip
+from circletools.origin.exchange import origins_document, parse_csv, parse_json
+from circletools.origin.read import Origins
+from circletools.origin.source import SourceDetails, is_library
+from circletools.render.origins import origins_csv, origins_json
+from tests.kit.origin_support import embedded, entries, origins_of, u32s, value_of
+from tests.kit.support import bytes_of, edited
+from tests.kit.tracking_support import tracked
+
+SOURCES = {3: "layers.0::add", 7: "head::linear", 9: "bare"}
+ADD = SourceDetails("layers.0", "net.Block", "net.py", 12, "aten.add.Tensor")
+HEAD = SourceDetails(path="head", file="net.py", line=30)
+DETAILS = {7: HEAD, 3: ADD}
+MLP = bytes_of("circle/mlp")
+WANTED = Origins(SOURCES, entries({0: {3}, 1: {3, 7}, 2: {9}}), details=DETAILS)
+TEXTS = (b"layers.0", b"net.Block", b"net.py", b"aten.add.Tensor", b"head")
+BYTES = (
+    u32s(1, len(TEXTS))
+    + b"".join(u32s(len(text)) + text for text in TEXTS)
+    + u32s(2)
+    + u32s(3, crc32(b"layers.0::add"), 1, 2, 3, 12, 4)
+    + u32s(7, crc32(b"head::linear"), 5, 0, 3, 30, 0)
+)
+
+
+def test_the_bytes_of_the_table() -> None:
+    assert encode_details(DETAILS | {9: SourceDetails(), 10: ADD}, SOURCES) == BYTES
+    assert decode_details(BYTES, SOURCES) == DETAILS
+    assert encode_details({}, SOURCES) == u32s(1, 0, 0)
+
+
+def test_details_of_other_sources_do_not_count() -> None:
+    """Another tool may have given the id to another source, or none."""
+    assert decode_details(BYTES, SOURCES | {3: "other"}) == {7: HEAD}
+    assert decode_details(BYTES, {3: "layers.0::add"}) == {3: ADD}
+
+
+@pytest.mark.parametrize(
+    ("data", "offset"),
+    [
+        (b"", 0),
+        (u32s(2, 0, 0), 0),
+        (u32s(1, 1), 8),
+        (u32s(1, 1, 5) + b"text", 12),
+        (u32s(1, 0), 8),
+        (u32s(1, 0, 1, 3, 0, 0, 0, 0, 0), 12),
+        (u32s(1, 0, 1, 3, 0, 1, 0, 0, 0, 0), 12),
+        (u32s(1, 0, 1, 3, 0, 0, 0, 0, 0, 1), 12),
+        (u32s(1, 0, 2, *(3, 0, 0, 0, 0, 0, 0) * 2), 40),
+        (BYTES + b"\0", len(BYTES)),
+    ],
+)
+def test_malformed_tables(data: bytes, offset: int) -> None:
+    with pytest.raises(TableFormatError) as caught:
+        decode_details(data, SOURCES)
+    assert (caught.value.location, caught.value.offset) == (DETAILS_TABLE, offset)
+
+
+def test_details_are_in_the_model_and_come_out() -> None:
+    data = embedded(MLP, WANTED)
+    assert value_of(data, DETAILS_TABLE) == BYTES
+    assert origins_of(data) == Origins(SOURCES, WANTED.operators, "main", DETAILS)
+    assert edited(data, strip) == MLP
+    without = Origins(SOURCES, WANTED.operators)
+    assert value_of(embedded(data, without, replace=True), DETAILS_TABLE) is None
+    assert (
+        value_of(embedded(MLP, Origins(SOURCES, WANTED.operators, details={3: SourceDetails()})), DETAILS_TABLE)
+        is None
+    )
+
+
+def test_details_are_in_the_documents() -> None:
+    with open_model(embedded(MLP, WANTED)) as model:
+        table = describe(model)
+    document = origins_json(table)
+    assert document["sources"][0] == {
+        "id": 3, "name": "layers.0::add", "path": "layers.0", "class": "net.Block", "file": "net.py", "line": 12,
+        "call": "aten.add.Tensor", "operators": document["sources"][0]["operators"],
+    }  # fmt: skip
+    assert list(document["sources"][2]) == ["id", "name", "operators"]
+    for found in (
+        parse_json(json.dumps(document)),
+        parse_json(json.dumps(origins_document(WANTED))),
+        parse_csv(origins_csv(table)),
+    ):
+        assert found == WANTED
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ('"path": 1', "`path` must be a string"),
+        ('"line": -1', "`line` must be a whole number below 2^32, not -1"),
+        ('"file": "a\\u0000b"', "the name holds a NUL character: 'a\\x00b'"),
+    ],
+)
+def test_details_that_no_table_can_hold(fields: str, message: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        parse_json(f'{{"sources": [{{"id": 1, "name": "a", {fields}}}], "operators": []}}')
+    assert (caught.value.message, caught.value.location) == (message, "JSON: sources[0]")
+
+
+def test_details_are_tracked() -> None:
+    assert tracked(embedded(MLP, WANTED), MLP).origins.details == DETAILS
+
+
+def test_what_tensorflow_left_gets_into_the_table() -> None:
+    data = bytes_of("tflite/debug_metadata")
+    written = edited(data, lambda edit: embed(edit, replace=True))
+    assert origins_of(written).details[0] == SourceDetails(call="MatMul")
+
+
+@pytest.mark.parametrize(
+    ("file", "library"),
+    [
+        ("/home/u/net.py", False),
+        ("C:\\nets\\net.py", False),
+        ("/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py", True),
+        ("/usr/lib/python3/dist-packages/keras/layer.py", True),
+        ("C:\\venv\\Lib\\site-packages\\torch\\x.py", True),
+        ("/usr/lib/python3.11/contextlib.py", True),
+        ("<string>", True),
+        ("<frozen runpy>", True),
+    ],
+)
+def test_files_of_libraries(file: str, library: bool) -> None:
+    assert is_library(file) is library

@@ -1,0 +1,241 @@
+"""What is noted while an exporter runs; the exporters themselves are replaced by small ones of the same shape."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+import circletools as ct
+from circletools.origin.exporters.nodes import line_of, name_roots, root_of, root_of_any
+from circletools.origin.exporters.tagging import nodes_of_operators
+from circletools.origin.source import SourceDetails
+from tests.kit.build import Build
+from tests.kit.origin_support import entries
+from tests.kit.support import path_of
+
+CIRCLE = path_of("circle/mlp")
+LINEAR = "torch.nn.modules.linear.Linear"
+TRACE = """  File "/home/u/net.py", line 40, in forward
+    x = self.q(x)
+  File "/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py", line 134, in forward
+    return F.linear(input, self.weight, self.bias)
+"""
+
+
+class Node:
+    """As much of torch.fx.Node as is looked at."""
+
+    def __init__(self, name: str, *inputs: Node, target: str = "aten.add.Tensor", **meta: Any) -> None:
+        self.name, self.target, self.op = name, target, "call_function"
+        self.all_input_nodes, self.meta = list(inputs), meta
+
+    def replace_all_uses_with(self, by: Node) -> None:
+        by.meta.update(self.meta)
+
+
+def made_of(*names_and_targets: tuple[str, str]) -> list[Any]:
+    """Return the history of a node: of what it was made, what that was made of, and so on."""
+    history: list[Any] = []
+    for name, target in reversed(names_and_targets):
+        history = [SimpleNamespace(name=name, target=target, from_node=history)]
+    return history
+
+
+def node(name: str, path: str, root: str, *inputs: Node, elements: int = 4, target: str = "aten.add.Tensor") -> Node:
+    return Node(
+        name, *inputs, target=target, from_node=made_of((root, "aten.linear.default")), stack_trace=TRACE,
+        nn_module_stack={"a": ("", "net.Lm"), "b": (path, LINEAR)}, val=SimpleNamespace(numel=lambda: elements),
+    )  # fmt: skip
+
+
+# --- nodes --------------------------------------------------------------------------------------------------
+
+
+def test_the_root_is_what_the_exported_program_calls() -> None:
+    history = made_of(
+        ("addmm", "aten.addmm.default"), ("linear_3", "aten.linear.default"), ("x", "<function linear>")
+    )
+    found = root_of(Node("view", from_node=history, stack_trace=TRACE, nn_module_stack={"q": ("0.q@1", LINEAR)}))
+    assert found is not None
+    assert (found.name, found.details) == (
+        "linear_3", SourceDetails("0.q", LINEAR, "/home/u/net.py", 40, "aten.linear.default"),
+    )  # fmt: skip
+    assert root_of(Node("view")) is None
+    itself = root_of_any(Node("view", nn_module_stack={"q": ("0", dict)}))
+    assert (itself.name, itself.details) == (
+        "view", SourceDetails("0", "builtins.dict", call="aten.add.Tensor"),
+    )  # fmt: skip
+    other = root_of(Node("a", from_node=made_of(("f", "<function f>"))))
+    assert other is not None
+    assert other.name == "f"
+
+
+def test_the_line_is_the_innermost_of_the_author() -> None:
+    assert line_of(TRACE) == ("/home/u/net.py", 40)
+    assert line_of('File "/home/u/a.py", line 1, in f\nFile "/home/u/b.py", line 2, in g') == ("/home/u/b.py", 2)
+    assert line_of('File "/x/site-packages/torch/a.py", line 1, in f') == ("", 0)
+    assert line_of("") == ("", 0)
+
+
+def test_names_of_sources() -> None:
+    roots = [
+        root_of_any(Node(name, nn_module_stack={"m": (path, "net.Lm")}))
+        for name, path in (
+            ("add_7", "a"),
+            ("add_9", "a"),
+            ("add_7", "a"),
+            ("mul", "a"),
+            ("add_1", "a.b"),
+            ("sub_2", ""),
+        )
+    ]
+    bare = root_of_any(Node("neg"))
+    assert [source.name for source in name_roots([*roots, bare])] == [
+        "a::add", "a::add_1", "a::add", "a::mul", "a.b::add", "net.Lm::sub", "?::neg",
+    ]  # fmt: skip
+
+
+# --- tags ---------------------------------------------------------------------------------------------------
+
+
+def test_what_operators_are_made_of() -> None:
+    """What a merged constant or a moved layout change brought along is no origin."""
+    nodes = [
+        Node("relu", val=SimpleNamespace(numel=lambda: 4)),
+        Node("view", target="aten.view.default"),
+        Node("mm", val=SimpleNamespace(numel=lambda: 4)),
+        Node("add", val=(SimpleNamespace(numel=lambda: 4),)),
+        Node("far"),
+    ]
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x", [4])
+
+    def made(code: str, name: str, value: int, shape: list[int]) -> int:
+        result = graph.tensor(name, shape)
+        graph.operator(code, [value], [result])
+        return result
+
+    first = made("RELU", "n0;", x, [4])
+    second = made("FULLY_CONNECTED", "n0;;n1;;n2;;n3;;n99;7", first, [4])
+    third = made("RESHAPE", "n1;;n3;2", second, [2, 2])
+    fourth = made("TANH", "output", third, [2, 2])
+    made("PAD", "n4;", made("NEG", "other", graph.tensor("y", [4]), [4]), [9])
+    made("NEG", "n4;n0", fourth, [2, 2])
+    with ct.open(build.to_bytes()) as model:
+        assert nodes_of_operators(model, nodes) == [[0], [2, 3], [1], [1], [], [4], [4]]
+
+
+# --- recording ----------------------------------------------------------------------------------------------
+
+
+def module(monkeypatch: pytest.MonkeyPatch, name: str, **content: Any) -> ModuleType:
+    made = ModuleType(name)
+    made.__dict__.update(content)
+    monkeypatch.setitem(sys.modules, name, made)
+    return made
+
+
+@pytest.fixture
+def nothing_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("tico", "litert_torch"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def chain(*names: str) -> bytes:
+    """Return a model that hands a value from one operator to the next."""
+    build = Build()
+    graph = build.graph()
+    value = graph.tensor("x", [4])
+    for name in names:
+        value = graph.compute("TANH", [value], name)
+    return build.to_bytes()
+
+
+def install_tico(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a converter in the shape of TICO's: nodes are replaced, then tensors named, then the file is optimised."""
+    module(monkeypatch, "tico")
+    module(monkeypatch, "torch.fx", Node=Node)
+
+    def finalise_tensor_names(graph: Any) -> None:
+        for tensor in graph.tensors:
+            tensor.name = f"{LINEAR}::{tensor.name}"
+
+    serializer = module(monkeypatch, "tico.serialize.circle_serializer", finalise_tensor_names=finalise_tensor_names)
+    export = module(monkeypatch, "tico.circle.export", optimize_for_export=lambda binary: binary)
+
+    def convert(fail: bool) -> bytes:
+        x, old = node("x", "", "x"), node("linear", "layers.0.q", "linear")
+        inner = Node("mul_tensor", x)
+        new = Node("add_tensor", inner)
+        old.replace_all_uses_with(new)
+        if fail:
+            raise ValueError("as TICO would")
+        tensors = [SimpleNamespace(name=name) for name in ("mul_tensor", "add_tensor", "const")]
+        graph = SimpleNamespace(tensors=tensors, name_to_node={"mul_tensor": inner, "add_tensor": new})
+        serializer.finalise_tensor_names(graph)
+        return bytes(export.optimize_for_export(chain(*(tensor.name for tensor in tensors))))
+
+    module(monkeypatch, "tico.utils.convert", convert_exported_module_to_circle=convert)
+
+
+def test_what_tico_converts(monkeypatch: pytest.MonkeyPatch, nothing_imported: None, tmp_path: Path) -> None:
+    install_tico(monkeypatch)
+    before = Node.replace_all_uses_with
+    utils = sys.modules["tico.utils.convert"]
+    with ct.exporters.record() as log:
+        binary = bytes(utils.convert_exported_module_to_circle(False))
+    assert Node.replace_all_uses_with is before
+    assert [one.model for one in log.conversions] == [binary]
+    assert log.origins.sources == {0: "layers.0.q::linear"}
+    assert log.origins.operators == entries({0: {0}, 1: {0}})
+    assert log.origins.details == {
+        0: SourceDetails("layers.0.q", LINEAR, "/home/u/net.py", 40, "aten.linear.default")
+    }
+    log.write(tmp_path / "origins.json")
+    text = (tmp_path / "origins.json").read_text(encoding="utf-8")
+    assert ct.origins.parse(text, "origins.json") == log.origins
+    assert json.loads(text)["schema_version"] == 1
+    with ct.exporters.record() as failed, pytest.raises(ValueError, match="as TICO would"):
+        utils.convert_exported_module_to_circle(True)
+    with pytest.raises(ct.UsageError, match="nothing was converted while recording"):
+        _ = failed.origins
+
+
+def test_nothing_to_record(nothing_imported: None) -> None:
+    with pytest.raises(ct.UsageError, match="no exporter to record"), ct.exporters.record():
+        pass
+
+
+# --- a saved program ----------------------------------------------------------------------------------------
+
+
+def test_a_saved_program_is_converted_once_more(monkeypatch: pytest.MonkeyPatch, nothing_imported: None) -> None:
+    install_tico(monkeypatch)
+    programs: list[str] = []
+
+    def load(path: str) -> bool:
+        programs.append(path)
+        return path == "bad.pt2"
+
+    utils = sys.modules["tico.utils.convert"]
+    module(monkeypatch, "torch", export=SimpleNamespace(load=load))
+
+    def convert(program: bool) -> bytes:
+        return bytes(utils.convert_exported_module_to_circle(program))
+
+    module(monkeypatch, "tico", convert_from_exported_program=convert)
+    with ct.open(CIRCLE) as model:
+        found = ct.exporters.from_exported_program(model, Path("m.pt2"))
+        assert set(found.sources.values()) == {"layers.0.q::linear"}
+        with pytest.raises(ct.InvalidInputError, match=r"bad\.pt2: tico cannot convert it: as TICO would"):
+            ct.exporters.from_exported_program(model, "bad.pt2")
+        assert programs == ["m.pt2", "bad.pt2"]
+        monkeypatch.setitem(sys.modules, "torch", None)
+        with pytest.raises(ct.UsageError, match="an exported program needs torch"):
+            ct.exporters.from_exported_program(model, "m.pt2")

@@ -1,0 +1,105 @@
+"""The names that exporters give tensors: which exporter it was, and the sources in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from circletools.origin.grammar import Exporter, exporter_of, parts_of, sources_in
+from circletools.origin.source import Source, SourceDetails
+
+LINEAR = "torch.nn.modules.linear.Linear"
+BLOCK = "net.Lm/net.Block_0"
+
+
+def module(path: str, class_name: str) -> Source:
+    return Source(path or class_name, SourceDetails(path=path, class_name=class_name))
+
+
+@pytest.mark.parametrize(
+    ("description", "names", "exporter"),
+    [
+        ("circle", [f"{LINEAR}::linear_2", "unknown::permute", "a/b"], Exporter.TICO),
+        ("", ["net.Lm::add"], Exporter.TICO),
+        ("MLIR Converted.", [f"{BLOCK}/{LINEAR}_q;7", "serving_default_output_0_output"], Exporter.LITERT_TORCH),
+        ("MLIR Converted.", ["net.Lm;"], Exporter.LITERT_TORCH),
+        ("MLIR Converted.", ["model/dense/MatMul;model/dense/BiasAdd", "Identity"], Exporter.TENSORFLOW),
+        ("MLIR Converted.", ["model/tf.nn.relu/Relu;model/tf.math.add/Add", "Identity"], Exporter.ONNX2TF),
+        ("MLIR Converted.", ["a/b", "a/b", f"{BLOCK};1"], Exporter.TENSORFLOW),
+        ("circle", ["a/b"], Exporter.TENSORFLOW),
+        ("MLIR Converted.", ["Identity", "", "a;b;3"], Exporter.TENSORFLOW),
+        ("MLIR Converted.", [""], None),
+        ("", ["Identity", "Const_1", "7", "", "a;b;3", "x::", "std::map<a>::b"], None),
+        ("circle", [], None),
+    ],
+)
+def test_which_exporter(description: str, names: list[str], exporter: Exporter | None) -> None:
+    assert exporter_of(description, names) is exporter
+
+
+@pytest.mark.parametrize(
+    ("exporter", "name", "sources"),
+    [
+        (Exporter.TICO, f"{LINEAR}::linear_2", [Source(f"{LINEAR}::linear_2")]),
+        (Exporter.TICO, "unknown::permute_1", [Source("unknown::permute_1")]),
+        (Exporter.TICO, "tico::x", [Source("tico::x")]),
+        (Exporter.TICO, "a;b", [Source("a;b")]),
+        (Exporter.TICO, "", []),
+        (Exporter.LITERT_TORCH, f"{BLOCK}/net.Att_attn/{LINEAR}_q;7", [module("0.attn.q", LINEAR)]),
+        (Exporter.LITERT_TORCH, f"{BLOCK}/{LINEAR}_q;", [module("0.q", LINEAR)]),
+        (Exporter.LITERT_TORCH, f"{BLOCK}/net.Att_my_attn;1", [module("0.my_attn", "net.Att")]),
+        (Exporter.LITERT_TORCH, f"{BLOCK}/net._Att_attn;1", [module("0.attn", "net._Att")]),
+        (Exporter.LITERT_TORCH, "net.Lm/net.Bare;", [module("Bare", "net.Bare")]),
+        (Exporter.LITERT_TORCH, "net.My_Lm;3", [module("", "net.My_Lm")]),
+        (
+            Exporter.LITERT_TORCH,
+            f"net.Lm;;{BLOCK};;{BLOCK}/{LINEAR}_q;;{BLOCK};12",
+            [module("", "net.Lm"), module("0", "net.Block"), module("0.q", LINEAR)],
+        ),
+        (Exporter.LITERT_TORCH, "serving_default_output_0_output", [Source("serving_default_output_0_output")]),
+        (
+            Exporter.TENSORFLOW,
+            "model/dense/MatMul;model/dense/BiasAdd",
+            [Source("model/dense/MatMul"), Source("model/dense/BiasAdd")],
+        ),
+        (Exporter.TENSORFLOW, "a/B;a/B/ReadVariableOp;a/B2", [Source("a/B"), Source("a/B2")]),
+        (Exporter.TENSORFLOW, "a;;a;7", [Source("a")]),
+        (Exporter.TENSORFLOW, "Relu;Const_1;a/Const;Const12;Constant", [Source("Relu"), Source("Constant")]),
+        (Exporter.TENSORFLOW, "Const_1", [Source("Const_1")]),
+        (Exporter.TENSORFLOW, "7", [Source("7")]),
+        (Exporter.TENSORFLOW, "", []),
+        (
+            Exporter.ONNX2TF,
+            "m/tf.nn.relu/Relu;m/tf.math.add/Add;m/tf.math.add/Add/y1",
+            [Source("m/tf.nn.relu/Relu"), Source("m/tf.math.add/Add")],
+        ),
+        (None, "a;b;7", [Source("a;b;7")]),
+        (None, "", []),
+    ],
+)  # fmt: skip
+def test_sources_in_a_name(exporter: Exporter | None, name: str, sources: list[Source]) -> None:
+    assert sources_in(name, exporter) == sources
+
+
+def test_a_number_behind_a_name_is_told_by_the_name_without_it() -> None:
+    tensors = {"dw/depthwise", "7", "layer"}
+    assert sources_in("dw/depthwise12", Exporter.TENSORFLOW, tensors) == [Source("dw/depthwise")]
+    assert sources_in("dw/depthwise12", Exporter.ONNX2TF, tensors) == [Source("dw/depthwise")]
+    assert sources_in("dw/conv2", Exporter.TENSORFLOW, tensors) == [Source("dw/conv2")]
+    assert sources_in("77", Exporter.TENSORFLOW, tensors) == [Source("77")]
+    assert sources_in("layer1", None, tensors) == [Source("layer1")]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("a;b;7", ["a", "b"]),
+        ("a;;b;", ["a", "b"]),
+        ("7;8", ["7"]),
+        ("7", ["7"]),
+        ("a;٣", ["a", "٣"]),
+        ("", []),
+        (";", []),
+    ],
+)
+def test_parts(name: str, parts: list[str]) -> None:
+    assert parts_of(name) == parts
