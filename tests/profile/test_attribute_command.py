@@ -164,3 +164,20 @@ def test_notes(tmp_path: Path) -> None:
         f"note: {path}: unmatched begin or end events, ignored: 1",
         f"note: {path}: operators not checked against the model, because their names are unknown: 1",
     ]
+
+
+def test_a_single_long_run_makes_no_hot_spot(tmp_path: Path) -> None:
+    events = []
+    for execution, first in enumerate((2, 2, 12_000)):
+        at = 20_000 * execution
+        events += [("$0 subg", "B", at), ("@0 FullyConnected", "B", at), ("@0 FullyConnected", "E", at + first)]
+        events += [
+            ("@2 Softmax", "B", at + first),
+            ("@2 Softmax", "E", at + first + 50),
+            ("$0 subg", "E", at + 19_000),
+        ]
+    status, out, _ = run(shown(tmp_path, *events), "--model", path_of("circle/mlp"), "--by", "operator")
+    rows = [line.split() for line in out.splitlines()[4:6]]
+    assert (status, [(row[2], row[5]) for row in rows]) == (
+        0, [("50.000", "SOFTMAX"), ("2.000", "FULLY_CONNECTED")]
+    )  # fmt: skip
