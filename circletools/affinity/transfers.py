@@ -39,7 +39,7 @@ class Transfers:
 def transfers(facts: OperatorFacts, partitions: Sequence[int], devices: Sequence[int]) -> Transfers:
     """Return what crosses between the partitions of a subgraph; both sequences go by operator."""
     producer = dict(zip(facts.outputs.tensors.tolist(), facts.outputs.operators.tolist(), strict=True))
-    for operator in facts.graph.constants:  # every partition has what it reads of these
+    for operator in facts.constants:  # every partition has what it reads of these
         for tensor in facts.output_slots.of(operator):
             producer.pop(tensor, None)
     readers: dict[int, set[int]] = {}

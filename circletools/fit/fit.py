@@ -129,6 +129,9 @@ def _cuts(subgraphs: Sequence[tuple[OperatorFacts, _Refusals]]) -> Cuts:
     partitions, tensors, size_bytes = 0, 0, 0
     for facts, refused in subgraphs:
         elsewhere = np.array([refusal is not None for refusal in refused], np.bool_)
+        if not elsewhere.any():
+            partitions += len(facts) > 0
+            continue
         operators, work = working(facts.graph)
         there = elsewhere[operators]
         if not there.any():
@@ -138,7 +141,7 @@ def _cuts(subgraphs: Sequence[tuple[OperatorFacts, _Refusals]]) -> Cuts:
             partitions += sum(not there[group[0]] for group in groups)
             readers, read = facts.inputs
             makers = facts.producers[read]
-            makers[np.isin(makers, facts.graph.constants)] = -1
+            makers[np.isin(makers, facts.constants)] = -1
             crosses = np.zeros(facts.tensor_count, np.bool_)
             crosses[read[(makers >= 0) & (elsewhere[makers] != elsewhere[readers])]] = True
             tensors += int(crosses.sum())

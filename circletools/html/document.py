@@ -28,6 +28,7 @@ from circletools.model.operator_facts import OperatorFacts
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.render.inspection import inspection_json
+from circletools.render.origin_tree import line_text
 from circletools.wording import SCHEMA_VERSION
 
 MOST_CUTS = 1000
@@ -66,7 +67,9 @@ def page_document(
         "shapes": columns.shapes.values,
         "subgraphs": subgraphs,
         "affinity": affinity_state,
-        "origins": origins_state | {"source_ids": ids, "source_names": names, "sets": rows_of_sets},
+        "origins": origins_state
+        | {"source_ids": ids, "source_names": names, "sets": rows_of_sets}
+        | _details(origins, ids),
         "modules": {
             "parent": modules.parents,
             "label": modules.labels,
@@ -124,6 +127,17 @@ def _origins(model: Model) -> tuple[Origins, dict[str, Any]]:
         return origins_by_output(model, range(len(model.subgraphs))), state
     except ModelFormatError:  # an operator's output does not exist, which is a finding
         return Origins({}, ({},) * len(model.subgraphs)), state
+
+
+def _details(origins: Origins, ids: Sequence[int]) -> dict[str, list[str]]:
+    """Return the class and the line of each source, where any is known."""
+    if not origins.details:
+        return {}
+    details = [origins.details_of(source) for source in ids]
+    return {
+        "source_classes": [short(one.class_name) for one in details],
+        "source_lines": [short(line_text(one)) for one in details],
+    }
 
 
 def _affinity(model: Model) -> tuple[Affinity | None, dict[str, Any] | None]:

@@ -172,6 +172,14 @@ class OperatorFacts:
             raise ModelFormatError(error.message, location=f"{self.place()}.{error.location}") from error
         return replace(graph, constants=self._of_constants(graph))
 
+    @cached_property
+    def constants(self) -> tuple[int, ...]:
+        """The operators that depend on constants only (`OperatorGraph.constants`), none where there is no graph."""
+        try:
+            return self.graph.constants
+        except ModelFormatError:
+            return ()
+
     def _of_constants(self, graph: OperatorGraph) -> tuple[int, ...]:
         """Return the operators that depend on constants only and have readers, such as DEQUANTIZE of weights.
 

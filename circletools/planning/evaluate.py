@@ -67,13 +67,14 @@ class Evaluator:
     def _subgraph(self, index: int, planned: SubgraphPartitioning, devices: int) -> Evaluation:
         facts = self.facts[index]
         crossing = transfers(facts, planned.partition_of(), planned.numbers)
+        used = footprints(contents(facts), facts.graph, planned.partitions, devices) if self.memory else None
+        memory = None if used is None else tuple(used)
         if self.problems is None:
-            return Evaluation(crossing)
+            return Evaluation(crossing, memory=memory)
         problem = self.problems[index]
         estimate = evaluate(problem, planned.numbers, [partition.device for partition in planned.partitions])
         together = _in_parallel(problem, facts.graph, planned) if self.parallel else None
-        used = footprints(contents(facts), facts.graph, planned.partitions, devices) if self.memory else None
-        return Evaluation(crossing, estimate, together, None if used is None else tuple(used))
+        return Evaluation(crossing, estimate, together, memory)
 
 
 def _in_parallel(problem: Problem, graph: OperatorGraph, planned: SubgraphPartitioning) -> Parallel:

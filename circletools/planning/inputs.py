@@ -121,9 +121,8 @@ def _check(request: PlanRequest) -> None:
     if not all(devices) or len(set(devices)) < len(devices):
         named = ",".join(devices)
         raise UsageError(f"--devices {named!r}: each device is named once", hint="write --devices npu,gpu,cpu")
-    for option, given in (("--parallel", request.parallel), ("--memory", bool(request.memory))):
-        if given and not request.has_costs:
-            raise UsageError(f"{option} needs costs", hint="give --costs FILE or --trace DEVICE=TRACE")
+    if request.parallel and not request.has_costs:
+        raise UsageError("--parallel needs costs", hint="give --costs FILE or --trace DEVICE=TRACE")
     if request.parallel and request.memory:
         raise UsageError(
             "--parallel and --memory exclude each other: what lives at the same time depends on when it runs"

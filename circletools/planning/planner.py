@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from circletools.affinity.assign.assign import Assignment, Constraints, assign
 from circletools.affinity.capability.table import Refusal, why_not
-from circletools.affinity.costs.choose import Goal, assign_by_cost, check_caps
+from circletools.affinity.costs.choose import Goal, assign_by_cost, assign_by_memory, check_caps
 from circletools.affinity.costs.problem import Problem
 from circletools.affinity.costs.times import make_problems
 from circletools.affinity.partition.growth import Step
@@ -71,7 +71,7 @@ def make_plan_problem(model: Model, inputs: PlanInputs) -> PlanProblem:
     }
     given = Constraints(devices, inputs.rules, refusals, before.before if before else ())
     if inputs.costs is None:
-        return PlanProblem(chooser, given, None, {}, tuple(notes))
+        return PlanProblem(chooser, given, None, inputs.caps(devices), tuple(notes))
     costs, gaps = costs_of(model, inputs.costs, devices)
     problems = make_problems(chooser, devices, costs)
     return PlanProblem(chooser, given, problems, inputs.caps(devices), (*notes, *gaps))
@@ -101,10 +101,12 @@ def _before(model: Model, inputs: PlanInputs) -> Reprojection | None:
 
 
 def _assignment(inputs: PlanInputs, problem: PlanProblem) -> Assignment:
-    if problem.costs is None:
-        return assign(problem.chooser, problem.given)
     goal = Goal(inputs.request.parallel, problem.caps, inputs.request.mode)
-    return assign_by_cost(problem.chooser, problem.given, problem.costs, goal)
+    if problem.costs is not None:
+        return assign_by_cost(problem.chooser, problem.given, problem.costs, goal)
+    if problem.caps:
+        return assign_by_memory(problem.chooser, problem.given, goal)
+    return assign(problem.chooser, problem.given)
 
 
 def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment) -> Plan:

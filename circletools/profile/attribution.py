@@ -19,7 +19,7 @@ from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, time_of
 from circletools.profile.sharing import Shared, Shares, modules_of, split
-from circletools.trace.operators.profile import OperatorTrace, Runtime
+from circletools.trace.operators.profile import OperatorTrace, Runtime, merged
 
 __all__ = ["AddedTime", "Attribution", "GroupTime", "OperatorTime", "attribute"]
 
@@ -88,16 +88,20 @@ class Attribution:
     notes: tuple[Finding, ...] = ()
 
 
-def attribute(model: Model, trace: OperatorTrace, *, depth: int | None = None) -> Attribution:
+def attribute(
+    model: Model, trace: OperatorTrace | Sequence[OperatorTrace], *, depth: int | None = None
+) -> Attribution:
     """Return where the time of a trace went, by operator, source and module; sources are those that the model has.
 
-    Modules are cut to `depth` parts of their paths. Raises InvalidInputError when the trace is not of this model,
+    Several recordings are merged. Modules are cut to `depth` parts of their paths. Raises UsageError for recordings
+    that cannot be merged, InvalidInputError when the trace is not of this model,
     TableFormatError when its origins are malformed.
 
         with ct.open("out.circle") as model:
             for row in ct.attribute(model, ct.read_profile("trace.chrome.json")).operators:
                 print(row.index, row.code, row.time.total_ns if row.time else None)
     """
+    trace = trace if isinstance(trace, OperatorTrace) else merged(trace)
     origins = read_origins(model)
     freshness = None if origins is None else check_freshness(model, origins)
     found = attribute_to(model, trace, origins, depth)

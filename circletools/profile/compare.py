@@ -23,7 +23,7 @@ Samples = npt.NDArray[np.float64]
 
 Verdict = Literal["slower", "faster", "same", "cannot tell"]
 
-ASSUMED_SPREAD = 0.15
+ASSUMED_SPREAD = 0.25
 """How much recordings of one model are taken to differ (a standard deviation) where each side is a single one."""
 
 _COARSEST_NS = 1000

@@ -111,7 +111,7 @@ def _csv_rows(attribution: Attribution, by: Container[str]) -> Iterator[tuple[ob
 
 
 def attribution_text(attribution: Attribution, by: Container[str] = EVERY) -> Iterator[str]:
-    """Yield the tables for people, longest times first; times are microseconds."""
+    """Yield the tables for people, the greatest medians first; times are microseconds."""
     executions = counted(attribution.executions, "execution")
     averages = ", averages only" if attribution.averaged else ""
     yield f"{attribution.runtime}: {executions}{averages}, {microseconds(attribution.total_ns)} us in all"
@@ -167,9 +167,14 @@ def _table(
     yield ""
     yield title
     header = ("total_us", "mean_us", "median_us", "share", *columns)
-    ordered = sorted(rows, key=lambda row: -row[0].total_ns)
+    ordered = sorted(rows, key=lambda row: (-_usual(row[0]), -row[0].total_ns))
     cells = [(*header, ""), *((*_numbers(time, attribution), *values, label) for time, values, label in ordered)]
     yield from table_text(cells, right=range(4))
+
+
+def _usual(time: Time) -> int:
+    """Return what a rare long run does not change; of averages, all there is."""
+    return time.total_ns if time.median_ns is None else time.median_ns
 
 
 def _numbers(time: Time, attribution: Attribution) -> tuple[str, str, str, str]:

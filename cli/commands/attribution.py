@@ -24,14 +24,16 @@ class By(StrEnum):
 
 
 def attribute(
-    trace: Annotated[str, argument("TRACE", "The operator-level trace; - is standard input.")],
+    traces: Annotated[
+        list[str], argument("TRACE...", "The operator-level trace, or several of one model; - is standard input.")
+    ],
     model: Annotated[str, option("--model", "The model that was run.", "M", show_default=False)],
     output_format: FormatOption = None,
     json: JsonFormat = False,
     by: Annotated[
         list[By] | None, option("--by", "The table to show, may be repeated; all by default.", "|".join(By))
     ] = None,
-    skip: Annotated[int, option("--skip", "Skip the first N executions.", "N", min=0)] = 0,
+    skip: Annotated[int, option("--skip", "Skip the first N executions of each trace.", "N", min=0)] = 0,
     depth: Annotated[
         int | None, option("--depth", "Cut module paths to their first N components.", "N", min=1)
     ] = None,
@@ -42,9 +44,9 @@ def attribute(
     status 1 when the origins no longer describe the model's operators.
     """
     form = form_of(output_format, json)
-    if trace == model == "-":
+    if [*traces, model].count("-") > 1:
         raise ct.UsageError("the trace and the model cannot both be standard input")
-    times = ct.read_profile(trace, skip=skip)
+    times = [ct.read_profile(trace, skip=skip) for trace in traces]
     with reading(model) as opened:
         result = ct.attribute(opened, times, depth=depth)
     text, as_json, csv = ct.render.attribution_text, ct.render.attribution_json, ct.render.attribution_csv

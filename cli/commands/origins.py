@@ -25,6 +25,10 @@ def embed_origins(
         Literal["auto", "tensor-names", "debug-metadata", "output"] | None,
         option("--names", "What to name sources after; by default auto, the best that the model has."),
     ] = None,
+    exported_program: Annotated[
+        Path | None,
+        option("--exported-program", "The program that was converted (.pt2); runs the exporter again.", "FILE"),
+    ] = None,
     replace: Annotated[bool, option("--replace", "Replace existing tables.")] = False,
     stamp: Stamp = True,
     in_place: InPlace = False,
@@ -36,9 +40,14 @@ def embed_origins(
     """
     if origins is not None and names is not None:
         raise ct.UsageError("--origins and --names exclude each other: the file has the names")
+    if exported_program is not None and (origins is not None or names is not None):
+        raise ct.UsageError("--exported-program excludes --origins and --names: the program has the names")
     given = None if origins is None else ct.origins.parse(read_text(origins), str(origins))
 
     def change(edit: ct.ModelEdit) -> ct.RewriteResult:
+        if exported_program is not None:
+            found = ct.exporters.from_exported_program(edit.model, exported_program)
+            return ct.origins.embed(edit, found, replace=replace, stamp=stamp)
         if given is None:
             return ct.origins.embed(edit, names=ct.origins.NameSource(names or "auto"), replace=replace, stamp=stamp)
         try:
@@ -47,7 +56,7 @@ def embed_origins(
             error.name_file(str(origins))
             raise
 
-    rewrite(source, output, in_place, change, inputs=[origins])
+    rewrite(source, output, in_place, change, inputs=[origins, exported_program])
 
 
 def dump_origins(

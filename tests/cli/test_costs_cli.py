@@ -196,7 +196,6 @@ def test_times_of_another_device_are_not_taken(tmp_path: Path) -> None:
     ("arguments", "status", "words"),
     [
         (["--parallel"], 2, "needs costs"),
-        (["--memory", "npu=1"], 2, "needs costs"),
         (["--costs", "COSTS", "--parallel", "--memory", "npu=1"], 2, "exclude each other"),
         (["--costs", "COSTS", "--memory", "npu=1k"], 2, "names no number of bytes"),
         (["--costs", "COSTS", "--memory", "nqu=1"], 2, "did you mean 'npu'"),

@@ -15,9 +15,12 @@ from circletools.html.document import page_document
 from circletools.html.graph import NAME_LENGTH
 from circletools.html.modules import ROOT as TOP
 from circletools.model.model import open_model
+from circletools.origin.read import Origins
+from circletools.origin.source import SourceDetails
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.damage import Damage, damages
 from tests.kit.exports_support import codes_of, named
+from tests.kit.origin_support import embedded
 from tests.kit.page_support import (
     BENCHMARK,
     document_of,
@@ -50,6 +53,17 @@ def test_what_dump_origins_says(model: Path) -> None:
         column = document["subgraphs"][operator["subgraph"]]["operators"]["origin"]
         rows = origins["sets"][column[operator["operator_index"]]]
         assert [origins["source_ids"][row] for row in rows] == operator["sources"]
+
+
+def test_classes_and_lines_of_sources() -> None:
+    details = {7: SourceDetails("q", "nn.Linear", "/home/u/net.py", 42), 9: SourceDetails(class_name="net.Lm")}
+    sources = {5: "a", 7: "q::linear", 9: "b"}
+    wanted = Origins(sources, ({0: frozenset({5, 7})},), details=details)
+    origins = document_of(embedded(bytes_of("circle/mlp"), wanted))["origins"]
+    assert origins["source_classes"] == ["", "nn.Linear", "net.Lm"]
+    assert origins["source_lines"] == ["", "/home/u/net.py:42", ""]
+    plain = document_of(embedded(bytes_of("circle/mlp")))["origins"]
+    assert plain.keys().isdisjoint({"source_classes", "source_lines"})
 
 
 def test_what_dump_affinity_says(model: Path) -> None:

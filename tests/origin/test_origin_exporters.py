@@ -16,7 +16,9 @@ from circletools.origin.exporters.tagging import nodes_of_operators
 from circletools.origin.source import SourceDetails
 from tests.kit.build import Build
 from tests.kit.origin_support import entries
+from tests.kit.support import path_of
 
+CIRCLE = path_of("circle/mlp")
 LINEAR = "torch.nn.modules.linear.Linear"
 TRACE = """  File "/home/u/net.py", line 40, in forward
     x = self.q(x)
@@ -208,3 +210,32 @@ def test_what_tico_converts(monkeypatch: pytest.MonkeyPatch, nothing_imported: N
 def test_nothing_to_record(nothing_imported: None) -> None:
     with pytest.raises(ct.UsageError, match="no exporter to record"), ct.exporters.record():
         pass
+
+
+# --- a saved program ----------------------------------------------------------------------------------------
+
+
+def test_a_saved_program_is_converted_once_more(monkeypatch: pytest.MonkeyPatch, nothing_imported: None) -> None:
+    install_tico(monkeypatch)
+    programs: list[str] = []
+
+    def load(path: str) -> bool:
+        programs.append(path)
+        return path == "bad.pt2"
+
+    utils = sys.modules["tico.utils.convert"]
+    module(monkeypatch, "torch", export=SimpleNamespace(load=load))
+
+    def convert(program: bool) -> bytes:
+        return bytes(utils.convert_exported_module_to_circle(program))
+
+    module(monkeypatch, "tico", convert_from_exported_program=convert)
+    with ct.open(CIRCLE) as model:
+        found = ct.exporters.from_exported_program(model, Path("m.pt2"))
+        assert set(found.sources.values()) == {"layers.0.q::linear"}
+        with pytest.raises(ct.InvalidInputError, match=r"bad\.pt2: tico cannot convert it: as TICO would"):
+            ct.exporters.from_exported_program(model, "bad.pt2")
+        assert programs == ["m.pt2", "bad.pt2"]
+        monkeypatch.setitem(sys.modules, "torch", None)
+        with pytest.raises(ct.UsageError, match="an exported program needs torch"):
+            ct.exporters.from_exported_program(model, "m.pt2")

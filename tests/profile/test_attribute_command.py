@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -164,3 +165,38 @@ def test_notes(tmp_path: Path) -> None:
         f"note: {path}: unmatched begin or end events, ignored: 1",
         f"note: {path}: operators not checked against the model, because their names are unknown: 1",
     ]
+
+
+def test_a_single_long_run_makes_no_hot_spot(tmp_path: Path) -> None:
+    events = []
+    for execution, first in enumerate((2, 2, 12_000)):
+        at = 20_000 * execution
+        events += [("$0 subg", "B", at), ("@0 FullyConnected", "B", at), ("@0 FullyConnected", "E", at + first)]
+        events += [
+            ("@2 Softmax", "B", at + first),
+            ("@2 Softmax", "E", at + first + 50),
+            ("$0 subg", "E", at + 19_000),
+        ]
+    status, out, _ = run(shown(tmp_path, *events), "--model", path_of("circle/mlp"), "--by", "operator")
+    rows = [line.split() for line in out.splitlines()[4:6]]
+    assert (status, [(row[2], row[5]) for row in rows]) == (
+        0, [("50.000", "SOFTMAX"), ("2.000", "FULLY_CONNECTED")]
+    )  # fmt: skip
+
+
+def test_recordings_are_merged(tmp_path: Path) -> None:
+    def document(*words: str | Path) -> dict[str, Any]:
+        status, out, _ = run(*words, "--model", IF_MODEL, "--json")
+        assert status == 0
+        return dict(json.loads(out))
+
+    alone, skipped = document(IF_TRACE), document(IF_TRACE, "--skip", "1")
+    twice = document(IF_TRACE, IF_TRACE)
+    assert (alone["executions"], twice["executions"]) == (3, 6)
+    assert twice["total_ns"] == 2 * alone["total_ns"]
+    for one, two in zip(alone["operators"], twice["operators"], strict=True):
+        assert (two["median_ns"], two["mean_ns"]) == (one["median_ns"], one["mean_ns"])
+        assert two["runs"] == (None if one["runs"] is None else 2 * one["runs"])
+    assert document(IF_TRACE, IF_TRACE, "--skip", "1")["total_ns"] == 2 * skipped["total_ns"]
+    status, _, err = run(IF_TRACE, TRACES / "benchmark_custom_op.csv", "--model", IF_MODEL)
+    assert (status, "one runtime wrote them all" in err) == (2, True)

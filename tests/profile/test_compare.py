@@ -60,7 +60,7 @@ def test_a_single_recording_of_each_is_taken_to_differ() -> None:
     drifting = [np.linspace(1e6, 2e6, 100)]
     wider = one(drifting, drifting)
     assert wider.high is not None
-    assert math.log(wider.high) > 1.1 * error
+    assert math.log(wider.high) > 1.03 * error
 
 
 def test_a_location_leaves_out_what_is_far_off() -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations, islice
 
 import numpy as np
 
 from circletools.affinity.costs.evaluate import evaluate
+from circletools.affinity.costs.fitting import everything, fillings
 from circletools.affinity.costs.memory import Contents, footprints, prices
 from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.costs.search import least_time
@@ -21,6 +23,8 @@ from circletools.model.graph import OperatorGraph
 
 _HALVINGS = 16
 _TRIES, _LEAST_TRIES = 200_000, 10  # operators partitioned; single operators moved
+_FEW_DEVICES = 4
+_LEAVES = 5_000  # assignments of which it is seen whether they fit
 _RANGE = 1e-15  # of the highest price; 16 halvings of its logarithm leave 0.05 %
 
 Partitioner = Callable[[Indices], tuple[Partition, ...]]
@@ -44,9 +48,22 @@ def least_time_within(
 ) -> Fitted:
     """Return devices that keep to `caps` (bytes, by device number), of little total time.
 
-    Not always the least: that is a knapsack. Where none is found that fits, the one with the least excess.
+    Not always the least: that is a knapsack. Where none is found that fits, the one with the least excess. A device
+    more never makes it worse: where nothing fits, fewer devices are tried.
     """
-    return _Search(problem, graph, what, caps, partitioner).run()
+    numbers = np.flatnonzero(np.isfinite(problem.times_us).any(axis=0)).tolist()
+    least = 1 if len(numbers) <= _FEW_DEVICES else len(numbers)
+    for count in range(len(numbers), least - 1, -1):
+        for chosen in combinations(numbers, count):
+            times = np.full_like(problem.times_us, np.inf)
+            times[:, chosen] = problem.times_us[:, chosen]
+            if np.isfinite(times).any(axis=1).all():
+                fitted = _Search(replace(problem, times_us=times), graph, what, caps, partitioner).run()
+                if fitted.fits:
+                    return fitted
+                if count == len(numbers):
+                    whole = fitted
+    return whole
 
 
 @dataclass
@@ -73,9 +90,20 @@ class _Search:
             found = self._raise(per_byte, full, found)
             if found.fits:
                 break
+        if not found.fits:
+            self._fit()
         self._take_back()
         assert self._best is not None
         return self._best
+
+    def _fit(self) -> None:
+        """Look for what fits: devices filled one after the other, then, of few operators, every assignment."""
+        for devices in fillings(self._problem, self._graph, lambda devices: self._look(devices).excess_bytes):
+            if self._look(devices).fits:
+                return
+        for devices in islice(everything(self._problem, self._what, self._caps), _LEAVES):
+            if self._look(devices).fits:
+                return
 
     def _take_back(self) -> None:
         """Move single operators to the capped devices, those that save most first, where that fits and is cheaper."""

@@ -14,7 +14,7 @@ from circletools.affinity.assign.rules import Decision, Rule
 from circletools.affinity.costs.caps import least_time_within
 from circletools.affinity.costs.memory import contents, footprints
 from circletools.affinity.costs.parallel import quickest
-from circletools.affinity.costs.problem import Floats, Indices, Problem
+from circletools.affinity.costs.problem import Floats, Indices, Links, Problem, make_problem
 from circletools.affinity.costs.search import least_time
 from circletools.affinity.costs.times import with_times
 from circletools.affinity.partition.partitions import Mode, Partition, make_partitions
@@ -43,8 +43,26 @@ def assign_by_cost(chooser: Chooser, given: Constraints, problems: Sequence[Prob
     is left out. What no device can run goes to the default. Raises what `assign` does.
     """
     given = replace(given, refusals=with_times(problems, given.devices, given.refusals))
+    return _assign(chooser, given, problems, goal, "all ends first" if goal.parallel else "least total time")
+
+
+def assign_by_memory(chooser: Chooser, given: Constraints, goal: Goal) -> Assignment:
+    """Give every operator that rules leave open the first device that takes it and has room.
+
+    A device without a capability table takes all. Raises what `assign` does.
+    """
+    count = len(given.devices)
+    free = Links(np.zeros((count, count)), np.zeros((count, count)), np.zeros(count))
+    # An operator is the dearer the later its device comes.
+    problems = [
+        make_problem(facts, np.tile(np.arange(float(count)), (len(facts), 1)), free) for facts in chooser.facts
+    ]
+    given = replace(given, refusals=with_times(problems, given.devices, given.refusals))
+    return _assign(chooser, given, problems, goal, "the first device with room")
+
+
+def _assign(chooser: Chooser, given: Constraints, problems: Sequence[Problem], goal: Goal, words: str) -> Assignment:
     ruled = by_precedence(chooser, given.rules.rules)
-    words = "all ends first" if goal.parallel else "least total time"
     chosen: list[dict[int, Decision]] = []
     for subgraph, problem in enumerate(problems):
         had = given.before_in(subgraph)

@@ -54,7 +54,7 @@ def make_problem(facts: OperatorFacts, times_us: Floats, links: Links) -> Proble
     Raises ModelFormatError for a tensor that does not exist.
     """
     constants = np.zeros(len(facts) + 1, np.bool_)
-    constants[list(facts.graph.constants)] = True
+    constants[list(facts.constants)] = True
     times_us = np.where(constants[:-1, None], 0.0, times_us)
     makers = facts.producers[facts.reads.tensors]
     made = (makers >= 0) & ~constants[makers]

@@ -53,12 +53,12 @@ def fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
         whole = graph_inside(graph, operators, devices)
         found = sorted(_from_starts(whole), key=max)
         home = found[0]
-        edges = [(source, target) for source, row in enumerate(whole.successors) for target in row]
         if max(home) > len(component):  # of those on a cycle at least one falls apart
             worth = tries if max(home) < max(found[-1]) else tries // _AGREED
-            orders = min(_ORDERS, worth // len(edges))
-            tries -= orders * len(edges)
-            home = _by_chance(whole, home, edges, orders)
+            count = sum(map(len, whole.successors))
+            orders = min(_ORDERS, worth // count)
+            tries -= orders * count
+            home = _by_chance(whole, home, orders)
         partitions += [tuple(operators[at] for at in some) for some in members_of(home)]
     return partitions
 
@@ -78,8 +78,11 @@ def _from_starts(whole: GroupGraph) -> Iterator[list[int]]:
             yield [home[piece] for piece in start]
 
 
-def _by_chance(whole: GroupGraph, home: list[int], edges: list[tuple[int, int]], orders: int) -> list[int]:
+def _by_chance(whole: GroupGraph, home: list[int], orders: int) -> list[int]:
     """Break some partitions up, merge along edges in another order, and keep what is no worse, so many times."""
+    if not orders:
+        return home
+    edges = [(source, target) for source, row in enumerate(whole.successors) for target in row]
     generator = random.Random(0)  # noqa: S311 - the same at every run, no secret
     for _ in range(orders):
         count = max(home) + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
+from operator import eq
 from typing import TypeVar
 
 import numpy as np
@@ -56,6 +57,8 @@ class GroupGraph:
 
 def graph_inside(graph: OperatorGraph, operators: Sequence[int], devices: Sequence[int]) -> GroupGraph:
     """Return the graph of some operators, given in an order in which they can run, each a group of its own."""
+    if len(operators) == len(graph) and all(map(eq, operators, range(len(graph)))):
+        return GroupGraph(graph.successors, graph.predecessors, list(devices))
     position = {operator: at for at, operator in enumerate(operators)}
     successors, predecessors = (
         [[position[other] for other in rows[operator] if other in position] for operator in operators]

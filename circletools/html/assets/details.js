@@ -120,6 +120,9 @@ const detailsOf = {
     return [
       make('h2', {}, doc.origins.from === 'tables' ? `Source ${doc.origins.source_ids[row]}` : 'Name'),
       make('p', {}, named(doc.origins.source_names[row])),
+      ...[doc.origins.source_classes, doc.origins.source_lines]
+        .filter((known) => known && known[row])
+        .map((known) => make('p', { class: 'quiet' }, shown(known[row]))),
       times
         ? make(
             'p',

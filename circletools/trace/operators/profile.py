@@ -73,6 +73,25 @@ def without_first(trace: OperatorTrace, count: int) -> OperatorTrace:
     return replace(trace, runs=runs, inside=inside, executions=trace.executions - count)
 
 
+def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
+    """Return recordings of one model as one, their executions one behind the other.
+
+    Raises UsageError where there is none, or where they are of several runtimes, or some are averages.
+    """
+    if len({(trace.runtime, trace.averaged) for trace in traces}) != 1:
+        raise UsageError("recordings can be merged where one runtime wrote them all, all with averages or none")
+    runs, inside = list[OperatorRun](), list[OperatorRun]()
+    executions = lanes = 0
+    for trace in traces:
+        for rows, told in ((runs, trace.runs), (inside, trace.inside)):
+            rows += [run._replace(execution=run.execution + executions, lane=run.lane + lanes) for run in told]
+        executions += trace.executions
+        lanes += 1 + max((run.lane for run in (*trace.runs, *trace.inside)), default=0)
+    incomplete = sum(trace.incomplete for trace in traces)
+    first = traces[0]
+    return replace(first, runs=tuple(runs), inside=tuple(inside), executions=executions, incomplete=incomplete)
+
+
 def nothing_found(what: str) -> InvalidInputError:
     """Return the error for a trace that can be read but has no operators."""
     return InvalidInputError(f"no operator times: {what}", hint="docs/trace.md says how to record them")

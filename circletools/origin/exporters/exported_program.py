@@ -1,0 +1,47 @@
+"""A saved exported program (.pt2) as the source of a model.
+
+The exporter that made the model converts the program once more, while that is recorded, and the origins of the result
+are tracked to the model: it may have been changed since.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+from circletools.errors import InvalidInputError, UsageError
+from circletools.model.model import Model, open_model
+from circletools.origin.exporters.recording import record
+from circletools.origin.read import Origins
+from circletools.origin.tracking.tracker import track_from
+
+
+def from_exported_program(model: Model, path: str | os.PathLike[str]) -> Origins:
+    """Return the origins of a model that was made of a program that `torch.export.save` wrote.
+
+    TICO converts it for a Circle model, litert-torch for a TFLite one. Raises UsageError where that is not installed,
+    InvalidInputError where the program cannot be read or converted. Loading a program can run code that is in it.
+    """
+    exporter = "tico" if model.format == "circle" else "litert_torch"
+    torch, converter = _imported("torch"), _imported(exporter)
+    try:
+        program = torch.export.load(os.fspath(path))
+        with record() as log:
+            if exporter == "tico":
+                converter.convert_from_exported_program(program)
+            else:
+                args, kwargs = program.example_inputs
+                converter.convert(program.module(), args, kwargs)
+    except Exception as error:
+        message = f"{exporter} cannot convert it: {str(error).strip() or type(error).__name__}"
+        raise InvalidInputError(message, location=os.fspath(path)) from error
+    with open_model(log.conversions[-1].model) as made:
+        return track_from(made, log.origins, model).origins
+
+
+def _imported(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise UsageError(f"an exported program needs {name}: {error}", hint=f"pip install {name}") from error
