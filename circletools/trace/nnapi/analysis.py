@@ -209,7 +209,7 @@ class _Pass:
                 self.machine.add_thread()
             if self._processes[index] == NO_PROCESS:
                 process = self.trace.processes.get(tid, NO_PROCESS)
-                self._processes[index] = process if process.bit_length() < 64 else NO_PROCESS  # none that there can be
+                self._processes[index] = process if process.bit_length() < 64 else NO_PROCESS
             found.append(index)
         indices: Numbers = np.array(found, np.int64)[inverse]
         return indices
