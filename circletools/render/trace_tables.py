@@ -129,7 +129,7 @@ def _driver_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
 
 
 def _execution_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
-    executions = document.get("executions", [])
+    executions = list(document.get("executions", ()))
     if not executions:
         return
     start = min(one["start_ns"] for one in executions)

@@ -29,7 +29,7 @@ def trace_json(
 ) -> Document:
     """Return the JSON document of `trace-stats`; `by` leaves out the functions, or all but them.
 
-    With `stream` the runs are made as they are read, which can be done once: a long trace has thousands.
+    With `stream` runs and executions are made as they are read, which can be done once: a long trace has thousands.
     """
     document: Document = {
         "schema_version": SCHEMA_VERSION,
@@ -47,10 +47,11 @@ def trace_json(
             {"by": way, **asdict(summary)} for way, summary in driver_summaries(analysis)
         ]
         if per_execution:
-            document["executions"] = [
+            executions = (
                 _execution_json(one, analysis.wall_clock.shares([place]))
                 for place, one in enumerate(analysis.executions)
-            ]
+            )
+            document["executions"] = executions if stream else list(executions)
     if by != "bucket":
         document["functions"] = [asdict(function) for function in analysis.functions]
     document["diagnostics"] = [asdict(diagnostic) for diagnostic in analysis.diagnostics]

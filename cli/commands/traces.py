@@ -40,7 +40,7 @@ def trace_stats(
     analysis = ct.read_trace(source, strict=strict)
     if by is None and form == "csv":
         by = "bucket"
-    document = ct.render.trace_json(analysis, by, per_execution=per_execution, stream=form != "json")
+    document = ct.render.trace_json(analysis, by, per_execution=per_execution, stream=True)
     if form == "json":
         show_json(document)
     else:

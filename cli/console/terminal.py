@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -90,12 +90,34 @@ def _plain(text: str) -> str:
 
 
 def show_json(document: Any) -> None:
-    """Write a JSON document to standard output. What is no UTF-8 in a name stays a surrogate escape."""
+    """Write a JSON document to standard output. What is no UTF-8 in a name stays a surrogate escape.
+
+    Values of the document that are iterators become arrays, and are written as they come.
+    """
     keep = captured.current()
     if keep is not None and keep.file is not None:
-        show_text(json.dumps({"file": keep.file, **document}) + "\n")
+        whole = {key: list(value) if isinstance(value, Iterator) else value for key, value in document.items()}
+        show_text(json.dumps({"file": keep.file, **whole}) + "\n")
+    elif isinstance(document, dict) and any(isinstance(value, Iterator) for value in document.values()):
+        rest = _json_pieces(document)
+        while some := list(islice(rest, _LINES_AT_ONCE)):
+            show_text("".join(some))
     else:
         show_text(json.dumps(document, indent=2) + "\n")
+
+
+def _json_pieces(document: dict[str, Any]) -> Iterator[str]:
+    """Yield what `json.dumps` makes of a document with lists for the iterators."""
+    for number, (key, value) in enumerate(document.items()):
+        yield f"{',' if number else '{'}\n  {json.dumps(key)}: "
+        if not isinstance(value, Iterator):
+            yield json.dumps(value, indent=2).replace("\n", "\n  ")
+            continue
+        count = 0
+        for count, one in enumerate(value, 1):
+            yield ("[" if count == 1 else ",") + "\n    " + json.dumps(one, indent=2).replace("\n", "\n    ")
+        yield "\n  ]" if count else "[]"
+    yield "\n}\n"
 
 
 def show_sarif(run: Any) -> None:

@@ -208,3 +208,9 @@ def test_no_bar_where_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     with capturing(Captured()):
         terminal.Bar()(1, 1)
     assert pipe.shown + screen.shown == ""
+
+
+def test_json_of_iterators_is_that_of_lists(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    plain = {"a": [1, {"b": [], "c": "x\ny"}], "none": [], "d": {"e": [2]}, "last": [[3]]}
+    terminal.show_json({key: iter(value) if isinstance(value, list) else value for key, value in plain.items()})
+    assert capfdbinary.readouterr().out.decode() == json.dumps(plain, indent=2) + "\n"
