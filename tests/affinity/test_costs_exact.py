@@ -368,14 +368,8 @@ def partitions_of(graph: OperatorGraph, devices: Indices) -> tuple[Partition, ..
     return make_partitions(graph, devices.tolist())
 
 
-LIMITS: list[tuple[int, list[int]]] = [
-    (60, [0, 0, 0]),
-    (59, [1, 0, 0]),
-    (50, [1, 0, 0]),
-    (49, [0, 1, 0]),
-    (40, [0, 1, 0]),
-    (0, [1, 1, 1]),
-]
+LIMITS: list[tuple[int, list[int]]]
+LIMITS = [(60, [0, 0, 0]), (59, [1, 0, 0]), (50, [1, 0, 0]), (49, [0, 1, 0]), (40, [0, 1, 0]), (0, [1, 1, 1])]
 
 
 def test_as_much_as_fits_is_on_the_quicker_device() -> None:

@@ -391,17 +391,3 @@ def test_a_request_is_read_once_for_many_models(costs: Path) -> None:
         with ct.open(path_of(name)) as model:
             assert ct.plan(model, inputs).evaluation[0].estimate is not None
             assert make_plan_problem(model, inputs).given.devices == TWO
-
-
-def test_memory_without_costs_fills_devices_in_their_order() -> None:
-    found = planned(devices=("npu", "gpu", "cpu"), memory=("npu=100", "gpu=300"))
-    assert all(
-        used.total_bytes <= cap for used, cap in zip(found.evaluation[0].memory or (), (100, 300), strict=False)
-    )
-    assert {found.device_of(0, operator) for operator in range(6)} == {"npu", "gpu", "cpu"}
-    assert found.evaluation[0].estimate is None
-    assert found.reason(0, 1) == "the first device with room"
-    roomy = planned(devices=("npu", "gpu", "cpu"), memory=("npu=9999",), rules=("index:0=cpu",))
-    assert roomy.subgraphs[0].numbers == [2, 0, 0, 0, 0, 0]
-    with pytest.raises(ct.EditError, match="npu has 1 bytes and would need"):
-        planned(devices=("npu",), memory=("npu=1",))
