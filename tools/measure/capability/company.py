@@ -30,7 +30,7 @@ def variables() -> Iterator[Company]:
             writer.operator(Code("ASSIGN_VARIABLE"), [resource, source], [], ("AssignVariableOptions", ()))
             writer.operator(Code("READ_VARIABLE"), [resource], [result], ("ReadVariableOptions", ()))
             model = writer.ends([source] if kind == "computed" else [], [result])
-            if name == "FLOAT32" and rank == 0 and kind == "computed":
+            if name in ("FLOAT32", "INT8/t") and rank == 1 and kind == "computed":
                 yield Company(Probe("VAR_HANDLE", (), (handle,)), model, 0)
             yield Company(Probe("ASSIGN_VARIABLE", (handle, value), ()), model, 1)
             if kind == "computed":
