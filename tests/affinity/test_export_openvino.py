@@ -78,7 +78,7 @@ def test_openvino_runs_operators_where_it_was_said_or_says_which_it_renamed(path
     model, document, said = loaded(data, tmp_path)
     lost = set(document["affinity"]) - {operator.get_friendly_name() for operator in model.get_ordered_ops()}
     assert said == (f"OpenVINO renamed {sorted(lost, key=int)}" if lost else "")
-    assert bool(lost) == (path.stem in ("cnn", "cnn_int8", "cnn_float16", "sparse"))
+    assert bool(lost) == (path.stem in ("cnn", "cnn_int8", "cnn_float16", "sparse", "shuffle", "shuffle_flat"))
     for operator in model.get_ordered_ops():
         assert device_of(operator) in ("CPU", "CPUB")
         wanted = document["affinity"].get(operator.get_friendly_name())

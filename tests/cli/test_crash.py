@@ -25,7 +25,7 @@ TOOL = Path(sys.executable).with_name("circletool")
 AFFINITY = ("--devices", "npu,cpu", "--set", "index:0=npu", "--default", "cpu")
 WRITERS = {
     "embed-origins": ("embed-origins", "in.circle", "out", "--replace"),
-    "embed-origins --in-place": ("embed-origins", "in.circle", "--replace", "--in-place", "--names", "tensor-names"),
+    "embed-origins --in-place": ("embed-origins", "in.circle", "--replace", "--in-place", "--no-stamp"),
     "fix-outputs": ("fix-outputs", "outputs.circle", "out"),
     "annotate-affinity": ("annotate-affinity", "in.circle", "out", *AFFINITY),
     "strip-metadata": ("strip-metadata", "in.circle", "out", "--origins", "--affinity"),

@@ -69,10 +69,10 @@ def test_help_ends_with_an_example_that_runs(command: str, tmp_path: Path) -> No
 def test_usage_names_the_arguments_plainly(command: str) -> None:
     text = run(command, "--help").out.decode()
     usage = text.splitlines()[0]
-    assert re.fullmatch(rf"Usage: circletool {command} \[OPTIONS\]( [A-Z]+)+(\.\.\.| \[OUT\])?", usage)
+    assert re.fullmatch(rf"Usage: circletool {command} \[OPTIONS\]( [A-Z]+(\.\.\.)?)+( \[OUT\])?", usage)
     section = text.split("Arguments:\n")[1].split("\n\n")[0]
     for word in usage.split()[4:]:
-        assert re.search(rf"^  {re.escape(word.strip('[]'))} +\w", section, re.M), section
+        assert re.search(rf"^  (\S+ )?{re.escape(word.strip('[]'))} +\w", section, re.M), section
     assert not re.search(r"list\[|<str>", text)
 
 

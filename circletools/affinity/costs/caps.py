@@ -51,7 +51,8 @@ def least_time_within(
     Not always the least: that is a knapsack. Where none is found that fits, the one with the least excess. A device
     more never makes it worse: where nothing fits, fewer devices are tried.
     """
-    numbers = np.flatnonzero(np.isfinite(problem.times_us).any(axis=0)).tolist()
+    taken = np.isfinite(problem.times_us)
+    numbers = np.flatnonzero(taken.any(axis=0) | (len(taken) == 0)).tolist()
     least = 1 if len(numbers) <= _FEW_DEVICES else len(numbers)
     for count in range(len(numbers), least - 1, -1):
         for chosen in combinations(numbers, count):
