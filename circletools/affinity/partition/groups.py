@@ -69,6 +69,8 @@ def graph_inside(graph: OperatorGraph, operators: Sequence[int], devices: Sequen
 
 def working(graph: OperatorGraph) -> tuple[list[int], OperatorGraph]:
     """Return the operators that are work, ascending, and the graph of these alone."""
+    if not graph.constants:
+        return [*range(len(graph))], graph
     constants = set(graph.constants)
     operators = [operator for operator in range(len(graph)) if operator not in constants]
     number = {operator: at for at, operator in enumerate(operators)}
