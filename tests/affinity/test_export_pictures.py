@@ -124,7 +124,7 @@ def test_the_picture_has_all_operators_and_partitions(path: Path) -> None:
                 cluster = found[f"cluster_{index}_{partition}"]
                 (node,) = cluster.get_node(f"s{index}_o{operator}")
                 assert shown(node.get_label()) == f"{operator} {code}"
-                devices = dict.fromkeys(("cpu", "npu")[other % 2] for other, one in enumerate(ids) if one == partition)
+                devices = dict.fromkeys(("cpu", "npu")[other % 2] for other, at in enumerate(ids) if at == partition)
                 assert shown(cluster.get_label()) == f"partition {partition}: {', '.join(devices)}"
             _assert_edges(model.subgraphs[index].operators, found[f"cluster_{index}"], ids)
 
