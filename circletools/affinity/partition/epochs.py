@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
+from operator import eq
 
 from circletools.affinity.partition.repair import OperatorSets
 from circletools.model.graph import OperatorGraph
@@ -25,6 +26,8 @@ def epoch_partitions(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSe
 
 def turns(graph: OperatorGraph, devices: Sequence[int], first: int | None = None) -> OperatorSets:
     """Return the groups in the order they run. `first` is the device that begins, if it can."""
+    if len(set(devices)) <= 2 and all(map(eq, graph.order, range(len(graph)))):
+        return _turns_of_two(graph, devices, first)
     waiting = [len(row) for row in graph.predecessors]
     ready: dict[int, list[int]] = {device: [] for device in set(devices)}
     for operator, count in enumerate(waiting):
@@ -45,3 +48,24 @@ def turns(graph: OperatorGraph, devices: Sequence[int], first: int | None = None
                     heappush(ready[devices[successor]], successor)
         partitions.append(tuple(partition))
     return partitions
+
+
+def _turns_of_two(graph: OperatorGraph, devices: Sequence[int], first: int | None) -> OperatorSets:
+    """Return the same of two devices, where operators stand in an order in which they can run.
+
+    Each time the device changes on the way to an operator, it is the other one's turn.
+    """
+    can_begin = any(device == first and not rows for device, rows in zip(devices, graph.predecessors, strict=True))
+    begins = first if can_begin else devices[0] if devices else None
+    turn_of: list[int] = []
+    partitions: list[list[int]] = []
+    for operator, rows in enumerate(graph.predecessors):
+        device = devices[operator]
+        turn = int(device != begins)
+        for other in rows:
+            turn = max(turn, turn_of[other] + (devices[other] != device))
+        turn_of.append(turn)
+        while turn >= len(partitions):
+            partitions.append([])
+        partitions[turn].append(operator)
+    return [tuple(partition) for partition in partitions if partition]
