@@ -127,7 +127,7 @@ def measure(device: Device, found: Sequence[Template], wanted: Wanted) -> list[t
     seen: dict[tuple[str, Any], list[Probe]] = {}
     for probe in first:
         seen.setdefault((probe.code, probe.signature), []).append(probe)
-    leading = [probes[0] for probes in seen.values()] if device.slow and device.varies and not device.forks else first
+    leading = [probes[0] for probes in seen.values()] if device.is_brief else first
     outcomes.update(zip(map(id, leading), ask(device, leading), strict=True))
     lead = {(probe.code, probe.signature): outcomes[id(probe)].startswith(TAKEN) for probe in leading}
     following = [probe for probe in first if id(probe) not in outcomes and lead[probe.code, probe.signature]]

@@ -172,9 +172,14 @@ class Device:
             return f"{self.package} {importlib.metadata.version(self.package)}"
         return self.package
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether one probe of a signature decides if the others are asked."""
+        return self.slow and self.varies and not self.forks
+
     def bases(self, bases: Sequence[Probe]) -> Sequence[Probe]:
         """Return those of the probes of a signature that decide whether to go on: of a slow device the last one."""
-        return bases[-1:] if self.slow and self.varies and not self.forks else bases
+        return bases[-1:] if self.is_brief else bases
 
     def asks_first(self, probe: Probe) -> bool:
         """Say whether to ask about a signature at all."""
