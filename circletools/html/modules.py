@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from circletools.profile.sharing import split
+from circletools.profile.joining import split
 
 _PARTS = re.compile(r"(?<=[./])(?=.)|(?<=::)(?=.)", re.DOTALL)
 _MOST_PARTS = 24
