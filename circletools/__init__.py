@@ -66,6 +66,9 @@ if TYPE_CHECKING:
     from circletools.profile.compare_traces import compare_traces as compare_traces
     from circletools.split.verification import verify_split as verify_split
     from circletools.split.write import split as split
+    from circletools.surgery.extract import ExtractRequest as ExtractRequest
+    from circletools.surgery.extract import extract as extract
+    from circletools.surgery.prune import prune as prune
     from circletools.trace.nnapi.analysis import Analysis as Analysis
     from circletools.trace.nnapi.analysis import read_trace as read_trace
     from circletools.trace.nnapi.export import export_trace as export_trace
@@ -78,6 +81,7 @@ __all__ = [
     "CircleToolsError",
     "CostRequest",
     "EditError",
+    "ExtractRequest",
     "Finding",
     "Fit",
     "FitRequest",
@@ -110,6 +114,7 @@ __all__ = [
     "export_costs",
     "export_trace",
     "exporters",
+    "extract",
     "files",
     "fit",
     "inspect",
@@ -119,6 +124,7 @@ __all__ = [
     "origins",
     "outputs",
     "plan",
+    "prune",
     "read_profile",
     "read_request",
     "read_trace",
@@ -135,6 +141,7 @@ _PLACES = {
     "Analysis": "circletools.trace.nnapi.analysis",
     "Attribution": "circletools.profile.attribution",
     "CostRequest": "circletools.planning.request",
+    "ExtractRequest": "circletools.surgery.extract",
     "Fit": "circletools.fit.verdicts",
     "FitRequest": "circletools.fit.request",
     "Model": "circletools.model.model",
@@ -158,6 +165,7 @@ _PLACES = {
     "edit": "circletools.editing",
     "export_costs": "circletools.planning.export",
     "export_trace": "circletools.trace.nnapi.export",
+    "extract": "circletools.surgery.extract",
     "files": "circletools.storage:",
     "fit": "circletools.fit.fit",
     "inspect": "circletools.inspection:inspect_model",
@@ -168,6 +176,7 @@ _PLACES = {
     "origins": "circletools.origin:",
     "outputs": "circletools.outputs:",
     "plan": "circletools.planning.planner",
+    "prune": "circletools.surgery.prune",
     "read_profile": "circletools.trace.operators.read",
     "read_request": "circletools.planning.inputs",
     "read_trace": "circletools.trace.nnapi.analysis",

@@ -63,6 +63,8 @@ COMMANDS = (
         "out.circle parts/"),
     Row("verify-split", "splitting", "Check that the parts together equal the original.",
         "parts/"),
+    Row("extract", "surgery", "Write a part of a model as a model of its own.",
+        "in.tflite head.tflite --from features --to scores"),
     Row("strip-metadata", "rewriting", "Remove metadata entries.",
         "in.tflite out.tflite --origins", mirrored),
     Row("compact", "rewriting", "Write a minimal file of only what the model uses.",

@@ -6,6 +6,8 @@ variable tensor keeps its value from run to run; an operator does what the subgr
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,8 +21,33 @@ Numbers = NDArray[np.int64]
 _HELD = ("RESOURCE", "VARIANT")
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Operators that share a state, ascending, and how; `apart` is one that is not where the first is."""
+
+    operators: Numbers
+    how: str
+    apart: int
+
+
 def check_state(model: Model, subgraph: int, partitions: Numbers) -> None:
     """Raise EditError where operators that share a state are in several partitions (by operator)."""
+    torn = torn_state(model, subgraph, partitions)
+    if torn is not None:
+        raise EditError(
+            f"operators {torn.operators[0]} and {torn.apart} {torn.how}, and are in different partitions",
+            location=f"subgraphs[{subgraph}]",
+            hint=f"give these operators one device, as with annotate-affinity --set index:{listed(torn)}=DEVICE",
+        )
+
+
+def listed(shared: Shared) -> str:
+    """Write the first of these operators as a selector has them."""
+    return ",".join(map(str, shared.operators[:20].tolist())) + (",..." if len(shared.operators) > 20 else "")
+
+
+def torn_state(model: Model, subgraph: int, partitions: Numbers) -> Shared | None:
+    """Return operators that share a state and are in several partitions (by operator), None where none are."""
     low, high = model.tensor_columns.splits[subgraph : subgraph + 2].tolist()
     operators, tensors = _uses(model, subgraph)
     variable = model.tensor_columns.variable[low:high][tensors] != 0
@@ -31,22 +58,18 @@ def check_state(model: Model, subgraph: int, partitions: Numbers) -> None:
     if torn.size:
         name = text(model.tensor_columns.names[low + int(torn[0])])
         users = np.unique(operators[tensors == torn[0]])
-        _check_together(users, partitions, subgraph, f"use the variable tensor {name!r}")
-    _check_together(_resourceful(model, subgraph), partitions, subgraph, "use resources")
+        found = _torn(users, partitions, f"use the variable tensor {name!r}")
+        if found is not None:
+            return found
+    return _torn(resourceful(model, subgraph), partitions, "use resources")
 
 
-def _check_together(operators: Numbers, partitions: Numbers, subgraph: int, what: str) -> None:
-    apart = operators[partitions[operators] != partitions[operators[:1]]]
-    if apart.size:
-        listed = ",".join(map(str, operators[:20].tolist())) + (",..." if len(operators) > 20 else "")
-        raise EditError(
-            f"operators {operators[0]} and {apart[0]} {what}, and are in different partitions",
-            location=f"subgraphs[{subgraph}]",
-            hint=f"give these operators one device, as with annotate-affinity --set index:{listed}=DEVICE",
-        )
+def _torn(users: Numbers, partitions: Numbers, how: str) -> Shared | None:
+    apart = users[partitions[users] != partitions[users[:1]]]
+    return Shared(users, how, int(apart[0])) if apart.size else None
 
 
-def _resourceful(model: Model, subgraph: int) -> Numbers:
+def resourceful(model: Model, subgraph: int) -> Numbers:
     """Return the operators that touch resources, by themselves or in a subgraph that they call."""
     types = model.schema.enums["TensorType"]
     held = np.isin(model.tensor_columns.types, [value for value, name in types.items() if name in _HELD])
