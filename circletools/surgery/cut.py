@@ -17,8 +17,6 @@ from circletools.split.state import listed, resourceful, torn_state
 from circletools.surgery.needed import Flow
 from circletools.surgery.tensors import TensorNames
 
-_HELD = ("RESOURCE", "VARIANT")
-
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -88,7 +86,7 @@ class Cutter:
         between = self.flow.ahead(made) & self.flow.behind(read)
         chosen = asked | between
         constants = set(self.flow.facts.constants)
-        chosen |= constants & self.flow.behind(tensor for one in chosen for tensor in self.flow.reads[one])
+        chosen |= self.flow.behind((tensor for one in chosen for tensor in self.flow.reads[one]), only=constants)
         readers = self.flow.readers()
         everything = [tensor for operator in sorted(chosen) for tensor in self.flow.makes[operator]]
         outside = [
@@ -128,7 +126,7 @@ class Cutter:
         } - set(inputs)
         further = self._ordered(missing, self.given)
         for what, tensors in (("an input", (*inputs, *further)), ("an output", outputs)):
-            held = next((tensor for tensor in tensors if self._type(tensor) in _HELD), None)
+            held = next((tensor for tensor in tensors if self.flow.is_held(tensor)), None)
             if held is not None:
                 message = f"it is a {self._type(held).lower()}, which cannot be {what} of a model"
                 raise self._refusal(message, held, "cut elsewhere, so that all that use it are inside or outside")
@@ -141,8 +139,8 @@ class Cutter:
     def _independent(self, chosen: set[int], needed: set[int], inputs: Sequence[int]) -> set[int]:
         """Return the operators that the chosen ones need and that depend on no input and no state."""
         fed = self.flow.ahead([*self.given, *inputs]) | set(resourceful(self.model, self.subgraph).tolist())
-        found = needed - fed
-        return found & self.flow.behind((read for one in chosen for read in self.flow.reads[one]), set(inputs))
+        read = [tensor for one in chosen for tensor in self.flow.reads[one]]
+        return self.flow.behind(read, set(inputs), only=needed - fed)
 
     def _with_state(self, chosen: set[int]) -> set[int]:
         """Add the operators that share a state with the chosen ones, and what they need."""
@@ -168,7 +166,8 @@ class Cutter:
             )
 
     def _check_input(self, tensor: int) -> None:
-        if bool(self.flow.facts.has_data[tensor]) and self.flow.maker[tensor] < 0:
+        is_constant = bool(self.flow.facts.has_data[tensor]) and self.flow.maker[tensor] < 0
+        if is_constant and tensor not in self.given:
             raise self._refusal("it is a constant, not an input", tensor, "leave it out of --from")
         if self._is_variable(tensor):
             raise self._refusal("it keeps its value between runs, and is no input", tensor, "leave it out of --from")

@@ -11,7 +11,9 @@ from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import OperatorCode
 
-_HELD = ("RESOURCE", "VARIANT")
+HELD = ("RESOURCE", "VARIANT")
+"""The tensor types without values of their own."""
+
 _FOREIGN = ("CUSTOM", "DELEGATE", "UNKNOWN")  # nobody but their program knows what they do
 
 
@@ -30,6 +32,10 @@ class Flow:
         slots = self.facts.input_slots if inputs else self.facts.output_slots
         return [tensor for tensor in slots.of(operator) if tensor >= 0]
 
+    def is_held(self, tensor: int) -> bool:
+        """Say whether a tensor has no values of its own."""
+        return self.facts.model.subgraphs[self.facts.subgraph].tensors[tensor].type in HELD
+
     def readers(self) -> dict[int, list[int]]:
         """Return who reads each tensor that is read, ascending."""
         found: dict[int, list[int]] = {}
@@ -38,13 +44,18 @@ class Flow:
                 found.setdefault(tensor, []).append(operator)
         return found
 
-    def behind(self, tensors: Iterable[int], stop: Collection[int] = ()) -> set[int]:
-        """Return the operators that these tensors depend on; what makes those of `stop` is not looked for."""
+    def behind(
+        self, tensors: Iterable[int], stop: Collection[int] = (), only: Collection[int] | None = None
+    ) -> set[int]:
+        """Return the operators that these tensors depend on; what makes those of `stop` is not looked for.
+
+        With `only`, other operators are neither taken nor looked behind.
+        """
         found, pending = set[int](), list(tensors)
         while pending:
             tensor = pending.pop()
             operator = -1 if tensor in stop else self.maker[tensor]
-            if operator >= 0 and operator not in found:
+            if operator >= 0 and operator not in found and (only is None or operator in only):
                 found.add(operator)
                 pending += self.reads[operator]
         return found
@@ -86,7 +97,7 @@ def _acting(model: Model, subgraph: int) -> Iterator[int]:
     """Yield the operators that do more than compute their outputs, or whose doing is not known."""
     facts, codes = OperatorFacts(model, subgraph), model.operator_codes
     types = model.schema.enums["TensorType"]
-    held = np.isin(model.tensor_columns.types[facts.tensor_rows], [at for at, name in types.items() if name in _HELD])
+    held = np.isin(model.tensor_columns.types[facts.tensor_rows], [at for at, name in types.items() if name in HELD])
     variable = model.tensor_columns.variable[facts.tensor_rows] != 0
     users = np.zeros(facts.tensor_count, np.int64)
     for operator in range(len(facts)):
