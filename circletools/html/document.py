@@ -28,7 +28,6 @@ from circletools.model.operator_facts import OperatorFacts
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.render.inspection import inspection_json
-from circletools.render.origin_tree import line_text
 from circletools.wording import SCHEMA_VERSION
 
 MOST_CUTS = 1000
@@ -136,7 +135,7 @@ def _details(origins: Origins, ids: Sequence[int]) -> dict[str, list[str]]:
     details = [origins.details_of(source) for source in ids]
     return {
         "source_classes": [short(one.class_name) for one in details],
-        "source_lines": [short(line_text(one)) for one in details],
+        "source_lines": [short(one.place) for one in details],
     }
 
 

@@ -6,12 +6,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from circletools.origin.source import SourceDetails
 from circletools.profile.attribution import AddedTime, Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Time
 from circletools.profile.sharing import Shared
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
 
 EXPECTED = Path(__file__).with_name("expected") / "attribution.json"
+DETAILS = SourceDetails("net", "m.Net", "net.py", 42, "aten.relu.default")
 FOUND = Attribution(
     runtime="onert",
     executions=2,
@@ -29,7 +31,7 @@ FOUND = Attribution(
     ),
     sources=(
         GroupTime(3, "net::a", Shared(((0, 0),), True, Time(2, 750, 350))),
-        GroupTime(4, "net::b", Shared(((0, 0), (1, 0)), True, Time(2, 750, 350))),
+        GroupTime(4, "net::b", Shared(((0, 0), (1, 0)), True, Time(2, 750, 350)), DETAILS),
         GroupTime(5, "gone", Shared(((1, 0),), False, Time(0, 0, 0))),
         GroupTime(None, None, Shared(((0, 1),), False, Time(2, 301, None))),
     ),
@@ -52,13 +54,13 @@ onert: 2 executions, 2.000 us in all
 
 operators
   total_us  mean_us  median_us  share  index  code     backend
-     1.500    0.750      0.700  75.0%  0/0    CONV_2D  cpu npu  <- 3 net::a, 4 net::b
+     1.500    0.750      0.700  75.0%  0/0    CONV_2D  cpu npu  <- 3 net::a, 4 net::b (net.py:42)
      0.301    0.150          -  15.1%  0/1    ADD               <- (no origin)
 
 sources
   total_us  mean_us  median_us  share  operators  shared
      0.750    0.375      0.350  37.5%  1          yes     3 net::a
-     0.750    0.375      0.350  37.5%  2          yes     4 net::b
+     0.750    0.375      0.350  37.5%  2          yes     4 net::b (net.py:42)
      0.301    0.150          -  15.1%  1                  (no origin)
 
 modules
@@ -88,18 +90,18 @@ def test_csv() -> None:
     assert (
         attribution_csv(FOUND)
         == """\
-kind,subgraph,operator_index,name,output,backends,runs,total_ns,mean_ns,median_ns,share_percent,sources
-operator,0,0,CONV_2D,x,cpu npu,2,1500,750.0,700,75.0,3 4
-operator,0,1,ADD,y,,2,301,150.5,,15.05,
-operator,1,0,RELU,z,,,,,,,4
-source,,,net::a,,,2,750,375.0,350,37.5,3
-source,,,net::b,,,2,750,375.0,350,37.5,4
-source,,,gone,,,0,0,0.0,0,0.0,5
-source,,,,,,2,301,150.5,,15.05,
-module,,,net,,,2,1500,750.0,700,75.0,
-module,,,,,,2,301,150.5,,15.05,
-inserted,0,7,Permute,,builtin,2,199,99.5,99,9.95,
-inside,0,1,part,,,1,50,25.0,,2.5,
+kind,subgraph,operator_index,name,output,backends,runs,total_ns,mean_ns,median_ns,share_percent,sources,path,class,file,line,call
+operator,0,0,CONV_2D,x,cpu npu,2,1500,750.0,700,75.0,3 4,,,,,
+operator,0,1,ADD,y,,2,301,150.5,,15.05,,,,,,
+operator,1,0,RELU,z,,,,,,,4,,,,,
+source,,,net::a,,,2,750,375.0,350,37.5,3,,,,,
+source,,,net::b,,,2,750,375.0,350,37.5,4,net,m.Net,net.py,42,aten.relu.default
+source,,,gone,,,0,0,0.0,0,0.0,5,,,,,
+source,,,,,,2,301,150.5,,15.05,,,,,,
+module,,,net,,,2,1500,750.0,700,75.0,,,,,,
+module,,,,,,2,301,150.5,,15.05,,,,,,
+inserted,0,7,Permute,,builtin,2,199,99.5,99,9.95,,,,,,
+inside,0,1,part,,,1,50,25.0,,2.5,,,,,,
 """
     )
     assert [line.split(",")[0] for line in attribution_csv(FOUND, ["source"]).splitlines()] == [
