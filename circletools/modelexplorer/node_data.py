@@ -5,6 +5,7 @@ Node data is a dict with `name` and `results`, whose keys `circletools.affinity.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
@@ -38,7 +39,7 @@ def origin_data(model: Model, subgraph: int) -> list[NodeData]:
     Raises EditError without origins, or with stale ones.
     """
     origins = fresh_origins(model)
-    described = {
+    described: dict[str, Callable[[int], str]] = {
         "origin": lambda source: origins.sources[source],
         "module": lambda source: origins.details_of(source).path,
         "line": lambda source: origins.details_of(source).place,
