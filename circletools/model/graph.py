@@ -50,10 +50,10 @@ def graph_from_edges(count: int, sources: Indices, targets: Indices) -> Operator
     return OperatorGraph(successors, predecessors, order)
 
 
-def grouped(count: int, keys: Indices, items: Sequence[_Item]) -> list[list[_Item]]:
+def grouped(count: int, keys: Indices, items: list[_Item]) -> list[list[_Item]]:
     """Return the items of each key from 0 to `count` - 1; keys ascend."""
     bounds = np.searchsorted(keys, np.arange(count + 1)).tolist()
-    return [list(items[start:end]) for start, end in pairwise(bounds)]
+    return [items[start:end] for start, end in pairwise(bounds)]
 
 
 def _execution_order(successors: Sequence[Sequence[int]], predecessors: Sequence[Sequence[int]]) -> list[int]:

@@ -206,7 +206,7 @@ def test_how_a_tensor_is_quantized() -> None:
         assert str(traits.inputs[0]) == " ".join(filter(None, (element, word, "computed")))
 
 
-def test_operators_that_no_table_can_tell_apart_have_one_key() -> None:
+def test_operators_that_no_table_can_tell_apart_are_of_one_kind() -> None:
     build = Build()
     graph = build.graph()
     x, y = graph.tensor("x"), graph.tensor("y", (2, 2, 2))
@@ -216,9 +216,10 @@ def test_operators_that_no_table_can_tell_apart_have_one_key() -> None:
     graph.operator("NEG", [x], [graph.tensor("r")])
     with open_model(build.to_bytes()) as model:
         traits = SubgraphTraits(OperatorFacts(model, 0), {"CONCATENATION": ("axis",)})
-        keys = list(traits.keys())
-        assert [keys.index(key) for key in keys] == [0, 1, 2, 3, 4, 5, 0, 1, 8]
-        assert [traits.key(index) for index in range(len(traits))] == keys
+        kinds = traits.kinds()
+        assert (kinds.of, kinds.examples) == ([0, 1, 2, 3, 4, 5, 0, 1, 6], [0, 1, 2, 3, 4, 5, 8])
+        keys = [traits.key(index) for index in range(len(traits))]
+        assert [keys.index(key) for key in keys] == [kinds.examples[kind] for kind in kinds.of]
         assert [traits.operator(index).settings for index in (0, 1, 8)] == [{"axis": 0.0}, {"axis": 1.0}, {}]
         assert (traits.with_codes({"NEG"}), traits.with_codes({"ADD"})) == ([8], [])
         assert traits.with_codes(None) == list(range(9))
