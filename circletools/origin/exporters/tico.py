@@ -125,10 +125,10 @@ class _Log:
             if before == binary:
                 return origins
             with open_model(binary) as after:
-                return _through_the_optimizer(model, origins, after)
+                return through_the_optimizer(model, origins, after)
 
 
-def _through_the_optimizer(model: Model, origins: Origins, after: Model) -> Origins:
+def through_the_optimizer(model: Model, origins: Origins, after: Model) -> Origins:
     """Track origins to the optimized model.
 
     TICO lays out anew what a convolution takes and gives. Where an operator of another call took in such a change of
