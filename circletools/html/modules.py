@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from circletools.origin.source import SourceDetails
-from circletools.profile.sharing import split
+from circletools.profile.joining import split
 
 _PARTS = re.compile(r"(?<=[./])(?=.)|(?<=::)(?=.)", re.DOTALL)
 _MOST_PARTS = 24

@@ -18,9 +18,10 @@ from circletools.model.views import text
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.origin.source import NOTHING, SourceDetails
-from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, time_of
-from circletools.profile.sharing import Shared, Shares, modules_of, split
+from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, split, time_of
+from circletools.profile.sharing import Shared, Shares, modules_of
 from circletools.trace.operators.profile import OperatorTrace, Runtime, merged
+from circletools.wording import counted
 
 __all__ = ["AddedTime", "Attribution", "GroupTime", "OperatorTime", "attribute"]
 
@@ -55,6 +56,15 @@ class AddedTime:
 
 
 @dataclass(frozen=True, slots=True)
+class AmbiguousTime:
+    """The time of rows of one name that may be of several operators: nothing tells which, so they share it evenly."""
+
+    name: str
+    operators: tuple[Place, ...]
+    total_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupTime:
     """A source or a module; `source` is a source's id. The group without a name has operators without an origin.
 
@@ -69,12 +79,13 @@ class GroupTime:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """Where the time of `executions` inferences went; `total_ns` is the sum over operators and what was added.
+    """Where the time of `executions` inferences went.
 
-    `named` says that the model has no origin tables, and that sources are its operators' own output names.
-    `unchecked` counts operators of a name that could not be compared with the model's code, `ignored` are marks that
-    are neither operators nor parts of one. `notes` tell what a reader of the tables should know besides; a warning
-    means that the origins no longer describe the operators.
+    `total_ns` is the sum over operators and what was added, `medians_ns` that of their medians. `named` says that the
+    model has no origin tables, and that sources are its operators' own output names. `unchecked` counts operators of
+    a name that could not be compared with the model's code, `ignored` are marks that are neither operators nor parts
+    of one. Of `ambiguous` rows the operators have even parts. `notes` tell what a reader of the tables should know
+    besides; a warning means that the origins no longer describe the operators.
     """
 
     runtime: Runtime
@@ -90,6 +101,8 @@ class Attribution:
     named: bool
     unchecked: int
     ignored: tuple[str, ...]
+    ambiguous: tuple[AmbiguousTime, ...] = ()
+    medians_ns: int = 0
     notes: tuple[Finding, ...] = ()
 
 
@@ -125,6 +138,11 @@ def _notes(found: Attribution, model: Model, trace: OperatorTrace) -> Iterator[F
     if found.incomplete:
         message = f"unmatched begin or end events, ignored: {found.incomplete}"
         yield Finding("INCOMPLETE_EVENTS", "info", of_trace, message)
+    if found.ambiguous:
+        share = 100 * sum(row.total_ns for row in found.ambiguous) / max(found.total_ns, 1)
+        rows = counted(len(found.ambiguous), "row")
+        message = f"{rows} may be of several operators, which share the time evenly: {share:.1f} % of all"
+        yield Finding("AMBIGUOUS_OPERATORS", "info", of_trace, message)
     if found.unchecked:
         message = f"operators not checked against the model, because their names are unknown: {found.unchecked}"
         yield Finding("UNCHECKED_OPERATORS", "info", of_trace, message)
@@ -139,18 +157,17 @@ def attribute_to(
     """Do so for given origins; without any, every operator is its own source. The result has no notes."""
     named = origins is None
     origins = origins_by_output(model, range(len(model.subgraphs))) if origins is None else origins
-    joined = Join(model, trace)
+    joined = Join(model, trace, delegates=True)
     operators = _operators(model, origins, joined.operators, trace)
     sources, modules = _groups(operators, joined.operators, origins, trace, depth)
     added = _added(joined, trace)
-    total = sum(measured.total_ns for measured in joined.operators.values())
-    total += sum(row.time.total_ns for row in added if row.kind != "inside")
+    times = [row.time for row in operators if row.time] + [row.time for row in added if row.kind != "inside"]
     return Attribution(
         runtime=trace.runtime,
         executions=trace.executions,
         averaged=trace.averaged,
         incomplete=trace.incomplete,
-        total_ns=total,
+        total_ns=sum(time.total_ns for time in times),
         operators=operators,
         added=added,
         sources=sources,
@@ -159,6 +176,8 @@ def attribute_to(
         named=named,
         unchecked=len(joined.unchecked),
         ignored=tuple(sorted(joined.ignored)),
+        ambiguous=tuple(AmbiguousTime(*row, total_ns) for row, total_ns in sorted(joined.ambiguous.items())),
+        medians_ns=sum(time.median_ns or 0 for time in times),
     )
 
 

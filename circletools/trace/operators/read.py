@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from circletools.errors import CircleToolsError, InvalidInputError
 from circletools.storage.files import open_source
-from circletools.trace.operators import benchmark_model, litert, onert
+from circletools.trace.operators import benchmark_model, litert, litert_events, onert
 from circletools.trace.operators.profile import OperatorTrace, without_first
 from circletools.trace.sources import events, open_trace
 
@@ -43,6 +43,8 @@ def read_profile(source: str | os.PathLike[str] | bytes | BinaryIO, *, skip: int
 
 def _parse(memory: memoryview) -> OperatorTrace:
     head = bytes(memory[:_HEAD_BYTES]).lstrip(b"\xef\xbb\xbf \t\r\n")
+    if head[:1] in (b"{", b"[") and litert_events.is_events(head):
+        return litert_events.parse(bytes(memory))
     if head[:1] in (b"{", b"["):
         return onert.parse(bytes(memory))
     if onert.is_table(head):
