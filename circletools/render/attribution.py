@@ -238,16 +238,19 @@ def _table(
     yield ""
     yield title
     header = _AVERAGES if attribution.averaged else _NUMBERS
-    ordered = sorted(rows, key=lambda row: (-_usual(row[0]), -row[0].total_ns))
+    ordered = sorted(rows, key=lambda row: _rank(row[0]))
     cells = [
         (*header, *columns, ""), *((*_numbers(time, attribution), *values, label) for time, values, label in ordered)
     ]  # fmt: skip
     yield from table_text(cells, right=range(len(header)))
 
 
-def _usual(time: Time) -> int:
-    """Return what a rare long run does not change; of averages, all there is."""
-    return time.total_ns if time.median_ns is None else time.median_ns
+def _rank(time: Time) -> tuple[int, int]:
+    """Return what rows are ordered by: their medians, which a rare long run does not change.
+
+    Totals order averages, and what does not run in most executions; else equal rows stay as they are.
+    """
+    return -(time.median_ns or 0), 0 if time.median_ns else -time.total_ns
 
 
 def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
