@@ -120,6 +120,8 @@ def test_text_with_a_baseline_has_what_is_new() -> None:
 def test_json() -> None:
     target = TargetFit("npu", "npu 1.2", 9, (MISFITS[1], MISFITS[3], MISFITS[4]), SOURCES[1:], Cuts(3, 4, 5), 7)
     finding = {"subgraph": 1, "operator_index": 4, "code": "ADD", "reason": "rank", "remedy": "do rank"}
+    origin = {"origin": ["a", "b"], "origin_from": "tables", "origin_details": [CALL_JSON, {}]}
+    source = {"source": "s3", "operators": [{"subgraph": 0, "operator_index": 3}], "computed_bytes": 1}
     assert ct.render.fit_json(found(target)) == {
         "schema_version": 1,
         "file": "dir/a b.tflite",
@@ -138,14 +140,7 @@ def test_json() -> None:
                 "cut_count": 4,
                 "cut_bytes": 5,
                 "findings": [
-                    {
-                        **finding,
-                        "measured": True,
-                        "origin": ["a", "b"],
-                        "origin_from": "tables",
-                        "is_new": True,
-                        "origin_details": [CALL_JSON, {}],
-                    },
+                    {**finding, **origin, "measured": True, "is_new": True},
                     {
                         "subgraph": 0,
                         "operator_index": 9,
@@ -169,14 +164,7 @@ def test_json() -> None:
                         "is_new": True,
                     },
                 ],
-                "sources": [
-                    {
-                        "source": "s3",
-                        "operators": [{"subgraph": 0, "operator_index": 3}],
-                        "computed_bytes": 1,
-                        **CALL_JSON,
-                    }
-                ],
+                "sources": [{**source, **CALL_JSON}],
                 "asked": [],
             }
         ],
