@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from circletools.errors import EditError
 from circletools.model.model import Model
-from circletools.split.state import listed, resourceful, torn_state
+from circletools.split.state import Kept, read_state
 from circletools.surgery.needed import Flow
 from circletools.surgery.tensors import TensorNames
+from circletools.wording import ranges
+
+_LISTED = 20  # operators that a hint names
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Cutter:
         self.model, self.subgraph = model, subgraph
         self.names = TensorNames(model, subgraph)
         self.flow = Flow(model, subgraph)
+        self.state = read_state(model, subgraph)
         view = model.subgraphs[subgraph]
         self.given: list[int] = list(dict.fromkeys(view.inputs.tolist()))
         self.results: list[int] = list(dict.fromkeys(view.outputs.tolist()))
@@ -113,6 +115,7 @@ class Cutter:
         self, chosen: set[int], inputs: Sequence[int], outputs: Sequence[int], between: tuple[int, ...] = ()
     ) -> Cut:
         """Complete the inputs, and check what no cut may do."""
+        chosen = self._with_names(chosen)
         self._check_state(chosen)
         made = {tensor for operator in chosen for tensor in self.flow.makes[operator]}
         double = next((tensor for tensor in inputs if tensor in made), None)
@@ -138,31 +141,37 @@ class Cutter:
 
     def _independent(self, chosen: set[int], needed: set[int], inputs: Sequence[int]) -> set[int]:
         """Return the operators that the chosen ones need and that depend on no input and no state."""
-        fed = self.flow.ahead([*self.given, *inputs]) | set(resourceful(self.model, self.subgraph).tolist())
+        fed = self.flow.ahead([*self.given, *inputs]).union(*self.state.users.values())
         read = [tensor for one in chosen for tensor in self.flow.reads[one]]
         return self.flow.behind(read, set(inputs), only=needed - fed)
 
     def _with_state(self, chosen: set[int]) -> set[int]:
-        """Add the operators that share a state with the chosen ones, and what they need."""
-        while (torn := torn_state(self.model, self.subgraph, self._inside(chosen))) is not None:
-            users = set(torn.operators.tolist())
-            chosen = chosen | users
-            chosen |= self.flow.behind((read for one in users for read in self.flow.reads[one]), self.given)
+        """Add the operators that use the same state as the chosen ones, and what they need."""
+        while (torn := self._torn(chosen)) is not None:
+            read = [tensor for one in torn[1] for tensor in self.flow.reads[one]]
+            chosen = chosen.union(torn[1], self.flow.behind(read, self.given))
         return chosen
 
-    def _inside(self, chosen: set[int]) -> np.ndarray:
-        inside = np.zeros(len(self.flow.facts), np.int64)
-        inside[sorted(chosen)] = 1
-        return inside
+    def _with_names(self, chosen: set[int]) -> set[int]:
+        """Add the operators that name what the chosen ones use, or give it its first value."""
+        return chosen | {one for one, users in self.state.copied.items() if not chosen.isdisjoint(users)}
+
+    def _torn(self, chosen: set[int]) -> tuple[Kept, list[int]] | None:
+        """Return operators that use the same state, of which some are chosen and some not."""
+        for kept, users in self.state.users.items():
+            if 0 < len(chosen.intersection(users)) < len(users):
+                return kept, users
+        return None
 
     def _check_state(self, chosen: set[int]) -> None:
-        torn = torn_state(self.model, self.subgraph, self._inside(chosen))
+        torn = self._torn(chosen)
         if torn is not None:
-            first, other = int(torn.operators[0]), torn.apart
+            kept, users = torn
+            inside, outside = (next(one for one in users if (one in chosen) is there) for there in (True, False))
             raise EditError(
-                f"operators {first} and {other} {torn.how}, and the cut would part them",
+                f"operators {inside} and {outside} use {kept}, and the cut would part them",
                 location=self.names.place,
-                hint=f"take operators {listed(torn)} or none of them",
+                hint=f"take all of operators {_shown(users)}, or none of them",
             )
 
     def _check_input(self, tensor: int) -> None:
@@ -189,3 +198,7 @@ class Cutter:
         return EditError(
             f"{self.names.shown(tensor)}: {message}", location=f"{self.names.place}.tensors[{tensor}]", hint=hint
         )
+
+
+def _shown(operators: Sequence[int]) -> str:
+    return ranges(operators[:_LISTED]) + (", …" if len(operators) > _LISTED else "")

@@ -16,7 +16,7 @@ from circletools.model.selectors import Chooser, parse_selector
 from circletools.model.views import Signature, text
 from circletools.origin.read import check_freshness, read_origins
 from circletools.split.annotations import Kept
-from circletools.split.state import resourceful
+from circletools.split.state import uses_of
 from circletools.split.write import is_open
 from circletools.storage.files import Progress, write
 from circletools.surgery.cut import Cut, Cutter
@@ -176,15 +176,13 @@ def _notes(model: Model, request: ExtractRequest, cut: Cut, kept: Kept) -> Itera
 
 
 def _state_apart(model: Model, kept: Kept) -> Iterator[Finding]:
-    """Say where subgraphs that are left out use resources, as what is taken does: they may have set them."""
+    """Say where subgraphs that are left out write what operators that are taken use."""
+    used: set[str] = set()
+    for subgraph, chosen in kept:
+        named = uses_of(model, subgraph).named
+        used.update(name for operator, name in named.items() if chosen is None or operator in set(chosen))
     taken = {subgraph for subgraph, _ in kept}
-    using = {index for index in range(len(model.subgraphs)) if resourceful(model, index).size}
-    inside = any(
-        set(resourceful(model, subgraph).tolist())
-        & set(range(len(model.subgraphs[subgraph].operators)) if chosen is None else chosen)
-        for subgraph, chosen in kept
-    )
-    if inside and using - taken:
-        listed = ranges(sorted(using - taken))
-        message = f"subgraphs {listed}, which are left out, use resources too; what they set is missing"
-        yield Finding("STATE_APART", "warning", f"subgraphs[{min(taken)}]", message)
+    for subgraph in set(range(len(model.subgraphs))) - taken if used else ():
+        for name in sorted(used & uses_of(model, subgraph).written):
+            message = f"subgraph {subgraph}, which is left out, sets {name} too"
+            yield Finding("STATE_APART", "warning", f"subgraphs[{subgraph}]", message)

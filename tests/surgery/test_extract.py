@@ -224,9 +224,11 @@ def stateful() -> Build:
 
 def test_operators_that_share_a_state_stay_together() -> None:
     data = stateful().to_bytes()
-    with pytest.raises(ct.EditError, match="operators 0 and 3 use resources, and the cut would part them") as caught:
+    with pytest.raises(
+        ct.EditError, match="operators 1 and 3 use variable 'v', and the cut would part them"
+    ) as caught:
         extracted(data, operators="0-2")
-    assert caught.value.hint == "take operators 0,1,2,3 or none of them"
+    assert caught.value.hint == "take all of operators 1,3, or none of them"
     after, result = extracted(data, to=("out",))
     assert shape(after) == (shape(data)[0][:5], ["x"], ["out"])
     assert "STATE_APART" not in codes(result)

@@ -169,7 +169,7 @@ class SubgraphTraits:
             mine = tables.take(rows)
             values = np.column_stack(
                 [
-                    _option(mine, name, self._model) if isinstance(name, str) else measures.of(name, rows)
+                    options_of(mine, name, self._model) if isinstance(name, str) else measures.of(name, rows)
                     for name in names
                 ]
             )
@@ -180,7 +180,7 @@ class SubgraphTraits:
         return list(found.tolist())
 
 
-def _option(operators: Tables, name: str, model: Model) -> NDArray[np.float64]:
+def options_of(operators: Tables, name: str, model: Model) -> NDArray[np.float64]:
     """Return an option of each operator, 0 where its options table has none of that name."""
     values = np.zeros(len(operators))
     for field in ("builtin_options", "builtin_options_2"):
