@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
+
+import numpy as np
 
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.side import NONE, Side, View
@@ -43,17 +46,47 @@ def both_regions(matcher: Matcher) -> tuple[list[Region], list[Region]]:
     inputs, outputs = dict(matcher.anchors.inputs), dict(matcher.anchors.outputs)
     same = [{new: new for new in ends.values()} for ends in (inputs, outputs)]
     to_after, to_before = matcher.pairs.to_after, matcher.pairs.to_before
+    free = [set(np.flatnonzero(matcher.pairs.lonely(side) & ~matcher.views[side].hidden).tolist()) for side in (0, 1)]
     return (
-        _regions(matcher.before, matcher.views[0], to_after, to_after, inputs, outputs),
-        _regions(matcher.after, matcher.views[1], to_before, list(range(len(matcher.after))), *same),
+        _regions(matcher.views[0], free[0] & needed(matcher), to_after, inputs, outputs),
+        _regions(matcher.views[1], free[1], list(range(len(matcher.after))), *same),
     )
 
 
+def needed(matcher: Matcher) -> set[int]:
+    """Return BEFORE's operators whose results reach an operator with a partner, or an output that AFTER has.
+
+    What does not was removed with the outputs that it led to. What leads to a slot that takes an input of AFTER's own
+    was cut off.
+    """
+    shown, other, to_after = *matcher.views, matcher.pairs.to_after
+    inputs = set(matcher.anchors.inputs)
+    known = {int(shown.value[old]): int(other.value[new]) for old, new in inputs}
+    own = _inputs_of(matcher.after) - set(known.values())
+    producer = matcher.before.producer
+    waiting = [int(producer[shown.value[old]]) for old, _ in matcher.anchors.outputs]
+    for old, new in enumerate(to_after):
+        if new != NONE:
+            slots = zip_longest(shown.sources[old], other.sources[new])
+            waiting += [was[0] for was, now in slots if was is not None and (now is None or now[2] not in own)]
+    found: set[int] = set()
+    while waiting:
+        row = waiting.pop()
+        if row != NONE and row not in found:
+            found.add(row)
+            if to_after[row] == NONE:
+                waiting += [source[0] for source in shown.sources[row]]
+    return found
+
+
+def _inputs_of(side: Side) -> set[int]:
+    return {tensor for subgraph in range(len(side.model.subgraphs)) for tensor in side.boundary(subgraph, "inputs")}
+
+
 def _regions(
-    side: Side, shown: View, partner: list[int], name: list[int], inputs: dict[int, int], outputs: dict[int, int],
-) -> list[Region]:  # fmt: skip
-    """Return the regions; `partner` is -1 for what is in one, `name` the row by which what is around is called."""
-    is_free = {row for row, other in enumerate(partner) if other == NONE and not shown.hidden[row]}
+    shown: View, is_free: set[int], name: list[int], inputs: dict[int, int], outputs: dict[int, int]
+) -> list[Region]:
+    """Return the regions of the operators `is_free`; `name` is the row by which what is around is called."""
     regions = _hanging_together(shown, is_free)
     output_values: dict[int, list[int]] = defaultdict(list)
     for tensor, number in outputs.items():
@@ -61,12 +94,16 @@ def _regions(
     for region in regions:
         for row in region.operators:
             for producer, _, value in shown.sources[row]:
-                if producer != NONE and producer not in is_free:
+                if producer != NONE and producer not in is_free and name[producer] != NONE:
                     region.feeds.add(("operator", name[producer]))
                 elif value in inputs:
                     region.feeds.add(("input", inputs[value]))
             for value in shown.made[row]:
-                slots = {(name[row], slot) for row, slot in shown.takers.get(value, ()) if row not in is_free}
+                slots = {
+                    (name[row], slot)
+                    for row, slot in shown.takers.get(value, ())
+                    if row not in is_free and name[row] != NONE
+                }
                 region.slots |= slots
                 region.takers.update(("operator", row) for row, _ in slots)
                 region.takers.update(("output", number) for number in output_values.get(value, ()))

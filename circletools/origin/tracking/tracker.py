@@ -20,6 +20,7 @@ from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
 from circletools.origin.tracking.anchors import Anchors, subgraph_pairs
 from circletools.origin.tracking.constants import classify
 from circletools.origin.tracking.cover import Found, cover
+from circletools.origin.tracking.ends import revise
 from circletools.origin.tracking.kinship import kinship
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.names import pair_by_name
@@ -174,6 +175,7 @@ def _operators(before: Side, after: Side) -> list[Found]:
     matcher.look_at_everything()
     matcher.match()
     matcher.look_through_the_rest()
+    revise(matcher)
     drop_the_unlikely(matcher)
     scores = Scorer(matcher)
     paired: list[Found] = [
