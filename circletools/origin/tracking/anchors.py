@@ -71,7 +71,9 @@ def _pair_ends(before: Side, after: Side, old: int, new: int, direction: str) ->
     if common:
         yield from ((by_name[0][name], by_name[1][name]) for name in sorted(common))
     elif len(old_ends) == len(new_ends):
-        inner = {names[0][row] for row in before.model.tensor_columns.rows_of(old)} - {names[0][end] for end in old_ends}
+        inner = {names[0][row] for row in before.model.tensor_columns.rows_of(old)} - {
+            names[0][end] for end in old_ends
+        }
         left = {names[1][row] for row in after.model.tensor_columns.rows_of(new)}
         for pair in zip(old_ends, new_ends, strict=True):
             was, now = names[0][pair[0]], names[1][pair[1]]

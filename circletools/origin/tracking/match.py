@@ -24,6 +24,8 @@ _DEPTHS = (12, 8, 5, 3, 2, 1, 0)
 CONVERTING = frozenset({"QUANTIZE", "DEQUANTIZE", "FAKE_QUANT"})
 """Operators that change how a value is written, not the value; tools put them in and take them out."""
 
+_OPAQUE = ("CUSTOM", "DELEGATE")
+
 
 @dataclass(slots=True)
 class Pairs:
@@ -249,6 +251,15 @@ class Matcher:
         """Hide operators without a partner that only hand on one value, so that the graph joins up across them."""
         handing_on = [_single(side) | side.is_any(CONVERTING) for side in self.sides]
         self.show([hidden & self.pairs.lonely(side) for side, hidden in enumerate(handing_on)])
+
+    def opaque(self) -> set[int]:
+        """Return AFTER's operators that can hold many: of a custom code that BEFORE does not have, without a partner."""
+        known = set(self.before.codes)
+        return {
+            row
+            for row, code in enumerate(self.after.codes)
+            if code.startswith(_OPAQUE) and code not in known and self.pairs.to_before[row] == NONE
+        }
 
     def look_through_conversions(self) -> None:
         """Hide operators without a partner that only convert."""

@@ -85,7 +85,11 @@ def same_values(matcher: Matcher) -> dict[int, set[int]]:
         for old_made, new_made in zip(was.made[old], now.made[new], strict=False):
             found[old_made].add(new_made)
         for before, after in zip(was.sources[old], now.sources[new], strict=False):
-            paired = before[0] != NONE and after[0] != NONE and pairs.to_after[before[0]] != NONE != pairs.to_before[after[0]]
+            paired = (
+                before[0] != NONE
+                and after[0] != NONE
+                and pairs.to_after[before[0]] != NONE != pairs.to_before[after[0]]
+            )
             moving = not matcher.before.is_constant[before[2]] and not matcher.after.is_constant[after[2]]
             if moving and not paired:
                 found[before[2]].add(after[2])

@@ -168,6 +168,9 @@ def _operators(before: Side, after: Side) -> list[Found]:
         _enter_called(matcher, called, choosing=False)
         matcher.match()
         _enter_called(matcher, called)
+        if anchors.add(before, after, _left_over(matcher, called)):
+            matcher.match()
+            _enter_called(matcher, called)
     else:
         matcher.match()
     matcher.look_through_the_rest()
@@ -187,6 +190,16 @@ def _operators(before: Side, after: Side) -> list[Found]:
         {old: (why, sure if why in OF_ITSELF else sure * kin) for old, (why, sure) in entry.items()}
         for entry in cover(matcher, paired, ends)
     ]
+
+
+def _left_over(matcher: Matcher, calls: tuple[Calls, Calls]) -> list[tuple[int, int]]:
+    """Return the subgraphs that nobody calls and that have no partner, in their order, if there are as many."""
+    subgraphs = matcher.anchors.subgraphs
+    left: list[list[int]] = []
+    for side, own, known in zip(matcher.sides, calls, (subgraphs.keys(), subgraphs.values()), strict=True):
+        taken = {callee for callees in own.by_row.values() for callee in callees} | set(known)
+        left.append([number for number in range(len(side.model.subgraphs)) if number not in taken])
+    return list(zip(*left, strict=True)) if len(left[0]) == len(left[1]) else []
 
 
 def _enter_called(matcher: Matcher, calls: tuple[Calls, Calls], *, choosing: bool = True) -> None:
