@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from circletools.model.model import Model
-from circletools.origin.tracking.side import Side
+from circletools.origin.tracking.side import NONE, Side
 
 
 @dataclass(slots=True)
@@ -71,18 +71,29 @@ def _pair_ends(before: Side, after: Side, old: int, new: int, direction: str) ->
     if common:
         yield from ((by_name[0][name], by_name[1][name]) for name in sorted(common))
     elif len(old_ends) == len(new_ends):
-        inner = {names[0][row] for row in before.model.tensor_columns.rows_of(old)} - {
-            names[0][end] for end in old_ends
-        }
+        inner = {names[0][row]: row for row in before.model.tensor_columns.rows_of(old) if row not in old_ends}
         left = {names[1][row] for row in after.model.tensor_columns.rows_of(new)}
         for pair in zip(old_ends, new_ends, strict=True):
             was, now = names[0][pair[0]], names[1][pair[1]]
-            cut = bool(was and now) and now in inner and was not in left  # the end is a tensor inside BEFORE
+            # The end may be a tensor inside BEFORE: then the model was cut there.
+            cut = was and now in inner and was not in left and _is_inside(before, after, inner[now], pair[1])
             if not cut and _alike(before, after, *pair):
                 yield pair
     else:
         old_names = {names[0][tensor]: tensor for tensor in old_ends if names[0][tensor]}
         yield from ((old_names[names[1][end]], end) for end in new_ends if names[1][end] in old_names)
+
+
+def _is_inside(before: Side, after: Side, old: int, new: int) -> bool:
+    """Say whether an end is this tensor inside BEFORE: operators of one code make it, or of one code take it."""
+    makers = int(before.producer[old]), int(after.producer[new])
+    if NONE not in makers:
+        return before.codes[makers[0]] == after.codes[makers[1]]
+    takers = [
+        {side.codes[row] for row in side.inputs.operator[side.inputs.tensor == tensor].tolist()}
+        for side, tensor in ((before, old), (after, new))
+    ]
+    return makers[1] == NONE and not takers[0].isdisjoint(takers[1])
 
 
 def _alike(before: Side, after: Side, old: int, new: int) -> bool:

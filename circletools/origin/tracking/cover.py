@@ -42,6 +42,17 @@ LAYING_OUT = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"})
 HANDING_ON = CONVERTING | LAYING_OUT | {"CAST", "CONCATENATION"}
 """Operators that a tool puts in to change how a value is written or laid out."""
 
+ARITHMETIC = frozenset({"ADD", "SUB", "MUL", "DIV"})
+
+SEPARABLE = ARITHMETIC | {"RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "TANH"}
+"""Operators that can be a part of the one in front of them: its activation, its bias, its scale."""
+
+FUSING = ARITHMETIC | {
+    "AVERAGE_POOL_2D", "BATCH_MATMUL", "CONCATENATION", "CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED",
+    "L2_NORMALIZATION", "L2_POOL_2D", "MAX_POOL_2D", "SVDF", "TRANSPOSE_CONV",
+}  # fmt: skip
+"""Operators that have a bias or an activation of their own."""
+
 _MOST_STEPS, _MOST_ROUNDS = 64, 8
 _MOST_SHARED = 1 << 14  # operators times operators: beyond, nothing is known rather than everything
 IN_REGION, ABSORBED, SPLIT_OFF = 0.9, 0.8, 0.9
@@ -196,7 +207,7 @@ def _absorb(matcher: Matcher, shown: View, region: Region, named: dict[int, int]
 def _is_linear(matcher: Matcher, row: int) -> bool:
     """Say whether an operator can be folded into the constants of the one that takes its output."""
     code = matcher.before.codes[row]
-    return code in LAYING_OUT or code in PREPARING or code in ("ADD", "SUB", "MUL", "DIV")
+    return code in LAYING_OUT or code in PREPARING or code in ARITHMETIC or code == "NEG"
 
 
 def _split_off(matcher: Matcher, news: list[Region], found: list[Found]) -> None:
@@ -204,7 +215,8 @@ def _split_off(matcher: Matcher, news: list[Region], found: list[Found]) -> None
 
     So stands an activation, or a sum, that was a part of the operator in front of it.
     """
-    news = [region for region in news if not any(found[row] for row in region.operators)]
+    codes = matcher.after.codes
+    news = [region for region in news if all(codes[row] in SEPARABLE and not found[row] for row in region.operators)]
     values = [known for known in same_values(matcher).values() if len(known) > 1] if news else []
     at: dict[int, set[int]] = defaultdict(set)
     for number, known in enumerate(values):
@@ -217,7 +229,7 @@ def _split_off(matcher: Matcher, news: list[Region], found: list[Found]) -> None
             if any(at[value] & at[made] for made in region.made if made != value)
         ]
         makers = [int(matcher.after.producer[value]) for value in behind]
-        heirs = [maker for maker in makers if maker != NONE and found[maker]]
+        heirs = [maker for maker in makers if maker != NONE and found[maker] and codes[maker] in FUSING]
         if heirs:
             for row in region.operators:
                 found[row] = {

@@ -2,8 +2,8 @@
 
 A part that was cut out of a model has ends of its own. Where it has as many as the whole, they are paired at first:
 
-    before   x -> CONV_2D a -> RELU -> CONV_2D b -> y      `x` is not the input of `b` in BEFORE, and what lies between
-    after                     x' ----> CONV_2D b -> y'     holds constants that AFTER has nowhere: `x'` was cut off
+    before   x -> CONV_2D a -> RELU -> CONV_2D b -> y      what lies between `x` and `b` holds constants that AFTER
+    after                     x' ----> CONV_2D b -> y'     has nowhere, so `x'` is not `x`: the model was cut there
 
 And outputs that were not paired, because there are fewer now, are where what makes them is paired.
 """
@@ -20,6 +20,8 @@ _STEPS = 3  # operators that may be fused into the one that makes an output now
 
 def revise(matcher: Matcher) -> None:
     """Give up pairs of ends between which too much lies, and pair outputs by what makes them."""
+    if not (matcher.pairs.lonely(0).any() or matcher.pairs.lonely(1).any()):
+        return
     matcher.look_through_conversions()
     anchors, lost = matcher.anchors, lost_constants(matcher)
     anchors.inputs = [pair for pair in anchors.inputs if not _input_is_cut(matcher, lost, *pair)]

@@ -36,7 +36,7 @@ def kinship(matcher: Matcher, scores: Scorer) -> float:
 
 
 def _telling(matcher: Matcher, scores: Scorer) -> tuple[Indices, Indices]:
-    """Return the classes of constants that are hardly equal by chance; what opaque operators hold is of another kind."""
+    """Return the classes of constants that are hardly equal by chance, but for what opaque operators hold."""
     classes, after = matcher.classes, matcher.after
     telling = np.append(classes.distinctive, False)
     held = ~np.isin(after.inputs.operator, list(scores.opaque))

@@ -253,7 +253,7 @@ class Matcher:
         self.show([hidden & self.pairs.lonely(side) for side, hidden in enumerate(handing_on)])
 
     def opaque(self) -> set[int]:
-        """Return AFTER's operators that can hold many: of a custom code that BEFORE does not have, without a partner."""
+        """Return AFTER's operators that can hold many: without a partner, of a custom code that is not in BEFORE."""
         known = set(self.before.codes)
         return {
             row

@@ -53,10 +53,12 @@ class Region:
 
 def both_regions(matcher: Matcher) -> tuple[list[Region], list[Region]]:
     """Return the regions of BEFORE and AFTER as the pairs stand now."""
+    free = [set(np.flatnonzero(matcher.pairs.lonely(side) & ~matcher.views[side].hidden).tolist()) for side in (0, 1)]
+    if not any(free):
+        return [], []
     values = same_values(matcher)
     itself = {value: {value} for known in values.values() for value in known}
     names = matcher.pairs.to_after, list(range(len(matcher.after)))
-    free = [set(np.flatnonzero(matcher.pairs.lonely(side) & ~matcher.views[side].hidden).tolist()) for side in (0, 1)]
     free[0] &= needed(matcher, values)
     ends = [
         [{pair[side]: number for number, pair in enumerate(pairs)} for side in (0, 1)]
@@ -79,8 +81,9 @@ def same_values(matcher: Matcher) -> dict[int, set[int]]:
     pairs, found = matcher.pairs, defaultdict[int, set[int]](set)
     for old, new in (*matcher.anchors.inputs, *matcher.anchors.outputs):
         found[int(was.value[old])].add(int(now.value[new]))
+    beside = [_beside_the_lonely(matcher, side) for side in (0, 1)]
     for new, old in enumerate(pairs.to_before):
-        if old == NONE:
+        if old == NONE or not (beside[0][old] or beside[1][new]):
             continue
         for old_made, new_made in zip(was.made[old], now.made[new], strict=False):
             found[old_made].add(new_made)
@@ -97,6 +100,17 @@ def same_values(matcher: Matcher) -> dict[int, set[int]]:
         for before_value, after_value in _named_alike(matcher):
             found[before_value].add(after_value)
     return dict(found)
+
+
+def _beside_the_lonely(matcher: Matcher, number: int) -> list[bool]:
+    """Say which operators take from one without a partner, or feed one."""
+    side, shown, lonely = matcher.sides[number], matcher.views[number], matcher.pairs.lonely(number)
+    giver, taker = side.producer[shown.value[side.inputs.tensor]], side.inputs.operator
+    beside = np.zeros(len(side), np.bool_)
+    beside[taker[lonely[giver] & (giver != NONE)]] = True
+    fed = lonely[taker] & (giver != NONE)
+    beside[giver[fed]] = True
+    return list(beside.tolist())
 
 
 def _named_alike(matcher: Matcher) -> Iterator[tuple[int, int]]:

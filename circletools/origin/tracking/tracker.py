@@ -196,8 +196,8 @@ def _left_over(matcher: Matcher, calls: tuple[Calls, Calls]) -> list[tuple[int, 
     """Return the subgraphs that nobody calls and that have no partner, in their order, if there are as many."""
     subgraphs = matcher.anchors.subgraphs
     left: list[list[int]] = []
-    for side, own, known in zip(matcher.sides, calls, (subgraphs.keys(), subgraphs.values()), strict=True):
-        taken = {callee for callees in own.by_row.values() for callee in callees} | set(known)
+    for side, own, known in zip(matcher.sides, calls, (set(subgraphs), set(subgraphs.values())), strict=True):
+        taken = {callee for callees in own.by_row.values() for callee in callees} | known
         left.append([number for number in range(len(side.model.subgraphs)) if number not in taken])
     return list(zip(*left, strict=True)) if len(left[0]) == len(left[1]) else []
 
