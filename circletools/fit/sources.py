@@ -21,8 +21,9 @@ def fewest_sources(origins: Sequence[Sequence[Source]]) -> list[tuple[Source, li
             members.setdefault(source, []).append(place)
     needed = {origin[0] for origin in origins if len(origin) == 1}
     left = {place for place, origin in enumerate(origins) if needed.isdisjoint(origin)}
-    chosen = [*needed, *_greedy(members, left)]
-    return sorted(((source, members[source]) for source in chosen), key=lambda pair: (-len(pair[1]), pair[1]))
+    chosen = needed.union(_greedy(members, left))
+    ordered = (pair for pair in members.items() if pair[0] in chosen)  # by the first place
+    return sorted(ordered, key=lambda pair: len(pair[1]), reverse=True)
 
 
 def _greedy(members: Mapping[Source, Sequence[int]], left: set[int]) -> Iterable[Source]:

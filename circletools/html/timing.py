@@ -85,7 +85,7 @@ def operator_times(
     known = {rows[group.source]: group.share.time.total_ns for group in found.sources if group.source is not None}
     whole = attribution_json(found, ())
     return {
-        **{key: whole[key] for key in whole if key not in ("schema_version", "sources_from")},
+        **{key: whole[key] for key in whole if key not in ("schema_version", "sources_from", "ambiguous")},
         "name": trace.title,
         "subgraphs": [_columns(by_subgraph[subgraph.index], backends) for subgraph in model.subgraphs],
         "backends": [" ".join(names) for names in backends.values],

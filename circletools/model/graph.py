@@ -21,13 +21,15 @@ class OperatorGraph:
     """Operators 0..n-1; `successors` and `predecessors` of each ascend and name nobody twice.
 
     `order` is a valid execution order: the operators' own where that is one. `constants` are the operators that
-    depend on constants only, ascending: they are no work, and belong to their readers.
+    depend on constants only, ascending: they are no work, and belong to their readers. `beside` has sets of operators
+    of which those of one device may be one partition though nothing connects them.
     """
 
     successors: list[list[int]]
     predecessors: list[list[int]]
     order: list[int]
     constants: tuple[int, ...] = ()
+    beside: tuple[tuple[int, ...], ...] = ()
 
     def __len__(self) -> int:
         """Return the number of operators."""
@@ -50,10 +52,10 @@ def graph_from_edges(count: int, sources: Indices, targets: Indices) -> Operator
     return OperatorGraph(successors, predecessors, order)
 
 
-def grouped(count: int, keys: Indices, items: Sequence[_Item]) -> list[list[_Item]]:
+def grouped(count: int, keys: Indices, items: list[_Item]) -> list[list[_Item]]:
     """Return the items of each key from 0 to `count` - 1; keys ascend."""
     bounds = np.searchsorted(keys, np.arange(count + 1)).tolist()
-    return [list(items[start:end]) for start, end in pairwise(bounds)]
+    return [items[start:end] for start, end in pairwise(bounds)]
 
 
 def _execution_order(successors: Sequence[Sequence[int]], predecessors: Sequence[Sequence[int]]) -> list[int]:

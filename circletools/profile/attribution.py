@@ -17,9 +17,12 @@ from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, check_freshness, read_origins
-from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, time_of
-from circletools.profile.sharing import Shared, Shares, modules_of, split
-from circletools.trace.operators.profile import OperatorTrace, Runtime, merged
+from circletools.origin.source import NOTHING, SourceDetails
+from circletools.profile.executions import joined_executions
+from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, split, time_of
+from circletools.profile.sharing import Shared, Shares, modules_of
+from circletools.trace.operators.profile import OperatorTrace, Runtime, merged, warm_up
+from circletools.wording import counted
 
 __all__ = ["AddedTime", "Attribution", "GroupTime", "OperatorTime", "attribute"]
 
@@ -54,22 +57,37 @@ class AddedTime:
 
 
 @dataclass(frozen=True, slots=True)
+class AmbiguousTime:
+    """The time of rows of one name that may be of several operators: nothing tells which, so they share it evenly."""
+
+    name: str
+    operators: tuple[Place, ...]
+    total_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupTime:
-    """A source or a module; `source` is a source's id. The group without a name has operators without an origin."""
+    """A source or a module; `source` is a source's id. The group without a name has operators without an origin.
+
+    `details` are what is known of a source beside its name.
+    """
 
     source: int | None
     name: str | None
     share: Shared
+    details: SourceDetails = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """Where the time of `executions` inferences went; `total_ns` is the sum over operators and what was added.
+    """Where the time of `executions` inferences went.
 
-    `named` says that the model has no origin tables, and that sources are its operators' own output names.
-    `unchecked` counts operators of a name that could not be compared with the model's code, `ignored` are marks that
-    are neither operators nor parts of one. `notes` tell what a reader of the tables should know besides; a warning
-    means that the origins no longer describe the operators.
+    `total_ns` is the sum over operators and what was added, `medians_ns` that of their medians. `named` says that the
+    model has no origin tables, and that sources are its operators' own output names. `unchecked` counts operators of
+    a name that could not be compared with the model's code, `ignored` are marks that are neither operators nor parts
+    of one. Of `ambiguous` rows the operators have even parts. `others` counts executions of other models, which were
+    left out. `notes` tell what a reader of the tables should know besides; a warning means that the origins no longer
+    describe the operators.
     """
 
     runtime: Runtime
@@ -85,6 +103,9 @@ class Attribution:
     named: bool
     unchecked: int
     ignored: tuple[str, ...]
+    ambiguous: tuple[AmbiguousTime, ...] = ()
+    medians_ns: int = 0
+    others: int = 0
     notes: tuple[Finding, ...] = ()
 
 
@@ -101,11 +122,12 @@ def attribute(
             for row in ct.attribute(model, ct.read_profile("trace.chrome.json")).operators:
                 print(row.index, row.code, row.time.total_ns if row.time else None)
     """
-    trace = trace if isinstance(trace, OperatorTrace) else merged(trace)
+    traces = [trace] if isinstance(trace, OperatorTrace) else list(trace)
+    trace = merged(traces)
     origins = read_origins(model)
     freshness = None if origins is None else check_freshness(model, origins)
     found = attribute_to(model, trace, origins, depth)
-    notes = list(_notes(found, model, trace))
+    notes = [*_notes(found, model, trace), *(note for one in traces for note in _notes_on_executions(one))]
     if freshness is not None and freshness.state == "stale":
         message = f"the origins are stale: {freshness.reason}"
         notes.append(Finding("STALE_ORIGIN", "warning", model.source.name, message))
@@ -117,9 +139,17 @@ def _notes(found: Attribution, model: Model, trace: OperatorTrace) -> Iterator[F
     if found.named:
         message = "the model has no origins, so every operator is its own source (embed-origins adds them)"
         yield Finding("NO_ORIGINS", "info", of_model, message)
+    if found.others:
+        message = f"executions of other models, left out: {found.others}"
+        yield Finding("OTHER_MODELS", "info", of_trace, message)
     if found.incomplete:
         message = f"unmatched begin or end events, ignored: {found.incomplete}"
         yield Finding("INCOMPLETE_EVENTS", "info", of_trace, message)
+    if found.ambiguous:
+        share = 100 * sum(row.total_ns for row in found.ambiguous) / max(found.total_ns, 1)
+        rows = counted(len(found.ambiguous), "row")
+        message = f"{rows} may be of several operators, which share the time evenly: {share:.1f} % of all"
+        yield Finding("AMBIGUOUS_OPERATORS", "info", of_trace, message)
     if found.unchecked:
         message = f"operators not checked against the model, because their names are unknown: {found.unchecked}"
         yield Finding("UNCHECKED_OPERATORS", "info", of_trace, message)
@@ -128,24 +158,37 @@ def _notes(found: Attribution, model: Model, trace: OperatorTrace) -> Iterator[F
         yield Finding("IGNORED_MARKS", "info", of_trace, message)
 
 
+def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
+    threads = sorted({run.lane for run in trace.runs}) if trace.runtime == "litert" else []
+    if len(threads) > 1:
+        message = f"operators ran on threads {', '.join(map(str, threads[:8]))}: --thread tells them apart"
+        yield Finding("SEVERAL_THREADS", "info", trace.name, message)
+    if trace.skipped:
+        yield Finding(
+            "SKIPPED_EXECUTIONS", "info", trace.name, f"executions at the beginning, left out: {trace.skipped}"
+        )
+    elif count := warm_up(trace):
+        message = f"the first {counted(count, 'execution')} took longer than the rest; --skip auto leaves them out"
+        yield Finding("WARM_UP", "info", trace.name, message)
+
+
 def attribute_to(
     model: Model, trace: OperatorTrace, origins: Origins | None, depth: int | None = None
 ) -> Attribution:
     """Do so for given origins; without any, every operator is its own source. The result has no notes."""
     named = origins is None
     origins = origins_by_output(model, range(len(model.subgraphs))) if origins is None else origins
-    joined = Join(model, trace)
+    told, (trace, joined) = trace, joined_executions(model, trace)
     operators = _operators(model, origins, joined.operators, trace)
     sources, modules = _groups(operators, joined.operators, origins, trace, depth)
     added = _added(joined, trace)
-    total = sum(measured.total_ns for measured in joined.operators.values())
-    total += sum(row.time.total_ns for row in added if row.kind != "inside")
+    times = [row.time for row in operators if row.time] + [row.time for row in added if row.kind != "inside"]
     return Attribution(
         runtime=trace.runtime,
         executions=trace.executions,
         averaged=trace.averaged,
         incomplete=trace.incomplete,
-        total_ns=total,
+        total_ns=sum(time.total_ns for time in times),
         operators=operators,
         added=added,
         sources=sources,
@@ -154,6 +197,9 @@ def attribute_to(
         named=named,
         unchecked=len(joined.unchecked),
         ignored=tuple(sorted(joined.ignored)),
+        ambiguous=tuple(AmbiguousTime(*row, total_ns) for row, total_ns in sorted(joined.ambiguous.items())),
+        medians_ns=sum(time.median_ns or 0 for time in times),
+        others=told.executions - trace.executions,
     )
 
 
@@ -202,6 +248,9 @@ def _groups(
             for module, part in zip(modules[source], parts, strict=True):
                 by_module.add(module, place, part, 1 / len(sources) / len(parts))
     return (
-        tuple(GroupTime(source, origins.sources.get(source), share) for source, share in by_source.groups()),
+        tuple(
+            GroupTime(source, origins.sources.get(source), share, origins.details_of(source))
+            for source, share in by_source.groups()
+        ),
         tuple(GroupTime(None, module, share) for module, share in by_module.groups()),
     )

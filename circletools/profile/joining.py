@@ -1,14 +1,17 @@
-"""The runs of a trace joined with the operators of a model."""
+"""The runs of a trace joined with the operators of a model, those of delegates too where that is asked for."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal
 
 from circletools.errors import InvalidInputError
 from circletools.model.model import Model
+from circletools.profile.delegates import WHOLE, Delegates, Row
 from circletools.trace.operators.names import agrees, is_builtin
 from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, self_times
 
@@ -19,20 +22,49 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """How the times of executions differ, in nanoseconds.
+
+    `p90_ns` and `p99_ns` are by nearest rank, `spread_ns` is from the first to the third quartile, and the bounds of
+    the median have a confidence of 95 %.
+    """
+
+    min_ns: int
+    p90_ns: int
+    p99_ns: int
+    spread_ns: int
+    median_low_ns: int
+    median_high_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Time:
-    """What was measured. `median_ns` is that of the time in each execution; None where only averages are known."""
+    """What was measured. `median_ns` is that of the time in each execution; None where only averages are known.
+
+    So is `spread`, how the times of executions differ. Of the total, `delegated_ns` is of a delegate's rows, and
+    `ambiguous_ns` an even part of rows that may be of several operators.
+    """
 
     runs: int
     total_ns: int
     median_ns: int | None
+    spread: Spread | None = None
+    delegated_ns: int = 0
+    ambiguous_ns: int = 0
 
 
 @dataclass(slots=True)
 class Measured:
-    """The runs of one operator, or of one thing that was added."""
+    """The runs of one operator, or of one thing that was added.
+
+    Of the total, `delegated_ns` is of a delegate's rows, and `ambiguous_ns` the operator's even part of rows that may
+    be of several operators.
+    """
 
     runs: int = 0
     total_ns: int = 0
+    delegated_ns: int = 0
+    ambiguous_ns: int = 0
     backends: set[str] = field(default_factory=set)
     executions: Counter[int] = field(default_factory=Counter)
 
@@ -45,26 +77,39 @@ class Measured:
             self.backends.add(run.backend)
 
 
+def split(total: int, count: int) -> list[int]:
+    """Divide `total` into `count` parts that differ by 1 at most, the larger ones first."""
+    part, rest = divmod(total, count)
+    return [part + (position < rest) for position in range(count)]
+
+
 class Join:
     """Tells the runs of a trace apart: `operators` of the model, what was `added`, and names that are neither.
 
-    `unchecked` are operators whose names say nothing of the code. Raises InvalidInputError for the trace of another
-    model.
+    `unchecked` are operators whose names say nothing of the code. What delegates ran is added, or, where `delegates`
+    asks for it, of the operators that they took. `ambiguous` has the time of runs that are of several operators, by
+    the runtime's word and these operators. Raises InvalidInputError for the trace of another model.
     """
 
-    def __init__(self, model: Model, trace: OperatorTrace) -> None:
+    def __init__(self, model: Model, trace: OperatorTrace, *, delegates: bool = False) -> None:
         """Look at every run."""
         self.operators: dict[Place, Measured] = {}
         self.added: dict[tuple[AddedKind, int, int, str], Measured] = {}
         self.unchecked: set[Place] = set()
         self.ignored: set[str] = set()
+        self.ambiguous: Counter[tuple[str, tuple[Place, ...]]] = Counter()
+        self._model = model
         self._codes = [model.code_names(subgraph.index) for subgraph in model.subgraphs]
         self._builtin = frozenset(model.schema.enums["BuiltinOperator"].values())
         self._runtime = trace.runtime
         kinds: dict[tuple[int, int, str, bool], Kind] = {}
         runs: list[tuple[Kind, OperatorRun]] = []
+        places: dict[int, list[Place]] = {}
         for told in trace.runs:
-            run = self._placed(told) if told.subgraph == UNKNOWN_SUBGRAPH else told
+            found = self._subgraphs_of(told) if told.subgraph == UNKNOWN_SUBGRAPH else [told.subgraph]
+            if len(found) > 1:
+                places[len(runs)] = [(subgraph, told.operator) for subgraph in found]
+            run = told._replace(subgraph=found[0] if found else 0)
             key = (run.subgraph, run.operator, run.name, run.of_delegate)
             if key not in kinds:
                 kinds[key] = self._kind(run)
@@ -72,30 +117,62 @@ class Join:
                 runs.append((kinds[key], run))
         first = min((run.subgraph for _, run in runs), default=0)
         own = (run.duration_ns for _, run in runs) if trace.averaged else self_times([run for _, run in runs])
-        for (kind, run), self_ns in zip(runs, own, strict=True):
-            # A called subgraph's time is its caller's too, and averages do not tell how much of it.
-            self._add("inside" if trace.averaged and run.subgraph != first else kind, run, self_ns)
+        if delegates:
+            places |= self._delegated(runs, trace, first)
+        for at, ((kind, run), self_ns) in enumerate(zip(runs, own, strict=True)):
+            of = places.get(at, [(run.subgraph, run.operator)])
+            for place, part in zip(of, split(self_ns, len(of)), strict=True):
+                # A called subgraph's time is its caller's too, and averages do not tell how much of it.
+                kept: Kind = (
+                    "inside" if trace.averaged and place[0] != first else "operator" if at in places else kind
+                )
+                self._add(kept, run._replace(subgraph=place[0], operator=place[1]), part, kind == "delegate", len(of))
+            if len(of) > 1:
+                self.ambiguous[run.name, tuple(of)] += self_ns
         for run in trace.inside:
             self._add("inside", run, run.duration_ns)
 
-    def _add(self, kind: Kind, run: OperatorRun, self_ns: int) -> None:
+    def _add(self, kind: Kind, run: OperatorRun, self_ns: int, of_delegate: bool = False, sharing: int = 1) -> None:
         if kind == "operator":
-            self.operators.setdefault((run.subgraph, run.operator), Measured()).add(run, self_ns)
+            measured = self.operators.setdefault((run.subgraph, run.operator), Measured())
+            measured.add(run, self_ns)
+            measured.delegated_ns += self_ns if of_delegate else 0
+            measured.ambiguous_ns += self_ns if sharing > 1 else 0
         elif kind is not None:
             self.added.setdefault((kind, run.subgraph, run.operator, run.name), Measured()).add(run, self_ns)
 
-    def _placed(self, run: OperatorRun) -> OperatorRun:
-        """Return a run with the only subgraph that it can be of. Raises InvalidInputError where there are several."""
-        found = [
+    def _delegated(
+        self, runs: Sequence[tuple[Kind, OperatorRun]], trace: OperatorTrace, first: int
+    ) -> dict[int, list[Place]]:
+        """Return the operators of each run of a delegate, by its place among the runs."""
+        executions: dict[tuple[int, int], list[int]] = {}
+        for at, (kind, run) in enumerate(runs):
+            if kind in ("operator", "delegate") and not (trace.averaged and run.subgraph != first):
+                executions.setdefault((run.subgraph, run.execution), []).append(at)
+        known: dict[int, Delegates] = {}
+        found: dict[tuple[int, tuple[Row, ...]], list[list[int]]] = {}
+        places: dict[int, list[Place]] = {}
+        for (subgraph, _), members in executions.items():
+            members.sort(key=lambda at: runs[at][1].start_ns)
+            rows = tuple(_row(*runs[at], trace) for at in members)
+            if subgraph >= len(self._codes) or not any(row.of_delegate for row in rows):
+                continue
+            if (subgraph, rows) not in found:
+                if subgraph not in known:
+                    known[subgraph] = Delegates(self._model, subgraph)
+                found[subgraph, rows] = known[subgraph].operators_of(rows)
+            for at, operators in zip(members, found[subgraph, rows], strict=True):
+                if operators:
+                    places[at] = [(subgraph, operator) for operator in operators]
+        return places
+
+    def _subgraphs_of(self, run: OperatorRun) -> list[int]:
+        """Return the subgraphs that a run can be of, where the trace names none."""
+        return [
             subgraph
             for subgraph, codes in enumerate(self._codes)
             if run.operator < len(codes) and agrees(self._runtime, run.name, codes[run.operator], self._builtin)
         ]
-        if len(found) > 1:
-            names = " and ".join(f"subgraphs[{subgraph}]" for subgraph in found)
-            message = f"operator {run.operator} ({run.name}) may be of {names}: the trace names no subgraphs"
-            raise InvalidInputError(message, hint="record atrace marks, or use benchmark_model")
-        return run._replace(subgraph=found[0] if found else 0)
 
     def _kind(self, run: OperatorRun) -> Kind:
         """Say what a run is; None for none of these. Raises InvalidInputError for an operator of another model."""
@@ -125,6 +202,14 @@ class Join:
         return "operator"
 
 
+def _row(kind: Kind, run: OperatorRun, trace: OperatorTrace) -> Row:
+    """Return what a run is to a delegate."""
+    if kind == "operator":
+        return Row(run.operator, run.name, of_delegate=False)
+    copies = run.calls // trace.executions if trace.averaged and run.calls % trace.executions == 0 else 1
+    return Row(run.operator if run.of_delegate else WHOLE, run.name, True, max(copies, 1))
+
+
 def _other_model(traced: str, model: str) -> InvalidInputError:
     hint = "give the model that was run: rewrites that add, remove or move operators change their indices"
     message = f"the trace is not of this model: {traced} in the trace; in the model {model}"
@@ -133,17 +218,43 @@ def _other_model(traced: str, model: str) -> InvalidInputError:
 
 def time_of(measured: Measured, trace: OperatorTrace) -> Time:
     """Return what the runs come to."""
-    return Time(measured.runs, measured.total_ns, median(measured.executions, trace))
+    time = time_in(measured.runs, measured.total_ns, measured.executions, trace)
+    return replace(time, delegated_ns=measured.delegated_ns, ambiguous_ns=measured.ambiguous_ns)
 
 
-def median(executions: Mapping[int, int], trace: OperatorTrace) -> int | None:
-    """Return the median over all executions, rounded down; those that are not in `executions` took no time."""
+def time_in(runs: int, total_ns: int, executions: Mapping[int, int], trace: OperatorTrace) -> Time:
+    """Return a time from that in each execution; those that are not in `executions` took none."""
     if trace.averaged:
-        return None
+        return Time(runs, total_ns, None)
     times = sorted(executions.values())
-    absent = trace.executions - len(times)
+    count, absent = trace.executions, trace.executions - len(times)
 
     def at(position: int) -> int:
         return times[position - absent] if position >= absent else 0
 
-    return (at((trace.executions - 1) // 2) + at(trace.executions // 2)) // 2
+    def rank(percent: int) -> int:
+        return at(-(-percent * count // 100) - 1)
+
+    low, high = median_bounds(count)
+    spread = Spread(at(0), rank(90), rank(99), rank(75) - rank(25), at(low), at(high))
+    return Time(runs, total_ns, (at((count - 1) // 2) + at(count // 2)) // 2, spread)
+
+
+@lru_cache(maxsize=64)
+def median_bounds(count: int) -> tuple[int, int]:
+    """Return the positions among so many sorted times between which their true median is, with 95 % at least.
+
+    All of them are, where there are too few for that. It is true of times of any distribution: so many of them are
+    below the median as heads come of tossing a coin.
+    """
+    lower = 0  # times at this position and before are too low with 2.5 % at most
+    chance = tail = math.exp(-count * math.log(2)) if count < 1000 else 0.0
+    if count >= 1000:
+        lower = int(count / 2 - 0.98 * math.sqrt(count)) - 1
+    while count < 1000 and lower + 1 < count:
+        chance *= (count - lower) / (lower + 1)
+        tail += chance
+        if tail > 0.025:
+            break
+        lower += 1
+    return lower, count - 1 - lower

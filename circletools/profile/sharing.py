@@ -9,16 +9,10 @@ from typing import Any
 
 from circletools.origin.grammar import parts_of
 from circletools.origin.source import SourceDetails
-from circletools.profile.joining import Measured, Place, Time, median
+from circletools.profile.joining import Measured, Place, Time, time_in
 from circletools.trace.operators.profile import OperatorTrace
 
 _SEPARATORS = re.compile("::|/")
-
-
-def split(total: int, count: int) -> list[int]:
-    """Divide `total` into `count` parts that differ by 1 at most, the larger ones first."""
-    part, rest = divmod(total, count)
-    return [part + (position < rest) for position in range(count)]
 
 
 def modules_of(source_name: str, details: SourceDetails, depth: int | None = None) -> list[str]:
@@ -64,7 +58,7 @@ class Shares:
         self._trace = trace
         self._totals: dict[Any, int] = {}
         self._parts: dict[Any, dict[Place, float]] = {}
-        self._medians: dict[frozenset[tuple[Place, float]], int | None] = {}
+        self._executions: dict[frozenset[tuple[Place, float]], dict[int, int]] = {}
 
     def add(self, group: int | str | None, place: Place, share_ns: int, part: float) -> None:
         """Give `share_ns`, a `part` of 1 of the operator's time, to a group."""
@@ -77,16 +71,16 @@ class Shares:
         for group, parts in sorted(self._parts.items(), key=lambda entry: (entry[0] is None, entry[0])):
             runs = sum(self._measured[place].runs for place in parts if place in self._measured)
             shared = any(part < 1 - 1e-9 for part in parts.values())
-            time = Time(runs, self._totals[group], self._median(parts))
+            time = time_in(runs, self._totals[group], self._times(parts), self._trace)
             yield group, Shared(tuple(sorted(parts)), shared, time)
 
-    def _median(self, parts: Mapping[Place, float]) -> int | None:
+    def _times(self, parts: Mapping[Place, float]) -> dict[int, int]:
+        """Return the time in each execution."""
         known = frozenset((place, part) for place, part in parts.items() if place in self._measured)
-        if known not in self._medians:  # many sources of one operator have the same
+        if known not in self._executions:  # many sources of one operator have the same
             times: dict[int, float] = {}
             for place, part in sorted(known):
                 for execution, time in self._measured[place].executions.items():
                     times[execution] = times.get(execution, 0.0) + time * part
-            whole = {execution: round(time) for execution, time in times.items()}
-            self._medians[known] = median(whole, self._trace)
-        return self._medians[known]
+            self._executions[known] = {execution: round(time) for execution, time in times.items()}
+        return self._executions[known]

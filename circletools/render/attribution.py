@@ -5,22 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
+from circletools.origin.exchange import DETAIL_FIELDS, detail_values, details_json
 from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
-from circletools.profile.joining import Time
+from circletools.profile.joining import Place, Time
+from circletools.render.origins import with_line
 from circletools.render.table import csv_text, table_text
-from circletools.wording import SCHEMA_VERSION, counted, microseconds
+from circletools.wording import SCHEMA_VERSION, counted, microseconds, ranges
 
 EVERY = ("operator", "source", "module")
 """The tables."""
 
-_TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "share_percent")
-CSV_COLUMNS = ("kind", "subgraph", "operator_index", "name", "output", "backends", *_TIMES, "sources")
+_SPREAD = ("min_ns", "p90_ns", "p99_ns", "spread_ns", "median_low_ns", "median_high_ns")
+_TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "share_percent", "median_share_percent", *_SPREAD)
+_DELEGATED = ("delegated_ns", "ambiguous_ns")
+CSV_COLUMNS = (
+    "kind",
+    "subgraph",
+    "operator_index",
+    "name",
+    "output",
+    "backends",
+    *_TIMES,
+    *_DELEGATED,
+    "sources",
+    *DETAIL_FIELDS,
+)
 _ADDED_TITLES = {
     "inserted": "inserted by the runtime",
     "delegate": "run by delegates",
     "inside": "parts of the above, not added to the sum",
 }
 _NO_ORIGIN = "(no origin)"
+_NO_DETAILS = [""] * len(DETAIL_FIELDS)
+_AVERAGES = ("total_us", "mean_us", "share")
+_NUMBERS = ("median_us", "low_us", "high_us", "min_us", "p90_us", "p99_us", "share", "total_us")
 
 
 def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> dict[str, Any]:
@@ -40,7 +58,8 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
         document["operators"] = [_operator_json(row, attribution) for row in attribution.operators]
     if "source" in by:
         document["sources"] = [
-            {"id": row.source, "name": row.name} | _group_json(row, attribution) for row in attribution.sources
+            {"id": row.source, "name": row.name} | details_json(row.details) | _group_json(row, attribution)
+            for row in attribution.sources
         ]
     if "module" in by:
         document["modules"] = [{"name": row.name} | _group_json(row, attribution) for row in attribution.modules]
@@ -55,6 +74,10 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
         | _time_json(row.time, attribution)
         for row in attribution.added
     ]
+    document["ambiguous"] = [
+        {"name": row.name, "operators": _places_json(row.operators), "total_ns": row.total_ns}
+        for row in attribution.ambiguous
+    ]
     return document
 
 
@@ -66,12 +89,18 @@ def _operator_json(row: OperatorTime, attribution: Attribution) -> dict[str, Any
         "output": row.output,
         "backends": list(row.backends),
         "sources": list(row.sources),
-    } | _time_json(row.time, attribution)
+        **_time_json(row.time, attribution),
+        **dict(zip(_DELEGATED, _delegated(row.time), strict=True)),
+    }
 
 
 def _group_json(row: GroupTime, attribution: Attribution) -> dict[str, Any]:
-    places = [{"subgraph": subgraph, "operator_index": index} for subgraph, index in row.share.operators]
-    return {"operators": places, "shared": row.share.shared} | _time_json(row.share.time, attribution)
+    operators = _places_json(row.share.operators)
+    return {"operators": operators, "shared": row.share.shared} | _time_json(row.share.time, attribution)
+
+
+def _places_json(places: Iterable[Place]) -> list[dict[str, int]]:
+    return [{"subgraph": subgraph, "operator_index": index} for subgraph, index in places]
 
 
 def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:
@@ -84,12 +113,26 @@ def _times(time: Time | None, attribution: Attribution) -> Sequence[float | None
     if time is None:
         return [None] * len(_TIMES)
     mean_ns = time.total_ns / attribution.executions
-    return time.runs, time.total_ns, mean_ns, time.median_ns, share(time, attribution)
+    spread = [None] * len(_SPREAD) if time.spread is None else [getattr(time.spread, name) for name in _SPREAD]
+    shares = share(time, attribution), median_share(time, attribution)
+    return time.runs, time.total_ns, mean_ns, time.median_ns, *shares, *spread
+
+
+def _delegated(time: Time | None) -> Sequence[int | None]:
+    """Return the parts of a time that are of delegates' rows, and of those of several operators."""
+    return (None, None) if time is None else (time.delegated_ns, time.ambiguous_ns)
 
 
 def share(time: Time, attribution: Attribution) -> float:
     """Return the percentage of all measured time."""
     return 100 * time.total_ns / attribution.total_ns if attribution.total_ns else 0.0
+
+
+def median_share(time: Time, attribution: Attribution) -> float | None:
+    """Return the percentage of the sum of all medians, which a rare long run does not change; None for averages."""
+    if time.median_ns is None:
+        return None
+    return 100 * time.median_ns / attribution.medians_ns if attribution.medians_ns else 0.0
 
 
 def attribution_csv(attribution: Attribution, by: Container[str] = EVERY) -> str:
@@ -100,14 +143,22 @@ def attribution_csv(attribution: Attribution, by: Container[str] = EVERY) -> str
 def _csv_rows(attribution: Attribution, by: Container[str]) -> Iterator[tuple[object, ...]]:
     for row in attribution.operators if "operator" in by else ():
         place = ("operator", row.subgraph, row.index, row.code, row.output, " ".join(row.backends))
-        yield *place, *_times(row.time, attribution), " ".join(map(str, row.sources))
+        yield (
+            *place,
+            *_times(row.time, attribution),
+            *_delegated(row.time),
+            " ".join(map(str, row.sources)),
+            *_NO_DETAILS,
+        )
     for kind, groups in (("source", attribution.sources), ("module", attribution.modules)):
         for group in groups if kind in by else ():
             source = "" if group.source is None else group.source
-            yield kind, "", "", group.name or "", "", "", *_times(group.share.time, attribution), source
+            times = _times(group.share.time, attribution)
+            details = (value or "" for value in detail_values(group.details))
+            yield kind, "", "", group.name or "", "", "", *times, "", "", source, *details
     for added in attribution.added:
         place = (added.kind, added.subgraph, added.index, added.name, "", " ".join(added.backends))
-        yield *place, *_times(added.time, attribution), ""
+        yield *place, *_times(added.time, attribution), "", "", "", *_NO_DETAILS
 
 
 def attribution_text(attribution: Attribution, by: Container[str] = EVERY) -> Iterator[str]:
@@ -134,18 +185,38 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY) -> It
 
 
 def _operators_text(attribution: Attribution) -> Iterator[str]:
-    names = attribution.source_names
+    names = {row.source: with_line(f"{row.source} {row.name}", row.details) for row in attribution.sources}
     place = _places(attribution)
+    measured = [(row, row.time) for row in attribution.operators if row.time is not None]
+    delegated = any(time.delegated_ns for _, time in measured)
     lines = [
         (
-            row.time,
-            (place(row), row.code, " ".join(row.backends)),
-            "<- " + (", ".join(f"{source} {names[source]}" for source in row.sources) or _NO_ORIGIN),
+            time,
+            (place(row), row.code, " ".join(row.backends), *((_through(time),) if delegated else ())),
+            "<- " + (", ".join(names[source] for source in row.sources) or _NO_ORIGIN),
         )
-        for row in attribution.operators
-        if row.time is not None
+        for row, time in measured
     ]
-    yield from _table("operators", ("index", "code", "backend"), lines, attribution)
+    columns = ("index", "code", "backend", *(("delegate",) if delegated else ()))
+    yield from _table("operators", columns, lines, attribution)
+    if attribution.ambiguous:
+        rows = sorted(attribution.ambiguous, key=lambda row: -row.total_ns)
+        cells = [(microseconds(row.total_ns), _several(row.operators), row.name) for row in rows]
+        yield ""
+        yield "rows that may be of several operators, shared evenly in the above"
+        yield from table_text([("total_us", "index", ""), *cells], right=(0,))
+
+
+def _several(places: Sequence[Place]) -> str:
+    """Return what names several operators."""
+    if any(subgraph for subgraph, _ in places):
+        return ",".join(f"{subgraph}/{index}" for subgraph, index in places)
+    return ranges(index for _, index in places)
+
+
+def _through(time: Time) -> str:
+    """Say how it is known what a delegate ran."""
+    return "" if not time.delegated_ns else "ambiguous" if time.ambiguous_ns else "exact"
 
 
 def _groups_text(title: str, attribution: Attribution, rows: Iterable[GroupTime]) -> Iterator[str]:
@@ -154,7 +225,7 @@ def _groups_text(title: str, attribution: Attribution, rows: Iterable[GroupTime]
         if not row.share.time.runs:
             continue  # none of its operators has a time
         name = _NO_ORIGIN if row.name is None else row.name
-        label = name if row.source is None else f"{row.source} {name}"
+        label = name if row.source is None else with_line(f"{row.source} {name}", row.details)
         shared = "yes" if row.share.shared else ""
         lines.append((row.share.time, (str(len(row.share.operators)), shared), label))
     yield from _table(title, ("operators", "shared"), lines, attribution)
@@ -166,24 +237,30 @@ def _table(
     """Yield a table: the numbers of the times, the columns, and a label that may be of any length."""
     yield ""
     yield title
-    header = ("total_us", "mean_us", "median_us", "share", *columns)
-    ordered = sorted(rows, key=lambda row: (-_usual(row[0]), -row[0].total_ns))
-    cells = [(*header, ""), *((*_numbers(time, attribution), *values, label) for time, values, label in ordered)]
-    yield from table_text(cells, right=range(4))
+    header = _AVERAGES if attribution.averaged else _NUMBERS
+    ordered = sorted(rows, key=lambda row: _rank(row[0]))
+    cells = [
+        (*header, *columns, ""), *((*_numbers(time, attribution), *values, label) for time, values, label in ordered)
+    ]  # fmt: skip
+    yield from table_text(cells, right=range(len(header)))
 
 
-def _usual(time: Time) -> int:
-    """Return what a rare long run does not change; of averages, all there is."""
-    return time.total_ns if time.median_ns is None else time.median_ns
+def _rank(time: Time) -> tuple[int, int]:
+    """Return what rows are ordered by: their medians, which a rare long run does not change.
+
+    Totals order averages, and what does not run in most executions; else equal rows stay as they are.
+    """
+    return -(time.median_ns or 0), 0 if time.median_ns else -time.total_ns
 
 
-def _numbers(time: Time, attribution: Attribution) -> tuple[str, str, str, str]:
-    return (
-        microseconds(time.total_ns),
-        microseconds(time.total_ns // attribution.executions),
-        "-" if time.median_ns is None else microseconds(time.median_ns),
-        f"{share(time, attribution):.1f}%",
-    )
+def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
+    total, spread = microseconds(time.total_ns), time.spread
+    if attribution.averaged:
+        return total, microseconds(time.total_ns // attribution.executions), f"{share(time, attribution):.1f}%"
+    if time.median_ns is None or spread is None:
+        return *("-" for _ in _NUMBERS[1:]), total
+    times = (time.median_ns, spread.median_low_ns, spread.median_high_ns, spread.min_ns, spread.p90_ns, spread.p99_ns)
+    return *map(microseconds, times), f"{median_share(time, attribution):.1f}%", total
 
 
 def _places(attribution: Attribution) -> Callable[[OperatorTime], str]:

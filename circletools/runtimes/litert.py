@@ -52,12 +52,14 @@ def run(request: Request) -> Answer:
     try:
         interpreter = _interpreter(request)
         details = interpreter.get_input_details()
-        inputs = request.inputs
-        if inputs is None:
-            inputs = [
+        runs = request.inputs
+        if runs is None:
+            made = [
                 make_input(request.seed, position, np.dtype(detail["dtype"]), detail["shape"])
                 for position, detail in enumerate(details)
             ]
+            runs = [made] * request.repeat
+        inputs = runs[0]
         if len(inputs) != len(details):
             return Answer([], [], f"the model has {len(details)} inputs, not {len(inputs)}")
         for detail, value in zip(details, inputs, strict=True):
@@ -65,8 +67,8 @@ def run(request: Request) -> Answer:
                 interpreter.resize_tensor_input(detail["index"], value.shape)
         interpreter.allocate_tensors()
         outputs = []
-        for _ in range(request.repeat):
-            for detail, value in zip(details, inputs, strict=True):
+        for given in runs:
+            for detail, value in zip(details, given, strict=True):
                 interpreter.set_tensor(detail["index"], value)
             interpreter.invoke()
             outputs += [_plain(interpreter.get_tensor(one["index"])) for one in interpreter.get_output_details()]

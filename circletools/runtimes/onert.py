@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +61,8 @@ def dtype_of(info: TensorInfo) -> np.dtype[Any]:
     return np.dtype(DTYPES[info.dtype])
 
 
-def bind(session: Session, value: Callable[[int, np.dtype[Any], tuple[int, ...]], Array]) -> list[Bound]:
-    """Bind inputs, asking for the value of each, and outputs that are large enough; return the buffers of these."""
-    for position in range(session.input_count()):
-        info = session.input_info(position)
-        session.set_input(position, info.dtype, value(position, dtype_of(info), info.shape()).tobytes())
+def bind_outputs(session: Session) -> list[Bound]:
+    """Bind outputs that are large enough; return their buffers."""
     buffers: list[Bound] = []
     for position in range(session.output_count()):
         info = session.output_info(position)
@@ -111,27 +108,27 @@ def placement(request: Request) -> Verdict:
 def run(request: Request) -> Answer:
     """Run a model or a package."""
     session = Session()
-    made: list[Array] = []
-
-    def value(position: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        given = request.inputs
-        made.append(make_input(request.seed, position, dtype, shape) if given is None else given[position])
-        return made[-1]
-
     try:
         count = _prepare(session, request)
-        if request.inputs is not None and len(request.inputs) != count:
-            return Answer([], [], f"the model has {count} inputs, not {len(request.inputs)}")
-        buffers = bind(session, value)
+        infos = [session.input_info(position) for position in range(count)]
+        runs = request.inputs
+        if runs is None:
+            made = [make_input(request.seed, at, dtype_of(info), info.shape()) for at, info in enumerate(infos)]
+            runs = [made] * request.repeat
+        if len(runs[0]) != count:
+            return Answer([], [], f"the model has {count} inputs, not {len(runs[0])}")
+        buffers = bind_outputs(session)
         outputs = []
-        for _ in range(request.repeat):
+        for inputs in runs:
+            for position, (info, value) in enumerate(zip(infos, inputs, strict=True)):
+                session.set_input(position, info.dtype, value.tobytes())
             session.run()
             outputs += results(session, buffers)
     except (StatusError, KeyError) as error:  # KeyError: a type that the interface does not have
         return Answer([], [], f"{type(error).__name__}: {error}")
     finally:
         session.close()
-    return Answer(made, outputs)
+    return Answer(runs[0], outputs)
 
 
 def _prepare(session: Session, request: Request) -> int:
@@ -141,8 +138,8 @@ def _prepare(session: Session, request: Request) -> int:
     count = session.input_count()
     if request.inputs is None:
         fix_open_shapes(session)
-    elif len(request.inputs) == count:
-        fix_shapes(session, [array.shape for array in request.inputs])
+    elif len(request.inputs[0]) == count:
+        fix_shapes(session, [array.shape for array in request.inputs[0]])
     else:
         return count
     session.prepare()

@@ -17,16 +17,16 @@ Status = Literal["ok", "refused", "crash", "timeout", "memory"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A model to ask about; `seed` makes inputs where none are given.
+    """A model to ask about. It is run once with each of `inputs`, or `repeat` times with what `seed` makes.
 
-    `variant` says what of the program is meant: kernels, a backend, an accelerator. A run is repeated in one session
-    with the same inputs, so that what a model keeps between runs shows.
+    `variant` says what of the program is meant: kernels, a backend, an accelerator. All runs are in one
+    session, so that what a model keeps between runs shows.
     """
 
     question: Question
     model: str
     variant: str = ""
-    inputs: list[Array] | None = None
+    inputs: list[list[Array]] | None = None
     seed: int = 0
     repeat: int = 1
 
@@ -47,7 +47,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Inputs and outputs by position, the outputs of a repeated run one after another; or why there are none."""
+    """The inputs of the first run and the outputs of all, one run after another; or why there are none."""
 
     inputs: list[Array]
     outputs: list[Array]

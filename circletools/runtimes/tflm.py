@@ -36,15 +36,16 @@ def run(request: Request) -> Answer:
     try:
         interpreter, _ = _loaded(request)
         since = mark()
-        inputs = request.inputs
-        if inputs is None:
-            inputs = [
+        runs = request.inputs
+        if runs is None:
+            made = [
                 make_input(request.seed, place, np.dtype(detail["dtype"]), detail["shape"])
                 for place, detail in enumerate(_details(interpreter.get_input_details))
             ]
+            runs = [made] * request.repeat
         outputs: list[Any] = []
         count = len(list(_details(interpreter.get_output_details)))
-        for _ in range(request.repeat):
+        for inputs in runs:
             for place, value in enumerate(inputs):
                 interpreter.set_input(value, place)
             interpreter.invoke()
@@ -53,7 +54,7 @@ def run(request: Request) -> Answer:
         return Answer([], [], str(error))
     except (RuntimeError, ValueError) as error:
         return Answer([], [], " ".join(f"{printed(since)} {error}".split()))
-    return Answer(inputs, outputs)
+    return Answer(runs[0], outputs)
 
 
 def _details(ask: Any) -> Any:

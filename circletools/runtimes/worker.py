@@ -11,7 +11,7 @@ import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -84,8 +84,15 @@ class Worker:
 
     def run(self, model: Path, inputs: Sequence[Array] | None = None, seed: int = 0, repeat: int = 1) -> Answer:
         """Run a model, several times with the same inputs if need be; the outputs follow each other."""
-        given = None if inputs is None else list(inputs)
-        found = self._ask(Request("run", str(model), self.variant, given, seed, repeat))
+        given = None if inputs is None else [list(inputs)] * repeat
+        return self._run(Request("run", str(model), self.variant, given, seed, repeat))
+
+    def run_each(self, model: Path, inputs: Iterable[Iterable[Array]]) -> Answer:
+        """Run a model once with each of these inputs; the outputs follow each other."""
+        return self._run(Request("run", str(model), self.variant, [list(each) for each in inputs]))
+
+    def _run(self, request: Request) -> Answer:
+        found = self._ask(request)
         if isinstance(found, Verdict):
             return Answer([], [], found.words)
         return Answer([], [], f"{found.failure} {self._last_words()}".strip()) if found.failure else found

@@ -12,42 +12,97 @@ from circletools.edit.edit import ModelEdit
 from circletools.findings import Finding
 from circletools.model.model import Model, open_model
 from circletools.runtimes.comparison import same
-from circletools.runtimes.protocol import Answer, Array
+from circletools.runtimes.inputs import make_input
+from circletools.runtimes.protocol import Array
 from circletools.runtimes.worker import Worker
+from circletools.split.state import read_state
 from circletools.split.verify import SplitFiles
 from circletools.split.write import MANIFEST
 from circletools.storage.files import Part, write
+
+_STATEFUL_RUNS = 5
+_MOST_TRIES = 5
+Runs = list[list[Array]]
+"""Arrays by run and position."""
 
 
 def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Finding]:
     """Run the source, then the parts one after the other, and in onert the package too.
 
-    `verify_split` must have found no error in `files`. Raises UsageError where the runtime does not start.
+    A model that keeps something from run to run is run several times in one session, with other inputs each time.
+    Where a tensor between parts is empty, as computed shapes can make it, other inputs are tried: it would tell
+    nothing, and not every runtime takes it. `verify_split` must have found no error in `files`. Raises UsageError
+    where the runtime does not start.
     """
-    whole = worker.run(files.source, seed=seed)
-    if whole.failure:
-        message = f"{worker.runtime} cannot run the whole model, so values were not compared: {whole.failure}"
-        return [Finding("SOURCE_NOT_RUN", "warning", str(files.source), message)]
-    known = dict(zip(files.connections.source.inputs, whole.inputs, strict=True))
-    findings = list(_by_parts(files, worker, known, whole.outputs))
+    with open_model(files.source) as model:
+        count = _STATEFUL_RUNS if read_state(model, 0).users else 1
+    findings: list[Finding] = []
+    for first in range(seed, seed + _MOST_TRIES):
+        answer = worker.run(files.source, seed=first)
+        inputs = [answer.inputs, *(_other_inputs(answer.inputs, first, run) for run in range(1, count))]
+        if count > 1 and not answer.failure:
+            answer = worker.run_each(files.source, inputs)
+        if answer.failure and first > seed:
+            break
+        if answer.failure:
+            message = f"{worker.runtime} cannot run the whole model, so values were not compared: {answer.failure}"
+            return [Finding("SOURCE_NOT_RUN", "warning", str(files.source), message)]
+        known = dict(zip(files.connections.source.inputs, _by_position(inputs), strict=True))
+        findings = _compare(files, worker, known, inputs, _by_run(answer.outputs, count))
+        if all(array.size for arrays in known.values() for array in arrays):
+            break
+    return findings
+
+
+def _compare(
+    files: SplitFiles, worker: Worker, known: dict[str, list[Array]], inputs: Runs, expected: Runs
+) -> list[Finding]:
+    """Compare the parts with what the whole computes, and add what they compute to what is known by name."""
+    findings = list(_by_parts(files, worker, known, expected))
     if worker.runtime == "onert" and (files.directory / MANIFEST).exists():
-        findings += _as_package(files, worker, whole.inputs, whole.outputs)
+        findings += _as_package(files, worker, inputs, expected)
     if any(finding.code == "VALUES_DIFFER" for finding in findings):
-        change = _other_layouts(files, worker, whole)
+        change = _other_layouts(files, worker, inputs, expected)
         if change is not None:
             kept = [finding for finding in findings if finding.code != "VALUES_DIFFER"]
             return [*kept, Finding("LAYOUT_CHANGES_VALUES", "info", str(files.source), change)]
     return findings
 
 
-def _other_layouts(files: SplitFiles, worker: Worker, whole: Answer) -> str | None:
+def _other_inputs(inputs: list[Array], seed: int, run: int) -> list[Array]:
+    """Return other values for the same inputs."""
+    return [
+        make_input(seed, f"{position} of run {run}", array.dtype, array.shape)
+        for position, array in enumerate(inputs)
+    ]
+
+
+def _by_run(arrays: list[Array], count: int) -> Runs:
+    each = len(arrays) // count
+    return [arrays[run * each : (run + 1) * each] for run in range(count)]
+
+
+def _by_position(runs: Runs) -> Runs:
+    return [list(arrays) for arrays in zip(*runs, strict=True)]
+
+
+def _difference(first: Runs, second: Runs) -> str | None:
+    """Return what differs first, and in which run where there are several."""
+    for run, (one, two) in enumerate(zip(first, second, strict=True), 1):
+        difference = same(one, two)
+        if difference is not None:
+            return difference if len(first) == 1 else f"run {run} of {len(first)}: {difference}"
+    return None
+
+
+def _other_layouts(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> str | None:
     """Run the source written anew, with nothing changed but where things lie; say whether that changes its values."""
     with TemporaryDirectory() as directory, open_model(files.source) as model:
         written = Path(directory) / files.source.name
         for how, rewrite in (("compact", compact_parts), ("with metadata added", _with_metadata)):
             write(written, rewrite(model))
-            answer = worker.run(written, whole.inputs)
-            difference = None if answer.failure else same(whole.outputs, answer.outputs)
+            answer = worker.run_each(written, inputs)
+            difference = None if answer.failure else _difference(expected, _by_run(answer.outputs, len(inputs)))
             if difference is not None:
                 return (
                     f"the values of the parts differ, but so do those of the unchanged model written {how} "
@@ -62,28 +117,30 @@ def _with_metadata(model: Model) -> list[Part]:
         return edit.parts()
 
 
-def _by_parts(files: SplitFiles, worker: Worker, known: dict[str, Array], expected: list[Array]) -> Iterator[Finding]:
+def _by_parts(files: SplitFiles, worker: Worker, known: dict[str, list[Array]], expected: Runs) -> Iterator[Finding]:
     for index, part in enumerate(files.connections.parts):
-        answer = worker.run(files.part(index), [known[name] for name in part.inputs])
+        given = [[known[name][run] for name in part.inputs] for run in range(len(expected))]
+        answer = worker.run_each(files.part(index), given)
         if answer.failure:
             message = f"{worker.runtime} runs the whole model, but not this part: {answer.failure}"
             yield Finding("PART_NOT_RUN", "error", part.file, message)
             return
-        known.update(zip(part.outputs, answer.outputs, strict=True))
-    difference = same(expected, [known[name] for name in files.connections.source.outputs])
+        known.update(zip(part.outputs, _by_position(_by_run(answer.outputs, len(given))), strict=True))
+    outputs = files.connections.source.outputs
+    difference = _difference(expected, [[known[name][run] for name in outputs] for run in range(len(expected))])
     if difference is not None:
         yield Finding("VALUES_DIFFER", "error", "parts", f"run one by one in {worker.runtime}: {difference}")
 
 
-def _as_package(files: SplitFiles, worker: Worker, inputs: list[Array], expected: list[Array]) -> Iterator[Finding]:
-    sources = dict(zip(files.connections.source.inputs, inputs, strict=True))
-    given = []
+def _as_package(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> Iterator[Finding]:
+    position = {name: place for place, name in enumerate(files.connections.source.inputs)}
+    places = []
     for end in json.loads((files.directory / MANIFEST).read_bytes())["pkg-inputs"]:
         model, _, slot = map(int, end.split(":"))
-        given.append(sources[files.connections.parts[model].inputs[slot]])
-    answer = worker.run(Path(files.directory), given)
+        places.append(position[files.connections.parts[model].inputs[slot]])
+    answer = worker.run_each(Path(files.directory), [[arrays[place] for place in places] for arrays in inputs])
     if answer.failure:
         message = f"onert runs the parts one by one, but not the package: {answer.failure}"
         yield Finding("PACKAGE_NOT_RUN", "warning", MANIFEST, message)
-    elif (difference := same(expected, answer.outputs)) is not None:
+    elif (difference := _difference(expected, _by_run(answer.outputs, len(inputs)))) is not None:
         yield Finding("VALUES_DIFFER", "error", MANIFEST, f"run as a package in onert: {difference}")

@@ -19,8 +19,9 @@ from circletools.affinity.store import Affinity
 from circletools.errors import EditError, UsageError
 from circletools.model.graph import OperatorGraph
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts, operator_graph
-from circletools.split.state import Numbers, check_state
+from circletools.model.operator_facts import OperatorFacts
+from circletools.split.state import Numbers, State, read_state
+from circletools.split.together import Placement, partitions_with_state
 
 _HINT = "run annotate-affinity anew"
 
@@ -65,23 +66,27 @@ def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
     _check_affinity(model, affinity, subgraph)
     ids = affinity.subgraphs[subgraph]
     number_of = ids.partitions.astype(np.int64)
-    check_state(model, subgraph, number_of)
-    graph = operator_graph(model, subgraph)
+    facts, state = OperatorFacts(model, subgraph), read_state(model, subgraph)
     work = np.ones(len(number_of), np.bool_)
-    work[list(graph.constants)] = False
-    _, number_of[work] = np.unique(number_of[work], return_inverse=True)  # a partition of constants has no part
-    number_of[~work] = -1
-    members = _members(graph, number_of)
+    work[[*facts.graph.constants, *state.copied]] = False
+    if not work.any():
+        raise EditError("the operators only name what others would use", location=facts.place())
+    number_of[~work] = -1  # each part that needs it has its own
+    number_of = partitions_with_state(
+        facts, state, Placement(number_of, ids.devices.astype(np.int64), affinity.devices)
+    )
+    _, number_of[work] = np.unique(number_of[work], return_inverse=True)
+    members = _members(facts.graph, state, number_of)
     view = model.subgraphs[subgraph]
     ends = tuple(view.inputs.tolist()), tuple(view.outputs.tolist())
-    taken, given = _flow(model, subgraph, number_of, *ends)
+    taken, given = _flow(facts, number_of, *ends)
     devices = [int(ids.devices[next(operator for operator in row if work[operator])]) for row in members]
     parts = tuple(
         PlannedPart(device, affinity.devices[device], *map(tuple, tensors))
         for device, *tensors in zip(devices, members, taken, given, strict=True)
     )
     crossing = {*ends[0], *ends[1], *(tensor for part in parts for tensor in (*part.inputs, *part.outputs))}
-    raw = OperatorFacts(model, subgraph).tensor_names
+    raw = facts.tensor_names
     names = _unique_names({tensor: raw[tensor] for tensor in sorted(crossing)}, raw)
     renamed = {tensor: name for tensor, name in names.items() if name != raw[tensor]}
     return SplitPlan(subgraph, affinity, *ends, parts, names, renamed)
@@ -99,21 +104,21 @@ def _check_affinity(model: Model, affinity: Affinity, subgraph: int) -> None:
             raise EditError(finding.message, location=finding.location, hint=_HINT)
 
 
-def _members(graph: OperatorGraph, number_of: Numbers) -> list[list[int]]:
-    """Return the operators of each part; what depends on constants only is in each part that reads it."""
+def _members(graph: OperatorGraph, state: State, number_of: Numbers) -> list[list[int]]:
+    """Return the operators of each part; what has no partition is in each part that needs it, else in the first."""
     parts = [{int(number)} for number in number_of]
     for operator in reversed(graph.order):
         if number_of[operator] < 0:
-            parts[operator] = set().union(*(parts[reader] for reader in graph.successors[operator]))
+            readers = state.copied.get(operator, graph.successors[operator])
+            parts[operator] = set().union(*(parts[reader] for reader in readers)) or {0}
     pairs = [(number, operator) for operator, its in enumerate(parts) for number in its]
     return gathered(int(number_of.max()) + 1, *zip(*pairs, strict=True))
 
 
 def _flow(
-    model: Model, subgraph: int, number_of: Numbers, inputs: Sequence[int], outputs: Sequence[int]
+    facts: OperatorFacts, number_of: Numbers, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Return the inputs and the outputs of each part: those of the subgraph first, in its order."""
-    facts = OperatorFacts(model, subgraph)
     (makers, made), (readers, read) = (
         (uses.operators[is_work], uses.tensors[is_work])
         for uses in (facts.outputs, facts.inputs)

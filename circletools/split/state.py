@@ -1,69 +1,126 @@
-"""What a runtime keeps between operators other than by tensors that it hands on, and so must stay in one part.
+"""What a runtime keeps between operators other than by tensors that it hands on, and which operators use it.
 
-Resources (variables, hash tables) live in the interpreter that made them, and operators find them by name; a
-variable tensor keeps its value from run to run; an operator does what the subgraphs that it calls do.
+A variable tensor keeps its value from run to run. Variables and hash tables live in the interpreter: operators name
+them (`VAR_HANDLE` by container and name, `HASHTABLE` by number) and hand the name on in a RESOURCE tensor. An
+operator does what the subgraphs that it calls do; `CALL_ONCE` gives first values. What nothing else writes may be in
+several parts, each with its own operators that name it and give it its value; all else must be in one.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.errors import EditError
+from circletools.flatbuf.columns import Tables
 from circletools.model.calls import Calls
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import text
 
 Numbers = NDArray[np.int64]
+Kept = str
+"""What a runtime keeps, in words."""
+
 _HELD = ("RESOURCE", "VARIANT")
+_NAMING = {"VAR_HANDLE": "VarHandleOptions", "HASHTABLE": "HashtableOptions"}
+_READING = frozenset(("READ_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_SIZE"))
+_ONCE = "CALL_ONCE"
+_UNKNOWN: Kept = "what resources hold"
 
 
-def check_state(model: Model, subgraph: int, partitions: Numbers) -> None:
-    """Raise EditError where operators that share a state are in several partitions (by operator)."""
-    low, high = model.tensor_columns.splits[subgraph : subgraph + 2].tolist()
-    operators, tensors = _uses(model, subgraph)
-    variable = model.tensor_columns.variable[low:high][tensors] != 0
-    operators, tensors = operators[variable], tensors[variable]
-    first = np.full(high - low, -1, np.int64)
-    first[tensors[::-1]] = partitions[operators[::-1]]
-    torn = tensors[partitions[operators] != first[tensors]]
-    if torn.size:
-        name = text(model.tensor_columns.names[low + int(torn[0])])
-        users = np.unique(operators[tensors == torn[0]])
-        _check_together(users, partitions, subgraph, f"use the variable tensor {name!r}")
-    _check_together(_resourceful(model, subgraph), partitions, subgraph, "use resources")
+@dataclass(frozen=True, slots=True)
+class State:
+    """What operators of a subgraph keep.
+
+    `users` has the operators that use what is written, ascending, at least one each. `copied` are operators that name
+    something or give it its first value, with the operators that use it: each part of these needs its own.
+    """
+
+    users: Mapping[Kept, list[int]]
+    copied: Mapping[int, list[int]]
 
 
-def _check_together(operators: Numbers, partitions: Numbers, subgraph: int, what: str) -> None:
-    apart = operators[partitions[operators] != partitions[operators[:1]]]
-    if apart.size:
-        listed = ",".join(map(str, operators[:20].tolist())) + (",..." if len(operators) > 20 else "")
-        raise EditError(
-            f"operators {operators[0]} and {apart[0]} {what}, and are in different partitions",
-            location=f"subgraphs[{subgraph}]",
-            hint=f"give these operators one device, as with annotate-affinity --set index:{listed}=DEVICE",
-        )
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """What the operators of one subgraph use without its calls, what they name, and what of it is written."""
+
+    by_operator: Mapping[int, set[Kept]]
+    named: Mapping[int, Kept]
+    written: frozenset[Kept]
 
 
-def _resourceful(model: Model, subgraph: int) -> Numbers:
-    """Return the operators that touch resources, by themselves or in a subgraph that they call."""
-    types = model.schema.enums["TensorType"]
-    held = np.isin(model.tensor_columns.types, [value for value, name in types.items() if name in _HELD])
-    touching = [_touching(model, index, held) for index in range(len(model.subgraphs))]
-    calls = Calls(model)
-    inside = calls.reaching(index for index, operators in enumerate(touching) if operators.size)
-    first, end = model.operator_columns.splits[subgraph : subgraph + 2].tolist()
-    calling = [row - first for row in calls.by_row if first <= row < end and not inside.isdisjoint(calls.named(row))]
-    return np.union1d(touching[subgraph], np.array(calling, np.int64))
-
-
-def _touching(model: Model, subgraph: int, held: NDArray[np.bool_]) -> Numbers:
-    operators, tensors = _uses(model, subgraph)
-    return np.unique(operators[held[int(model.tensor_columns.splits[subgraph]) + tensors]])
-
-
-def _uses(model: Model, subgraph: int) -> tuple[Numbers, Numbers]:
+def read_state(model: Model, subgraph: int) -> State:
+    """Return what the operators of a subgraph keep. Raises ModelFormatError for a broken structure."""
+    calls, first = Calls(model), int(model.operator_columns.splits[subgraph])
     facts = OperatorFacts(model, subgraph)
+    own = uses_of(model, subgraph)
+    used = {operator: set(kept) for operator, kept in own.by_operator.items()}
+    written, giving = set(own.written), dict[int, set[Kept]]()
+    of_subgraph = cache(lambda index: uses_of(model, index))
+    for operator in sorted(row - first for row in calls.by_row.keys() & range(first, first + len(facts))):
+        inside = [of_subgraph(index) for index in calls.reached([first + operator])]
+        kept = set[Kept]().union(*(uses.named.values() for uses in inside))
+        kept.update(*(one for uses in inside for one in uses.by_operator.values()))
+        if facts.code_names[operator] == _ONCE and _UNKNOWN not in kept:
+            giving[operator] = kept
+        elif kept:
+            used.setdefault(operator, set()).update(kept)
+            written.update(*(uses.written for uses in inside))
+    by_kept: dict[Kept, list[int]] = defaultdict(list)
+    for operator in sorted(used.keys() - own.named.keys()):
+        for one in used[operator]:
+            by_kept[one].append(operator)
+    copied = {operator: {kept} for operator, kept in own.named.items()} | giving
+    return State(
+        {kept: users for kept, users in by_kept.items() if kept in written},
+        {operator: sorted({user for one in kept for user in by_kept[one]}) for operator, kept in copied.items()},
+    )
+
+
+def uses_of(model: Model, subgraph: int) -> Uses:
+    """Return what a subgraph uses without its calls. Raises ModelFormatError for a broken structure."""
+    facts = OperatorFacts(model, subgraph)
+    codes = facts.code_names
+    named = dict(_named(model, facts))
+    low = facts.tensor_rows.start
+    types = model.schema.enums["TensorType"]
+    held = np.isin(
+        model.tensor_columns.types[facts.tensor_rows], [value for value, name in types.items() if name in _HELD]
+    )
+    variable = model.tensor_columns.variable[facts.tensor_rows] != 0
     operators, tensors = (np.concatenate(both) for both in zip(facts.inputs, facts.outputs, strict=True))
-    return operators, tensors
+    chosen = held[tensors] | variable[tensors]
+    by_operator: dict[int, set[Kept]] = defaultdict(set)
+    written: set[Kept] = set()
+    for operator, tensor in zip(operators[chosen].tolist(), tensors[chosen].tolist(), strict=True):
+        if variable[tensor]:
+            name = text(model.tensor_columns.names[low + tensor])
+            kept = f"the variable tensor {name!r}" + (f" of subgraph {subgraph}" if subgraph else "")
+        else:
+            kept = named.get(int(facts.producers[tensor]), _UNKNOWN)
+        by_operator[operator].add(kept)
+        if operator not in named and (variable[tensor] or codes[operator] not in _READING):
+            written.add(kept)
+    return Uses(by_operator, named, frozenset(written))
+
+
+def _named(model: Model, facts: OperatorFacts) -> Iterator[tuple[int, Kept]]:
+    """Yield the operators that name something, and what."""
+    members = {name: number for number, name in model.schema.unions["BuiltinOptions"].items()}
+    tables = model.operator_columns.tables.take(facts.rows)
+    for operator, code in enumerate(facts.code_names):
+        if code in _NAMING:
+            row = tables.take(np.array([operator]))
+            place = row.targets("builtin_options")
+            there = row.union_codes(row.field("builtin_options"))[0] == members.get(_NAMING[code]) and place[0]
+            options = Tables(row.wire, model.schema.tables[_NAMING[code]], place) if there else None
+            if code == "HASHTABLE":
+                yield operator, f"hash table {options.scalars('table_id')[0] if options else 0}"
+            else:
+                names = [text(options.strings(name)[0]) if options else "" for name in ("container", "shared_name")]
+                yield operator, f"variable {names[1]!r}" + (f" of container {names[0]!r}" if names[0] else "")

@@ -19,6 +19,7 @@ from circletools.split.connections import Connections, Piece, decode_connections
 from circletools.split.contents import Contents
 from circletools.split.directory import manifest_findings, stray_files
 from circletools.split.operators import Comparison
+from circletools.split.state import read_state
 from circletools.split.write import CONNECTIONS, find_connections, is_open
 
 _SHOWN = 20  # findings of one kind
@@ -121,7 +122,7 @@ class _Parts:
         self._forms = {name: whole.form(subgraph, tensor) for name, tensor in inputs.items()}
         self._expected = [flow.tensors[tensor] for tensor in view.outputs.tolist()]
         self._inherited = frozenset(read_annotations(model).entries.values())
-        copied = operator_graph(model, subgraph).constants
+        copied = (*operator_graph(model, subgraph).constants, *read_state(model, subgraph).copied)
         self.comparison = Comparison(flow, model.code_names(subgraph), f"source.subgraphs[{subgraph}]", copied)
         self.further: list[Finding] = []
         self.without: list[Finding] = []

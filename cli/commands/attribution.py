@@ -12,7 +12,7 @@ import circletools as ct
 from ..console.reading import reading
 from ..console.terminal import show_as, tell_notes
 from ..signature import argument, option
-from .parameters import FormatOption, JsonFormat, form_of
+from .parameters import FormatOption, JsonFormat, first_executions, form_of
 
 
 class By(StrEnum):
@@ -33,7 +33,13 @@ def attribute(
     by: Annotated[
         list[By] | None, option("--by", "The table to show, may be repeated; all by default.", "|".join(By))
     ] = None,
-    skip: Annotated[int, option("--skip", "Skip the first N executions of each trace.", "N", min=0)] = 0,
+    skip: Annotated[
+        str, option("--skip", "Skip the first N executions of each trace; auto finds the warm-up.", "N|auto")
+    ] = "0",
+    process: Annotated[
+        int | None, option("--process", "The process to take of a system trace.", "PID", min=0)
+    ] = None,
+    thread: Annotated[int | None, option("--thread", "The thread to take of a system trace.", "TID", min=0)] = None,
     depth: Annotated[
         int | None, option("--depth", "Cut module paths to their first N components.", "N", min=1)
     ] = None,
@@ -46,7 +52,8 @@ def attribute(
     form = form_of(output_format, json)
     if [*traces, model].count("-") > 1:
         raise ct.UsageError("the trace and the model cannot both be standard input")
-    times = [ct.read_profile(trace, skip=skip) for trace in traces]
+    first = first_executions(skip)
+    times = [ct.read_profile(trace, skip=first, process=process, thread=thread) for trace in traces]
     with reading(model) as opened:
         result = ct.attribute(opened, times, depth=depth)
     text, as_json, csv = ct.render.attribution_text, ct.render.attribution_json, ct.render.attribution_csv

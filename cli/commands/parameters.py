@@ -33,6 +33,15 @@ def listed(words: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in words.split(",")) if words else ()
 
 
+def first_executions(words: str) -> int | Literal["auto"]:
+    """Return how many executions to skip. Raises UsageError."""
+    if words == "auto":
+        return "auto"
+    if not (words.isascii() and words.isdigit() and len(words) < 10):
+        raise ct.UsageError(f"--skip takes a number or auto, not {words!r}")
+    return int(words)
+
+
 def form_of(output_format: str | None, json: bool) -> str:
     """Return the format that --format and --json ask for. Raises UsageError where they exclude each other."""
     if json and output_format not in (None, "json"):

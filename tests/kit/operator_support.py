@@ -102,6 +102,12 @@ def as_atrace(events: Iterable[Event]) -> bytes:
     return "\n".join([*lines, ""]).encode()
 
 
+def as_events(events: Iterable[Event]) -> bytes:
+    """Write events as the fields of LiteRT's `ProfiledEventData`."""
+    names = ("tag", "event_type", "start_timestamp_us", "elapsed_time_us", "event_metadata1", "event_metadata2")
+    return json.dumps({"events": [dict(zip(names, event, strict=True)) for event in events]}).encode()
+
+
 def _within(event: Event, outer: Event) -> bool:
     end = outer.start + outer.elapsed
     return event.start < end or (event.start == end and outer.type != OPERATOR and event.type == OPERATOR)

@@ -9,6 +9,7 @@ from pathlib import Path
 from circletools.model.model import open_model
 from circletools.origin.read import Origins
 from circletools.profile.attribution import Attribution, attribute_to
+from circletools.profile.joining import Time
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from tests.kit.command_support import run_bytes
 from tests.kit.operator_support import (
@@ -36,6 +37,11 @@ def traced(*executions: Mapping[int, int], extra: tuple[OperatorRun, ...] = ()) 
         for index, time in times.items()
     ]
     return OperatorTrace("onert", (*runs, *extra), len(executions))
+
+
+def usual(time: Time) -> tuple[int, int, int | None]:
+    """Return runs, total and median of a time."""
+    return time.runs, time.total_ns, time.median_ns
 
 
 def totals(found: Attribution) -> tuple[int, int, int, int]:

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from circletools.errors import InvalidInputError
 from circletools.model.model import open_model
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.trace.operators.read import read_profile
+from tests.kit.layered_models import Network
 from tests.kit.operator_support import (
     IN_ONERT,
     LITERT_MODELS,
     as_atrace,
+    as_events,
     as_report,
     as_rows,
     litert_events,
@@ -76,9 +77,11 @@ def test_summaries_that_tell_no_subgraphs() -> None:
     found = joined(path.read_bytes(), trace)
     assert [(row.subgraph, row.code) for row in found.operators if row.time is not None] == [(0, "WHILE")]
     assert [(row.kind, row.subgraph, row.name) for row in found.added] == [("inside", 1, "LESS")]
-    same = OperatorRun(-1, 0, "FULLY_CONNECTED", "", 0, 1, 0)
-    with pytest.raises(InvalidInputError, match=r"operator 0 \(FULLY_CONNECTED\) may be of subgraphs\[1\] and"):
-        joined(bytes_of("circle/if_cond"), OperatorTrace("benchmark_model", (same,), 1, averaged=True))
+    same = OperatorRun(-1, 0, "FULLY_CONNECTED", "", 0, 4, 0)
+    found = joined(bytes_of("circle/if_cond"), OperatorTrace("benchmark_model", (same,), 1, averaged=True))
+    assert [(row.name, row.operators, row.total_ns) for row in found.ambiguous] == [
+        ("FULLY_CONNECTED", ((1, 0), (2, 0)), 4)
+    ]
 
 
 def test_what_a_composite_stands_for_is_inserted() -> None:
@@ -92,12 +95,35 @@ def test_what_a_composite_stands_for_is_inserted() -> None:
     assert found.total_ns == sum(run.duration_ns for run in trace.runs)
 
 
-def test_what_a_delegate_ran_is_listed_apart() -> None:
-    path = path_of("tflite/cnn_int8")
-    trace = read_profile(as_report(as_rows(litert_events(path, 3, 0)), 3))
+@pytest.mark.parametrize("form", ["events", "report", "summary"])
+@pytest.mark.parametrize("name", ["cnn_int8", "cnn", "transformer_block", "sparse"])
+def test_what_xnnpack_ran_is_of_the_model_s_operators(name: str, form: str) -> None:
+    path = path_of(f"tflite/{name}")
+    events, summary = litert_record(path, 3, 0)
+    forms = {"events": lambda: as_events(events), "report": lambda: as_report(as_rows(events), 3)}
+    trace = read_profile(forms.get(form, lambda: summary)())
     found = joined(path.read_bytes(), trace)
-    with_time = [row.code for row in found.operators if row.time is not None]
-    assert with_time == ["SOFTMAX"]  # XNNPACK does not take it where it is quantized
-    assert {row.kind for row in found.added} == {"delegate"}
-    operators, _, _, added = totals(found)
-    assert operators + added == found.total_ns
+    assert found.added == ()
+    assert found.executions == 3
+    assert found.total_ns == sum(run.duration_ns for run in trace.runs)
+    delegated = sum(row.time.delegated_ns for row in found.operators if row.time)
+    assert delegated == sum(run.duration_ns for run in trace.runs if run.of_delegate) > 0
+    ambiguous = sum(row.time.ambiguous_ns for row in found.operators if row.time)
+    assert ambiguous == sum(row.total_ns for row in found.ambiguous)
+
+
+@pytest.mark.parametrize("seed", [3, 8, 16])
+def test_the_row_of_an_enlarged_layer_grows(seed: int, tmp_path: Path) -> None:
+    """Nothing in XNNPACK's rows names an operator: that they are aligned well shows in what changes."""
+    network = Network(seed, None)
+    before = network.to_bytes()
+    layer = network.weighted[seed % len(network.weighted)]
+    medians = []
+    for at, data in enumerate((before, Network(seed, layer).to_bytes())):
+        path = tmp_path / f"{at}.tflite"
+        path.write_bytes(data)
+        found = joined(data, read_profile(as_events(litert_events(path, 30, 0))))
+        medians.append([row.time.median_ns or 0 if row.time else 0 for row in found.operators])
+    growth = [second - first for first, second in zip(*medians, strict=True)]
+    assert growth.index(max(growth)) == layer
+    assert growth[layer] > sum(medians[0][layer : layer + 1])

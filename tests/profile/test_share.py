@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from circletools.errors import CircleToolsError
 from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails
-from circletools.profile.sharing import modules_of, split
+from circletools.profile.joining import split
+from circletools.profile.sharing import modules_of
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
 from circletools.trace.operators.profile import OperatorRun, without_first
 from circletools.trace.operators.read import read_profile

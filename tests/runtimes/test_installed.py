@@ -10,6 +10,7 @@ import pytest
 
 import circletools as ct
 from circletools.asking import operators_of
+from circletools.runtimes.comparison import same
 from circletools.runtimes.operators import Operators, located
 from circletools.runtimes.programs import PROGRAMS
 from circletools.runtimes.protocol import Verdict
@@ -115,6 +116,14 @@ def test_a_state_shows_in_repeated_runs() -> None:
     with Worker("litert", 60.0) as worker:
         first, second = worker.run(path_of("variable_tensor"), seed=1, repeat=2).outputs
     assert first.tobytes() != second.tobytes()
+
+
+def test_each_run_has_its_inputs(worker: Worker) -> None:
+    if worker.runtime != "vela":
+        inputs = [worker.run(path_of("cnn"), seed=seed) for seed in (1, 2)]
+        answer = worker.run_each(path_of("cnn"), [one.inputs for one in inputs])
+        assert same(answer.outputs, [array for one in inputs for array in one.outputs]) is None
+        assert same(answer.inputs, inputs[0].inputs) is None
 
 
 def test_what_is_asked_of_a_refused_model_has_no_values() -> None:

@@ -91,14 +91,14 @@ def test_inputs_are_made_by_their_place(litert: Any) -> None:
 
 def test_only_other_shapes_are_set(litert: Any) -> None:
     given = [np.ones((2, 3), np.float32), np.ones((1, 5), np.float32)]
-    answer = litert.run(Request("run", "m", VARIANT, given, 3))
+    answer = litert.run(Request("run", "m", VARIANT, [given], 3))
     assert same(answer.inputs, given) is same(answer.outputs, given[::-1]) is None
     assert Interpreter.last.calls[:2] == [("resize", 4, (1, 5)), ("allocate",)]
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_another_number_of_inputs_is_told(count: int, litert: Any) -> None:
-    answer = litert.run(Request("run", "m", VARIANT, [np.ones(3, np.float32)] * count, 0))
+    answer = litert.run(Request("run", "m", VARIANT, [[np.ones(3, np.float32)] * count], 0))
     assert (answer.inputs, answer.outputs) == ([], [])
     assert answer.failure == f"the model has 2 inputs, not {count}"
 

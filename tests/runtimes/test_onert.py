@@ -152,12 +152,12 @@ def test_given_inputs_have_their_shapes(onert: Any, monkeypatch: pytest.MonkeyPa
     library = Library([(BYTE, (2, 2)), (BOOL, (0,))], [(QUANTIZED, (3,))])
     use(library, monkeypatch)
     given: list[Array] = [np.array([[7, 8, 9]], np.uint8), np.zeros(0, bool)]
-    answer = onert.run(Request("run", "m", VARIANT, given, 0))
+    answer = onert.run(Request("run", "m", VARIANT, [given], 0))
     assert (library.prepared, answer.failure) == ([(BYTE, (1, 3)), (BOOL, (0,))], "")
     assert answer.inputs == given
     assert [output.tolist() for output in answer.outputs] == [[7, 8, 9]]
     use(library, monkeypatch)
-    answer = onert.run(Request("run", "m", VARIANT, given[:1], 0))
+    answer = onert.run(Request("run", "m", VARIANT, [given[:1]], 0))
     assert answer.failure == "the model has 2 inputs, not 1"
     assert (answer.inputs, answer.outputs, library.calls[-1]) == ([], [], "close_session")
 
@@ -185,7 +185,7 @@ def test_every_type_has_its_dtype(number: int, onert: Any, monkeypatch: pytest.M
 def test_outputs_have_room(declared: tuple[int, ...], size: int, onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     library = Library([(FLOAT, (2,))], [(FLOAT, declared)], [(FLOAT, (5,))])
     use(library, monkeypatch)
-    answer = onert.run(Request("run", "m", VARIANT, [np.array([1, 2], np.float32)], 0))
+    answer = onert.run(Request("run", "m", VARIANT, [[np.array([1, 2], np.float32)]], 0))
     assert library.lengths == {0: size}
     assert library.bound[0][1].raw[8:] == b"\xa5" * (size - 8)  # and no zeros
     (output,) = answer.outputs

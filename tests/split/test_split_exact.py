@@ -104,25 +104,6 @@ def test_what_cannot_be_planned() -> None:
 # --- state --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [19, 20, 21])
-def test_twenty_operators_that_share_a_state_are_listed(count: int) -> None:
-    build = Build()
-    graph = build.graph()
-    x, state = graph.tensor("x"), graph.tensor("state", is_variable=True)
-    outputs = [graph.compute("ADD", [x, state], f"y{number}") for number in range(count)]
-    graph.ends([x], outputs)
-    listed = ",".join(map(str, range(min(count, 20)))) + (",..." if count > 20 else "")
-    apart, together = [0] * (count - 1) + [1], [0] * count
-    with open_model(annotated(build.to_bytes(), affinity(["a", "b"], (apart, apart)))) as model:
-        assert refused(lambda: plan_split(model), EditError) == (
-            f"operators 0 and {count - 1} use the variable tensor 'state', and are in different partitions",
-            "subgraphs[0]",
-            f"give these operators one device, as with annotate-affinity --set index:{listed}=DEVICE",
-        )
-    with open_model(annotated(build.to_bytes(), affinity(["a", "b"], (together, together)))) as model:
-        assert len(plan_split(model).parts) == 1
-
-
 def holding(element: str) -> Build:
     """Return two subgraphs, of which only the second has operators that touch a tensor of this type."""
     build = Build()
@@ -144,9 +125,9 @@ def test_resources_bind_the_operators_of_their_subgraph_only(element: str) -> No
         assert [len(plan_split(model, subgraph).parts) for subgraph in (0, 1)] == [2, 2]
     with open_model(annotated(data, affinity(["a", "b"], ([0, 1], [0, 1]), ([0, 0, 1], [0, 0, 1])))) as model:
         assert refused(lambda: plan_split(model, 1), EditError) == (
-            "operators 0 and 2 use resources, and are in different partitions",
+            "what resources hold is used by operator 0 on a and by operator 2 on b: it can be in one part only",
             "subgraphs[1]",
-            "give these operators one device, as with annotate-affinity --set index:0,2=DEVICE",
+            "give these operators one device, as with annotate-affinity --set 1/index:0,2=a",
         )
 
 
@@ -173,8 +154,8 @@ def test_state_is_told_by_the_numbers_of_its_subgraph() -> None:
             assert len(plan_split(model, 0).parts) == 2
             return refused(lambda: plan_split(model, 1), EditError)[0]
 
-    assert planned(0, 1, 1, 1).startswith("operators 0 and 1 use the variable tensor 'state'")
-    assert planned(0, 0, 0, 1) == "operators 2 and 3 use resources, and are in different partitions"
+    assert planned(0, 1, 1, 1).startswith("the variable tensor 'state' of subgraph 1 is used by operator 0 on a and")
+    assert planned(0, 0, 0, 1).startswith("what resources hold is used by operator 2 on a and by operator 3 on b")
 
 
 # --- what is left out ---------------------------------------------------------------------------------------

@@ -39,8 +39,14 @@ class Program:
         self.runtime, self.outputs = runtime, outputs
         self.runs: list[tuple[str, list[int] | None, int]] = []
 
-    def run(self, model: Path, inputs: list[Array] | None = None, seed: int = 0) -> Answer:
-        given = None if inputs is None else [int(one) for one in inputs]
+    def run(self, model: Path, seed: int = 0) -> Answer:
+        return self._run(model, None, seed)
+
+    def run_each(self, model: Path, inputs: list[list[Array]]) -> Answer:
+        (only,) = inputs
+        return self._run(model, [int(one) for one in only], 0)
+
+    def _run(self, model: Path, given: list[int] | None, seed: int) -> Answer:
         name = model.name
         if name == "model.circle" and given is not None:  # written anew
             with open_model(model) as found:

@@ -75,6 +75,8 @@ def test_of_several_states_the_one_that_is_torn_is_named() -> None:
     data = annotated(build.to_bytes(), affinity(["a", "b"], (parts, parts)))
     with (
         open_model(data) as model,
-        pytest.raises(EditError, match="2 and 3 use the variable tensor 'torn'"),
+        pytest.raises(
+            EditError, match="the variable tensor 'torn' is used by operator 2 on a and by operator 3 on b"
+        ),
     ):
         plan_split(model)

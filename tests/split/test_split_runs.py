@@ -34,7 +34,7 @@ from tests.kit.split_support import (
 from tests.kit.support import bytes_of, put
 
 MODES: tuple[Mode, ...] = ("seed", "safe", "min", "epochs")
-SHARED_STATE = {"tflite/hashtable", "tflite/variable"}
+SHARED_STATE = {"tflite/variable"}  # by operators all over the model
 NO_OPERATORS = {"circle/only_input"}
 # What the runtime does not load or run before it is split, either.
 NOT_WHOLE = {

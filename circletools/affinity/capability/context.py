@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from circletools.affinity.capability.form import Form
-from circletools.affinity.capability.traits import SubgraphTraits
 from circletools.model.operator_facts import OperatorFacts
 
 Link = Literal["feeds", "shares"]
@@ -28,21 +28,19 @@ class ContextRule:
 
 
 def in_context(
-    rules: tuple[ContextRule, ...], traits: SubgraphTraits, facts: OperatorFacts, fits: Callable[[Side, int], bool]
+    rules: Iterable[ContextRule], facts: OperatorFacts, on_side: Callable[[Side], NDArray[np.bool_]]
 ) -> Iterator[tuple[int, str]]:
-    """Yield operators that are not taken because of another one, and why; `fits` says who is on a side of a rule."""
+    """Yield operators that are not taken because of another one, and why; `on_side` tells who is on one side."""
+    slots = facts.input_slots
+    readers = np.repeat(np.arange(len(facts)), np.diff(slots.splits))
     for rule in rules:
-        then = [index for index in traits.with_codes(rule.then.keys()) if fits(rule.then, index)]
-        first = [index for index in traits.with_codes(rule.first.keys()) if fits(rule.first, index)] if then else []
-        if not first:
-            continue
-        uses = facts.outputs if rule.link == "feeds" else facts.inputs
-        among = np.isin(uses.operators, first)
-        owners = dict(zip(uses.tensors[among].tolist(), uses.operators[among].tolist(), strict=True))
-        for index in then:
-            for tensor in facts.input_slots.of(index):
-                other = owners.get(tensor, index)
-                if other != index:
-                    what = "an output" if rule.link == "feeds" else "an input"
-                    yield index, f"reads {what} of operator {other}, {facts.code_names[other]}: {rule.reason}"
-                    break
+        first, then = on_side(rule.first), on_side(rule.then)
+        uses, what = (facts.outputs, "an output") if rule.link == "feeds" else (facts.inputs, "an input")
+        among = first[uses.operators]
+        owners = np.full(facts.tensor_count + 1, -1, np.int64)  # the last one is of inputs that are left out
+        owners[uses.tensors[among]] = uses.operators[among]
+        others = owners[slots.tensors]
+        found = np.flatnonzero(then[readers] & (others >= 0) & (others != readers))
+        indices, at = np.unique(readers[found], return_index=True)
+        for index, other in zip(indices.tolist(), others[found[at]].tolist(), strict=True):
+            yield index, f"reads {what} of operator {other}, {facts.code_names[other]}: {rule.reason}"

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.context import ContextRule, Side, in_context
 from circletools.affinity.capability.form import Form, Patterns, Places
-from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits, TensorTraits
+from circletools.affinity.capability.traits import Kinds, OperatorTraits, SubgraphTraits, TensorTraits
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.wording import counted
@@ -109,44 +110,36 @@ def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Re
 def why_not(capability: Capability, facts: OperatorFacts) -> list[Refusal | None]:
     """Return the same of operators that are read already."""
     traits = SubgraphTraits(facts, capability.terms)
-    unpacking = _unpack(capability, traits)
-    reasons: list[Refusal | None] = [None] * len(traits)
-    known: dict[object, Refusal | None] = {}
-    for index, key in enumerate(traits.keys()):
-        if key not in known:
-            known[key] = capability.why_not(traits.operator(index))
-        reasons[index] = known[key]
+    kinds = traits.kinds()
+    unpacking = _unpack(capability, traits, kinds)
+    if unpacking:
+        kinds = traits.kinds()
+    operators = [traits.operator(example) for example in kinds.examples]
+    of_kind = [capability.why_not(operator) for operator in operators]
+    reasons = [of_kind[kind] for kind in kinds.of]
     for index in unpacking:
         reasons[index] = None
     _keep_unpacked(traits, unpacking, reasons)
-    for index, reason in in_context(capability.context, traits, facts, _Fits(traits)):
+
+    def on_side(side: Side) -> NDArray[np.bool_]:
+        fits = [any(not mismatches(form, operator) for form in side.get(operator.code, ())) for operator in operators]
+        return np.array(fits, np.bool_)[kinds.of]
+
+    for index, reason in in_context(capability.context, facts, on_side):
         reasons[index] = reasons[index] or Refusal(reason)
     return reasons
 
 
-class _Fits:
-    """Says whether an operator has a form of one side of a rule; operators that no table tells apart are one."""
-
-    def __init__(self, traits: SubgraphTraits) -> None:
-        self._traits = traits
-        self._known: dict[object, bool] = {}
-
-    def __call__(self, side: Side, index: int) -> bool:
-        key = id(side), self._traits.key(index)
-        if key not in self._known:
-            operator = self._traits.operator(index)
-            self._known[key] = any(not mismatches(form, operator) for form in side[operator.code])
-        return self._known[key]
-
-
-def _unpack(capability: Capability, traits: SubgraphTraits) -> list[int]:
+def _unpack(capability: Capability, traits: SubgraphTraits, kinds: Kinds) -> list[int]:
     """Let the outputs of operators that unpack constants count as constants; return these operators, in order."""
     if not capability.unpacking:
         return []
-    found = []
+    found: list[int] = []
+    made: set[int] = set()
     matches: dict[object, bool] = {}
     for index in traits.with_codes(None if ANY in capability.unpacking else capability.unpacking):
-        key = traits.key(index)
+        # What reads none of the new constants is of the kind that it was.
+        key = kinds.of[index] if made.isdisjoint(traits.inputs_of(index)) else traits.key(index)
         if key not in matches:
             operator = traits.operator(index)
             forms = capability.forms(operator.code)
@@ -154,6 +147,7 @@ def _unpack(capability: Capability, traits: SubgraphTraits) -> list[int]:
         if matches[key]:
             found.append(index)
             traits.make_constant(index)
+            made.update(tensor for tensor in traits.outputs_of(index) if tensor >= 0)
     return found
 
 

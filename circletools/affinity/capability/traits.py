@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
@@ -57,6 +57,14 @@ class OperatorTraits:
     settings: Mapping[Term, float]
 
 
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """Which operators no table can tell apart: the kind of each, from 0, and the first operator of each kind."""
+
+    of: list[int]
+    examples: list[int]
+
+
 class SubgraphTraits:
     """The operators of one subgraph; `terms` has what to read beside the tensors, by operator code name or `*`."""
 
@@ -88,15 +96,21 @@ class SubgraphTraits:
         wanted = {code.index for code in self._model.operator_codes if code.name in codes}
         return [index for index, code in enumerate(self._codes) if code in wanted] if wanted else []
 
-    def keys(self) -> Iterator[Key]:
-        """Yield for each operator what is equal only for operators that no table can tell apart."""
+    def kinds(self) -> Kinds:
+        """Return the kinds of operators, as things are now."""
         both = (self._inputs, self._outputs)
         words = [(self._words(slots.tensors).tobytes(), slots.splits.tolist()) for slots in both]
         inputs, outputs = ([data[4 * a : 4 * b] for a, b in pairwise(splits)] for data, splits in words)
-        return zip(self._codes, self._setting_of, inputs, outputs, strict=True)
+        numbers: dict[Key, int] = {}
+        of = [
+            numbers.setdefault(key, len(numbers))
+            for key in zip(self._codes, self._setting_of, inputs, outputs, strict=True)
+        ]
+        examples = dict(zip(reversed(of), range(len(of) - 1, -1, -1), strict=True))
+        return Kinds(of, [examples[kind] for kind in range(len(numbers))])
 
     def key(self, index: int) -> Key:
-        """Return the key of one operator, as things are now."""
+        """Return what only operators of one kind have in common, as things are now."""
         both = (self._inputs, self._outputs)
         inputs, outputs = (self._words(np.array(slots.of(index), np.int64)).tobytes() for slots in both)
         return self._codes[index], self._setting_of[index], inputs, outputs
@@ -121,6 +135,10 @@ class SubgraphTraits:
         name = self._model.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}")
         word = QUANTIZATIONS[quantization] if name in QUANTIZABLE else ""
         return TensorTraits(name, word, rank, bool(dynamic), bool(self._constant[tensor]))
+
+    def inputs_of(self, index: int) -> list[int]:
+        """Return the input tensors of an operator; -1 is none."""
+        return self._inputs.of(index)
 
     def outputs_of(self, index: int) -> list[int]:
         """Return the output tensors of an operator; -1 is none."""
@@ -151,7 +169,7 @@ class SubgraphTraits:
             mine = tables.take(rows)
             values = np.column_stack(
                 [
-                    _option(mine, name, self._model) if isinstance(name, str) else measures.of(name, rows)
+                    options_of(mine, name, self._model) if isinstance(name, str) else measures.of(name, rows)
                     for name in names
                 ]
             )
@@ -162,7 +180,7 @@ class SubgraphTraits:
         return list(found.tolist())
 
 
-def _option(operators: Tables, name: str, model: Model) -> NDArray[np.float64]:
+def options_of(operators: Tables, name: str, model: Model) -> NDArray[np.float64]:
     """Return an option of each operator, 0 where its options table has none of that name."""
     values = np.zeros(len(operators))
     for field in ("builtin_options", "builtin_options_2"):

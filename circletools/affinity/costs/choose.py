@@ -19,6 +19,7 @@ from circletools.affinity.costs.search import least_time
 from circletools.affinity.costs.times import with_times
 from circletools.affinity.partition.partitions import Mode, Partition, make_partitions
 from circletools.affinity.partitioning import Partitioning
+from circletools.affinity.units import Units, contents_of, make_units
 from circletools.errors import EditError
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.selectors import Chooser
@@ -29,11 +30,13 @@ class Goal:
     """The objective: the sum of all times, or with `parallel` the makespan.
 
     `caps` are the bytes of memory that a device has, by number; `mode` is how partitions are made to see if they fit.
+    `units` are the operators that stay together, by subgraph; without it every operator is one.
     """
 
     parallel: bool = False
     caps: Mapping[int, int] = field(default_factory=dict)
     mode: Mode = "min"
+    units: Sequence[Units] = ()
 
 
 def assign_by_cost(chooser: Chooser, given: Constraints, problems: Sequence[Problem], goal: Goal) -> Assignment:
@@ -97,7 +100,12 @@ def _open_times(
 
 
 def _best(facts: OperatorFacts, problem: Problem, goal: Goal) -> Indices:
-    graph = facts.graph
+    units = goal.units[facts.subgraph] if goal.units else make_units(facts)
+    return _best_of_units(facts, units, units.problem(problem), goal)[np.array(units.home, np.int64)]
+
+
+def _best_of_units(facts: OperatorFacts, units: Units, problem: Problem, goal: Goal) -> Indices:
+    graph = units.graph
     if goal.parallel:
         return quickest(problem, graph)
     tame: Mode = "safe" if goal.mode == "seed" else goal.mode  # whose partitions always have an order
@@ -107,7 +115,7 @@ def _best(facts: OperatorFacts, problem: Problem, goal: Goal) -> Indices:
     def partitions(devices: Indices) -> tuple[Partition, ...]:
         return make_partitions(graph, devices.tolist(), tame)
 
-    return least_time_within(problem, graph, contents(facts), goal.caps, partitions).devices
+    return least_time_within(problem, graph, contents_of(facts, units), goal.caps, partitions).devices
 
 
 def check_caps(facts: Sequence[OperatorFacts], partitioning: Partitioning, caps: Mapping[int, int]) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Literal, NamedTuple
 
 from circletools.errors import InvalidInputError, UsageError
 from circletools.wording import counted
 
 Runtime = Literal["onert", "litert", "benchmark_model"]
+
+_FEWEST = 4
+_NORMAL_QUARTILE = 0.6745  # of a normal distribution, in standard deviations
 
 UNKNOWN_SUBGRAPH = -1
 """The subgraph of a run where the trace does not tell."""
@@ -42,8 +46,8 @@ class OperatorTrace:
 
     `averaged`: only averages are known, so there is one `OperatorRun` for each operator, with the time of all its
     `calls` in all executions. `inside` are the parts that a delegate reports of its own run: their time is in the
-    run of the delegate already. `incomplete` counts begins without an end and ends without a begin. `name` is what
-    was read.
+    run of the delegate already. `incomplete` counts begins without an end and ends without a begin, `skipped` the
+    executions that were left out. `name` is what was read.
     """
 
     runtime: Runtime
@@ -52,25 +56,53 @@ class OperatorTrace:
     averaged: bool = False
     inside: tuple[OperatorRun, ...] = ()
     incomplete: int = 0
+    skipped: int = 0
     name: str = field(default="", compare=False)
 
 
-def without_first(trace: OperatorTrace, count: int) -> OperatorTrace:
+def without_first(trace: OperatorTrace, count: int | Literal["auto"]) -> OperatorTrace:
     """Return a trace without its first `count` executions, which often do what the later ones need not do again.
 
-    Raises UsageError where that cannot be done.
+    `auto` leaves the warm-up out, if there is one. Raises UsageError where that cannot be done.
     """
+    if count == "auto":
+        count = warm_up(trace)
     if not count:
         return trace
     if trace.averaged:
         raise UsageError("cannot skip executions: the trace has only averages")
     if count >= trace.executions:
         raise UsageError(f"cannot skip {counted(count, 'execution')}: the trace has {trace.executions}")
+    kept = {number: number - count for number in range(count, trace.executions)}
+    return replace(only_executions(trace, kept), skipped=trace.skipped + count)
+
+
+def only_executions(trace: OperatorTrace, kept: Mapping[int, int]) -> OperatorTrace:
+    """Return a trace with some of its executions, which get new numbers."""
     runs, inside = (
-        tuple(run._replace(execution=run.execution - count) for run in rows if run.execution >= count)
+        tuple(run._replace(execution=kept[run.execution]) for run in rows if run.execution in kept)
         for rows in (trace.runs, trace.inside)
     )
-    return replace(trace, runs=runs, inside=inside, executions=trace.executions - count)
+    return replace(trace, runs=runs, inside=inside, executions=len(kept))
+
+
+def warm_up(trace: OperatorTrace) -> int:
+    """Return how many executions at the beginning are slower than those of the second half differ by chance.
+
+    That is by a tenth, and by five times their spread. There are four executions at least, and half of them stay.
+    """
+    if trace.averaged or trace.executions < _FEWEST:
+        return 0
+    times = [0] * trace.executions
+    for run, own in zip(trace.runs, self_times(trace.runs), strict=True):
+        times[run.execution] += own
+    settled = times[trace.executions // 2 :]
+    usual = median(settled)
+    spread = median(abs(time - usual) for time in settled) / _NORMAL_QUARTILE
+    limit = max(1.1 * usual, usual + 5 * spread)
+    return next(
+        (at for at, time in enumerate(times[: trace.executions // 2]) if time <= limit), trace.executions // 2
+    )
 
 
 def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
@@ -87,9 +119,9 @@ def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
             rows += [run._replace(execution=run.execution + executions, lane=run.lane + lanes) for run in told]
         executions += trace.executions
         lanes += 1 + max((run.lane for run in (*trace.runs, *trace.inside)), default=0)
-    incomplete = sum(trace.incomplete for trace in traces)
-    first = traces[0]
-    return replace(first, runs=tuple(runs), inside=tuple(inside), executions=executions, incomplete=incomplete)
+    incomplete, skipped = (sum(getattr(trace, name) for trace in traces) for name in ("incomplete", "skipped"))
+    one = replace(traces[0], runs=tuple(runs), inside=tuple(inside), executions=executions)
+    return replace(one, incomplete=incomplete, skipped=skipped)
 
 
 def nothing_found(what: str) -> InvalidInputError:

@@ -2,6 +2,7 @@
 
     onert            trace.chrome.json, Chrome's trace event format          `onert`
     LiteRT           atrace marks NAME@<operator index>/<subgraph index>     `litert`
+    LiteRT           the events of its profiler as JSON                      `litert`
     benchmark_model  the operator tables of its report, CSV or text          `benchmark_model`
 
 The first two tell every run of an operator, the third only averages.
@@ -10,12 +11,13 @@ The first two tell every run of an operator, the third only averages.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
-from circletools.errors import CircleToolsError, InvalidInputError
+from circletools.errors import CircleToolsError, InvalidInputError, UsageError
 from circletools.storage.files import open_source
-from circletools.trace.operators import benchmark_model, litert, onert
+from circletools.trace.operators import benchmark_model, litert, litert_events, onert
 from circletools.trace.operators.profile import OperatorTrace, without_first
 from circletools.trace.sources import events, open_trace
 
@@ -23,17 +25,24 @@ _HEAD_BYTES = 4096
 _MEMORY_NAME = "<bytes>"  # what is in memory is called
 
 
-def read_profile(source: str | os.PathLike[str] | bytes | BinaryIO, *, skip: int = 0) -> OperatorTrace:
+def read_profile(
+    source: str | os.PathLike[str] | bytes | BinaryIO,
+    *,
+    skip: int | Literal["auto"] = 0,
+    process: int | None = None,
+    thread: int | None = None,
+) -> OperatorTrace:
     """Read an operator-level trace of any kind: a path (`-` is standard input), bytes, or a binary file.
 
-    The contents tell the kind. The first `skip` executions are left out, as `without_first` does. Raises
-    InvalidInputError when it cannot be read or has no operator times, UsageError when `skip` is too large.
+    The contents tell the kind. The first `skip` executions are left out, as `without_first` does. Of a system trace,
+    `process` and `thread` choose one by its number. Raises InvalidInputError when it cannot be read or has no
+    operator times, UsageError when `skip` is too large, or a process or thread is asked of another kind of trace.
     """
     opened = open_source(source)
     memory = opened.memory
     opened.close()  # the mapping stays for as long as something refers to it
     try:
-        trace = _parse(memory)
+        trace = _parse(memory, process, thread)
     except CircleToolsError as error:
         place = (error.location or "").removeprefix(_MEMORY_NAME).removeprefix(":")
         error.location = f"{opened.name}:{place}" if place else opened.name
@@ -41,12 +50,27 @@ def read_profile(source: str | os.PathLike[str] | bytes | BinaryIO, *, skip: int
     return without_first(replace(trace, name=opened.name), skip)
 
 
-def _parse(memory: memoryview) -> OperatorTrace:
+def _parse(memory: memoryview, process: int | None, thread: int | None) -> OperatorTrace:
     head = bytes(memory[:_HEAD_BYTES]).lstrip(b"\xef\xbb\xbf \t\r\n")
-    if head[:1] in (b"{", b"["):
-        return onert.parse(bytes(memory))
     if onert.is_table(head):
         raise InvalidInputError(onert.TABLE_REASON, hint=onert.OTHER_FILE)
-    if benchmark_model.is_report(memory):
-        return benchmark_model.parse(bytes(memory))
-    return litert.collect(events(open_trace(memory)))
+    for is_one, parse in _DOCUMENTS:
+        if is_one(head, memory):
+            if (process, thread) != (None, None):
+                raise UsageError("only system traces tell processes and threads")
+            return parse(bytes(memory))
+    found = events(open_trace(memory))
+    chosen = (
+        event
+        for event in found
+        if (process is None or event.tgid == process) and (thread is None or event.tid == thread)
+    )
+    return litert.collect(chosen)
+
+
+_DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], OperatorTrace]], ...] = (
+    (lambda head, _: litert_events.is_events(head), litert_events.parse),
+    (lambda head, _: head[:1] in (b"{", b"["), onert.parse),
+    (lambda _, memory: benchmark_model.is_report(memory), benchmark_model.parse),
+)
+"""How to know and read what is no system trace, in the order in which it is asked."""

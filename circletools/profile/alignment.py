@@ -1,0 +1,114 @@
+"""Rows of a delegate aligned with the operators that it took, both in the order in which they run.
+
+Of all alignments the best are those where most rows are what their operators become. A row that has one operator in
+all of the best is exact; one that has several is ambiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+_Scores = npt.NDArray[np.int32]
+
+_ROWS, _OPERATORS = 512, 4096
+_MAIN, _AROUND, _UNKNOWN, _AGAIN, _WRONG, _SKIPPED = 10, 4, 1, -20, -50, -3
+_NEVER = np.int32(-(1 << 28))
+_BEFORE, _DOES, _AFTER = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Becomes:
+    """What an operator becomes: the kinds of the rows before it, those that do its work, those after it.
+
+    `many` says that several rows may do its work, `elided` that it may have no row. Without `does`, any row may.
+    """
+
+    before: frozenset[str]
+    does: frozenset[str] | None
+    after: frozenset[str]
+    many: bool = False
+    elided: bool = False
+
+
+def align(operators: Sequence[Becomes], rows: Sequence[str], known: frozenset[str]) -> list[list[int]]:
+    """Return the operators that each row may be of, by their places; `rows` are kinds, some of them `known`.
+
+    Long lists are aligned piece by piece.
+    """
+    found: list[list[int]] = []
+    first = 0
+    while len(found) < len(rows) and operators:
+        some, more = operators[first : first + _OPERATORS], rows[len(found) : len(found) + _ROWS]
+        last = len(found) + len(more) == len(rows)
+        places = _Window(some, more, known, last).places()
+        kept = len(more) if last else len(more) // 2
+        found += [[first + place for place in row] for row in places[:kept]]
+        first += places[kept][0] if kept < len(places) else 0
+    return found + [[]] * (len(rows) - len(found))
+
+
+class _Window:
+    """The scores of all alignments of some rows with some operators.
+
+    Of a row, each operator has three: where the row is before its work, does it, or comes after it.
+    """
+
+    def __init__(self, operators: Sequence[Becomes], rows: Sequence[str], known: frozenset[str], last: bool) -> None:
+        self._rows = rows
+        skipped = np.array([0 if one.elided else _SKIPPED for one in operators], np.int32)
+        self._skipped = np.append(np.int32(0), np.cumsum(skipped, dtype=np.int32))  # of all operators before each
+        self._end = self._skipped[-1] - self._skipped[1:] if last else np.zeros(len(operators), np.int32)
+        self._many = np.array([0 if one.many or one.does is None else _AGAIN for one in operators], np.int32)
+        self._scores = {row: self._of(operators, row, row in known) for row in set(rows)}
+
+    def _of(self, operators: Sequence[Becomes], row: str, known: bool) -> _Scores:
+        """Return the scores of one row with each operator."""
+        other = _WRONG if known else _UNKNOWN
+        return np.array(
+            [
+                [_AROUND if row in one.before else _NEVER for one in operators],
+                [_AROUND if one.does is None else _MAIN if row in one.does else other for one in operators],
+                [_AROUND if row in one.after else _NEVER for one in operators],
+            ],
+            np.int32,
+        )
+
+    def places(self) -> list[list[int]]:
+        """Return the operators of each row in the best alignments."""
+        forward = list(self._forward())
+        behind = np.stack([np.full_like(self._end, _NEVER), self._end, self._end])
+        found = []
+        best = int((forward[-1] + behind).max())
+        for row, before in zip(reversed(self._rows), reversed(forward), strict=True):
+            found.append(np.flatnonzero((before + behind).max(axis=0) == best).tolist())
+            behind = self._backward(behind + self._scores[row])
+        return found[::-1]
+
+    def _forward(self) -> Iterator[_Scores]:
+        """Yield the best scores up to and with each row."""
+        skipped = self._skipped[:-1]
+        entered = skipped.copy()
+        state = np.full((3, len(skipped)), _NEVER, np.int32)
+        for row in self._rows:
+            before = np.maximum(state[_BEFORE], entered)
+            does = np.maximum(before, state[_DOES] + self._many)
+            after = np.maximum(state[_DOES], state[_AFTER])
+            state = np.maximum(np.stack([before, does, after]) + self._scores[row], _NEVER)
+            left = np.maximum(state[_DOES], state[_AFTER]) - self._skipped[1:]
+            entered = np.append(_NEVER, np.maximum.accumulate(left)[:-1]) + skipped
+            entered = np.maximum(entered, _NEVER)
+            yield state
+
+    def _backward(self, state: _Scores) -> _Scores:
+        """Return the best scores behind a row, from those with the next one and behind it."""
+        enter = np.maximum(state[_BEFORE], state[_DOES]) + self._skipped[:-1]
+        later = np.append(np.maximum.accumulate(enter[::-1])[::-1][1:], _NEVER) - self._skipped[1:]
+        before = np.maximum(state[_BEFORE], state[_DOES])
+        does = np.maximum(np.maximum(state[_DOES] + self._many, state[_AFTER]), later)
+        after = np.maximum(state[_AFTER], later)
+        found: _Scores = np.maximum(np.stack([before, does, after]), _NEVER)
+        return found

@@ -1,0 +1,161 @@
+"""Whose time a delegate's rows are: the operators of the model that the delegate took.
+
+A delegate takes the operators that have no row of their own. LiteRT gives it those that are ready together, so the
+rows between two operators of the model belong to one such group. Within a group they are aligned by what they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from circletools.affinity.capability.traits import options_of
+from circletools.affinity.partition.epochs import turns
+from circletools.model.model import Model
+from circletools.model.operator_facts import operator_graph
+from circletools.profile import xnnpack
+from circletools.profile.alignment import Becomes, align
+
+WHOLE = -1
+"""The number of a row that is all the work of a delegate on one group."""
+
+_COMPOSITE = "STABLEHLO_COMPOSITE"
+
+
+class Row(NamedTuple):
+    """A row of an execution: of the model's operator `number`, or of a delegate.
+
+    Of a delegate `number` counts its rows, from 0 in each group. In averages `copies` is how many groups it is of:
+    rows of one number and name are one.
+    """
+
+    number: int
+    name: str
+    of_delegate: bool
+    copies: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The operators that a delegate took together, and the places of its rows."""
+
+    operators: Sequence[int]
+    rows: list[int]
+
+
+class Delegates:
+    """Finds the operators of a subgraph that the rows of delegates are of."""
+
+    def __init__(self, model: Model, subgraph: int) -> None:
+        """Look at the subgraph's operators."""
+        codes = model.code_names(subgraph)
+        self._graph = operator_graph(model, subgraph)
+        rows = model.operator_columns.rows_of(subgraph)
+        tables = model.operator_columns.tables.take(slice(rows.start, rows.stop))
+        kept, fused = (options_of(tables, name, model) for name in ("keep_num_dims", "fused_activation_function"))
+        self._becomes = [
+            Becomes(
+                xnnpack.kinds_before(code, flattened=not keeps),
+                None if code == _COMPOSITE else xnnpack.kinds_of(code),
+                frozenset({"Clamp"} if activation and code not in xnnpack.CLAMPING else ()),
+                code in xnnpack.MANY,
+                code in xnnpack.ELIDED,
+            )
+            for code, keeps, activation in zip(codes, kept.tolist(), fused.tolist(), strict=True)
+        ]
+        self._known = xnnpack.KINDS | set(model.schema.enums["BuiltinOperator"].values())
+
+    def operators_of(self, rows: Sequence[Row]) -> list[list[int]]:
+        """Return for each row of an execution the operators that it may be of; of the model's own, none."""
+        groups, taken = self._groups(rows)
+        kinds = [xnnpack.kind_of(row.name) for row in rows]
+        found = [set[int]() for _ in rows]
+        missing = _give_copies(rows, groups)
+        for group in groups:
+            for at, operators in zip(group.rows, self._aligned(rows, kinds, group), strict=True):
+                found[at].update(operators)
+        for at, row in enumerate(rows):
+            if row.of_delegate and (at in missing or not found[at]):
+                found[at].update(taken if row.number == WHOLE else self._alike(kinds[at], taken))
+        return [sorted(operators) for operators in found]
+
+    def _aligned(self, rows: Sequence[Row], kinds: Sequence[str], group: _Group) -> list[Sequence[int]]:
+        becomes = [self._becomes[operator] for operator in group.operators]
+        if any(rows[at].number == WHOLE for at in group.rows):
+            return [group.operators for _ in group.rows]
+        aligned = align(becomes, [kinds[at] for at in group.rows], self._known)
+        for at, places in zip(group.rows, aligned, strict=True):
+            if kinds[at] in self._known and not any(_can_become(becomes[place], kinds[at]) for place in places):
+                return [self._alike(kinds[at], group.operators) for at in group.rows]
+        return [[group.operators[place] for place in places] for places in aligned]
+
+    def _alike(self, kind: str, operators: Sequence[int]) -> Sequence[int]:
+        """Return the operators that may become a row of a kind; all of them where the kind is not known."""
+        if kind not in self._known:
+            return operators
+        return [operator for operator in operators if _can_become(self._becomes[operator], kind)]
+
+    def _groups(self, rows: Sequence[Row]) -> tuple[list[_Group], list[int]]:
+        """Return the groups that a delegate took, in their order, and all that was taken.
+
+        There are none where operators ran in another order than is expected: then nothing tells the groups apart.
+        """
+        own = [row.number for row in rows if not row.of_delegate]
+        devices = [1] * len(self._graph)
+        for operator in own:
+            devices[operator] = 0
+        sets = turns(self._graph, devices)
+        taken = [operator for some in sets for operator in some if devices[operator]]
+        if [operator for some in sets for operator in some if not devices[operator]] != own:
+            return [], taken
+        behind: dict[int, list[int]] = {}
+        passed = 0
+        for at, row in enumerate(rows):
+            if row.of_delegate:
+                behind.setdefault(passed, []).append(at)
+            passed += not row.of_delegate
+        return list(_with_rows(sets, devices, behind)), taken
+
+
+def _with_rows(sets: Sequence[Sequence[int]], devices: list[int], behind: dict[int, list[int]]) -> Iterator[_Group]:
+    """Yield the groups of a delegate with the rows that come behind as many operators of the model's own."""
+    passed = 0
+    for operators in sets:
+        if devices[operators[0]]:
+            yield _Group(operators, behind.get(passed, []))
+        else:
+            passed += len(operators)
+
+
+def _can_become(one: Becomes, kind: str) -> bool:
+    return one.does is None or kind in one.does or kind in one.before or kind in one.after
+
+
+def _give_copies(rows: Sequence[Row], groups: Sequence[_Group]) -> set[int]:
+    """Add rows that are of several groups to those where their number is missing.
+
+    Return those for which this cannot be told.
+    """
+    waiting = {at: row.copies - 1 for at, row in enumerate(rows) if row.of_delegate and row.copies > 1}
+    numbers = Counter(rows[at].number for at in waiting)
+    ordered = sorted((at for at in waiting if numbers[rows[at].number] == 1), key=lambda at: rows[at].number)
+    for beyond in (False, True):  # what is missing between others first, then what may follow the last one
+        for at in ordered:
+            fitting = [group for group in groups if _lacks(group, rows, at, beyond)] if waiting[at] else []
+            if len(fitting) <= waiting[at]:
+                waiting[at] -= len(fitting)
+                for group in fitting:
+                    group.rows.append(at)
+                    group.rows.sort(key=lambda other: rows[other].number)
+    return {at for at, left in waiting.items() if left}
+
+
+def _lacks(group: _Group, rows: Sequence[Row], at: int, beyond: bool) -> bool:
+    """Say whether a later group has no row of the number of row `at`, though it should or, `beyond`, could."""
+    if not group.rows or max(group.rows) <= at or at in group.rows:
+        return False
+    found = [rows[other].number for other in group.rows]
+    number = rows[at].number
+    return number not in found and (number < found[-1] or (beyond and number == len(found)))

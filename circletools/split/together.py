@@ -1,0 +1,125 @@
+"""Partitions in which operators that use the same variable are together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.affinity.partition.groups import Groups, gathered, group_successors, strong_components
+from circletools.affinity.partition.partitions import make_partitions
+from circletools.errors import EditError
+from circletools.model.graph import Indices, OperatorGraph, graph_from_edges
+from circletools.model.operator_facts import OperatorFacts
+from circletools.split.state import Kept, State
+from circletools.wording import ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the operators of a subgraph are: the partition of each, and its device, by id; what devices are called.
+
+    The partition of an operator that has none of its own is -1.
+    """
+
+    partitions: Indices
+    devices: Indices
+    names: Mapping[int, str]
+
+
+def partitions_with_state(facts: OperatorFacts, state: State, placed: Placement) -> Indices:
+    """Return partitions that leave together what uses the same: those that there are, or else new ones.
+
+    Operators between two that use the same are with them. Raises EditError where these are on several devices.
+    """
+    if all((placed.partitions[users] == placed.partitions[users[0]]).all() for users in state.users.values()):
+        return placed.partitions
+    operators = np.flatnonzero(placed.partitions >= 0)
+    work = _data_graph(facts, operators)
+    position = {operator: at for at, operator in enumerate(operators.tolist())}
+    users = {kept: [position[operator] for operator in some] for kept, some in state.users.items()}
+    sets = _bound(work, users)
+    devices = placed.devices[operators].tolist()
+    torn = [members for members in sets if len({devices[at] for at in members}) > 1]
+    if torn:
+        said = next(_contradictions(users, torn[0], devices, operators.tolist(), placed.names))
+        prefix = f"{facts.subgraph}/" if facts.subgraph else ""
+        rules = (
+            f"--set {prefix}index:{ranges(operators[members].tolist())}={placed.names[_most(devices, members)]}"
+            for members in torn
+        )
+        hint = f"give these operators one device, as with annotate-affinity {' '.join(rules)}"
+        raise EditError(said, location=facts.place(), hint=hint)
+    home = [0] * len(operators)
+    for number, members in enumerate(sets):
+        for at in members:
+            home[at] = number
+    edges = [(one, other) for one, row in enumerate(group_successors(work, home, len(sets))) for other in row]
+    sources, targets = np.array(edges, np.int64).reshape(-1, 2).T
+    made = make_partitions(graph_from_edges(len(sets), sources, targets), [devices[members[0]] for members in sets])
+    partitions = placed.partitions.copy()
+    for number, partition in enumerate(made):
+        partitions[operators[[at for one in partition.operators for at in sets[one]]]] = number
+    return partitions
+
+
+def _most(devices: Sequence[int], members: Sequence[int]) -> int:
+    """Return the device that most of these operators have."""
+    return Counter(devices[at] for at in members).most_common(1)[0][0]
+
+
+def _data_graph(facts: OperatorFacts, operators: Indices) -> OperatorGraph:
+    """Return who feeds whom of these operators, by tensors alone: what else they keep is for the sets."""
+    position = np.full(len(facts) + 1, -1, np.int64)
+    position[operators] = np.arange(len(operators))
+    readers, read = facts.inputs
+    sources, targets = position[facts.producers[read]], position[readers]
+    fed = (sources >= 0) & (targets >= 0)
+    return graph_from_edges(len(operators), sources[fed], targets[fed])
+
+
+def _bound(work: OperatorGraph, users: Mapping[Kept, Sequence[int]]) -> list[list[int]]:
+    """Return the operators in sets that must run in one go, each ascending, by their lowest.
+
+    They are those that use the same, and all between them.
+    """
+    home: Groups = list(range(len(work)))
+
+    def of(operator: int) -> int:
+        while home[operator] != operator:
+            home[operator] = operator = home[home[operator]]
+        return operator
+
+    for some in users.values():
+        for operator in some[1:]:
+            home[of(operator)] = of(some[0])
+    group = [of(operator) for operator in range(len(work))]
+    found = strong_components(group_successors(work, group, len(work)))
+    members = gathered(len(work), group, range(len(work)))
+    sets = [sorted(operator for one in component for operator in members[one]) for component in found]
+    return sorted(row for row in sets if row)
+
+
+def _contradictions(
+    users: Mapping[Kept, Sequence[int]],
+    members: Sequence[int],
+    devices: Sequence[int],
+    operators: Sequence[int],
+    names: Mapping[int, str],
+) -> Iterator[str]:
+    """Yield why operators that must run in one go cannot."""
+
+    def said(at: int) -> str:
+        return f"operator {operators[at]} on {names[devices[at]]}"
+
+    here = {kept: some for kept, some in users.items() if some[0] in set(members)}
+    for kept, some in here.items():
+        other = next((at for at in some if devices[at] != devices[some[0]]), None)
+        if other is not None:
+            yield f"{kept} is used by {said(some[0])} and by {said(other)}: it can be in one part only"
+    for kept, some in here.items():
+        other = next((at for at in members if devices[at] != devices[some[0]]), None)
+        if other is not None:
+            yield f"between the operators on {names[devices[some[0]]]} that use {kept} is {said(other)}"

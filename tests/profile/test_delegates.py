@@ -1,0 +1,158 @@
+"""Which operators a delegate's rows are of, in cases small enough to be seen at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from circletools.model.model import open_model
+from circletools.profile.alignment import Becomes, align
+from circletools.profile.delegates import WHOLE, Delegates, Row
+from circletools.profile.xnnpack import kind_of, kinds_before, kinds_of
+from tests.kit.build import Build
+
+A, B, C = (frozenset({kind}) for kind in "ABC")
+NONE: frozenset[str] = frozenset()
+
+
+def becomes(
+    does: frozenset[str] | None,
+    before: frozenset[str] = NONE,
+    after: frozenset[str] = NONE,
+    *,
+    many: bool = False,
+    elided: bool = False,
+) -> Becomes:
+    return Becomes(before, does, after, many, elided)
+
+
+@pytest.mark.parametrize(
+    ("operators", "rows", "expected"),
+    [
+        ([becomes(A), becomes(B)], "AB", [[0], [1]]),
+        ([becomes(A), becomes(A)], "AA", [[0], [1]]),
+        ([becomes(A), becomes(A)], "A", [[0, 1]]),
+        ([becomes(A), becomes(A, elided=True)], "A", [[0]]),
+        ([becomes(A, elided=True), becomes(A)], "A", [[1]]),
+        ([becomes(A), becomes(B), becomes(A)], "AB", [[0], [1]]),
+        ([becomes(A), becomes(B), becomes(A)], "BA", [[1], [2]]),
+        ([becomes(A, after=C), becomes(B)], "ACB", [[0], [0], [1]]),
+        ([becomes(A), becomes(B, before=C)], "ACB", [[0], [1], [1]]),
+        ([becomes(A, after=C), becomes(C)], "AC", [[0], [1]]),
+        ([becomes(A, after=C), becomes(C)], "ACC", [[0], [0], [1]]),
+        ([becomes(A, many=True), becomes(B)], "AAAB", [[0], [0], [0], [1]]),
+        ([becomes(A, many=True), becomes(A)], "AAA", [[0], [0], [1]]),
+        ([becomes(None), becomes(B)], "ACB", [[0], [0], [1]]),
+        ([becomes(A)], "AA", [[0], [0]]),
+        ([becomes(A), becomes(B)], "AXB", [[0], [0, 1], [1]]),
+        ([becomes(A), becomes(C), becomes(B)], "AxB", [[0], [1], [2]]),
+        ([], "A", [[]]),
+        ([becomes(A)], "", []),
+    ],
+)  # fmt: skip
+def test_alignments(operators: list[Becomes], rows: str, expected: list[list[int]]) -> None:
+    assert align(operators, rows, frozenset("ABCX")) == expected
+
+
+def test_long_lists_are_aligned_in_pieces() -> None:
+    kinds = [A, B, C, A, A, B]
+    operators = [becomes(kinds[at % 6], elided=at % 7 == 0) for at in range(9000)]
+    kept = [at for at in range(9000) if at % 7]
+    rows = [next(iter(kinds[at % 6])) for at in kept]
+    found = align(operators, rows, frozenset("ABC"))
+    assert len(found) == len(rows)
+    assert all(at in places for at, places in zip(kept, found, strict=True))
+    assert sum(len(places) == 1 for places in found) > 0.6 * len(rows)
+
+
+def model_of(*codes: str, inputs: Sequence[Sequence[int]] | None = None) -> bytes:
+    """Return a model with these operators; by default each reads what the one before it writes."""
+    build = Build()
+    graph = build.graph()
+    first = graph.tensor("in")
+    for at, code in enumerate(codes):
+        outputs = [graph.tensor(f"t{at}")]
+        graph.operator(code, list(inputs[at]) if inputs else [at], outputs)
+    graph.ends([first], [len(codes)])
+    return build.to_bytes()
+
+
+def operators_of(data: bytes, *rows: Row) -> list[list[int]]:
+    with open_model(data) as model:
+        return Delegates(model, 0).operators_of(rows)
+
+
+def own(number: int) -> Row:
+    return Row(number, "", of_delegate=False)
+
+
+def row(number: int, name: str, copies: int = 1) -> Row:
+    return Row(number, name, True, copies)
+
+
+def test_groups_are_told_apart_by_the_operators_between_them() -> None:
+    data = model_of("ADD", "MUL", "POW", "MUL", "ADD")
+    rows = (row(0, "Add (ND)"), row(1, "Multiply (ND)"), own(2), row(0, "Multiply (ND)"), row(1, "Add (ND)"))
+    assert operators_of(data, *rows) == [[0], [1], [], [3], [4]]
+    assert operators_of(data, rows[1], own(2), rows[3]) == [[1], [], [3]]
+    assert operators_of(data, own(2), rows[3]) == [[], [3]]
+
+
+def test_a_group_has_all_that_is_ready() -> None:
+    data = model_of("ADD", "POW", "MUL", "ABS", inputs=[[0], [1], [1], [2]])
+    found = operators_of(data, row(0, "Add (ND)"), row(1, "Multiply (ND)"), own(1), row(0, "Abs (NC)"))
+    assert found == [[0], [2], [], [3]]
+
+
+def test_all_of_a_delegate_s_work_may_be_of_any_operator_of_the_group() -> None:
+    data = model_of("ADD", "MUL", "POW", "MUL")
+    whole = Row(WHOLE, "TheDelegate", of_delegate=True)
+    assert operators_of(data, whole, own(2), whole) == [[0, 1], [], [3]]
+    assert operators_of(data, own(0), own(1), own(2), own(3), whole) == [[], [], [], [], []]
+
+
+def test_an_order_that_is_not_expected_tells_no_groups_apart() -> None:
+    data = model_of("ADD", "MUL", "POW", "MUL", "POW")
+    rows = (own(4), row(0, "Multiply (ND)"), row(1, "Add (ND)"), own(2), row(0, "Mystery"))
+    assert operators_of(data, *rows) == [[], [1, 3], [0], [], [0, 1, 3]]
+
+
+def test_rows_that_no_operator_becomes_are_of_none() -> None:
+    data = model_of("ADD", "MUL")
+    assert operators_of(data, row(0, "Softmax (NC, F32)"), row(1, "Add (ND)")) == [[], [0]]
+
+
+def test_rows_of_several_groups_in_averages() -> None:
+    data = model_of("ADD", "MUL", "POW", "ADD", "SUB", "POW", "ABS", "MUL")
+    first, second = row(0, "Add (ND)", 2), row(1, "Multiply (ND)", 2)
+    rows = (first, second, own(2), row(1, "Subtract (ND)"), own(5), row(0, "Abs (NC)"))
+    assert operators_of(data, *rows) == [[0, 3], [1, 7], [], [4], [], [6]]
+    unsure = row(1, "Multiply (ND)", 3)
+    assert operators_of(data, first, unsure, *rows[2:]) == [[0, 3], [1, 7], [], [4], [], [6]]
+    both = (row(0, "Add (ND)", 2), row(0, "Multiply (ND)", 2), own(2), row(1, "Subtract (ND)"), own(5))
+    assert operators_of(data, *both) == [[0, 3], [1, 7], [], [4], []]
+
+
+@pytest.mark.parametrize(
+    ("row_name", "kind"),
+    [
+        ("Convolution (NHWC, F32) IGEMM", "Convolution"),
+        ("Fully Connected (NC, QS8, QC8W) GEMM", "Fully Connected"),
+        ("Softmax (NC, F32)", "SOFTMAX"),
+        ("Squared Difference (ND)", "SQUARED_DIFFERENCE"),
+        ("Depth To Space (NHWC, X32) Transpose", "DEPTH_TO_SPACE"),
+        ("", ""),
+        ("(", "("),
+    ],
+)
+def test_what_a_row_is(row_name: str, kind: str) -> None:
+    assert kind_of(row_name) == kind
+
+
+def test_what_operators_become() -> None:
+    assert kinds_of("CONV_2D") == {"CONV_2D", "Convolution", "Fully Connected"}
+    assert kinds_of("SOFTMAX") == {"SOFTMAX"}
+    assert kinds_before("FULLY_CONNECTED", flattened=True) == {"Convert", "Static Reshape"}
+    assert kinds_before("FULLY_CONNECTED", flattened=False) == {"Convert"}
+    assert kinds_before("RESHAPE", flattened=True) == NONE

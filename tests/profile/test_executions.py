@@ -1,0 +1,172 @@
+"""Which executions count: without the warm-up, of one model, of one process or thread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from circletools.errors import InvalidInputError, UsageError
+from circletools.model.model import open_model
+from circletools.profile.attribution import attribute
+from circletools.profile.executions import joined_executions
+from circletools.trace.operators.profile import (
+    OperatorRun,
+    OperatorTrace,
+    merged,
+    only_executions,
+    warm_up,
+    without_first,
+)
+from circletools.trace.operators.read import read_profile
+from tests.kit.origin_support import embedded
+from tests.kit.profile_support import MLP, run, traced
+from tests.kit.support import path_of
+
+
+def lasting(*times: int) -> OperatorTrace:
+    return traced(*({0: time} for time in times))
+
+
+@pytest.mark.parametrize(
+    ("times", "count"),
+    [
+        ((900, 500, 100, 101, 99, 100, 100, 101), 2),
+        ((100, 101, 99, 100, 100, 101), 0),
+        ((900, 100, 900, 100, 100, 101, 99, 100), 1),
+        ((900, 900, 900, 100), 0),
+        ((900, 100, 100), 0),
+        ((900, 800, 700, 600, 100, 100, 100, 100), 4),
+        ((110, 100, 100, 100), 0),
+        ((111, 100, 100, 100), 1),
+        ((130, 100, 100, 120, 80, 110, 90, 100), 0),
+        ((0, 0, 0, 0), 0),
+    ],
+)
+def test_warm_up(times: tuple[int, ...], count: int) -> None:
+    trace = lasting(*times)
+    assert warm_up(trace) == count
+    found = without_first(trace, "auto")
+    assert (found.executions, found.skipped) == (len(times) - count, count)
+    assert [one.duration_ns for one in found.runs] == list(times[count:])
+    assert [one.execution for one in found.runs] == list(range(len(times) - count))
+
+
+def test_averages_have_no_warm_up() -> None:
+    trace = OperatorTrace("benchmark_model", (OperatorRun(0, 0, "X", "", 0, 9, 0),), 8, averaged=True)
+    assert warm_up(trace) == 0
+    assert without_first(trace, "auto") is trace
+
+
+def test_skipped_executions_are_counted_over_recordings() -> None:
+    both = merged([without_first(lasting(9, 1, 1, 1), 1), without_first(lasting(9, 9, 1, 1), 2)])
+    assert (both.executions, both.skipped) == (5, 3)
+    assert without_first(without_first(lasting(9, 9, 1, 1), 1), 1).skipped == 2
+
+
+def test_some_executions() -> None:
+    found = only_executions(lasting(1, 2, 3, 4), {1: 1, 3: 0})
+    assert [(one.execution, one.duration_ns) for one in found.runs] == [(1, 2), (0, 4)]
+    assert found.executions == 2
+
+
+def notes(trace: OperatorTrace | list[OperatorTrace]) -> list[tuple[str, str]]:
+    with open_model(embedded(MLP)) as model:
+        return [(note.code, note.message) for note in attribute(model, trace).notes]
+
+
+def test_notes_on_warm_up() -> None:
+    trace = lasting(900, 100, 100, 100)
+    said = "the first 1 execution took longer than the rest; --skip auto leaves them out"
+    assert notes(trace) == [("WARM_UP", said)]
+    assert notes([trace, lasting(1, 1, 1, 1), trace]) == [("WARM_UP", said)] * 2
+    assert notes(without_first(trace, 1)) == [("SKIPPED_EXECUTIONS", "executions at the beginning, left out: 1")]
+
+
+def marks(*executions: tuple[int, int, str, int]) -> bytes:
+    """Return ftrace text of LiteRT's marks: of executions process, thread, operators, microseconds of each."""
+    lines, now = ["# tracer: nop"], 0
+    for process, thread, operators, length in executions:
+        head = f"  app-{thread} ({process}) [001] .... 1"
+        lines.append(f"{head}.{now:06}: tracing_mark_write: B|{process}|Invoke@0/0")
+        for at, name in enumerate(operators.split()):
+            lines.append(f"{head}.{now:06}: tracing_mark_write: B|{process}|{name}@{at}/0")
+            now += length
+            lines.append(f"{head}.{now:06}: tracing_mark_write: E|{process}")
+        lines.append(f"{head}.{now:06}: tracing_mark_write: E|{process}")
+    return "\n".join([*lines, ""]).encode()
+
+
+OTHER, OURS = "CONV_2D ADD", "FULLY_CONNECTED FULLY_CONNECTED SOFTMAX"
+
+
+def test_processes_and_threads() -> None:
+    data = marks((10, 11, OURS, 5), (10, 12, OURS, 50), (20, 21, OURS, 500))
+    assert read_profile(data).executions == 3
+    totals = {
+        (process, thread): sum(one.duration_ns for one in read_profile(data, process=process, thread=thread).runs)
+        for process, thread in ((10, None), (20, None), (None, 12), (10, 11))
+    }
+    assert totals == {(10, None): 165_000, (20, None): 1_500_000, (None, 12): 150_000, (10, 11): 15_000}
+    with pytest.raises(InvalidInputError, match="no operator times"):
+        read_profile(data, process=20, thread=11)
+    for chosen in ({"process": 1}, {"thread": 0}):
+        with pytest.raises(UsageError, match="only system traces tell processes and threads"):
+            read_profile(b'{"traceEvents": []}', **chosen)
+
+
+def test_operators_on_several_threads_are_said() -> None:
+    trace = read_profile(marks((10, 11, OURS, 5), (10, 12, OURS, 5)))
+    said = ("SEVERAL_THREADS", "operators ran on threads 11, 12: --thread tells them apart")
+    assert notes(trace) == [said]
+    alone = read_profile(marks((10, 11, OURS, 5)))
+    assert notes([alone, alone]) == []
+
+
+def test_executions_of_another_model_are_left_out() -> None:
+    data = marks((10, 11, OTHER, 7), (10, 11, OURS, 5), (10, 11, OTHER, 7), (10, 11, OURS, 6))
+    trace = read_profile(data)
+    with open_model(MLP) as model:
+        found = attribute(model, trace)
+        kept, joined = joined_executions(model, trace)
+    assert (found.executions, found.others, found.total_ns) == (2, 2, 33_000)
+    assert [row.time.runs for row in found.operators if row.time] == [2, 2, 2]
+    assert ("OTHER_MODELS", "executions of other models, left out: 2") in [
+        (note.code, note.message) for note in found.notes
+    ]
+    assert (kept.executions, sum(one.total_ns for one in joined.operators.values())) == (2, 33_000)
+
+
+def test_a_trace_of_another_model_alone_is_refused() -> None:
+    with open_model(MLP) as model:
+        with pytest.raises(InvalidInputError, match="not of this model") as caught:
+            attribute(model, read_profile(marks((10, 11, OTHER, 7), (10, 12, OTHER, 7))))
+        assert str(caught.value.hint).endswith("; operators ran on threads 11, 12: try --thread")
+        with pytest.raises(InvalidInputError, match="not of this model") as caught:
+            attribute(model, read_profile(marks((10, 11, OTHER, 7))))
+        assert "--thread" not in str(caught.value.hint)
+        averages = (OperatorRun(0, 0, "ADD", "", 0, 5, 0), OperatorRun(0, 2, "SOFTMAX", "", 0, 5, 0))
+        with pytest.raises(InvalidInputError, match="not of this model"):
+            attribute(model, OperatorTrace("benchmark_model", averages, 1, averaged=True))
+
+
+def test_many_unlike_executions_are_not_looked_at_one_by_one() -> None:
+    unlike = [(10, 11, f"{OTHER} X{number}", 1) for number in range(64)]
+    with open_model(MLP) as model, pytest.raises(InvalidInputError, match="not of this model"):
+        attribute(model, read_profile(marks(*unlike, (10, 11, OURS, 5))))
+    with open_model(MLP) as model:
+        found = attribute(model, read_profile(marks((10, 11, OURS, 5), *unlike[:63])))
+    assert found.others == 63
+
+
+def test_the_options(tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_bytes(marks(*[(10, 11, OURS, 90)], *[(10, 11, OURS, 10)] * 5, (10, 12, OURS, 1000)))
+    model = path_of("circle/mlp")
+    status, out, err = run(path, "--model", model, "--thread", "11", "--skip", "auto", "--by", "operator")
+    assert (status, out.splitlines()[0]) == (0, "litert: 5 executions, 150.000 us in all")
+    assert "executions at the beginning, left out: 1" in err
+    assert run(path, "--model", model, "--process", "10")[1].startswith("litert: 7 executions")
+    status, _, err = run(path, "--model", model, "--skip", "some")
+    assert (status, "--skip takes a number or auto, not 'some'" in err) == (2, True)
+    assert run(path, "--model", model, "--skip", "-1")[0] == 2
