@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from circletools.affinity.costs import program
@@ -84,7 +83,12 @@ def test_without_time_the_least_times_are_a_bound(monkeypatch: pytest.MonkeyPatc
     assert proven(problem, graph, devices, "min", 0).least_us == pytest.approx(expected)
     monkeypatch.setattr(program, "_VARIABLES", 10)
     assert list(solve(problem, graph, regions=True, seconds=9)) == []
-    assert least_bound(replace(problem, times_us=np.zeros((0, 3)))) == 0
+
+
+def test_no_operators_take_no_time() -> None:
+    problem, graph = Case([], [], [[0.0] * 3] * 3, [[0.0] * 3] * 3, [1.0] * 3).problem()
+    found = proven(problem, graph, least_time(problem, graph), "min", 20)
+    assert (found.devices.tolist(), found.least_us) == ([], 0)
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:

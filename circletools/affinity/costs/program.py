@@ -63,7 +63,7 @@ def solve(problem: Problem, graph: OperatorGraph, *, regions: bool, seconds: flo
     """
     ends = monotonic() + seconds
     program = _Program(problem, graph, regions=regions)
-    if program.width > _VARIABLES:
+    if not 0 < program.width <= _VARIABLES:
         return
     for _ in range(_ROUNDS):
         left = ends - monotonic()
