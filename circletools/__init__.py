@@ -66,6 +66,15 @@ if TYPE_CHECKING:
     from circletools.profile.compare_traces import compare_traces as compare_traces
     from circletools.split.verification import verify_split as verify_split
     from circletools.split.write import split as split
+    from circletools.surgery.ends import SignatureRequest as SignatureRequest
+    from circletools.surgery.ends import expose as expose
+    from circletools.surgery.ends import reorder as reorder
+    from circletools.surgery.ends import sign as sign
+    from circletools.surgery.extract import ExtractRequest as ExtractRequest
+    from circletools.surgery.extract import extract as extract
+    from circletools.surgery.prune import prune as prune
+    from circletools.surgery.rename import RenameRequest as RenameRequest
+    from circletools.surgery.rename import rename as rename
     from circletools.trace.nnapi.analysis import Analysis as Analysis
     from circletools.trace.nnapi.analysis import read_trace as read_trace
     from circletools.trace.nnapi.export import export_trace as export_trace
@@ -78,6 +87,7 @@ __all__ = [
     "CircleToolsError",
     "CostRequest",
     "EditError",
+    "ExtractRequest",
     "Finding",
     "Fit",
     "FitRequest",
@@ -91,8 +101,10 @@ __all__ = [
     "Plan",
     "PlanRequest",
     "ProfileComparison",
+    "RenameRequest",
     "RewriteResult",
     "Severity",
+    "SignatureRequest",
     "Subgraph",
     "TableFormatError",
     "Tensor",
@@ -110,6 +122,8 @@ __all__ = [
     "export_costs",
     "export_trace",
     "exporters",
+    "expose",
+    "extract",
     "files",
     "fit",
     "inspect",
@@ -119,11 +133,15 @@ __all__ = [
     "origins",
     "outputs",
     "plan",
+    "prune",
     "read_profile",
     "read_request",
     "read_trace",
+    "rename",
     "render",
+    "reorder",
     "report_html",
+    "sign",
     "split",
     "strip_metadata",
     "track_origins",
@@ -135,6 +153,7 @@ _PLACES = {
     "Analysis": "circletools.trace.nnapi.analysis",
     "Attribution": "circletools.profile.attribution",
     "CostRequest": "circletools.planning.request",
+    "ExtractRequest": "circletools.surgery.extract",
     "Fit": "circletools.fit.verdicts",
     "FitRequest": "circletools.fit.request",
     "Model": "circletools.model.model",
@@ -158,6 +177,7 @@ _PLACES = {
     "edit": "circletools.editing",
     "export_costs": "circletools.planning.export",
     "export_trace": "circletools.trace.nnapi.export",
+    "extract": "circletools.surgery.extract",
     "files": "circletools.storage:",
     "fit": "circletools.fit.fit",
     "inspect": "circletools.inspection:inspect_model",
@@ -168,6 +188,7 @@ _PLACES = {
     "origins": "circletools.origin:",
     "outputs": "circletools.outputs:",
     "plan": "circletools.planning.planner",
+    "prune": "circletools.surgery.prune",
     "read_profile": "circletools.trace.operators.read",
     "read_request": "circletools.planning.inputs",
     "read_trace": "circletools.trace.nnapi.analysis",
@@ -178,6 +199,12 @@ _PLACES = {
     "track_origins": "circletools.origin.tracking.tracker:track",
     "verify": "circletools.model.verify:check_model",
     "verify_split": "circletools.split.verification",
+    "RenameRequest": "circletools.surgery.rename",
+    "SignatureRequest": "circletools.surgery.ends",
+    "expose": "circletools.surgery.ends",
+    "reorder": "circletools.surgery.ends",
+    "sign": "circletools.surgery.ends",
+    "rename": "circletools.surgery.rename",
 }
 if not TYPE_CHECKING:  # else every name would be taken for one of the face
     __getattr__, __dir__ = face(__name__, _PLACES)

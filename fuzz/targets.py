@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz import documents, models, pairs, parts, seeds, tables, traces
+from fuzz import documents, models, pairs, parts, seeds, surgery, tables, traces
 from fuzz.mutate import mutate_bytes, mutate_model
 from fuzz.target import Target
 
@@ -31,6 +31,10 @@ TARGETS = {
         Target("fix-outputs", models.fix, models.model_seeds, mutate_model, "fix-outputs"),
         Target("strip-metadata", models.strip_all, models.model_seeds, mutate_model, "strip-metadata"),
         Target("compact", models.compact, models.model_seeds, mutate_model, "compact"),
+        Target("prune", surgery.pruned, models.model_seeds, mutate_model, "compact"),
+        Target("extract", surgery.cut, models.model_seeds, mutate_model, "extract"),
+        Target("rename", surgery.named, models.model_seeds, mutate_model, "rename"),
+        Target("ends", surgery.ended, models.model_seeds, mutate_model, "signature reorder expose"),
         Target("page", models.page, models.model_seeds, mutate_model, "report"),
         Target("fit", models.fit_all, models.model_seeds, mutate_model, "fit"),
         Target("baseline", documents.baseline, seeds.baselines, mutate_bytes, "fit"),

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
 from circletools.affinity.assign.assign import Assignment
+from circletools.affinity.assign.rules import Rule
+from circletools.affinity.costs.problem import Problem
+from circletools.affinity.limiting import Limiter, Room
+from circletools.affinity.limits import Limit, Weights
 from circletools.affinity.partition.growth import Step
 from circletools.affinity.partition.partitions import Mode, Partition, make_partitions, partition_or_fall_back
 from circletools.affinity.partition.repair import group_of
 from circletools.affinity.store import Affinity
 from circletools.affinity.tables import SubgraphAffinity
+from circletools.affinity.units import Units, make_units
 from circletools.errors import EditError
-from circletools.model.graph import OperatorGraph
 from circletools.model.operator_facts import OperatorFacts
 
 
@@ -23,14 +27,15 @@ from circletools.model.operator_facts import OperatorFacts
 class SubgraphPartitioning:
     """The device number of each operator, and the partitions in an order in which they can run.
 
-    `demoted` operators were in a partition that was too small. `fell_back` says why mode `min` made the partitions
-    and not `safe`, None where nothing was against it.
+    `moved` has why operators are not where they were assigned. `fell_back` says why mode `min` made the partitions
+    and not `safe`, None where nothing was against it. `left` are partitions that are too small, and stay.
     """
 
     numbers: list[int]
     partitions: tuple[Partition, ...]
-    demoted: frozenset[int] = frozenset()
+    moved: Mapping[int, str] = field(default_factory=dict)
     fell_back: str | None = None
+    left: tuple[Partition, ...] = ()
 
     def partition_of(self) -> list[int]:
         """Return the number of the partition of each operator."""
@@ -47,14 +52,23 @@ class Partitioning:
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """How partitions are made, and what becomes of those of fewer than `min_size` operators.
+    """How partitions are made: of which units, in what mode, and within what limits.
 
-    They go to `fallback` (the last device unless given), where that takes all of them.
+    Partitions of fewer than `min_size` operators go to `fallback` (the last device unless given), or another device
+    that is known to take all of them; those that none takes stay. `problems` are the costs, where they are known.
+    `units` and `problems` go by subgraph; without `units` every operator is one.
     """
 
     mode: Mode = "min"
     min_size: int = 1
     fallback: str | None = None
+    limits: tuple[Limit, ...] = ()
+    units: Sequence[Units] = ()
+    problems: Sequence[Problem] | None = None
+
+    def units_of(self, facts: OperatorFacts) -> Units:
+        """Return the units of a subgraph."""
+        return self.units[facts.subgraph] if self.units else make_units(facts)
 
 
 def make_partitioning(
@@ -65,63 +79,83 @@ def make_partitioning(
 ) -> Partitioning:
     """Partition every subgraph by its assignment.
 
-    `on_step` is told each step of growing, with its subgraph. Raises EditError where the mode cannot do it,
-    ModelFormatError for a graph with cycles.
+    `on_step` is told each step of growing, with its subgraph. Raises EditError where the mode cannot do it or a limit
+    cannot be met, ModelFormatError for a graph with cycles.
     """
     found = []
-    fallback, last = sizing.fallback, len(assignment.devices) - 1
-    refuge = assignment.devices.index(fallback) if fallback else last
-    for index, (subgraph, assigned) in enumerate(zip(facts, assignment.numbers, strict=True)):
-        demoted = _demote(subgraph.graph, assignment, index, sizing, refuge)
-        numbers = [refuge if operator in demoted else number for operator, number in enumerate(assigned)]
+    for index, subgraph in enumerate(facts):
         tell = None if on_step is None else partial(on_step, index)
         try:
-            made = partitioned(subgraph.graph, numbers, sizing.mode, tell)
+            found.append(_partitioned(subgraph, assignment, sizing, tell))
         except EditError as error:
             raise EditError(error.message, location=subgraph.place(), hint=error.hint) from error
-        found.append(replace(made, demoted=demoted))
     return Partitioning(assignment.devices, tuple(found))
 
 
+def _partitioned(
+    facts: OperatorFacts, assignment: Assignment, sizing: Sizing, tell: Callable[[Step], None] | None
+) -> SubgraphPartitioning:
+    units, assigned = sizing.units_of(facts), assignment.numbers[facts.subgraph]
+    if sizing.min_size < 2 and not sizing.limits:
+        return partitioned(units, assigned, sizing.mode, tell)
+    # Whether partitions wait for each other is asked of those that are there in the end.
+    tame: Mode = "safe" if sizing.mode == "seed" else sizing.mode
+    limiter = Limiter(
+        _room(facts, assignment, sizing, units), lambda numbers: make_partitions(units.graph, numbers, tame)
+    )
+    numbers = limiter.settle([assigned[row[0]] for row in units.members])
+    made = partitioned(units, units.of_operators(numbers), sizing.mode, tell)
+    if any(limit.parts for limit in sizing.limits):
+        made = replace(made, partitions=units.partitions(limiter.partitions(numbers)))
+    moved = {
+        operator: words.format(assignment.devices[assigned[operator]])
+        for unit, words in limiter.moved.items()
+        for operator in units.members[unit]
+        if made.numbers[operator] != assigned[operator]
+    }
+    return replace(made, moved=moved, left=units.partitions(limiter.left))
+
+
+def _room(facts: OperatorFacts, assignment: Assignment, sizing: Sizing, units: Units) -> Room:
+    devices, subgraph = assignment.devices, facts.subgraph
+    last = len(devices) - 1
+    refuge = devices.index(sizing.fallback) if sizing.fallback else last
+    problem = None if sizing.problems is None else units.problem(sizing.problems[subgraph])
+    rules = [rule if isinstance(rule, Rule) else None for rule in assignment.decided_by[subgraph]]
+
+    def takes(unit: int, device: int) -> bool:
+        known = device == refuge or devices[device] in assignment.refusals
+        return known and all(assignment.refusal(device, subgraph, one) is None for one in units.members[unit])
+
+    def rule_of(unit: int) -> Rule | None:
+        return next((rules[operator] for operator in units.members[unit] if rules[operator]), None)
+
+    return Room(
+        units,
+        [(devices.index(limit.device), limit) for limit in sizing.limits],
+        sizing.min_size,
+        Weights(facts, units, problem),
+        problem,
+        takes,
+        rule_of,
+        [refuge, *(device for device in range(len(devices)) if device != refuge)],
+    )
+
+
 def partitioned(
-    graph: OperatorGraph, numbers: Sequence[int], mode: Mode, on_step: Callable[[Step], None] | None = None
+    units: Units, numbers: Sequence[int], mode: Mode, on_step: Callable[[Step], None] | None = None
 ) -> SubgraphPartitioning:
     """Return the partitions of a subgraph; an operator on constants is on the device that reads it first.
 
     Raises EditError where the mode cannot do it.
     """
-    partitions, fell_back = partition_or_fall_back(graph, numbers, mode, on_step)
-    devices = list(numbers)
-    for partition in partitions if graph.constants else ():
+    of_units = [numbers[row[0]] for row in units.members]
+    made, fell_back = partition_or_fall_back(units.graph, of_units, mode, on_step)
+    partitions, devices = units.partitions(made), list(numbers)
+    for partition in partitions if units.graph.constants else ():
         for operator in partition.operators:
             devices[operator] = partition.device
     return SubgraphPartitioning(devices, partitions, fell_back=fell_back)
-
-
-def _demote(
-    graph: OperatorGraph, assignment: Assignment, subgraph: int, sizing: Sizing, refuge: int
-) -> frozenset[int]:
-    """Return the operators in partitions that are too small, until there are none."""
-    # Whether partitions wait for each other is asked of those that are there in the end.
-    tame: Mode = "safe" if sizing.mode == "seed" else sizing.mode
-    numbers = list(assignment.numbers[subgraph])
-    demoted: set[int] = set()
-    constants = set(graph.constants)
-    while sizing.min_size > 1:
-        small = {
-            operator
-            for partition in make_partitions(graph, numbers, tame)
-            if partition.device != refuge
-            and len(set(partition.operators) - constants) < sizing.min_size
-            and all(assignment.refusal(refuge, subgraph, operator) is None for operator in partition.operators)
-            for operator in partition.operators
-        }
-        if not small:
-            break
-        demoted |= small
-        for operator in small:
-            numbers[operator] = refuge
-    return frozenset(demoted)
 
 
 def to_affinity(partitioning: Partitioning) -> Affinity:

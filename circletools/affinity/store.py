@@ -145,7 +145,7 @@ class _Follower:
         self._written: bytes | None = None
 
     def __call__(self, edit: ModelEdit) -> None:
-        if not edit.index_map.added:
+        if not edit.index_map.added and not edit.renamed:
             return
         table, stamp = edit.metadata_value(AFFINITY_TABLE), edit.metadata_value(AFFINITY_STAMP)
         if table is None:
@@ -155,8 +155,10 @@ class _Follower:
             if affinity is None or _freshness(edit.model, affinity, stamp).state == "stale":
                 return  # no better than before
             self._affinity = affinity
-        self._written = encode_affinity(remap(self._affinity, edit.index_map).subgraphs)
-        edit.set_metadata(AFFINITY_TABLE, self._written)
+        self._written = bytes(table)
+        if edit.index_map.added:
+            self._written = encode_affinity(remap(self._affinity, edit.index_map).subgraphs)
+            edit.set_metadata(AFFINITY_TABLE, self._written)
         if stamp is not None:
             edit.set_metadata(AFFINITY_STAMP, stamp_after(edit))
 

@@ -57,13 +57,21 @@ def _rest(model: Model) -> tuple[int, bool]:
                 "external data lies inside the flatbuffer", hint="it cannot be told apart from unused bytes"
             )
         return first, True
-    end, base = model.reachable.end, original_start(model)
+    return tail_start(model), False
+
+
+def tail_start(model: Model) -> int:
+    """Return where what stands behind all that the model uses begins, such as an archive; else where the file ends.
+
+    Zeros in front are padding; if they were kept, what is padded anew would grow with each time.
+    """
+    ends = (int((data.offsets + data.sizes).max()) for data in external_data(model))
+    end, base = max(model.reachable.end, *ends, 0), original_start(model)
     if base:
         # What the original file had at its end and no longer uses is not "behind the flatbuffer".
         end = max(end, base + walk(Wire(model.wire.memory[base:]), model.schema, max_tables=None).end)
-    # Zeros in front are padding; if they were kept, what is padded anew would grow with each time.
     for at in range(end, model.wire.size, _PIECE_BYTES):
         used = model.wire.data[at : at + _PIECE_BYTES] != 0
         if used.any():
-            return at + int(used.argmax()), False
-    return model.wire.size, False
+            return at + int(used.argmax())
+    return model.wire.size

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from circletools.edit.archive import move_archive
 from circletools.edit.buffers import BufferPool
 from circletools.edit.editable import check_editable, original_start
 from circletools.edit.results import AddedOperator, IndexMap
+from circletools.edit.signatures import Ends, Side, Signatures
 from circletools.errors import EditError, UsageError
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.overlay import FieldValue, NewTable, Overlay, References
@@ -66,6 +67,7 @@ class ModelEdit:
         self._codes = list(model.operator_codes)
         self._new_tensors: Counter[int] = Counter()  # subgraph -> how many were added
         self._added: list[AddedOperator] = []
+        self.renamed: dict[tuple[int, int], bytes] = {}  # (subgraph, tensor) -> the new name
         self._followers: list[Callable[[ModelEdit], None]] = []
         self._values: dict[str, bytes | None] = {}  # of the metadata entries that were set or removed
 
@@ -128,6 +130,15 @@ class ModelEdit:
         self._values[name] = None
         self._drop(same)
         return len(same)
+
+    def rename_metadata(self, index: int, name: str) -> None:
+        """Give a metadata entry of the model, by index, another name. It must not have been set or removed before."""
+        _check("metadata entry", index, len(self._entries))
+        entry = self._entries[index]
+        if isinstance(entry.table, int):
+            entry.table = self._overlay.open("Metadata", entry.table)
+        entry.table.set("name", name)
+        entry.name = name
 
     def _drop(self, entries: Sequence[_Entry]) -> None:
         for entry in entries:
@@ -281,21 +292,42 @@ class ModelEdit:
         self._check_tensors(subgraph, tensors)
         self._subgraph(subgraph).set("outputs", np.array(tensors, np.int32))
 
-    def set_signature_entry(
-        self, signature: int, direction: Literal["inputs", "outputs"], entry: int, tensor: int
-    ) -> None:
+    # ------------------------------------------------------------------ names and signatures
+
+    def rename_tensor(self, subgraph: int, tensor: int, name: str) -> None:
+        """Give a tensor another name. Raises UsageError for a tensor that does not exist, or no name."""
+        self._check_tensors(subgraph, [tensor])
+        if not name or "\0" in name:
+            raise UsageError(f"{name!r} is no name", hint="a name has at least one character, and no NUL")
+        if self._tensor_name(subgraph, tensor) != name.encode("utf-8", "surrogateescape"):
+            self._overlay.element(self._list(subgraph, "tensors"), "Tensor", tensor).set("name", name)
+            self.renamed[subgraph, tensor] = self._tensor_name(subgraph, tensor)
+
+    @cached_property
+    def signatures(self) -> Signatures:
+        """The signatures as they stand in the edit."""
+        return Signatures(self.model, self._overlay)
+
+    def set_signature(self, key: str, inputs: Ends, outputs: Ends, subgraph: int = 0) -> None:
+        """Write a signature: names, each with the tensor that it stands for. One of this key is replaced.
+
+        Raises UsageError for a tensor that does not exist.
+        """
+        self._check_tensors(subgraph, [tensor for _, tensor in (*inputs, *outputs)])
+        self.signatures.put(key, subgraph, inputs, outputs)
+
+    def remove_signature(self, key: str) -> int:
+        """Remove all signatures of this key; return how many there were."""
+        return self.signatures.remove(key)
+
+    def set_signature_entry(self, signature: int, direction: Side, entry: int, tensor: int) -> None:
         """Let one named input or output of a signature (both by index) stand for another tensor.
 
         Raises UsageError for a signature, an entry or a tensor that does not exist.
         """
-        overlay, signatures = self._overlay, self.model.signatures
-        _check("signature", signature, len(signatures))
-        entries = getattr(signatures[signature], direction)
-        if not 0 <= entry < len(entries):
-            raise UsageError(f"signature {signature} has no entry {entry} among its {len(entries)} {direction}")
-        self._check_tensors(signatures[signature].subgraph, [tensor])
-        definition = overlay.element(overlay.references(overlay.root, "signature_defs"), "SignatureDef", signature)
-        overlay.element(overlay.references(definition, direction), "TensorMap", entry).set("tensor_index", tensor)
+        _check("signature", signature, len(self.signatures.now))
+        self._check_tensors(self.signatures.now[signature].subgraph, [tensor])
+        self.signatures.set_entry(signature, direction, entry, tensor=tensor)
 
     # ------------------------------------------------------------------ writing
 

@@ -1,15 +1,15 @@
-"""Some operators of a subgraph as a model of their own, with everything that they use and nothing else.
+"""Some operators of subgraphs as a model of their own, with everything that they use and nothing else.
 
-Tensors, buffers, operator codes and subgraphs get new indices, in their old order; the excerpt is subgraph 0, and the
-subgraphs that its operators call stand behind it, whole. Constants go along with each excerpt that reads them. Data
-outside the flatbuffer stays outside: each range is copied once behind the new flatbuffer, aligned to 16 bytes or what
-it was aligned to. All data is copied from the old file as ranges.
+Tensors, buffers, operator codes and subgraphs get new indices, in their old order. The sections of an excerpt come
+first; the subgraphs that their operators call stand behind them, whole. Constants go along with each excerpt that
+reads them. Data outside the flatbuffer stays outside: each range is copied once behind the new flatbuffer, aligned to
+16 bytes or what it was aligned to. All data is copied from the old file as ranges.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import pack
 
 import numpy as np
@@ -26,20 +26,48 @@ _LEAST_ALIGNMENT, _MOST_ALIGNMENT = 16, 64  # of external data
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
-    """What to take: operators of a subgraph, ascending, and the tensors that become inputs and outputs.
+class Section:
+    """What to take of a subgraph: operators, ascending, and the tensors that become inputs and outputs.
 
-    `names` gives tensors of the subgraph other names. `metadata` are the entries (by index in the old model) that go
-    along, with another value or, for None, with their own; `signatures` are those that do, by index.
+    `names` gives tensors of the subgraph other names, `further` are tensors that go along though nothing here uses
+    them. Where an operator of the excerpt calls the subgraph, it calls
+    all of it, or this section where that `replaces` it.
     """
 
     subgraph: int
     operators: Sequence[int]
     inputs: Sequence[int]
     outputs: Sequence[int]
-    names: Mapping[int, bytes]
+    names: Mapping[int, bytes] = field(default_factory=dict)
+    replaces: bool = False
+    further: Sequence[int] = ()
+
+
+Named = Sequence[tuple[bytes, int]]
+"""Names in a signature, each with the tensor of the old subgraph that it stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSignature:
+    """A signature to be written, of the first section of a subgraph."""
+
+    key: bytes
+    subgraph: int
+    inputs: Named
+    outputs: Named
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """What to take: a section for each subgraph that is not taken because it is called.
+
+    `metadata` are the entries (by index in the old model) that go along, with another value or, for None, with their
+    own; `signatures` are those that do, by index, or new ones. They are about the first section of their subgraph.
+    """
+
+    sections: Sequence[Section]
     metadata: Mapping[int, bytes | None]
-    signatures: Sequence[int] = ()
+    signatures: Sequence[int | NewSignature] = ()
 
 
 class Excerpts:
@@ -61,21 +89,35 @@ class Excerpts:
         self.further: list[int] = model.root.vectors("metadata_buffer").row(0).tolist()  # an old way to name metadata
         self.external = _External(model)
 
-    def called(self, subgraph: int, operators: Iterable[int]) -> list[int]:
-        """Return the subgraphs that go along with these operators, ascending."""
-        rows = self.operators_of(subgraph)
-        return self.calls.reached(rows[operator] for operator in operators)
+    def called(self, sections: Iterable[Section]) -> list[int]:
+        """Return the subgraphs that go along with these sections because they are called, ascending."""
+        given = list(sections)
+        replaced = {section.subgraph for section in given if section.replaces}
+        rows = (self.operators_of(section.subgraph)[operator] for section in given for operator in section.operators)
+        return [subgraph for subgraph in self.calls.reached(rows) if subgraph not in replaced]
 
-    def tensors(self, excerpt: Excerpt) -> list[int]:
-        """Return the tensors of the subgraph that the excerpt has, ascending: also those that its tensors name."""
-        operator_rows, rows = self.operators_of(excerpt.subgraph), self.tensors_of(excerpt.subgraph)
-        reading = (operator_rows[operator] for operator in excerpt.operators)
+    def tensors(self, section: Section) -> list[int]:
+        """Return the tensors of the subgraph that the section has, ascending: also those that its tensors name."""
+        operator_rows, rows = self.operators_of(section.subgraph), self.tensors_of(section.subgraph)
+        reading = (operator_rows[operator] for operator in section.operators)
         found: set[int] = set()
-        more = self.indices.named("tensor", "Operator", reading).union(excerpt.inputs, excerpt.outputs) - {-1}
+        ends = section.inputs, section.outputs, section.further
+        more = self.indices.named("tensor", "Operator", reading).union(*ends) - {-1}
         while more:
             found |= more
             more = self.indices.named("tensor", "Tensor", (rows[tensor] for tensor in more)) - found - {-1}
         return sorted(found)
+
+    def sizes(self, excerpt: Excerpt) -> dict[str, int]:
+        """Return how many subgraphs, operators, tensors, buffers and operator codes an excerpt has."""
+        build, whole = _Build(self, excerpt), (len(self.tensors_of(index)) for index in self.called(excerpt.sections))
+        return {
+            "subgraph": len(build.rows) + len(build.called),
+            "operator": len(build.all_rows),
+            "tensor": sum(map(len, build.tensors)) + sum(whole),
+            "buffer": len(build.new_buffer) + len(build.given),
+            "operator code": len(build.new_code),
+        }
 
     def take(self, excerpt: Excerpt) -> list[Part]:
         """Return the file of an excerpt."""
@@ -97,29 +139,36 @@ class _Build:
 
     def __init__(self, source: Excerpts, excerpt: Excerpt) -> None:
         self.source, self.excerpt, self.schema = source, excerpt, source.schema
-        rows = source.operators_of(excerpt.subgraph)
-        self.rows = [rows[operator] for operator in excerpt.operators]
-        self.called = source.called(excerpt.subgraph, excerpt.operators)
-        self.tensors = source.tensors(excerpt)
-        self.new_tensor = {tensor: index for index, tensor in enumerate(self.tensors)}
-        self.all_rows = [*self.rows, *(row for subgraph in self.called for row in source.operators_of(subgraph))]
+        self.called = source.called(excerpt.sections)
+        self.rows = [
+            [source.operators_of(section.subgraph)[operator] for operator in section.operators]
+            for section in excerpt.sections
+        ]
+        self.tensors = [source.tensors(section) for section in excerpt.sections]
+        self.new_tensor = [{tensor: index for index, tensor in enumerate(tensors)} for tensors in self.tensors]
+        self.all_rows = [row for rows in self.rows for row in rows]
+        self.all_rows += [row for subgraph in self.called for row in source.operators_of(subgraph)]
         self.new_code = _renumbered(source.indices.named("operator_code", "Operator", self.all_rows))
         self.new_buffer = _renumbered(self.used_buffers())
-        self.new: NewIndices = {
+        replacing = {section.subgraph: index for index, section in enumerate(excerpt.sections) if section.replaces}
+        self.new: NewIndices = {  # called subgraphs keep their tensors
             "buffer": self.new_buffer,
             "operator_code": self.new_code,
-            "subgraph": {subgraph: index for index, subgraph in enumerate(self.called, 1)},
+            "subgraph": {
+                **{subgraph: index for index, subgraph in enumerate(self.called, len(excerpt.sections))},
+                **replacing,
+            },
         }
-        self.new_here: NewIndices = {**self.new, "tensor": self.new_tensor}  # called subgraphs keep their tensors
         self.moves: Mapping[tuple[str, int], int] = {}  # of external data, see `model`
         given = [entry for entry, value in excerpt.metadata.items() if value is not None]
         self.given = {entry: index for index, entry in enumerate(given, len(self.new_buffer))}
 
     def used_buffers(self) -> set[int]:
         """Return the buffers that the excerpt has; the first is there in every model that has any."""
-        source = self.source
-        here = source.tensors_of(self.excerpt.subgraph)
-        rows = [here[tensor] for tensor in self.tensors]
+        source, rows = self.source, list[int]()
+        for section, tensors in zip(self.excerpt.sections, self.tensors, strict=True):
+            here = source.tensors_of(section.subgraph)
+            rows += [here[tensor] for tensor in tensors]
         rows += [row for subgraph in self.called for row in source.tensors_of(subgraph)]
         kept = {
             source.model.metadata[entry].buffer for entry, value in self.excerpt.metadata.items() if value is None
@@ -145,7 +194,7 @@ class _Build:
     def model(self, moves: Mapping[tuple[str, int], int]) -> Altered:
         """Return the root; `moves` is by how much each piece of external data moves in the file."""
         self.moves, source = moves, self.source
-        subgraphs: References = [self.main(), *map(self.callee, self.called)]
+        subgraphs: References = [*map(self.section, range(len(self.rows))), *map(self.callee, self.called)]
         fields: dict[str, Value] = {
             "subgraphs": subgraphs,
             "operator_codes": [source.code_at[code] for code in self.new_code],
@@ -154,20 +203,21 @@ class _Build:
                 self.altered("Metadata", source.metadata_at[entry], buffer=_u4(self.metadata_buffer(entry)))
                 for entry in self.excerpt.metadata
             ],
-            "signature_defs": [self.signature(index) for index in self.excerpt.signatures] or None,
+            "signature_defs": [*map(self.signature, self.excerpt.signatures)] or None,
         }
         if source.further:
             fields["metadata_buffer"] = _i4s(self.new_buffer[buffer] for buffer in source.further)
         return self.altered("Model", int(source.model.root.at[0]), **fields)
 
-    def main(self) -> Altered:
-        excerpt, rows = self.excerpt, self.source.tensors_of(self.excerpt.subgraph)
+    def section(self, index: int) -> Altered:
+        section, new_tensor = self.excerpt.sections[index], self.new_tensor[index]
+        rows, new = self.source.tensors_of(section.subgraph), {**self.new, "tensor": new_tensor}
         tensors: References = [
-            self.tensor(rows[tensor], self.new_here, excerpt.names.get(tensor)) for tensor in self.tensors
+            self.tensor(rows[tensor], new, section.names.get(tensor)) for tensor in self.tensors[index]
         ]
-        ends = [_i4s(self.new_tensor[tensor] for tensor in some) for some in (excerpt.inputs, excerpt.outputs)]
-        operators: References = [self.operator(row, self.new_here) for row in self.rows]
-        return self.subgraph(excerpt.subgraph, tensors=tensors, operators=operators, inputs=ends[0], outputs=ends[1])
+        ends = [_i4s(new_tensor[tensor] for tensor in some) for some in (section.inputs, section.outputs)]
+        operators: References = [self.operator(row, new) for row in self.rows[index]]
+        return self.subgraph(section.subgraph, tensors=tensors, operators=operators, inputs=ends[0], outputs=ends[1])
 
     def callee(self, subgraph: int) -> Altered:
         tensors: References = [self.tensor(row, self.new) for row in self.source.tensors_of(subgraph)]
@@ -205,18 +255,34 @@ class _Build:
                 buffers[index] = self.altered("Buffer", self.source.buffer_at[row], offset=offset)
         return [*buffers, *(self.altered("Buffer", 0, data=self.excerpt.metadata[entry]) for entry in self.given)]
 
-    def signature(self, index: int) -> Altered:
-        """Return a signature of the excerpt's subgraph; its tensors are all in the excerpt."""
+    def signature(self, one: int | NewSignature) -> Altered:
+        """Return a signature of a section; its tensors are all in the section."""
+        if isinstance(one, NewSignature):
+            new = self.section_of(one.subgraph)
+            sides = {
+                name: self.new_maps(new, side) for name, side in (("inputs", one.inputs), ("outputs", one.outputs))
+            }
+            return self.altered("SignatureDef", 0, signature_key=one.key, subgraph_index=_u4(new), **sides)
         model, schema = self.source.model, self.schema
-        row = model.root.children("signature_defs", schema)[0].take(slice(index, index + 1))
-        fields: dict[str, Value] = {"subgraph_index": _u4(0)}
+        row = model.root.children("signature_defs", schema)[0].take(slice(one, one + 1))
+        new = self.section_of(int(row.scalars("subgraph_index")[0]))
+        fields: dict[str, Value] = {"subgraph_index": _u4(new)}
         for name in ("inputs", "outputs"):
             entries = row.children(name, schema)[0]
             fields[name] = [
-                self.altered("TensorMap", at, tensor_index=_u4(self.new_tensor[tensor]))
+                self.altered("TensorMap", at, tensor_index=_u4(self.new_tensor[new][tensor]))
                 for at, tensor in zip(entries.at.tolist(), entries.scalars("tensor_index").tolist(), strict=True)
             ]
         return self.altered("SignatureDef", int(row.at[0]), **fields)
+
+    def section_of(self, subgraph: int) -> int:
+        return next(index for index, section in enumerate(self.excerpt.sections) if section.subgraph == subgraph)
+
+    def new_maps(self, section: int, side: Named) -> References:
+        return [
+            self.altered("TensorMap", 0, name=name, tensor_index=_u4(self.new_tensor[section][tensor]))
+            for name, tensor in side
+        ]
 
 
 class _External:

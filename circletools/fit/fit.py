@@ -69,7 +69,7 @@ def _target(model: Model, facts: Sequence[OperatorFacts], naming: Naming, questi
         question.table.runtime,
         sum(map(len, needed)),
         tuple(misfit for misfit, _ in found),
-        _blamed(found, facts),
+        _blamed(found, facts, naming),
         _cuts([(subgraph, refused[subgraph.subgraph]) for subgraph in needed]),
         known.total(),
     )
@@ -103,18 +103,22 @@ def _misfits(
             origin,
             sources[0][0] >= 0,
             not is_known,
+            naming.details(sources),
         )
         yield misfit, sources
 
 
-def _blamed(found: Iterable[tuple[Misfit, tuple[Source, ...]]], facts: Sequence[OperatorFacts]) -> tuple[Blamed, ...]:
+def _blamed(
+    found: Iterable[tuple[Misfit, tuple[Source, ...]]], facts: Sequence[OperatorFacts], naming: Naming
+) -> tuple[Blamed, ...]:
     """Return the sources to change; not those of operators that are refused for the sake of another one only."""
     refused = [(one, sources) for one, sources in found if one.measured and not follows_another(one.reason)]
     sizes = {subgraph: _output_bytes(facts[subgraph]) for subgraph in {one.subgraph for one, _ in refused}}
     blamed = []
-    for (_, name), rows in fewest_sources([sources for _, sources in refused]):
+    for source, rows in fewest_sources([sources for _, sources in refused]):
         operators = tuple((refused[row][0].subgraph, refused[row][0].operator) for row in rows)
-        blamed.append(Blamed(name, operators, int(sum(sizes[subgraph][index] for subgraph, index in operators))))
+        size = int(sum(sizes[subgraph][index] for subgraph, index in operators))
+        blamed.append(Blamed(source[1], operators, size, *naming.details([source])))
     return tuple(blamed)
 
 

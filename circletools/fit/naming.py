@@ -13,6 +13,7 @@ from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import text
 from circletools.origin.findings import origin_findings
 from circletools.origin.read import NO_NAME, Origins, check_freshness, read_origins
+from circletools.origin.source import NOTHING, SourceDetails
 
 Source = tuple[int, str]
 """The number of a source in the tables and its name; -1 with the name of an output."""
@@ -42,6 +43,12 @@ class Naming:
             else:
                 first = outputs[operator]
                 yield ((-1, (text(facts.tensor_names[first]) if first >= 0 else "") or NO_NAME),)
+
+    def details(self, sources: Iterable[Source]) -> tuple[SourceDetails, ...]:
+        """Return what is known of each of these sources beside its name; nothing where nothing is known of any."""
+        known = self._origins.details
+        found = tuple(known.get(number, NOTHING) for number, _ in sources) if known else ()
+        return found if any(one is not NOTHING for one in found) else ()
 
     @cached_property
     def _origins(self) -> Origins:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from circletools.findings import Finding
+from circletools.origin.source import NOTHING, SourceDetails
 
 Verdict = Literal["resident", "not_resident", "not_known"]
 
@@ -15,7 +16,8 @@ class Misfit:
     """An operator that a target does not take; not `measured`: that it was never asked about.
 
     `origin` are the names of its sources; where the model has none that describe it (not `from_tables`), that of its
-    first output. `is_new`: the baseline does not have it.
+    first output. `is_new`: the baseline does not have it. `details` are what is known of each source beside its name;
+    none where nothing is known of any.
     """
 
     subgraph: int
@@ -27,6 +29,7 @@ class Misfit:
     origin: tuple[str, ...]
     from_tables: bool
     is_new: bool
+    details: tuple[SourceDetails, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Blamed:
     name: str
     operators: tuple[tuple[int, int], ...]
     size_bytes: int
+    details: SourceDetails = NOTHING
 
 
 @dataclass(frozen=True, slots=True)

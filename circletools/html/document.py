@@ -19,7 +19,8 @@ from circletools.errors import ModelFormatError, TableFormatError
 from circletools.fit.verdicts import Fit
 from circletools.html.fit import fit_document
 from circletools.html.graph import Columns, Interned, layout_json, or_none, picture, short
-from circletools.html.modules import module_tree, operators_below
+from circletools.html.links import NO_LINKS, SourceLinks
+from circletools.html.modules import module_tree, name_in_tree, operators_below
 from circletools.html.timing import ReadTrace, layer_times, operator_times
 from circletools.inspection import inspect_model
 from circletools.metadata.stamp import Freshness
@@ -28,18 +29,23 @@ from circletools.model.operator_facts import OperatorFacts
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.render.inspection import inspection_json
-from circletools.render.origin_tree import line_text
 from circletools.wording import SCHEMA_VERSION
 
 MOST_CUTS = 1000
 
 
 def page_document(
-    model: Model, name: str, traces: Sequence[ReadTrace] = (), *, fitted: Fit | None = None, version: str = ""
+    model: Model,
+    name: str,
+    traces: Sequence[ReadTrace] = (),
+    *,
+    fitted: Fit | None = None,
+    links: SourceLinks = NO_LINKS,
+    version: str = "",
 ) -> dict[str, Any]:
     """Return the document of a model that is called `name`; `version` is that of circletools, for who looks at it.
 
-    `fitted` is what targets take of it, where that was asked for.
+    `fitted` is what targets take of it, where that was asked for; `links` has addresses for the lines of sources.
 
     Broken indices and tables are findings, and what they name is left out. Raises ModelFormatError when the
     structure is broken, InvalidInputError for a trace that is not of this model.
@@ -55,7 +61,7 @@ def page_document(
     rows = {source: row for row, source in enumerate(ids)}
     rows_of_sets = [sorted(rows[source] for source in members) for members in sets.values]
     names = [short(origins.sources[source]) for source in ids]
-    modules = module_tree(names)
+    modules = module_tree(name_in_tree(names[rows[source]], origins.details_of(source)) for source in ids)
     return {
         "schema_version": SCHEMA_VERSION,
         "circletools": version,
@@ -69,7 +75,7 @@ def page_document(
         "affinity": affinity_state,
         "origins": origins_state
         | {"source_ids": ids, "source_names": names, "sets": rows_of_sets}
-        | _details(origins, ids),
+        | _details(origins, ids, links),
         "modules": {
             "parent": modules.parents,
             "label": modules.labels,
@@ -129,14 +135,15 @@ def _origins(model: Model) -> tuple[Origins, dict[str, Any]]:
         return Origins({}, ({},) * len(model.subgraphs)), state
 
 
-def _details(origins: Origins, ids: Sequence[int]) -> dict[str, list[str]]:
-    """Return the class and the line of each source, where any is known."""
+def _details(origins: Origins, ids: Sequence[int], links: SourceLinks) -> dict[str, list[str]]:
+    """Return the class, the line and its address of each source, where any is known."""
     if not origins.details:
         return {}
     details = [origins.details_of(source) for source in ids]
     return {
         "source_classes": [short(one.class_name) for one in details],
-        "source_lines": [short(line_text(one)) for one in details],
+        "source_lines": [short(one.place) for one in details],
+        **({"source_urls": list(map(links.of, details))} if links.template else {}),
     }
 
 

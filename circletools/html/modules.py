@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from circletools.origin.source import SourceDetails
 from circletools.profile.joining import split
 
 _PARTS = re.compile(r"(?<=[./])(?=.)|(?<=::)(?=.)", re.DOTALL)
@@ -61,6 +62,11 @@ def module_tree(names: Iterable[str]) -> Modules:
         modules.sources.append(branch.sources)
         waiting += [(own, part, below) for part, below in reversed(branch.below.items())]
     return modules
+
+
+def name_in_tree(name: str, details: SourceDetails) -> str:
+    """Return the name of a source behind the path of its module, where it does not begin with that."""
+    return name if name.startswith(details.path) else f"{details.path}::{name}"
 
 
 def parts_of(path: str) -> list[str]:

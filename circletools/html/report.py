@@ -12,6 +12,7 @@ from circletools.fit.fit import fit
 from circletools.fit.request import FitRequest
 from circletools.html.document import page_document
 from circletools.html.html import page_html
+from circletools.html.links import SourceLinks
 from circletools.html.timing import read_times
 from circletools.model.model import Model
 from circletools.planning.inputs import naming_files
@@ -30,21 +31,30 @@ class Report:
 
 
 def report_html(
-    model: Model, traces: Iterable[str | os.PathLike[str]] = (), *, skip: int = 0, on: Sequence[str] = ()
+    model: Model,
+    traces: Iterable[str | os.PathLike[str]] = (),
+    *,
+    skip: int = 0,
+    on: Sequence[str] = (),
+    source_url: str = "",
+    source_root: str = "",
 ) -> Report:
     """Make a page about a model and traces that were recorded with it: paths, of either kind.
 
     The first `skip` executions of operator-level traces are left out. `on` are targets that the model is to run on,
-    as in `FitRequest`. Raises ModelFormatError when the structure of
-    the model is broken, InvalidInputError for a trace that cannot be read or is of another model.
+    as in `FitRequest`. The lines of sources are links to `source_url`, where `{file}` and `{line}` are filled in; the
+    file is named as seen from `source_root`, and has no link where it is not below it. Raises UsageError when that is
+    no address, ModelFormatError when the structure of the model is broken, InvalidInputError for a trace that cannot
+    be read or is of another model.
 
         with ct.open("out.circle") as model:
             Path("report.html").write_bytes(ct.report_html(model, ["trace.chrome.json"]).html)
     """
+    links = SourceLinks(source_url, source_root)
     with naming_files():
         read = [read_times(os.fspath(trace), skip) for trace in traces]
     fitted = fit(model, FitRequest(on=tuple(on))) if on else None
-    document = page_document(model, _title(model.source.name), read, fitted=fitted, version=__version__)
+    document = page_document(model, _title(model.source.name), read, fitted=fitted, links=links, version=__version__)
     return Report(page_html(document), tuple(_notes(document)))
 
 

@@ -138,7 +138,15 @@ def compare_stamp(model: Model, value: bytes | memoryview | None, entry: str = S
 
 def stamp_after(edit: ModelEdit) -> bytes:
     """Return the encoded stamp of the operators that a model will have after an edit."""
-    records = [operator_records(edit.model, subgraph) for subgraph in range(len(edit.model.subgraphs))]
+    model = edit.model
+    records = [operator_records(model, subgraph) for subgraph in range(len(model.subgraphs))]
+    for subgraph in {subgraph for subgraph, _ in edit.renamed}:
+        codes, names = model.code_names(subgraph), model.output_names(subgraph)
+        first = model.operator_columns.rows_of(subgraph).start
+        for index, code in enumerate(codes):
+            outputs = zip(model.operator_columns.outputs.row(first + index).tolist(), names[index], strict=True)
+            now = [edit.renamed.get((subgraph, tensor), name) for tensor, name in outputs]
+            records[subgraph][index] = operator_record(code, now)
     for added in edit.index_map.added:
         records[added.subgraph].append(operator_record(added.code_name, added.output_names))
     return encode_stamp(make_stamp(records))

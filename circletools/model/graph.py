@@ -21,13 +21,15 @@ class OperatorGraph:
     """Operators 0..n-1; `successors` and `predecessors` of each ascend and name nobody twice.
 
     `order` is a valid execution order: the operators' own where that is one. `constants` are the operators that
-    depend on constants only, ascending: they are no work, and belong to their readers.
+    depend on constants only, ascending: they are no work, and belong to their readers. `beside` has sets of operators
+    of which those of one device may be one partition though nothing connects them.
     """
 
     successors: list[list[int]]
     predecessors: list[list[int]]
     order: list[int]
     constants: tuple[int, ...] = ()
+    beside: tuple[tuple[int, ...], ...] = ()
 
     def __len__(self) -> int:
         """Return the number of operators."""

@@ -5,6 +5,7 @@ Node data is a dict with `name` and `results`, whose keys `circletools.affinity.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
@@ -13,7 +14,7 @@ from circletools.affinity.exports.palette import colors
 from circletools.affinity.exports.placement import current_affinity, placement
 from circletools.errors import UsageError
 from circletools.model.model import Model
-from circletools.planning.reproject import source_names
+from circletools.planning.reproject import fresh_origins
 from circletools.profile.attribution import attribute_to
 from circletools.trace.operators.profile import OperatorTrace
 
@@ -33,9 +34,26 @@ def subgraph_of(model: Model, graph_id: str) -> int:
 
 
 def origin_data(model: Model, subgraph: int) -> list[NodeData]:
-    """Return the names of each operator's sources. Raises EditError without origins, or with stale ones."""
-    known = source_names(model)[subgraph]
-    return [_coloured(model, subgraph, "origin", {index: ", ".join(sorted(names)) for index, names in known.items()})]
+    """Return the names of each operator's sources, and as far as they are known the modules and the lines.
+
+    Raises EditError without origins, or with stale ones.
+    """
+    origins = fresh_origins(model)
+    described: dict[str, Callable[[int], str]] = {
+        "origin": lambda source: origins.sources[source],
+        "module": lambda source: origins.details_of(source).path,
+        "line": lambda source: origins.details_of(source).place,
+    }
+    found = []
+    for name, of in described.items():
+        values = {
+            index: ", ".join(sorted({of(source) for source in origin} - {""}))
+            for index, origin in origins.operators[subgraph].items()
+        }
+        known = {index: value for index, value in values.items() if value}
+        if known or name == "origin":
+            found.append(_coloured(model, subgraph, name, known))
+    return found
 
 
 def affinity_data(model: Model, subgraph: int) -> list[NodeData]:

@@ -45,8 +45,12 @@ def origins_document(origins: Origins) -> dict[str, Any]:
 
 def source_json(origins: Origins, source: int) -> dict[str, Any]:
     """Return a source as JSON, with what is known of it beside its name."""
-    details = zip(DETAIL_FIELDS, detail_values(origins.details_of(source)), strict=True)
-    return {"id": source, "name": origins.sources[source], **{key: value for key, value in details if value}}
+    return {"id": source, "name": origins.sources[source], **details_json(origins.details_of(source))}
+
+
+def details_json(details: SourceDetails) -> dict[str, str | int]:
+    """Return what is known of a source as the fields of JSON."""
+    return {key: value for key, value in zip(DETAIL_FIELDS, detail_values(details), strict=True) if value}
 
 
 def parse_origins(text: str, name: str) -> Origins:

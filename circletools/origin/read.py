@@ -21,7 +21,7 @@ from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin, union
 from circletools.origin.details import DETAILS_TABLE, decode_details
-from circletools.origin.source import SourceDetails
+from circletools.origin.source import NOTHING, SourceDetails
 from circletools.origin.tables import (
     OP_TABLE,
     SOURCE_TABLE,
@@ -35,7 +35,6 @@ NO_NAME = "(noname)"
 """The ONE compiler's name for a source without one."""
 
 _VERSION = 1
-_NOTHING = SourceDetails()
 _PAIR = Struct("<II")
 
 OperatorOrigins = Mapping[int, Origin]
@@ -61,7 +60,7 @@ class Origins:
 
     def details_of(self, source: int) -> SourceDetails:
         """Return what is known of a source beside its name."""
-        return self.details.get(source, _NOTHING)
+        return self.details.get(source, NOTHING)
 
     def by_source(self) -> dict[int, list[tuple[int, int]]]:
         """Return the inverse: source id -> (subgraph, operator index), for every source."""

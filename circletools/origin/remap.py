@@ -6,7 +6,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.edit.results import IndexMap
 from circletools.metadata.stamp import STAMP, compare_stamp, stamp_after
 from circletools.origin.algebra import Origin, inherit
-from circletools.origin.read import EXACT_TABLE, Origins, decode_origins, encode_exact, merge
+from circletools.origin.read import EXACT_TABLE, Origins, check_freshness, decode_origins, encode_exact, merge
 from circletools.origin.tables import OP_TABLE, encode_op_table
 
 
@@ -30,6 +30,12 @@ def remap(origins: Origins, index_map: IndexMap) -> Origins:
     return Origins(origins.sources, tuple(operators), origins.scope, origins.details)
 
 
+def _named(edit: ModelEdit, origins: Origins) -> bool:
+    """Say whether sources without a stamp may be known by the names of tensors only, some of which change."""
+    unstamped = len(edit.model.subgraphs) == 1 and check_freshness(edit.model, origins).state == "unstamped"
+    return bool(edit.renamed) and unstamped
+
+
 class _Follower:
     """Brings the tables up to date; the stamp that it wrote is known again, as an edit may be saved twice."""
 
@@ -37,17 +43,18 @@ class _Follower:
         self._stamp: bytes | None = None
 
     def __call__(self, edit: ModelEdit) -> None:
-        if not edit.index_map.added:
+        if not edit.index_map.added and not edit.renamed:
             return
         origins = decode_origins(edit.model, edit.metadata_value)
         if origins is None:
             return
-        changed = remap(origins, edit.index_map)
-        edit.set_metadata(OP_TABLE, encode_op_table(merge(changed.operators)))
-        if edit.metadata_value(EXACT_TABLE) is not None and origins.scope == "exact":
-            edit.set_metadata(EXACT_TABLE, encode_exact(changed.operators))
+        if edit.index_map.added:
+            changed = remap(origins, edit.index_map)
+            edit.set_metadata(OP_TABLE, encode_op_table(merge(changed.operators)))
+            if edit.metadata_value(EXACT_TABLE) is not None and origins.scope == "exact":
+                edit.set_metadata(EXACT_TABLE, encode_exact(changed.operators))
         stamp = edit.metadata_value(STAMP)
         known = stamp is not None and bytes(stamp) == self._stamp
-        if known or compare_stamp(edit.model, stamp).state == "fresh":
+        if known or compare_stamp(edit.model, stamp).state == "fresh" or (stamp is None and _named(edit, origins)):
             self._stamp = stamp_after(edit)
             edit.set_metadata(STAMP, self._stamp)

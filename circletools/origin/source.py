@@ -22,13 +22,22 @@ class SourceDetails:
     line: int = 0
     call: str = ""
 
+    @property
+    def place(self) -> str:
+        """The file and line, as in `net.py:42`; empty where the file is not known."""
+        return f"{self.file}:{self.line}" if self.file and self.line else self.file
+
+
+NOTHING = SourceDetails()
+"""The details of a source of which only the name is known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """A source that has no number yet."""
 
     name: str
-    details: SourceDetails = SourceDetails()
+    details: SourceDetails = NOTHING
 
 
 def is_library(file: str) -> bool:

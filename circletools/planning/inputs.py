@@ -16,6 +16,8 @@ from circletools.affinity.assign.rules import Rule, RuleSet, make_default, parse
 from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
+from circletools.affinity.limits import Limit, parse_limit
+from circletools.affinity.units import Glue, parse_glue
 from circletools.errors import CircleToolsError, UsageError
 from circletools.fit.request import FitInputs, FitRequest, read_fit_request
 from circletools.model.model import open_model
@@ -55,6 +57,8 @@ class PlanInputs:
     earlier: Earlier | None
     costs: CostInputs | None
     what_if: tuple[Rule, ...]
+    limits: tuple[Limit, ...]
+    glue: Glue
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -112,7 +116,8 @@ def _plan_inputs(request: PlanRequest) -> PlanInputs:
         earlier = None if request.reproject is None else _earlier(os.fspath(request.reproject))
     costs = _cost_inputs(request) if request.has_costs else None
     what_if = tuple(parse_setting(words, "--what-if") for words in request.what_if)
-    return PlanInputs(request, rules, tables, earlier, costs, what_if)
+    limits = tuple(map(parse_limit, request.limits))
+    return PlanInputs(request, rules, tables, earlier, costs, what_if, limits, parse_glue(request.glue))
 
 
 def _check(request: PlanRequest) -> None:
@@ -129,6 +134,10 @@ def _check(request: PlanRequest) -> None:
         )
     if request.what_if and request.explain:
         raise UsageError("--what-if and --explain exclude each other")
+    if request.join != "connected" and request.mode != "min":
+        raise UsageError(f"--join {request.join} is of --mode min; partitions of epochs need not be connected")
+    if not 0 <= request.solve_time <= 1e6:
+        raise UsageError(f"--solve-time {request.solve_time:g}: a number of seconds from 0 is needed")
     if request.min_size < 1:
         raise UsageError(f"--min-size {request.min_size}: a partition has at least one operator")
 

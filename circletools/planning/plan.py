@@ -51,10 +51,8 @@ class Plan:
     def reason(self, subgraph: int, operator: int) -> str:
         """Say why an operator is on its device."""
         said = self.assignment.why(subgraph, operator)
-        if operator in self.subgraphs[subgraph].demoted:
-            number = self.assignment.numbers[subgraph][operator]
-            return f"its partition was too small on {self.assignment.devices[number]}: {said}"
-        return said
+        moved = self.subgraphs[subgraph].moved.get(operator)
+        return f"{moved}; before: {said}" if moved else said
 
     def to_affinity(self) -> Affinity:
         """Return what `annotate` writes into the model."""

@@ -16,9 +16,12 @@ from circletools.affinity.capability.table import Refusal, why_not
 from circletools.affinity.costs.choose import Goal, assign_by_cost, assign_by_memory, check_caps
 from circletools.affinity.costs.problem import Problem
 from circletools.affinity.costs.times import make_problems
+from circletools.affinity.gluing import glued
+from circletools.affinity.limits import check_limits
 from circletools.affinity.partition.growth import Step
 from circletools.affinity.partitioning import Partitioning, Sizing, make_partitioning
 from circletools.affinity.tables import AFFINITY_TABLE
+from circletools.affinity.units import Join, Units, make_units
 from circletools.findings import Finding
 from circletools.model.model import Model
 from circletools.model.selectors import Chooser
@@ -29,17 +32,21 @@ from circletools.planning.plan import Plan
 from circletools.planning.reproject import Reprojection, kept, reproject, source_names
 from circletools.planning.request import PlanRequest
 from circletools.planning.what_if import compare, moved
-from circletools.wording import counted
+from circletools.wording import counted, ranges
 
 
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
-    """What is to be decided for one model; `costs` are the problems of its subgraphs, where costs are known."""
+    """What is to be decided for one model; `costs` are the problems of its subgraphs, where costs are known.
+
+    `units` are what stays together and what may be one partition, by subgraph.
+    """
 
     chooser: Chooser
     given: Constraints
     costs: Sequence[Problem] | None
     caps: Mapping[int, int]
+    units: Sequence[Units]
     notes: tuple[Finding, ...]
 
 
@@ -63,18 +70,24 @@ def make_plan_problem(model: Model, inputs: PlanInputs) -> PlanProblem:
     if not devices and inputs.costs is not None:
         devices = inputs.costs.devices
     chooser = Chooser(model, source_names(model) if inputs.by_origin else ())
+    rules = inputs.rules.matching(chooser, allow_unmatched=inputs.request.allow_unmatched)
+    notes += rules.notes
     refused = {device: [why_not(table, facts) for facts in chooser.facts] for device, table in inputs.tables.items()}
     notes += [note for device, found in refused.items() for note in _not_measured(device, found)]
     refusals = {
         device: [[None if refusal is None else str(refusal) for refusal in of_subgraph] for of_subgraph in found]
         for device, found in refused.items()
     }
-    given = Constraints(devices, inputs.rules, refusals, before.before if before else ())
-    if inputs.costs is None:
-        return PlanProblem(chooser, given, None, inputs.caps(devices), tuple(notes))
-    costs, gaps = costs_of(model, inputs.costs, devices)
-    problems = make_problems(chooser, devices, costs)
-    return PlanProblem(chooser, given, problems, inputs.caps(devices), (*notes, *gaps))
+    given = Constraints(devices, rules, refusals, before.before if before else ())
+    caps, problems = inputs.caps(devices), None
+    if inputs.costs is not None:
+        costs, gaps = costs_of(model, inputs.costs, devices)
+        problems = make_problems(chooser, devices, costs)
+        notes += gaps
+    check_limits(inputs.limits, devices, has_costs=problems is not None)
+    join: Join = "any" if inputs.request.mode == "epochs" else inputs.request.join
+    units = [make_units(facts, join, inputs.glue) for facts in chooser.facts]
+    return PlanProblem(chooser, given, problems, caps, units, tuple(notes))
 
 
 def _not_measured(device: str, refused: Sequence[Sequence[Refusal | None]]) -> Iterator[Finding]:
@@ -101,12 +114,14 @@ def _before(model: Model, inputs: PlanInputs) -> Reprojection | None:
 
 
 def _assignment(inputs: PlanInputs, problem: PlanProblem) -> Assignment:
-    goal = Goal(inputs.request.parallel, problem.caps, inputs.request.mode)
+    goal = Goal(inputs.request.parallel, problem.caps, inputs.request.mode, problem.units, inputs.request.solve_time)
     if problem.costs is not None:
-        return assign_by_cost(problem.chooser, problem.given, problem.costs, goal)
-    if problem.caps:
-        return assign_by_memory(problem.chooser, problem.given, goal)
-    return assign(problem.chooser, problem.given)
+        assignment = assign_by_cost(problem.chooser, problem.given, problem.costs, goal)
+    elif problem.caps:
+        assignment = assign_by_memory(problem.chooser, problem.given, goal)
+    else:
+        assignment = assign(problem.chooser, problem.given)
+    return glued(assignment, problem.units) if inputs.glue else assignment
 
 
 def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment) -> Plan:
@@ -114,17 +129,18 @@ def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment)
     notes = (*problem.notes, *_refused(assignment))
     steps: list[tuple[int, Step]] = []
     default = inputs.rules.default
-    sizing = Sizing(request.mode, request.min_size, default.device if default else None)
+    fallback = default.device if default else None
+    sizing = Sizing(request.mode, request.min_size, fallback, inputs.limits, problem.units, problem.costs)
     grown = request.explain and request.mode == "seed"
     on_step = (lambda number, step: steps.append((number, step))) if grown else None
     partitioning = make_partitioning(facts, assignment, sizing, on_step)
-    notes += tuple(_fallbacks(partitioning))
+    notes += (*_fallbacks(partitioning), *_left(partitioning, request.min_size))
     check_caps(facts, partitioning, problem.caps)
-    evaluator = Evaluator(facts, problem.costs, request.parallel, bool(problem.caps))
+    evaluator = Evaluator(facts, problem.costs, request.parallel, bool(problem.caps), assignment.least_us)
     evaluation = evaluator.evaluate(partitioning)
     what_if = None
     if inputs.what_if:
-        changed = moved(problem.chooser, partitioning, inputs.what_if, request.mode)
+        changed = moved(problem.chooser, partitioning, inputs.what_if, sizing)
         what_if = compare(assignment, (partitioning, evaluation), (changed, evaluator.evaluate(changed)))
         notes += what_if.refused
     return Plan(
@@ -146,6 +162,17 @@ def _fallbacks(partitioning: Partitioning) -> Iterator[Finding]:
         if subgraph.fell_back is not None:
             message = f"{subgraph.fell_back}: partitioned by mode min"
             yield Finding("PARTITIONED_BY_MIN", "info", f"subgraphs[{index}]", message)
+
+
+def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:
+    """Yield a note about each subgraph with partitions that are too small, and stay."""
+    for index, subgraph in enumerate(partitioning.subgraphs):
+        if subgraph.left:
+            number = counted(len(subgraph.left), "partition")
+            first = f"operators {ranges(subgraph.left[0].operators)} first"
+            fewer = f"{number} of fewer than {min_size} operators"
+            message = f"{fewer} stay, {first}: by rule, or no other device takes it"
+            yield Finding("PARTITION_TOO_SMALL", "warning", f"subgraphs[{index}]", message)
 
 
 def _refused(assignment: Assignment) -> tuple[Finding, ...]:

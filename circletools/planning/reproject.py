@@ -41,7 +41,7 @@ def devices_of_sources(annotated: Model) -> Earlier:
 
     Raises EditError where the model has no origins or no affinity, or has them stale.
     """
-    origins, affinity = _origins(annotated), read_affinity(annotated)
+    origins, affinity = fresh_origins(annotated), read_affinity(annotated)
     if affinity is None:
         raise EditError("the model has no affinity", hint="annotate-affinity adds it")
     if check_affinity(annotated, affinity).state == "stale":
@@ -62,7 +62,7 @@ def reproject(model: Model, earlier: Earlier) -> Reprojection:
     all subgraphs, as the ONE compiler writes it, is only taken for the main one. Raises EditError where the model has
     no origins, or stale ones.
     """
-    origins, names = _origins(model), earlier.affinity.devices
+    origins, names = fresh_origins(model), earlier.affinity.devices
     before: list[dict[int, Decision]] = []
     conflicts = []
     for index, subgraph in enumerate(model.subgraphs):
@@ -112,7 +112,7 @@ def source_names(model: Model) -> list[dict[int, list[str]]]:
 
     Raises EditError for a model without origins, or with stale ones.
     """
-    origins = _origins(model)
+    origins = fresh_origins(model)
     return [
         {operator: [origins.sources[source] for source in origin] for operator, origin in known.items()}
         for known in origins.operators
@@ -123,7 +123,8 @@ def _in_order(affinity: Affinity) -> tuple[str, ...]:
     return tuple(affinity.devices[device] for device in sorted(affinity.devices))
 
 
-def _origins(model: Model) -> Origins:
+def fresh_origins(model: Model) -> Origins:
+    """Return the origins of a model. Raises EditError where it has none, or stale ones."""
     origins = read_origins(model)
     if origins is None:
         raise EditError("the model has no origins", hint="embed-origins adds them, before the compiler runs")

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 
 from circletools.affinity.partition.partitions import Mode
+from circletools.affinity.units import Join
 
 Path = str | os.PathLike[str]
 
@@ -45,11 +46,16 @@ class PlanRequest(CostRequest):
     `devices`: their names, the preferred first; none means those of the rules, of the model, or of the costs.
     `rules`: `SELECTOR=DEVICE`, which go before those of `rules_file` (JSON, or a `.part` of circle-partitioner).
     `capabilities`: `[DEVICE=]TABLE`, what a device takes: a file, or the name of a table that is shipped.
+    `allow_unmatched`: a rule that matches nothing is a note, not an error; those of a `.part` are so in any case.
     `default`: the device of operators that nothing else decides.
-    `mode`, `min_size`: how partitions are made, and the fewest operators that one may have.
+    `mode`, `min_size`: how partitions are made, and the fewest operators that one should have.
+    `limits`: `DEVICE:KIND=NUMBER`, what its partitions must keep to (circletools/affinity/limits.py).
+    `glue`: `quantize`, or a number of bytes: QUANTIZE and DEQUANTIZE, or what hands on a large tensor, stay together.
+    `join`: what may be one partition: `connected`, `shared` (reads one constant or input), `any`.
     `reproject`: an annotated model; an operator goes where its sources went there.
     `keep`: without `devices`, take those that the model has already, also where there are costs.
     `parallel`: minimise the makespan with devices running in parallel, instead of the sum of all times.
+    `solve_time`: seconds for each subgraph in which an integer program may look for better devices and a proof.
     `memory`: `DEVICE=BYTES`, what fits on a device.
     `what_if`: `SELECTOR=DEVICE`, operators to move, to compare the result with the plan.
     `explain`: also tell how each partition grew and which candidate was selected, in mode `seed`.
@@ -60,13 +66,18 @@ class PlanRequest(CostRequest):
     devices: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     rules_file: Path | None = None
+    allow_unmatched: bool = False
     capabilities: tuple[str, ...] = ()
     default: str | None = None
     mode: Mode = "min"
     min_size: int = 1
+    limits: tuple[str, ...] = ()
+    glue: tuple[str, ...] = ()
+    join: Join = "connected"
     reproject: Path | None = None
     keep: bool = True
     parallel: bool = False
+    solve_time: float = 10.0
     memory: tuple[str, ...] = ()
     what_if: tuple[str, ...] = ()
     explain: bool = False

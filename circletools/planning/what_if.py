@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from circletools.affinity.assign.assign import Assignment
 from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.assign.rules import Rule
-from circletools.affinity.partition.partitions import Mode
-from circletools.affinity.partitioning import Partitioning, partitioned
+from circletools.affinity.partitioning import Partitioning, Sizing, partitioned
 from circletools.errors import UsageError
 from circletools.findings import Finding
 from circletools.model.selectors import Chooser
@@ -57,7 +56,7 @@ class WhatIf:
     refused: tuple[Finding, ...]
 
 
-def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule], mode: Mode) -> Partitioning:
+def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule], sizing: Sizing) -> Partitioning:
     """Return the partitions with operators on other devices, partitioned anew; nothing else is chosen anew.
 
     Of several changes the more particular counts. Raises UsageError for one that chooses nothing or names no device
@@ -74,8 +73,7 @@ def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule],
         pairs = zip(rules, planned.numbers, strict=True)
         numbers = [devices.index(rule.device) if rule else number for rule, number in pairs]
         if numbers != planned.numbers:
-            graph = chooser.facts[index].graph
-            planned = partitioned(graph, numbers, mode)
+            planned = partitioned(sizing.units_of(chooser.facts[index]), numbers, sizing.mode)
         subgraphs.append(planned)
     return Partitioning(devices, tuple(subgraphs))
 

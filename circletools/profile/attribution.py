@@ -17,6 +17,7 @@ from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, check_freshness, read_origins
+from circletools.origin.source import NOTHING, SourceDetails
 from circletools.profile.executions import joined_executions
 from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, split, time_of
 from circletools.profile.sharing import Shared, Shares, modules_of
@@ -66,11 +67,15 @@ class AmbiguousTime:
 
 @dataclass(frozen=True, slots=True)
 class GroupTime:
-    """A source or a module; `source` is a source's id. The group without a name has operators without an origin."""
+    """A source or a module; `source` is a source's id. The group without a name has operators without an origin.
+
+    `details` are what is known of a source beside its name.
+    """
 
     source: int | None
     name: str | None
     share: Shared
+    details: SourceDetails = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +248,9 @@ def _groups(
             for module, part in zip(modules[source], parts, strict=True):
                 by_module.add(module, place, part, 1 / len(sources) / len(parts))
     return (
-        tuple(GroupTime(source, origins.sources.get(source), share) for source, share in by_source.groups()),
+        tuple(
+            GroupTime(source, origins.sources.get(source), share, origins.details_of(source))
+            for source, share in by_source.groups()
+        ),
         tuple(GroupTime(None, module, share) for module, share in by_module.groups()),
     )

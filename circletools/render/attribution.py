@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
+from circletools.origin.exchange import DETAIL_FIELDS, detail_values, details_json
 from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Place, Time
+from circletools.render.origins import with_line
 from circletools.render.table import csv_text, table_text
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, ranges
 
@@ -16,13 +18,25 @@ EVERY = ("operator", "source", "module")
 _SPREAD = ("min_ns", "p90_ns", "p99_ns", "spread_ns", "median_low_ns", "median_high_ns")
 _TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "share_percent", "median_share_percent", *_SPREAD)
 _DELEGATED = ("delegated_ns", "ambiguous_ns")
-CSV_COLUMNS = ("kind", "subgraph", "operator_index", "name", "output", "backends", *_TIMES, *_DELEGATED, "sources")
+CSV_COLUMNS = (
+    "kind",
+    "subgraph",
+    "operator_index",
+    "name",
+    "output",
+    "backends",
+    *_TIMES,
+    *_DELEGATED,
+    "sources",
+    *DETAIL_FIELDS,
+)
 _ADDED_TITLES = {
     "inserted": "inserted by the runtime",
     "delegate": "run by delegates",
     "inside": "parts of the above, not added to the sum",
 }
 _NO_ORIGIN = "(no origin)"
+_NO_DETAILS = [""] * len(DETAIL_FIELDS)
 _AVERAGES = ("total_us", "mean_us", "share")
 _NUMBERS = ("median_us", "low_us", "high_us", "min_us", "p90_us", "p99_us", "share", "total_us")
 
@@ -44,7 +58,8 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
         document["operators"] = [_operator_json(row, attribution) for row in attribution.operators]
     if "source" in by:
         document["sources"] = [
-            {"id": row.source, "name": row.name} | _group_json(row, attribution) for row in attribution.sources
+            {"id": row.source, "name": row.name} | details_json(row.details) | _group_json(row, attribution)
+            for row in attribution.sources
         ]
     if "module" in by:
         document["modules"] = [{"name": row.name} | _group_json(row, attribution) for row in attribution.modules]
@@ -128,14 +143,22 @@ def attribution_csv(attribution: Attribution, by: Container[str] = EVERY) -> str
 def _csv_rows(attribution: Attribution, by: Container[str]) -> Iterator[tuple[object, ...]]:
     for row in attribution.operators if "operator" in by else ():
         place = ("operator", row.subgraph, row.index, row.code, row.output, " ".join(row.backends))
-        yield *place, *_times(row.time, attribution), *_delegated(row.time), " ".join(map(str, row.sources))
+        yield (
+            *place,
+            *_times(row.time, attribution),
+            *_delegated(row.time),
+            " ".join(map(str, row.sources)),
+            *_NO_DETAILS,
+        )
     for kind, groups in (("source", attribution.sources), ("module", attribution.modules)):
         for group in groups if kind in by else ():
             source = "" if group.source is None else group.source
-            yield kind, "", "", group.name or "", "", "", *_times(group.share.time, attribution), "", "", source
+            times = _times(group.share.time, attribution)
+            details = (value or "" for value in detail_values(group.details))
+            yield kind, "", "", group.name or "", "", "", *times, "", "", source, *details
     for added in attribution.added:
         place = (added.kind, added.subgraph, added.index, added.name, "", " ".join(added.backends))
-        yield *place, *_times(added.time, attribution), "", "", ""
+        yield *place, *_times(added.time, attribution), "", "", "", *_NO_DETAILS
 
 
 def attribution_text(attribution: Attribution, by: Container[str] = EVERY) -> Iterator[str]:
@@ -162,7 +185,7 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY) -> It
 
 
 def _operators_text(attribution: Attribution) -> Iterator[str]:
-    names = attribution.source_names
+    names = {row.source: with_line(f"{row.source} {row.name}", row.details) for row in attribution.sources}
     place = _places(attribution)
     measured = [(row, row.time) for row in attribution.operators if row.time is not None]
     delegated = any(time.delegated_ns for _, time in measured)
@@ -170,7 +193,7 @@ def _operators_text(attribution: Attribution) -> Iterator[str]:
         (
             time,
             (place(row), row.code, " ".join(row.backends), *((_through(time),) if delegated else ())),
-            "<- " + (", ".join(f"{source} {names[source]}" for source in row.sources) or _NO_ORIGIN),
+            "<- " + (", ".join(names[source] for source in row.sources) or _NO_ORIGIN),
         )
         for row, time in measured
     ]
@@ -202,7 +225,7 @@ def _groups_text(title: str, attribution: Attribution, rows: Iterable[GroupTime]
         if not row.share.time.runs:
             continue  # none of its operators has a time
         name = _NO_ORIGIN if row.name is None else row.name
-        label = name if row.source is None else f"{row.source} {name}"
+        label = name if row.source is None else with_line(f"{row.source} {name}", row.details)
         shared = "yes" if row.share.shared else ""
         lines.append((row.share.time, (str(len(row.share.operators)), shared), label))
     yield from _table(title, ("operators", "shared"), lines, attribution)

@@ -9,6 +9,8 @@ from typing import Any
 
 from circletools.fit.request import key_of
 from circletools.fit.verdicts import Asked, Disagreement, Fit, Misfit, TargetFit
+from circletools.origin.exchange import details_json
+from circletools.render.origins import with_line
 from circletools.render.sarif import sarif_location, sarif_run
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
@@ -56,6 +58,7 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
                 "origin_from": "tables" if misfit.from_tables else "output",
                 "is_new": misfit.is_new,
             }
+            | ({"origin_details": list(map(details_json, misfit.details))} if misfit.details else {})
             for misfit in target.misfits
         ],
         "sources": [
@@ -66,6 +69,7 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
                 ],
                 "computed_bytes": source.size_bytes,
             }
+            | details_json(source.details)
             for source in target.sources
         ],
         "asked": [
@@ -145,7 +149,8 @@ def _misfits_text(misfits: Sequence[Misfit]) -> Iterator[str]:
 
 
 def _origin(misfit: Misfit) -> str:
-    return ", ".join(misfit.origin) + ("" if misfit.from_tables else " (output)")
+    names = map(with_line, misfit.origin, misfit.details) if misfit.details else misfit.origin
+    return ", ".join(names) + ("" if misfit.from_tables else " (output)")
 
 
 def _place(subgraph: int, operator: int) -> str:
@@ -160,7 +165,7 @@ def _sources_text(target: TargetFit) -> Iterator[str]:
                 counted(len(source.operators), "operator"),
                 counted(source.size_bytes, "byte"),
                 _places(source.operators),
-                source.name,
+                with_line(source.name, source.details),
             ]
             for source in target.sources[:_MOST_ROWS]
         ]

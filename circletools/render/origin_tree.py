@@ -55,10 +55,5 @@ def _rows(table: OriginTable, top: _Module) -> Iterator[tuple[str, str, str]]:
             details = table.origins.details_of(source)
             operators = (operator_label(*one, several) for one in table.by_source[source])
             called = table.origins.sources[source].rpartition("::")[2].rpartition("/")[2]
-            yield "  " * (level + 1) + called, " ".join(operators) or "(none)", line_text(details)
+            yield "  " * (level + 1) + called, " ".join(operators) or "(none)", details.place
         waiting += [(level + 1, part, below) for part, below in reversed(module.below.items())]
-
-
-def line_text(details: SourceDetails) -> str:
-    """Write where a source was called, as in `net.py:42`."""
-    return f"{details.file}:{details.line}" if details.file else ""

@@ -10,6 +10,7 @@ from circletools.origin.algebra import UNKNOWN
 from circletools.origin.describe import OperatorRow, OriginTable
 from circletools.origin.exchange import CSV_COLUMNS, DETAIL_FIELDS, detail_values, source_json
 from circletools.origin.read import Origins
+from circletools.origin.source import SourceDetails
 from circletools.render.table import csv_text, table_text
 from circletools.wording import SCHEMA_VERSION
 
@@ -87,6 +88,11 @@ def origins_text(table: OriginTable) -> Iterator[str]:
     for source, operators in table.by_source.items():
         indices = " ".join(operator_label(subgraph, index, several) for subgraph, index in operators)
         yield f"  {source} {table.origins.sources[source]}  -> {indices or '(none)'}"
+
+
+def with_line(name: str, details: SourceDetails) -> str:
+    """Return the name of a source, and where it was called, as in `layers.0.q::linear (net.py:42)`."""
+    return f"{name} ({details.place})" if details.place else name
 
 
 def operator_label(subgraph: int, operator: int, several: bool) -> str:

@@ -29,6 +29,10 @@ _WHOLE_MODEL = {
 }
 
 
+Kept = Sequence[tuple[int, Sequence[int] | None]]
+"""The subgraphs of a new model: the old one that each comes from, and its operators there; None is all of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Annotations:
     """What every part of a model gets: entries by index and name, origins if they are true, and why not others."""
@@ -81,7 +85,9 @@ def part_metadata(
     stamp = encode_stamp(make_stamp([own, *(records[subgraph] for subgraph in called)]))
     values = {STAMP: stamp, AFFINITY_STAMP: stamp, AFFINITY_TABLE: _affinity(plan, part, called)}
     if annotations.origins is not None:
-        values |= _origins(annotations.origins, plan, part, called)
+        kept = [(plan.subgraph, part.operators), *((subgraph, None) for subgraph in called)]
+        # Where one table stands for all subgraphs, as the ONE compiler has it, the operators of a part still are its.
+        values |= origin_entries(annotations.origins, kept)
     return {index: values.get(name) for index, name in annotations.entries.items()}
 
 
@@ -93,16 +99,23 @@ def _affinity(plan: SplitPlan, part: PlannedPart, called: Sequence[int]) -> byte
     return encode_affinity({0: ours, **theirs})
 
 
-def _origins(origins: Origins, plan: SplitPlan, part: PlannedPart, called: Sequence[int]) -> dict[str, bytes]:
-    """Return the part's share: its operators under their new indices, and the sources that these name."""
-    old = origins.operators[plan.subgraph]
+def origin_entries(origins: Origins, kept: Kept, *, every_source: bool = False) -> dict[str, bytes]:
+    """Return the tables of a model with these subgraphs: its operators under their new indices, and their sources.
+
+    With `every_source`, the sources that none of them names stay too.
+    """
     operators = [
-        {index: old[operator] for index, operator in enumerate(part.operators) if operator in old},
-        *(dict(origins.operators[subgraph]) for subgraph in called),
+        dict(origins.operators[subgraph])
+        if chosen is None
+        else {
+            index: origins.operators[subgraph][operator]
+            for index, operator in enumerate(chosen)
+            if operator in origins.operators[subgraph]
+        }
+        for subgraph, chosen in kept
     ]
-    # Where one table stands for all subgraphs, as the ONE compiler has it, the operators of a part still are its own.
     used = {source for subgraph in operators for origin in subgraph.values() for source in origin}
-    sources = {source: origins.sources[source] for source in sorted(used)}
+    sources = {source: origins.sources[source] for source in sorted(origins.sources if every_source else used)}
     return {
         SOURCE_TABLE: encode_source_table(sources),
         OP_TABLE: encode_op_table(merge(operators)),

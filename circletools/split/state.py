@@ -46,7 +46,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class _Uses:
+class Uses:
     """What the operators of one subgraph use without its calls, what they name, and what of it is written."""
 
     by_operator: Mapping[int, set[Kept]]
@@ -58,10 +58,10 @@ def read_state(model: Model, subgraph: int) -> State:
     """Return what the operators of a subgraph keep. Raises ModelFormatError for a broken structure."""
     calls, first = Calls(model), int(model.operator_columns.splits[subgraph])
     facts = OperatorFacts(model, subgraph)
-    own = _uses(model, subgraph)
+    own = uses_of(model, subgraph)
     used = {operator: set(kept) for operator, kept in own.by_operator.items()}
     written, giving = set(own.written), dict[int, set[Kept]]()
-    of_subgraph = cache(lambda index: _uses(model, index))
+    of_subgraph = cache(lambda index: uses_of(model, index))
     for operator in sorted(row - first for row in calls.by_row.keys() & range(first, first + len(facts))):
         inside = [of_subgraph(index) for index in calls.reached([first + operator])]
         kept = set[Kept]().union(*(uses.named.values() for uses in inside))
@@ -82,7 +82,8 @@ def read_state(model: Model, subgraph: int) -> State:
     )
 
 
-def _uses(model: Model, subgraph: int) -> _Uses:
+def uses_of(model: Model, subgraph: int) -> Uses:
+    """Return what a subgraph uses without its calls. Raises ModelFormatError for a broken structure."""
     facts = OperatorFacts(model, subgraph)
     codes = facts.code_names
     named = dict(_named(model, facts))
@@ -105,7 +106,7 @@ def _uses(model: Model, subgraph: int) -> _Uses:
         by_operator[operator].add(kept)
         if operator not in named and (variable[tensor] or codes[operator] not in _READING):
             written.add(kept)
-    return _Uses(by_operator, named, frozenset(written))
+    return Uses(by_operator, named, frozenset(written))
 
 
 def _named(model: Model, facts: OperatorFacts) -> Iterator[tuple[int, Kept]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from circletools.edit.archive import directory_start
-from circletools.edit.extract import Excerpt, Excerpts
+from circletools.edit.extract import Excerpt, Excerpts, Section
 from circletools.errors import CircleToolsError, UsageError
 from circletools.findings import Finding
 from circletools.model.model import Model
@@ -69,10 +69,9 @@ def split(model: Model, target: str | os.PathLike[str], *, subgraph: int = 0, fo
 
     def files() -> Iterator[tuple[str, list[Part]]]:
         for part, piece in zip(plan.parts, connections.parts, strict=True):
-            called = excerpts.called(plan.subgraph, part.operators)
-            metadata = part_metadata(annotations, records, plan, part, called)
-            ends = part.operators, part.inputs, part.outputs
-            excerpt = Excerpt(plan.subgraph, *ends, plan.renamed, metadata, signatures.get(_ends(part), ()))
+            taken = Section(plan.subgraph, part.operators, part.inputs, part.outputs, plan.renamed)
+            metadata = part_metadata(annotations, records, plan, part, excerpts.called([taken]))
+            excerpt = Excerpt([taken], metadata, signatures.get(_ends(part), ()))
             yield piece.file, excerpts.take(excerpt)
         yield f"{stem}{CONNECTIONS}", [encode_connections(connections)]
         if obstacle is None:

@@ -14,6 +14,7 @@ from ..signature import Command, option, parameters_of, with_parameters
 from .parameters import listed
 
 Mode = Literal["seed", "safe", "min", "epochs"]
+Join = Literal["connected", "shared", "any"]
 
 
 def filling(request: type[ct.CostRequest], options: Mapping[str, Any]) -> Callable[[Command], Command]:
@@ -72,6 +73,7 @@ PLANNING = {
     ),
     "rules_file": _option(Path | None, "--rules", "Rules: JSON, or a .part file of circle-partitioner.", "FILE"),
     "rules": _repeated("--set", "A rule, as in op:CONV_2D=npu", "SELECTOR=DEVICE"),
+    "allow_unmatched": _option(bool, "--allow-unmatched", "A rule that matches nothing is a warning, not an error."),
     "capabilities": _repeated(
         "--capabilities", "Operators that a device supports: FILE.json or a built-in table", "[DEVICE=]TABLE"
     ),
@@ -79,6 +81,13 @@ PLANNING = {
     "min_size": _option(
         int, "--min-size", "Move partitions of fewer operators to the default or last device.", "N", min=1
     ),
+    "limits": _repeated(
+        "--limit", "What partitions of a device keep to, as in npu:max-partitions=4", "DEVICE:KIND=NUMBER"
+    ),
+    "glue": _repeated(
+        "--glue", "Keep QUANTIZE with DEQUANTIZE, or what hands on so many bytes, together", "quantize|BYTES"
+    ),
+    "join": _option(Join, "--join", "What may be one partition: what is connected, reads the same, or anything."),
     "mode": _option(Mode, "--mode", "Partitioning algorithm; see docs/affinity.md."),
     "reproject": _option(
         str | None,
@@ -88,6 +97,9 @@ PLANNING = {
     ),
     **COSTS,
     "parallel": _option(bool, "--parallel", "Minimise the makespan with devices running in parallel."),
+    "solve_time": _option(
+        float, "--solve-time", "Time to look for the least total time and its proof.", "SECONDS", min=0
+    ),
     "memory": _repeated("--memory", "Memory limit of a device", "DEVICE=BYTES"),
     "explain": _option(bool, "--explain", "Show why each operator is on its device."),
 }

@@ -27,6 +27,13 @@ def report(
     on: Annotated[
         str | None, option("--on", "Targets that the model is to run on, as in fit --on.", "TARGETS")
     ] = None,
+    source_url: Annotated[
+        str,
+        option("--source-url", "Link lines of sources to this, with {file} and {line}.", "URL", show_default=False),
+    ] = "",
+    source_root: Annotated[
+        str, option("--source-root", "The folder from which --source-url names files.", "DIR", show_default=False)
+    ] = "",
 ) -> None:
     """Write one HTML page about a model and its traces.
 
@@ -40,7 +47,9 @@ def report(
     refuse_inputs(output, inputs)
     ct.files.check_target(output)
     with reading(source) as model:
-        made = ct.report_html(model, traces or (), skip=skip, on=listed(on))
+        made = ct.report_html(
+            model, traces or (), skip=skip, on=listed(on), source_url=source_url, source_root=source_root
+        )
     ct.files.write(output, [made.html])
     if made.notes:
         tell(f"{', '.join(note.message for note in made.notes)}: see the page")

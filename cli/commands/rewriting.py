@@ -95,13 +95,29 @@ def strip_metadata(
     rewrite(source, output, in_place, change)
 
 
-def compact(source: Input, output: Output = None, in_place: InPlace = False) -> None:
+def compact(
+    source: Input,
+    output: Output = None,
+    prune: Annotated[
+        bool, option("--prune", "Also drop tensors, buffers, operator codes and subgraphs that nothing uses.")
+    ] = False,
+    outputs: Annotated[bool, option("--outputs", "With --prune, also operators that no output needs.")] = False,
+    in_place: InPlace = False,
+) -> None:
     """Write a minimal file of only what the model uses.
 
     Each value is written once. External data and bytes behind the flatbuffer (an archive of associated files) are
-    kept.
+    kept. With --prune, what is left is numbered anew; docs/surgery.md has the rules.
     """
+    if outputs and not prune:
+        raise ct.UsageError("--outputs goes with --prune", hint="use both")
     to = target(source, output, in_place)
     with reading(source) as model:
-        before, after = model.wire.size, ct.compact(model, to, in_place=in_place, progress=Bar())
-    tell(f"{before} -> {after} bytes")
+        if prune:
+            result = ct.prune(model, to, outputs=outputs, in_place=in_place, progress=Bar())
+        else:
+            before, after = model.wire.size, ct.compact(model, to, in_place=in_place, progress=Bar())
+            result = ct.RewriteResult((f"{before} -> {after} bytes",))
+    for line in result.changes or ("nothing to change",):
+        tell(line)
+    tell_notes(result.notes, source)

@@ -19,7 +19,7 @@ from circletools.model.model import open_model
 from circletools.model.operator_facts import facts_of
 from circletools.model.selectors import KINDS, Chooser, parse_selector
 from circletools.planning.reproject import devices_of_sources, reproject, source_names
-from tests.kit.affinity_support import assigned, with_affinity
+from tests.kit.affinity_support import assigned, unruled, with_affinity
 from tests.kit.origin_support import embedded, origins, rebuilt
 from tests.kit.support import bytes_of
 
@@ -274,11 +274,14 @@ def test_small_partitions_go_to_the_default_device() -> None:
 
     with open_model(DIAMOND) as model:
         assignment = assigned(model, TWO, "index:0-1,3=npu", default="cpu")
-        made = make_partitioning(facts_of(model), assignment, Sizing(min_size=2))
+        stays = make_partitioning(facts_of(model), assignment, Sizing(min_size=2)).subgraphs[0]
+        assert (stays.numbers, stays.moved) == ([0, 0, 1, 0, 1, 1], {})
+        assert [partition.operators for partition in stays.left] == [(3,)]
+        made = make_partitioning(facts_of(model), unruled(assignment), Sizing(min_size=2))
         assert made.subgraphs[0].numbers == [0, 0, 1, 1, 1, 1]
-        assert made.subgraphs[0].demoted == {3}
+        assert made.subgraphs[0].moved.keys() == {3}
         refusals = {"cpu": [[None, None, None, "no", None, None]]}
-        refused = assigned(model, TWO, "index:0-1,3=npu", default="cpu", refusals=refusals)
+        refused = unruled(assigned(model, TWO, "index:0-1,3=npu", default="cpu", refusals=refusals))
         assert make_partitioning(facts_of(model), refused, Sizing(min_size=2)).subgraphs[0].numbers[3] == 0
 
 

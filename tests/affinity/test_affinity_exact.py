@@ -30,7 +30,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, InvalidInputError, TableFormatError, UsageError
 from circletools.model.model import open_model
 from circletools.model.operator_facts import OperatorFacts
-from tests.kit.affinity_support import affinity, annotated, assigned, ids
+from tests.kit.affinity_support import affinity, annotated, assigned, ids, unruled
 from tests.kit.build import Build, Table, quantization
 from tests.kit.support import bytes_of, edited
 
@@ -363,13 +363,13 @@ def test_an_affinity_that_is_stale_does_not_follow_an_edit(stamp: bool) -> None:
 def test_partitions_of_fewer_operators_go_to_the_fallback(least: int, demoted: set[int]) -> None:
     with open_model(row_of("TANH", "NEG", "TANH", "TANH")) as model:
         facts = [OperatorFacts(model, 0)]
-        given = assigned(model, ("cpu", "npu"), "op:TANH=cpu", "op:NEG=npu")
+        given = unruled(assigned(model, ("cpu", "npu"), "op:TANH=cpu", "op:NEG=npu"))
         made = make_partitioning(facts, given, Sizing("safe", least, "cpu"))
-        assert made.subgraphs[0].demoted == demoted
+        assert made.subgraphs[0].moved.keys() == demoted
         assert made.subgraphs[0].numbers == [0, 0 if demoted else 1, 0, 0]
         last = make_partitioning(facts, given, Sizing("safe", 3))
         assert last.subgraphs[0].numbers == [1, 1, 1, 1]
-        assert last.subgraphs[0].demoted == {0, 2, 3}
+        assert last.subgraphs[0].moved.keys() == {0, 2, 3}
         assert last.subgraphs[0].partition_of() == [0] * 4
         assert to_affinity(last).subgraphs[0].devices.tolist() == ids(1, 1, 1, 1).tolist()
 

@@ -12,12 +12,13 @@ import circletools as ct
 from circletools.affinity.costs.problem import Links, make_problem
 from circletools.affinity.partition.growth import Step
 from circletools.affinity.partition.partitions import Mode, make_partitions
+from circletools.affinity.partitioning import Sizing, make_partitioning
 from circletools.affinity.transfers import transfers
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts, operator_graph
+from circletools.model.operator_facts import OperatorFacts, facts_of, operator_graph
 from circletools.split.plan import plan_split
 from circletools.split.verify import check_files, open_split
-from tests.kit.affinity_support import affinity, annotated, with_affinity
+from tests.kit.affinity_support import affinity, annotated, assigned, unruled, with_affinity
 from tests.kit.build import Build
 from tests.kit.presence import Lazy
 from tests.kit.split_support import split_to
@@ -108,8 +109,9 @@ def test_a_table_that_does_not_take_them_is_not_asked(tmp_path: Path) -> None:
 
 def test_min_size_counts_work() -> None:
     with open_model(half_floats("abc")) as model:
-        request = ct.PlanRequest(devices=("npu", "cpu"), rules=("index:2=npu",), default="cpu", min_size=2)
-        assert ct.plan(model, request).subgraphs[0].numbers == [1] * 5
+        given = unruled(assigned(model, ("npu", "cpu"), "index:2=npu", default="cpu"))
+        made = make_partitioning(facts_of(model), given, Sizing(min_size=2))
+        assert made.subgraphs[0].numbers == [1] * 5
 
 
 def test_no_copy_of_what_they_make_is_priced() -> None:

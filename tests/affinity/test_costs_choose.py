@@ -25,7 +25,7 @@ from circletools.errors import EditError, UsageError
 from circletools.model.model import open_model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.selectors import Chooser
-from tests.kit.affinity_support import assigned
+from tests.kit.affinity_support import assigned, unruled
 from tests.kit.build import Build
 from tests.kit.costs_support import Case
 from tests.kit.partition_support import graph_of
@@ -155,12 +155,12 @@ def test_small_partitions_are_told_from_those_that_can_run(mode: Mode) -> None:
     graph.ends([given], [a, b])
     with open_model(build.to_bytes("circle")) as model:
         facts = [OperatorFacts(model, 0)]
-        both = assigned(model, ("a", "b", "c"), "index:0,3=a", "index:1-2=b")
+        both = unruled(assigned(model, ("a", "b", "c"), "index:0,3=a", "index:1-2=b"))
         made = make_partitioning(facts, both, Sizing(mode, 3))
         assert made.subgraphs[0].numbers == [2] * 4
-        assert made.subgraphs[0].demoted == {0, 1, 2, 3}
+        assert made.subgraphs[0].moved.keys() == {0, 1, 2, 3}
         assert to_affinity(made).subgraphs[0].partitions.tolist() == made.subgraphs[0].partition_of()
-        assert make_partitioning(facts, both, Sizing("safe", 1)).subgraphs[0].demoted == frozenset()
+        assert make_partitioning(facts, both, Sizing("safe", 1)).subgraphs[0].moved == {}
 
 
 def test_what_crosses_partitions_and_devices() -> None:

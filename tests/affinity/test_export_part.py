@@ -101,7 +101,7 @@ def test_a_part_file_of_their_own() -> None:
     (("[partition]\n", ""), "x.part:1: 'backends=cpu,npu' stands in no section"),
     (("[OPNAME]", "[OPNAME"), "x.part:6: the section '[OPNAME' is not known"),
     (("default=cpu", "default=gpu"), "x.part:3: 'gpu' is none of the backends (they are: 'cpu', 'npu')"),
-    (("=cpu,npu", "=cpu, npu"), "x.part:7: 'npu' is none of the backends (they are: 'cpu', ' npu')"),
+    (("=cpu,npu", "=cpu, gpu"), "x.part:7: 'npu' is none of the backends (they are: 'cpu', ' gpu')"),
     (("=cpu,npu", "=cpu,,npu"), "x.part:2: a backend without a name"),
     (("backends=", "backend="), "x.part:2: [partition] has no key 'backend'"),
     (("a=npu", "a npu"), "x.part:7: 'a npu' has no = (write key=value)"),
@@ -139,3 +139,22 @@ def test_names_that_the_partitioner_cannot_tell_apart() -> None:
     assert parted(with_affinity(named("a", "a"), ["cpu", "cpu"])).opnames == {"a": ("cpu", 0)}
     with pytest.raises(EditError, match="the operator has no name"):
         parted(with_affinity(named(""), ["cpu"]))
+
+
+@pytest.mark.parametrize(("text", "trimmed"), [
+    ("[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opname\n[OPNAME]\na=npu\n", False),
+    ("[partition]\nbackends = cpu, npu\ndefault = cpu\ncomply = opname\n[OPNAME]\na = npu\n", True),
+    (" [partition]\n\tbackends=cpu ,npu\ndefault=cpu \ncomply=opname\n[OPNAME]\n  a\t=npu  \n", True),
+])  # fmt: skip
+def test_blanks_around_names_are_taken_away_where_it_makes_no_sense_otherwise(text: str, trimmed: bool) -> None:
+    found = parse_part(text, "x.part")
+    assert (found.backends, found.default, found.comply) == (("cpu", "npu"), "cpu", "opname")
+    assert {name: backend for name, (backend, _) in found.opnames.items()} == {"a": "npu"}
+    assert found.trimmed is trimmed
+
+
+def test_blanks_that_are_part_of_a_name_stay() -> None:
+    text = "[partition]\nbackends=cpu, npu\ndefault=cpu\ncomply=opname\n[OPNAME]\na = npu\n"
+    found = parse_part(text, "x.part")
+    assert (found.backends, found.trimmed) == (("cpu", " npu"), False)
+    assert found.opnames == {"a ": (" npu", 6)}

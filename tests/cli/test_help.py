@@ -49,6 +49,7 @@ def test_help_ends_with_an_example_that_runs(command: str, tmp_path: Path) -> No
         put(tmp_path / f"{name}.circle", MLP.read_bytes())
     for name in ("in", "a"):
         put(tmp_path / f"{name}.tflite", bytes_of("tflite/cnn"))
+    put(tmp_path / "heads.tflite", bytes_of("tflite/output_twice"))
     for name in ("trace", "before", "after"):
         put(tmp_path / f"{name}.html", TRACE.read_bytes())
     put(tmp_path / "trace.chrome.json", OPERATOR_TRACE)
@@ -112,7 +113,7 @@ def test_completion() -> None:
         protocol = {"_CIRCLETOOL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(position)}
         return run(env=protocol).out.decode().split()
 
-    assert complete("e", 1) == ["embed-origins", "extract-origins", "export-affinity"]
+    assert complete("e", 1) == ["embed-origins", "extract-origins", "export-affinity", "extract", "expose"]
     assert complete("embed-origins --na", 2) == ["--names"]
     assert complete("embed-origins --names t", 3) == ["tensor-names"]
     script = run(env={"_CIRCLETOOL_COMPLETE": "source_bash"}).out.decode()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from circletools.edit.extract import Excerpt, Excerpts
+from circletools.edit.extract import Excerpt, Excerpts, Section
 from circletools.errors import EditError
 from circletools.model.indices import model_indices
 from circletools.model.model import Model, open_model
@@ -21,9 +21,10 @@ Numbers = dict[str, list[int]]
 
 def taken(data: bytes, operators: Sequence[int], subgraph: int = 0, **more: Any) -> bytes:
     """Return the file of an excerpt."""
-    given: dict[str, Any] = {"inputs": [], "outputs": [], "names": {}, "metadata": {}, **more}
+    whole = {name: more.pop(name) for name in ("metadata", "signatures") if name in more}
+    section = Section(subgraph, operators, **{"inputs": [], "outputs": [], **more})
     with open_model(data) as model:
-        return b"".join(map(view, Excerpts(model).take(Excerpt(subgraph, operators, **given))))
+        return b"".join(map(view, Excerpts(model).take(Excerpt([section], **{"metadata": {}, **whole}))))
 
 
 @pytest.fixture
@@ -224,8 +225,11 @@ def test_only_who_calls_takes_subgraphs_along(opened: Any) -> None:
     assert len(opened(taken(data, [0, 1, 3, 4])).subgraphs) == 1
     with open_model(data) as model:
         excerpts = Excerpts(model)
-        assert excerpts.called(0, [2, 3]) == [2, 3]
-        assert excerpts.called(2, range(5)) == excerpts.called(0, [0, 1, 3, 4]) == []
+        sections = [
+            Section(subgraph, some, [], []) for subgraph, some in ((0, [2, 3]), (2, range(5)), (0, [0, 1, 3, 4]))
+        ]
+        assert excerpts.called(sections[:1]) == excerpts.called(sections) == [2, 3]
+        assert excerpts.called(sections[1:2]) == excerpts.called(sections[2:]) == []
 
 
 def test_constants_of_called_subgraphs_go_along(opened: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import pytest
 import circletools as ct
 from circletools.fit.remedies import GENERAL, NOT_MEASURED
 from circletools.fit.verdicts import Blamed, Cuts, Misfit, TargetFit
+from circletools.origin.source import NOTHING, SourceDetails
 from tests.kit.build import Build
-from tests.kit.origin_support import embedded, origins
+from tests.kit.origin_support import embedded, entries, origins
 from tests.kit.support import bytes_of, edited, path_of
 
 FLOATS = {"types": ["FLOAT32"]}
@@ -156,6 +158,16 @@ def test_sources_of_the_tables(fitted: Any) -> None:
     found = fitted(data, {"TANH": [{}]})
     assert [(one.origin, one.from_tables) for one in found.misfits] == [(("both", "early"), True), (("both",), True)]
     assert found.sources == (Blamed("both", ((0, 0), (0, 2)), 32),)
+
+
+def test_what_is_known_of_sources(fitted: Any) -> None:
+    known = SourceDetails(path="late", file="net.py", line=7)
+    wanted = replace(origins({3: "late", 5: "both"}, {0: {3, 5}, 1: {3}}), details={3: known})
+    found = fitted(embedded(THREE, wanted), {})
+    assert [one.details for one in found.misfits] == [(known, NOTHING), (known,), ()]
+    assert [(one.name, one.details) for one in found.sources] == [("late", known), ("t2", NOTHING)]
+    wanted = replace(wanted, operators=entries({0: {5}, 1: {3}}))
+    assert [one.details for one in fitted(embedded(THREE, wanted), {}).misfits] == [(), (known,), ()]
 
 
 def test_an_operator_that_the_tables_leave_out(fitted: Any) -> None:

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 
 from circletools.edit.edit import ModelEdit
-from circletools.errors import CircleToolsError
+from circletools.errors import CircleToolsError, UsageError
 from circletools.html.document import page_document
 from circletools.html.graph import NAME_LENGTH
+from circletools.html.links import SourceLinks
 from circletools.html.modules import ROOT as TOP
 from circletools.model.model import open_model
 from circletools.origin.read import Origins
@@ -64,6 +65,60 @@ def test_classes_and_lines_of_sources() -> None:
     assert origins["source_lines"] == ["", "/home/u/net.py:42", ""]
     plain = document_of(embedded(bytes_of("circle/mlp")))["origins"]
     assert plain.keys().isdisjoint({"source_classes", "source_lines"})
+
+
+def test_links_to_lines() -> None:
+    details = {7: SourceDetails("q", file="/home/u/net.py", line=42), 9: SourceDetails(file="/else/net.py", line=1)}
+    wanted = Origins({7: "q::linear", 9: "b"}, ({0: frozenset({7, 9})},), details=details)
+    with open_model(embedded(bytes_of("circle/mlp"), wanted)) as model:
+        given = SourceLinks("https://example.org/{file}#L{line}", "/home")
+        assert page_document(model, "x", links=given)["origins"]["source_urls"] == [
+            "https://example.org/u/net.py#L42", ""
+        ]  # fmt: skip
+        assert "source_urls" not in page_document(model, "x")["origins"]
+
+
+@pytest.mark.parametrize(
+    ("template", "root", "details", "address"),
+    [
+        ("vscode://file{file}:{line}", "", SourceDetails(file="/a/n.py", line=3), "vscode://file/a/n.py:3"),
+        ("https://h/{file}#{line}-{line}", "/a/", SourceDetails(file="/a/b/n.py"), "https://h/b/n.py#1-1"),
+        ("https://h/{file}", "/a", SourceDetails(file="/ab/n.py", line=3), ""),
+        ("https://h/{file}", "", SourceDetails(path="x", line=3), ""),
+        (
+            "HTTPS://h/{file}",
+            "",
+            SourceDetails(file="<{line}>\udcff?#'\"%"),
+            "HTTPS://h/%3C%7Bline%7D%3E%FF%3F%23%27%22%25",
+        ),
+        ("", "", SourceDetails(file="n.py", line=3), ""),
+    ],
+)
+def test_addresses_of_lines(template: str, root: str, details: SourceDetails, address: str) -> None:
+    assert SourceLinks(template, root).of(details) == address
+
+
+@pytest.mark.parametrize(
+    "template", ["{file}", "JavaScript://%0a{file}", "https://h/{line}", "h/{file}", "1:///{file}"]
+)
+def test_what_is_no_address(template: str) -> None:
+    with pytest.raises(UsageError, match="is no address of a source"):
+        SourceLinks(template)
+
+
+def test_a_root_of_nothing() -> None:
+    with pytest.raises(UsageError, match="--source-root is for --source-url"):
+        SourceLinks(root="/a")
+
+
+def test_modules_go_by_paths() -> None:
+    details = {0: SourceDetails("a.b"), 1: SourceDetails("a.b"), 2: SourceDetails()}
+    sources = {0: "a.b::add", 1: "n1", 2: "c::mul"}
+    document = document_of(
+        embedded(bytes_of("circle/mlp"), Origins(sources, ({0: frozenset(sources)},), details=details))
+    )
+    assert document["modules"]["label"] == ["a.b::", "add", "n1", "c::mul"]
+    assert document["modules"]["parent"] == [-1, 0, 0, -1]
 
 
 def test_what_dump_affinity_says(model: Path) -> None:

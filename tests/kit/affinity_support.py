@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from circletools.affinity.assign.assign import Assignment, Constraints, assign
-from circletools.affinity.assign.rules import RuleSet, make_default, parse_setting
+from circletools.affinity.assign.rules import Decision, Rule, RuleSet, make_default, parse_setting
 from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.partitioning import Partitioning, Sizing, make_partitioning, to_affinity
 from circletools.affinity.store import Affinity, annotate, read_affinity
@@ -66,6 +67,14 @@ def assigned(
     """Assign by rules as the command line has them."""
     rules = RuleSet(tuple(map(parse_setting, settings)), None if default is None else make_default(default, "here"))
     return assign(Chooser(model), Constraints(tuple(devices), rules, refusals or {}))
+
+
+def unruled(assignment: Assignment) -> Assignment:
+    """Return the assignment as if no rule had made it."""
+    decided: tuple[list[Rule | Decision | None], ...] = tuple(
+        [Decision("", "chosen") for _ in row] for row in assignment.numbers
+    )
+    return replace(assignment, decided_by=decided)
 
 
 def planned(

@@ -12,9 +12,10 @@ from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.partitioning import partitioned
 from circletools.affinity.store import Affinity, annotate
 from circletools.affinity.tables import SubgraphAffinity
+from circletools.affinity.units import make_units
 from circletools.check import check
 from circletools.model.model import Model, open_model
-from circletools.model.operator_facts import operator_graph
+from circletools.model.operator_facts import OperatorFacts, operator_graph
 from circletools.model.views import text
 from circletools.split.verify import check_files, open_split
 from circletools.split.write import Split, split
@@ -45,7 +46,7 @@ def with_devices(data: bytes, assign: Assign | None = None, mode: Mode = "safe")
         subgraphs = {}
         for index, subgraph in enumerate(model.subgraphs):
             devices = [chosen(index, operator) for operator in range(len(subgraph.operators))]
-            made = partitioned(operator_graph(model, index), devices, mode)
+            made = partitioned(make_units(OperatorFacts(model, index)), devices, mode)
             if devices:
                 subgraphs[index] = SubgraphAffinity(*np.array([made.numbers, made.partition_of()], np.uint32))
     return edited(data, lambda edit: annotate(edit, Affinity(dict(enumerate(DEVICES)), subgraphs)))

@@ -30,6 +30,7 @@ MOST_BYTES, SECONDS = 1 << 30, 20
 LONGEST_MESSAGE = 6000
 SOUND = path_of("circle/inception")
 EDITS = ("embed-origins", "fix-outputs", "annotate-affinity", "strip-metadata", "compact")
+SURGERY = ("extract", "rename", "signature", "reorder", "expose")
 
 _TRACES = ("trace-text", "trace-html", "trace-packed", "trace-chrome", "trace-perfetto")
 _PLAN = "{} --devices npu,cpu --set index:0=npu --default cpu --mode min"
@@ -45,7 +46,12 @@ _READERS: dict[str, dict[str, str]] = {
         "baseline": f"{SOUND} --on onert-ruy --baseline {{}}",
     },
     "report": {"models tables": "{} -o OUT", "operators": f"{path_of('circle/mlp')} --trace {{}} -o OUT"},
-    "compact": {"models": "{} OUT"},
+    "compact": {"models": "{} OUT", "models tables": "{} OUT --prune --outputs"},
+    "extract": {"models": "{} OUT --ops 0", "tables": "{} OUT --origin *"},
+    "rename": {"models tables": "{} OUT --tensor *=new/*"},
+    "signature": {"models": "{} OUT --add attack"},
+    "reorder": {"models": "{} OUT --inputs 0"},
+    "expose": {"models tables": "{} OUT --every *"},
     "embed-origins": {
         "models": "{} OUT --replace",
         "tables": "{} OUT --replace --names debug-metadata",
@@ -178,10 +184,12 @@ def check_run(ran: Ran, command: str, hostile: Path, out: Path, wanted: int | No
 def check_output(hostile: bytes, out: Path, command: str) -> None:
     """Fail unless an edit that was made gives a model that holds what the hostile one held."""
     name = command.split(maxsplit=1)[0]
-    if name not in EDITS:
+    if name not in (*EDITS, *SURGERY):
         return
     with open_model(out) as after:
         assert not check_errors(after)
+    if name in SURGERY or "--prune" in command:
+        return
     try:
         old = content(hostile)
     except ModelFormatError:  # what shares too much can be carried, though not looked at

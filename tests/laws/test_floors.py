@@ -15,7 +15,7 @@ FLOORS = [
     {"circletools"},
     {"html", "modelexplorer"},
     {"render"},
-    {"planning"},
+    {"planning", "surgery"},
     {"split", "diff", "profile", "check", "fit", "inspection", "editing"},
     {"origin", "affinity"},
     {"metadata", "outputs"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -16,10 +16,11 @@ from circletools.affinity.exports.model_explorer import graph_ids
 from circletools.errors import EditError, UsageError
 from circletools.model.model import open_model
 from circletools.modelexplorer.node_data import origin_data, subgraph_of, time_data
+from circletools.origin.source import SourceDetails
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.trace.operators.read import read_profile
 from tests.kit.operator_support import TRACES
-from tests.kit.origin_support import embedded
+from tests.kit.origin_support import embedded, origins
 from tests.kit.support import bytes_of, path_of
 
 IF_TRACE = TRACES / "onert_if_cond.chrome.json"
@@ -108,3 +109,17 @@ def test_times_are_of_one_subgraph_and_one_execution() -> None:
         assert [result["value"] for result in found["results"].values()] == [1.5]
         with pytest.raises(EditError, match="no origins"):
             origin_data(model, 0)
+
+
+def test_modules_and_lines_of_sources() -> None:
+    known = {0: SourceDetails(path="a", file="net.py", line=3), 4: SourceDetails(path="a")}
+    wanted = replace(origins({0: "x", 2: "y", 4: "z"}, {0: {2, 0, 4}, 1: {2}, 2: {4}}), details=known)
+    with open_model(embedded(bytes_of("circle/mlp"), wanted)) as model:
+        found = origin_data(model, 0)
+    assert [(one["name"], [result["value"] for result in one["results"].values()]) for one in found] == [
+        ("origin", ["x, y, z", "y", "z"]),
+        ("module", ["a", "a"]),
+        ("line", ["net.py:3"]),
+    ]
+    places = [[*one["results"]] for one in found]
+    assert (places[1], places[2]) == ([places[0][0], places[0][2]], places[0][:1])

@@ -138,3 +138,8 @@ def test_what_tensorflow_left_gets_into_the_table() -> None:
 )
 def test_files_of_libraries(file: str, library: bool) -> None:
     assert is_library(file) is library
+
+
+def test_where_a_source_was_called() -> None:
+    assert SourceDetails(file="a/net.py", line=42).place == "a/net.py:42"
+    assert (SourceDetails(file="net.py").place, SourceDetails(path="x", line=3).place) == ("net.py", "")

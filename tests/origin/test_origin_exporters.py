@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import circletools as ct
-from circletools.origin.exporters.nodes import line_of, name_roots, root_of, root_of_any
-from circletools.origin.exporters.tagging import nodes_of_operators
+from circletools.origin.exporters.nodes import Root, line_of, name_roots, root_of, root_of_any
+from circletools.origin.exporters.tico import through_the_optimizer
 from circletools.origin.source import SourceDetails
 from tests.kit.build import Build
-from tests.kit.origin_support import entries
+from tests.kit.origin_support import entries, origins
 from tests.kit.support import path_of
 
 CIRCLE = path_of("circle/mlp")
@@ -33,6 +33,7 @@ class Node:
     def __init__(self, name: str, *inputs: Node, target: str = "aten.add.Tensor", **meta: Any) -> None:
         self.name, self.target, self.op = name, target, "call_function"
         self.all_input_nodes, self.meta = list(inputs), meta
+        self.args, self.kwargs = inputs, dict[str, Any]()
 
     def replace_all_uses_with(self, by: Node) -> None:
         by.meta.update(self.meta)
@@ -100,35 +101,11 @@ def test_names_of_sources() -> None:
     ]  # fmt: skip
 
 
-# --- tags ---------------------------------------------------------------------------------------------------
-
-
-def test_what_operators_are_made_of() -> None:
-    """What a merged constant or a moved layout change brought along is no origin."""
-    nodes = [
-        Node("relu", val=SimpleNamespace(numel=lambda: 4)),
-        Node("view", target="aten.view.default"),
-        Node("mm", val=SimpleNamespace(numel=lambda: 4)),
-        Node("add", val=(SimpleNamespace(numel=lambda: 4),)),
-        Node("far"),
-    ]
-    build = Build()
-    graph = build.graph()
-    x = graph.tensor("x", [4])
-
-    def made(code: str, name: str, value: int, shape: list[int]) -> int:
-        result = graph.tensor(name, shape)
-        graph.operator(code, [value], [result])
-        return result
-
-    first = made("RELU", "n0;", x, [4])
-    second = made("FULLY_CONNECTED", "n0;;n1;;n2;;n3;;n99;7", first, [4])
-    third = made("RESHAPE", "n1;;n3;2", second, [2, 2])
-    fourth = made("TANH", "output", third, [2, 2])
-    made("PAD", "n4;", made("NEG", "other", graph.tensor("y", [4]), [4]), [9])
-    made("NEG", "n4;n0", fourth, [2, 2])
-    with ct.open(build.to_bytes()) as model:
-        assert nodes_of_operators(model, nodes) == [[0], [2, 3], [1], [1], [], [4], [4]]
+def test_what_most_is_known_of_tells() -> None:
+    bare, found = Root("linear", SourceDetails(call="p")), Root("linear", SourceDetails("a", LINEAR, "net.py", 3))
+    placed = Root("linear", SourceDetails("b", LINEAR))
+    assert [source.name for source in name_roots([bare, placed, found, placed])] == ["a::linear"] * 4
+    assert {source.details for source in name_roots([bare, placed, found, bare])} == {found.details}
 
 
 # --- recording ----------------------------------------------------------------------------------------------
@@ -205,6 +182,31 @@ def test_what_tico_converts(monkeypatch: pytest.MonkeyPatch, nothing_imported: N
         utils.convert_exported_module_to_circle(True)
     with pytest.raises(ct.UsageError, match="nothing was converted while recording"):
         _ = failed.origins
+
+
+def sequence(*operators: tuple[str, str]) -> bytes:
+    build = Build()
+    graph = build.graph()
+    value = first = graph.tensor("x", [2, 3])
+    for code, name in operators:
+        value = graph.compute(code, [value], name, [2, 3])
+    graph.ends([first], [value])
+    return build.to_bytes()
+
+
+def test_layout_changes_that_the_optimizer_moves() -> None:
+    before = sequence(
+        ("RELU", "r"), ("TRANSPOSE", "p"), ("TANH", "t"), ("TRANSPOSE", "q"), ("TRANSPOSE", "own"), ("ABS", "a")
+    )
+    known = origins({0: "relu", 1: "conv", 2: "permute", 3: "abs"}, {0: {0}, 1: {1}, 2: {1}, 3: {1}, 4: {2}, 5: {3}})
+    after = sequence(("RELU", "p"), ("TANH", "q"), ("TRANSPOSE", "own"), ("ABS", "a"))
+    with ct.open(before) as first, ct.open(after) as second:
+        found = through_the_optimizer(first, known, second)
+    assert (found.sources, found.operators) == (known.sources, entries({0: {0}, 1: {1}, 2: {2}, 3: {3}}))
+    after = sequence(("RELU", "r"), ("TRANSPOSE", "p"), ("TANH", "own"), ("ABS", "a"))
+    with ct.open(before) as first, ct.open(after) as second:
+        found = through_the_optimizer(first, known, second)
+    assert found.operators == entries({0: {0}, 1: {1}, 2: {1, 2}, 3: {3}})
 
 
 def test_nothing_to_record(nothing_imported: None) -> None:

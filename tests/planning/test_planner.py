@@ -146,13 +146,6 @@ def test_selectors_by_origin_read_the_sources(tmp_path: Path) -> None:
         planned(devices=TWO, rules=("origin:*=npu",), default="cpu")
 
 
-def test_small_partitions_go_to_the_default_device() -> None:
-    plan = planned(devices=TWO, rules=("index:0-1,3=npu",), default="cpu", min_size=2)
-    assert devices_of(plan) == ["npu", "npu", "cpu", "cpu", "cpu", "cpu"]
-    assert plan.reason(0, 3) == "its partition was too small on npu: rule --set index:0-1,3=npu"
-    assert plan.reason(0, 0) == "rule --set index:0-1,3=npu"
-
-
 @pytest.mark.parametrize("mode", ["seed", "safe", "min", "epochs"])
 def test_steps_are_told_where_they_are_asked_for(mode: Any) -> None:
     assert planned(devices=TWO, default="cpu", mode=mode).steps is None

@@ -6,12 +6,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from circletools.origin.source import SourceDetails
 from circletools.profile.attribution import AddedTime, AmbiguousTime, Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Spread, Time
 from circletools.profile.sharing import Shared
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
 
 EXPECTED = Path(__file__).with_name("expected") / "attribution.json"
+DETAILS = SourceDetails("net", "m.Net", "net.py", 42, "aten.relu.default")
 SPREAD = Spread(min_ns=600, p90_ns=850, p99_ns=900, spread_ns=200, median_low_ns=650, median_high_ns=750)
 FOUND = Attribution(
     runtime="onert",
@@ -30,7 +32,7 @@ FOUND = Attribution(
     ),
     sources=(
         GroupTime(3, "net::a", Shared(((0, 0),), True, Time(2, 750, 350))),
-        GroupTime(4, "net::b", Shared(((0, 0), (1, 0)), True, Time(2, 750, 350))),
+        GroupTime(4, "net::b", Shared(((0, 0), (1, 0)), True, Time(2, 750, 350)), DETAILS),
         GroupTime(5, "gone", Shared(((1, 0),), False, Time(0, 0, 0))),
         GroupTime(None, None, Shared(((0, 1),), False, Time(2, 301, None))),
     ),
@@ -63,7 +65,7 @@ onert: 2 executions, 2.000 us in all
 
 operators
   median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  code     backend  delegate
-      0.700   0.650    0.750   0.600   0.850   0.900  70.0%     1.500  0/0    CONV_2D  cpu npu  ambiguous  <- 3 net::a, 4 net::b
+      0.700   0.650    0.750   0.600   0.850   0.900  70.0%     1.500  0/0    CONV_2D  cpu npu  ambiguous  <- 3 net::a, 4 net::b (net.py:42)
           -       -        -       -       -       -      -     0.301  0/1    ADD                          <- (no origin)
 
 rows that may be of several operators, shared evenly in the above
@@ -74,7 +76,7 @@ rows that may be of several operators, shared evenly in the above
 sources
   median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  operators  shared
           -       -        -       -       -       -      -     0.750  1          yes     3 net::a
-          -       -        -       -       -       -      -     0.750  2          yes     4 net::b
+          -       -        -       -       -       -      -     0.750  2          yes     4 net::b (net.py:42)
           -       -        -       -       -       -      -     0.301  1                  (no origin)
 
 modules
@@ -117,18 +119,18 @@ def test_csv() -> None:
     assert (
         attribution_csv(FOUND)
         == """\
-kind,subgraph,operator_index,name,output,backends,runs,total_ns,mean_ns,median_ns,share_percent,median_share_percent,min_ns,p90_ns,p99_ns,spread_ns,median_low_ns,median_high_ns,delegated_ns,ambiguous_ns,sources
-operator,0,0,CONV_2D,x,cpu npu,2,1500,750.0,700,75.0,70.0,600,850,900,200,650,750,1500,300,3 4
-operator,0,1,ADD,y,,2,301,150.5,,15.05,,,,,,,,0,0,
-operator,1,0,RELU,z,,,,,,,,,,,,,,,,4
-source,,,net::a,,,2,750,375.0,350,37.5,35.0,,,,,,,,,3
-source,,,net::b,,,2,750,375.0,350,37.5,35.0,,,,,,,,,4
-source,,,gone,,,0,0,0.0,0,0.0,0.0,,,,,,,,,5
-source,,,,,,2,301,150.5,,15.05,,,,,,,,,,
-module,,,net,,,2,1500,750.0,700,75.0,70.0,600,850,900,200,650,750,,,
-module,,,,,,2,301,150.5,,15.05,,,,,,,,,,
-inserted,0,7,Permute,,builtin,2,199,99.5,99,9.95,9.9,600,850,900,200,650,750,,,
-inside,0,1,part,,,1,50,25.0,,2.5,,,,,,,,,,
+kind,subgraph,operator_index,name,output,backends,runs,total_ns,mean_ns,median_ns,share_percent,median_share_percent,min_ns,p90_ns,p99_ns,spread_ns,median_low_ns,median_high_ns,delegated_ns,ambiguous_ns,sources,path,class,file,line,call
+operator,0,0,CONV_2D,x,cpu npu,2,1500,750.0,700,75.0,70.0,600,850,900,200,650,750,1500,300,3 4,,,,,
+operator,0,1,ADD,y,,2,301,150.5,,15.05,,,,,,,,0,0,,,,,,
+operator,1,0,RELU,z,,,,,,,,,,,,,,,,4,,,,,
+source,,,net::a,,,2,750,375.0,350,37.5,35.0,,,,,,,,,3,,,,,
+source,,,net::b,,,2,750,375.0,350,37.5,35.0,,,,,,,,,4,net,m.Net,net.py,42,aten.relu.default
+source,,,gone,,,0,0,0.0,0,0.0,0.0,,,,,,,,,5,,,,,
+source,,,,,,2,301,150.5,,15.05,,,,,,,,,,,,,,,
+module,,,net,,,2,1500,750.0,700,75.0,70.0,600,850,900,200,650,750,,,,,,,,
+module,,,,,,2,301,150.5,,15.05,,,,,,,,,,,,,,,
+inserted,0,7,Permute,,builtin,2,199,99.5,99,9.95,9.9,600,850,900,200,650,750,,,,,,,,
+inside,0,1,part,,,1,50,25.0,,2.5,,,,,,,,,,,,,,,
 """
     )
     assert [line.split(",")[0] for line in attribution_csv(FOUND, ["source"]).splitlines()] == [

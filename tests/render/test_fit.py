@@ -8,6 +8,7 @@ import pytest
 
 import circletools as ct
 from circletools.fit.verdicts import Asked, Blamed, Cuts, Disagreement, Fit, Misfit, TargetFit
+from circletools.origin.source import NOTHING, SourceDetails
 
 
 def misfit(at: int, name: str, why: str, **more: Any) -> Misfit:
@@ -25,16 +26,18 @@ def misfit(at: int, name: str, why: str, **more: Any) -> Misfit:
     return Misfit(**values | more)
 
 
+CALL = SourceDetails("layers.0", "m.Layer", "net.py", 42, "aten.add.Tensor")
+CALL_JSON = {"path": "layers.0", "class": "m.Layer", "file": "net.py", "line": 42, "call": "aten.add.Tensor"}
 MISFITS = (
     misfit(3, "ADD", "late"),
-    misfit(4, "ADD", "rank", subgraph=1, origin=("a", "b")),
+    misfit(4, "ADD", "rank", subgraph=1, origin=("a", "b"), details=(CALL, NOTHING)),
     misfit(5, "ADD", "rank"),
     misfit(9, "NEG", "early", from_tables=False),
     misfit(2, "COS", "rank", measured=False),
     misfit(12, "COS", "rank", measured=False),
     misfit(13, "COS", "rank", measured=False),
 )
-SOURCES = (Blamed("s5", ((0, 5), (0, 6), (0, 9), (1, 4)), 20480), Blamed("s3", ((0, 3),), 1))
+SOURCES = (Blamed("s5", ((0, 5), (0, 6), (0, 9), (1, 4)), 20480), Blamed("s3", ((0, 3),), 1, CALL))
 NPU = TargetFit("npu", "npu 1.2", 1234, MISFITS, SOURCES, Cuts(3, 4, 5678), 0)
 CPU = TargetFit("a-cpu", "", 2, (), (), Cuts(1, 0, 0), 0)
 
@@ -52,7 +55,7 @@ def test_text() -> None:
         "npu: not resident",
         "  2 ADD: rank",
         "    do rank",
-        "      1/4  a, b",
+        "      1/4  a (net.py:42), b",
         "      5    s5",
         "  1 ADD: late",
         "    do late",
@@ -67,7 +70,7 @@ def test_text() -> None:
         "      13  s13",
         "  nothing is refused without 2 sources:",
         "    4 operators  20,480 bytes  5-6,9 1/4  s5",
-        "     1 operator        1 byte  3          s3",
+        "     1 operator        1 byte  3          s3 (net.py:42)",
     ]
 
 
@@ -110,13 +113,15 @@ def test_text_with_a_baseline_has_what_is_new() -> None:
         "    do late",
         "      3  s3",
         "  nothing is refused without 1 source:",
-        "    1 operator  1 byte  3  s3",
+        "    1 operator  1 byte  3  s3 (net.py:42)",
     ]
 
 
 def test_json() -> None:
     target = TargetFit("npu", "npu 1.2", 9, (MISFITS[1], MISFITS[3], MISFITS[4]), SOURCES[1:], Cuts(3, 4, 5), 7)
     finding = {"subgraph": 1, "operator_index": 4, "code": "ADD", "reason": "rank", "remedy": "do rank"}
+    origin = {"origin": ["a", "b"], "origin_from": "tables", "origin_details": [CALL_JSON, {}]}
+    source = {"source": "s3", "operators": [{"subgraph": 0, "operator_index": 3}], "computed_bytes": 1}
     assert ct.render.fit_json(found(target)) == {
         "schema_version": 1,
         "file": "dir/a b.tflite",
@@ -135,7 +140,7 @@ def test_json() -> None:
                 "cut_count": 4,
                 "cut_bytes": 5,
                 "findings": [
-                    {**finding, "measured": True, "origin": ["a", "b"], "origin_from": "tables", "is_new": True},
+                    {**finding, **origin, "measured": True, "is_new": True},
                     {
                         "subgraph": 0,
                         "operator_index": 9,
@@ -159,9 +164,7 @@ def test_json() -> None:
                         "is_new": True,
                     },
                 ],
-                "sources": [
-                    {"source": "s3", "operators": [{"subgraph": 0, "operator_index": 3}], "computed_bytes": 1}
-                ],
+                "sources": [{**source, **CALL_JSON}],
                 "asked": [],
             }
         ],
@@ -199,7 +202,7 @@ def test_sarif() -> None:
         {
             "ruleId": "REFUSED_OPERATOR",
             "level": "error",
-            "message": {"text": "npu does not take ADD from a, b: rank. To do: do rank."},
+            "message": {"text": "npu does not take ADD from a (net.py:42), b: rank. To do: do rank."},
             "locations": place("subgraphs[1].operators[4]"),
         },
         {

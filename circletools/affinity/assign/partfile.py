@@ -13,15 +13,16 @@ r"""`.part` files, which tell circle-partitioner of the ONE compiler where opera
     CONV_2D=npu
 
 The grammar is that of ONE's compiler/crew/src/PConfigIni.cpp: a line is `key=value` up to the first `=`, nothing is
-trimmed or unquoted, lines that start with `#` or `;` are comments, and `\;` in a key stands for `;`. What ONE ignores
-(a line without `=`, an unknown section or key, a second rule for one name) is an error here.
+unquoted, lines that start with `#` or `;` are comments, and `\;` in a key stands for `;`. What ONE ignores (a line
+without `=`, an unknown section or key, a second rule for one name) is an error here. To ONE blanks around `=` and `,`
+are part of a name, and it refuses the file where no such name exists; here they are taken away then.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from circletools.errors import EditError, InvalidInputError
@@ -38,18 +39,32 @@ _SHOWN = 60  # characters of a line, in a message
 
 @dataclass(frozen=True, slots=True)
 class PartFile:
-    """What a `.part` file says. Only the rules that `comply` names count."""
+    """What a `.part` file says. Only the rules that `comply` names count.
+
+    `trimmed` says whether it makes sense only without the blanks around names.
+    """
 
     backends: tuple[str, ...]
     default: str
     comply: Literal["opcode", "opname"]
     opcodes: Rules = field(default_factory=dict)
     opnames: Rules = field(default_factory=dict)
+    trimmed: bool = False
 
 
 def parse_part(text: str, name: str) -> PartFile:
     """Read a `.part` file. Raises InvalidInputError with `name` and the line."""
-    sections = _sections(text, name)
+    try:
+        return _parsed(_sections(text, name), name)
+    except InvalidInputError as error:
+        blanks = re.sub(r"[ \t]*([=,])[ \t]*|^[ \t]+|[ \t]+$", r"\1", text, flags=re.MULTILINE)
+        try:
+            return replace(_parsed(_sections(blanks, name), name), trimmed=True)
+        except InvalidInputError:
+            raise error from None
+
+
+def _parsed(sections: dict[str, dict[str, tuple[str, int]]], name: str) -> PartFile:
     if "partition" not in sections:
         raise InvalidInputError("there is no section [partition]", location=name)
     main = sections["partition"]

@@ -7,22 +7,27 @@ or the `.part` file of the ONE compiler's circle-partitioner.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from circletools.affinity.assign.documents import objects_of, read_document, selector_from, selector_of, text_of
 from circletools.affinity.assign.partfile import parse_part
 from circletools.errors import UsageError
-from circletools.model.selectors import Selector
+from circletools.findings import Finding
+from circletools.model.selectors import Chooser, Selector
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Operators and the device they go to. `place` says where the rule stands, for errors: `npu.json:12`."""
+    """Operators and the device they go to. `place` says where the rule stands, for errors: `npu.json:12`.
+
+    A rule that `may_miss` matches nothing without being wrong: those of `.part` files.
+    """
 
     selector: Selector
     device: str
     place: str
     from_command: bool = False
+    may_miss: bool = False
 
     @property
     def says(self) -> str:
@@ -49,10 +54,39 @@ class RuleSet:
     rules: tuple[Rule, ...] = ()
     default: Decision | None = None
     devices: tuple[str, ...] = ()
+    notes: tuple[Finding, ...] = ()
 
     def and_then(self, other: RuleSet) -> RuleSet:
         """Return both; the other's default counts where it has one."""
-        return RuleSet(self.rules + other.rules, other.default or self.default, other.devices or self.devices)
+        default, devices = other.default or self.default, other.devices or self.devices
+        return RuleSet(self.rules + other.rules, default, devices, self.notes + other.notes)
+
+    def matching(self, chooser: Chooser, *, allow_unmatched: bool) -> RuleSet:
+        """Return the rules without those that match nothing of a model, with a note about each.
+
+        One that may not miss stays, unless `allow_unmatched`: for `assign` it is an error.
+        """
+        kept, notes = [], list(self.notes)
+        for rule in self.rules:
+            found = rule if not (rule.may_miss or allow_unmatched) else _matching(rule, chooser)
+            if isinstance(found, Rule):
+                kept.append(found)
+            else:
+                notes.append(Finding("UNMATCHED_RULE", "warning", rule.place, found.message))
+        return replace(self, rules=tuple(kept), notes=tuple(notes))
+
+
+def _matching(rule: Rule, chooser: Chooser) -> Rule | UsageError:
+    """Return a rule, without blanks around its name where it matches only so, or why it matches nothing."""
+    try:
+        chooser.choose(rule.selector)
+    except UsageError as error:
+        name = rule.selector.pattern.strip(" \t")
+        if not rule.selector.literal or name in ("", rule.selector.pattern):
+            return error
+        found = _matching(replace(rule, selector=replace(rule.selector, pattern=name)), chooser)
+        return found if isinstance(found, Rule) else error
+    return rule
 
 
 def make_default(device: str, place: str) -> Decision:
@@ -94,7 +128,9 @@ def _parse_part(words: str, name: str) -> RuleSet:
     part = parse_part(words, name)
     by_code = part.comply == "opcode"
     rules = (
-        Rule(Selector("op" if by_code else "name", key, literal=True), backend, f"{name}:{line}")
+        Rule(Selector("op" if by_code else "name", key, literal=True), backend, f"{name}:{line}", may_miss=True)
         for key, (backend, line) in (part.opcodes if by_code else part.opnames).items()
     )
-    return RuleSet(tuple(rules), make_default(part.default, name), part.backends)
+    message = "taken without the blanks around names; circle-partitioner refuses the file as it is"
+    notes = (Finding("BLANKS_IN_PART_FILE", "warning", name, message),) if part.trimmed else ()
+    return RuleSet(tuple(rules), make_default(part.default, name), part.backends, notes)

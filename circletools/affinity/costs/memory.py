@@ -1,6 +1,7 @@
 """What lives on each device: its constants, and the most bytes of computed tensors at any time.
 
-    constants      every buffer that an operator on the device reads, once
+    constants      every buffer that an operator on the device reads, once; also what it reads of operators that
+                   depend on constants only, and the buffers that those read
     activations    a tensor lives where it is made from then until its last reader anywhere has run, an output of the
                    subgraph until the end; where it is copied to (or where an input of the subgraph is read), from the
                    start of the partition that first reads it until its last reader there has run
@@ -62,18 +63,40 @@ def contents(facts: OperatorFacts) -> Contents:
     computed = facts.producers >= 0
     computed[inputs] = True
     readers, read = facts.reads
-    fixed = ~computed[read]
+    once = np.isin(facts.producers, facts.constants)  # made before anything else runs
+    fixed = ~computed[read] | once[read]
     buffers = model.tensor_columns.buffers[facts.tensor_rows].astype(np.int64)
+    data = np.array([len(buffer.data) for buffer in model.buffers], np.float64)
+    if facts.constants:  # what is made once counts as a buffer, too
+        buffers = np.where(once, len(data) + np.arange(len(once)), buffers)
+        data = np.concatenate([data, facts.least_bytes])
     constants = np.unique(np.stack([readers[fixed], buffers[read[fixed]]], axis=1), axis=0)
+    constants = _handed_on(facts, constants)
     return Contents(
         (constants[:, 0], constants[:, 1]),
-        np.array([len(buffer.data) for buffer in model.buffers], np.float64),
+        data,
         facts.least_bytes,
-        facts.producers,
+        np.where(once, -1, facts.producers),
         read[~fixed],
         readers[~fixed],
         np.unique(outputs[computed[outputs]]),
     )
+
+
+def _handed_on(facts: OperatorFacts, constants: Indices) -> Indices:
+    """Return pairs of operators and buffers, with those of operators on constants given to the readers."""
+    if not facts.constants:
+        return constants
+    held: dict[int, set[int]] = {}
+    for operator, buffer in constants.tolist():
+        held.setdefault(operator, set()).add(buffer)
+    fixed, graph = set(facts.constants), facts.graph
+    for operator in graph.order:
+        if operator in fixed:
+            for reader in graph.successors[operator]:
+                held.setdefault(reader, set()).update(held[operator])
+    pairs = sorted((operator, buffer) for operator, row in held.items() if operator not in fixed for buffer in row)
+    return np.array(pairs, np.int64).reshape(-1, 2)
 
 
 def prices(what: Contents, count: int) -> Floats:

@@ -9,12 +9,15 @@ the graph of these sets, so the operators on each such cycle are a problem of th
 
 and goes from the first to the last or the other way round (from single operators and the last, as XLA clusters). None
 is better: it depends on the graph. Of few operators partitions are then broken up and merged again in other orders.
+Operators that may be together though nothing connects them (`OperatorGraph.beside`) are merged after those that feed
+each other, or before.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 from circletools.affinity.partition.contraction import Contraction
 from circletools.affinity.partition.groups import (
@@ -23,6 +26,7 @@ from circletools.affinity.partition.groups import (
     graph_inside,
     group_successors,
     members_of,
+    sets_beside,
     strong_components,
 )
 from circletools.affinity.partition.repair import OperatorSets
@@ -35,6 +39,8 @@ _ORDERS, _EDGES, _AGREED = 64, 40_000, 4
 
 Where all starts agree there is little to gain: a share of that is tried.
 """
+_NEAR = 8
+"""Of operators beside each other each is merged with one of so many before it, or with none."""
 
 
 def fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
@@ -42,6 +48,7 @@ def fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
     group = connected(graph, devices)
     members = members_of(group)
     rank = {operator: number for number, operator in enumerate(graph.order)}
+    beside = sets_beside(graph, devices)
     partitions: OperatorSets = []
     tries = _EDGES
     for component in strong_components(group_successors(graph, group, len(members))):
@@ -51,38 +58,54 @@ def fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
         operators = [operator for number in component for operator in members[number]]
         operators.sort(key=rank.__getitem__)
         whole = graph_inside(graph, operators, devices)
-        found = sorted(_from_starts(whole), key=max)
+        rows = _inside(beside, operators)
+        found = sorted(_from_starts(whole, rows), key=max)
         home = found[0]
         if max(home) > len(component):  # of those on a cycle at least one falls apart
             worth = tries if max(home) < max(found[-1]) else tries // _AGREED
-            count = sum(map(len, whole.successors))
-            orders = min(_ORDERS, worth // count)
-            tries -= orders * count
-            home = _by_chance(whole, home, orders)
+            edges = [(source, target) for source, row in enumerate(whole.successors) for target in row]
+            edges += (pair for row in rows for pair in combinations(row[:_NEAR], 2))
+            orders = min(_ORDERS, worth // len(edges))
+            tries -= orders * len(edges)
+            home = _by_chance(whole, home, edges, orders)
         partitions += [tuple(operators[at] for at in some) for some in members_of(home)]
     return partitions
 
 
-def _from_starts(whole: GroupGraph) -> Iterator[list[int]]:
+def _inside(beside: Sequence[Sequence[int]], operators: Sequence[int]) -> list[list[int]]:
+    """Return the places among `operators` of those that stand beside each other, ascending."""
+    if not beside:
+        return []
+    place = {operator: at for at, operator in enumerate(operators)}
+    rows = (sorted(place[operator] for operator in row if operator in place) for row in beside)
+    return [row for row in rows if len(row) > 1]
+
+
+def _from_starts(whole: GroupGraph, rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
     """Yield what merging makes of each start: the partition of each operator, numbered from 0."""
-    can_merge = len(whole) <= _MANY
-    for start in (_levels(whole), _levels(whole, from_the_end=True), list(range(len(whole)))):
+    can_merge = len(whole) <= _MANY or bool(rows)
+    for start in (_levels(whole, rows), _levels(whole, rows, from_the_end=True), list(range(len(whole)))):
         graph = whole.contracted(start)
         if len(graph) == len(whole) and not can_merge:
             break
-        home = _merged(graph)
+        last = len(graph) - 1
+        pieces = [sorted({start[operator] for operator in row}) for row in rows]
+        backward = [[last - piece for piece in reversed(row)] for row in pieces]
+        home = _merged(graph, pieces)
         yield [home[piece] for piece in start]
         if max(home) + 1 < len(graph):  # else nothing can be merged
             can_merge = True
-            home = _merged(graph.reversed())[::-1]
+            home = _merged(graph.reversed(), backward)[::-1]
             yield [home[piece] for piece in start]
+            if rows:
+                home = _merged(graph, pieces, beside_first=True)
+                yield [home[piece] for piece in start]
 
 
-def _by_chance(whole: GroupGraph, home: list[int], orders: int) -> list[int]:
+def _by_chance(whole: GroupGraph, home: list[int], edges: list[tuple[int, int]], orders: int) -> list[int]:
     """Break some partitions up, merge along edges in another order, and keep what is no worse, so many times."""
     if not orders:
         return home
-    edges = [(source, target) for source, row in enumerate(whole.successors) for target in row]
     generator = random.Random(0)  # noqa: S311 - the same at every run, no secret
     for _ in range(orders):
         count = max(home) + 1
@@ -100,13 +123,21 @@ def _by_chance(whole: GroupGraph, home: list[int], orders: int) -> list[int]:
     return home
 
 
-def _merged(graph: GroupGraph) -> list[int]:
+def _merged(graph: GroupGraph, rows: Sequence[Sequence[int]], *, beside_first: bool = False) -> list[int]:
     contraction = Contraction(graph)
-    contraction.merge_neighbours()
+    if not beside_first:
+        contraction.merge_neighbours()
+    for row in rows:
+        ends: list[int] = []
+        for group in row:
+            if not any(contraction.merge((group, end)) for end in ends[-_NEAR:]):
+                ends.append(group)
+    if beside_first:
+        contraction.merge_neighbours()
     return contraction.homes()
 
 
-def _levels(graph: GroupGraph, *, from_the_end: bool = False) -> list[int]:
+def _levels(graph: GroupGraph, beside: Sequence[Sequence[int]] = (), *, from_the_end: bool = False) -> list[int]:
     """Return the piece of each operator: what is connected, of one device and level. Pieces can run in their order.
 
     The level is the number of changes of device on the worst way from the start, or to the end.
@@ -132,6 +163,11 @@ def _levels(graph: GroupGraph, *, from_the_end: bool = False) -> list[int]:
             if level[other] == most and graph.devices[other] == device:
                 one, two = find(other), find(operator)
                 root[max(one, two)] = min(one, two)
+    for row in beside:
+        first: dict[int, int] = {}
+        for operator in row:
+            one, two = find(first.setdefault(level[operator], operator)), find(operator)
+            root[max(one, two)] = min(one, two)
     firsts = [operator for operator in range(len(graph)) if root[operator] == operator]
     firsts.sort(key=level.__getitem__, reverse=from_the_end)
     number = {operator: at for at, operator in enumerate(firsts)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain, count, pairwise
 from operator import eq
 from typing import TypeVar
 
@@ -79,15 +79,32 @@ def working(graph: OperatorGraph) -> tuple[list[int], OperatorGraph]:
         for rows in (graph.successors, graph.predecessors)
     )
     order = [number[operator] for operator in graph.order if operator in number]
-    return operators, OperatorGraph(successors, predecessors, order)
+    beside = tuple(tuple(number[operator] for operator in row if operator in number) for row in graph.beside)
+    return operators, OperatorGraph(successors, predecessors, order, beside=beside)
+
+
+def sets_beside(graph: OperatorGraph, labels: Sequence[int]) -> list[list[int]]:
+    """Return the sets of two operators and more of one label that may be together though nothing connects them."""
+    found: list[list[int]] = []
+    for row in graph.beside:
+        rows: dict[int, list[int]] = {}
+        for operator in row:
+            rows.setdefault(labels[operator], []).append(operator)
+        found += (some for some in rows.values() if len(some) > 1)
+    return found
 
 
 def connected(graph: OperatorGraph, labels: Sequence[int]) -> Groups:
-    """Return the groups of operators that are connected through operators of the same label.
+    """Return the groups of operators that are connected through operators of the same label, or stand beside them.
 
     Direction does not count. Groups ascend with their lowest operator.
     """
     group: dict[int, int] = {}
+    beside: dict[int, list[int]] = {}
+    for row in sets_beside(graph, labels):
+        for one, other in pairwise(row):
+            beside.setdefault(one, []).append(other)
+            beside.setdefault(other, []).append(one)
     numbers = count()
     for first in range(len(graph)):
         if first in group:
@@ -95,7 +112,7 @@ def connected(graph: OperatorGraph, labels: Sequence[int]) -> Groups:
         group[first], label, pending = next(numbers), labels[first], [first]
         while pending:
             operator = pending.pop()
-            for neighbour in (*graph.successors[operator], *graph.predecessors[operator]):
+            for neighbour in (*graph.successors[operator], *graph.predecessors[operator], *beside.get(operator, ())):
                 if neighbour not in group and labels[neighbour] == label:
                     group[neighbour] = group[first]
                     pending.append(neighbour)

@@ -99,9 +99,16 @@ def _safe(graph: OperatorGraph, devices: Sequence[int], on_step: OnStep) -> Oper
     return repaired(graph, devices, seed_partitions(graph, devices, on_step))
 
 
+def _fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
+    found = fewest(graph, devices)
+    if any(len(row) == len(graph) for row in graph.beside):  # anything may be together
+        return min(found, epoch_partitions(graph, devices), key=len)
+    return found
+
+
 _MODES: dict[Mode, Callable[[OperatorGraph, Sequence[int], OnStep], OperatorSets]] = {
     "seed": seed_partitions,
     "safe": _safe,
-    "min": lambda graph, devices, _: fewest(graph, devices),
+    "min": lambda graph, devices, _: _fewest(graph, devices),
     "epochs": lambda graph, devices, _: epoch_partitions(graph, devices),
 }

@@ -12,6 +12,15 @@ function sourceLink(row, short = false) {
   return link(short ? front(title) : shown(title), () => select({ kind: 'source', row }, 'link'));
 }
 
+/** Where a source was called, with a link where it has an address; null where that is not known. */
+function lineOf(row) {
+  const { source_lines: lines, source_urls: urls } = doc.origins;
+  if (!lines?.[row]) return null;
+  const text = shown(lines[row]);
+  if (!urls?.[row]) return make('span', { class: 'quiet' }, text);
+  return make('a', { href: urls[row], target: '_blank', rel: 'noreferrer' }, text);
+}
+
 function deviceChip(device, text = deviceName(device)) {
   return make(
     'span',
@@ -55,7 +64,7 @@ const detailsOf = {
       slots(subgraph, subgraph.operators.outputs[operator], (tensor) => whereTo(subgraph, tensor)),
       make('h3', {}, doc.origins.from === 'tables' ? 'Origin' : 'Origin (own name: the model has no origins)'),
       subgraph.sources(operator).length
-        ? listed(subgraph.sources(operator), (row) => sourceLink(row))
+        ? listed(subgraph.sources(operator), (row) => [sourceLink(row), ' ', lineOf(row)])
         : make('p', { class: 'quiet' }, 'none'),
     ];
   },
@@ -120,9 +129,10 @@ const detailsOf = {
     return [
       make('h2', {}, doc.origins.from === 'tables' ? `Source ${doc.origins.source_ids[row]}` : 'Name'),
       make('p', {}, named(doc.origins.source_names[row])),
-      ...[doc.origins.source_classes, doc.origins.source_lines]
-        .filter((known) => known && known[row])
-        .map((known) => make('p', { class: 'quiet' }, shown(known[row]))),
+      doc.origins.source_classes?.[row]
+        ? make('p', { class: 'quiet' }, shown(doc.origins.source_classes[row]))
+        : null,
+      lineOf(row) && make('p', {}, lineOf(row)),
       times
         ? make(
             'p',

@@ -35,8 +35,12 @@ function targetsCard() {
   );
 }
 
-function originOf({ origin, origin_from: from }) {
-  const names = origin.map(shown).join(', ');
+function withLine(name, { file, line } = {}) {
+  return shown(file ? `${name} (${line ? `${file}:${line}` : file})` : name);
+}
+
+function originOf({ origin, origin_from: from, origin_details: details = [] }) {
+  const names = origin.map((name, at) => withLine(name, details[at])).join(', ');
   return from === 'tables' ? names : `${names} (output)`;
 }
 
@@ -76,7 +80,7 @@ function blamedCard(target) {
         ['they compute', 'number'],
       ],
       rows.map((source) => [
-        shown(source.source),
+        withLine(source.source, source),
         source.operator_count.toLocaleString('en'),
         listed(source.operators, ({ subgraph, operator_index: operator }) => operatorLink(subgraph, operator)),
         bytes(source.computed_bytes),

@@ -86,6 +86,7 @@ class ModuleTree {
             leaf ? '' : '▸',
           ),
           shown(doc.modules.label[row]),
+          leaf && doc.modules.sources[row].length === 1 ? [' ', lineOf(doc.modules.sources[row][0])] : '',
         ),
         make(
           'span',

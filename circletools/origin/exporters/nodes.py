@@ -97,13 +97,24 @@ def name_roots(roots: Iterable[Root]) -> Iterator[Source]:
 
     A source is called by its module and what it calls, `layers.0.attn.q::linear`; where a module calls the same
     twice, the later one has a number, `layers.0::add_1`. What runs in the whole model itself is called by its class.
+    Of several that are the same node, that which most is known of tells.
     """
+    roots = list(roots)
+    details: dict[str, SourceDetails] = {}
+    for root in roots:
+        if root.name not in details or _known(root.details) > _known(details[root.name]):
+            details[root.name] = root.details
     named: dict[str, Source] = {}
     counts: dict[str, int] = {}
     for root in roots:
         if root.name not in named:
-            plain = f"{root.details.path or root.details.class_name or '?'}::{_NUMBER.sub('', root.name)}"
+            known = details[root.name]
+            plain = f"{known.path or known.class_name or '?'}::{_NUMBER.sub('', root.name)}"
             number = counts.get(plain, 0)
             counts[plain] = number + 1
-            named[root.name] = Source(f"{plain}_{number}" if number else plain, root.details)
+            named[root.name] = Source(f"{plain}_{number}" if number else plain, known)
         yield named[root.name]
+
+
+def _known(details: SourceDetails) -> int:
+    return bool(details.class_name) + bool(details.line)

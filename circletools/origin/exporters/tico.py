@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace as replaced
 from importlib import import_module
 from typing import Any
 
-from circletools.model.model import open_model
+from circletools.model.model import Model, open_model
 from circletools.model.views import text
+from circletools.origin.algebra import UNKNOWN
 from circletools.origin.exporters.nodes import Root, name_roots, root_of
 from circletools.origin.exporters.patching import Wrap, patched
+from circletools.origin.exporters.tagging import LAYOUT_CODES
 from circletools.origin.numbering import number_sources
 from circletools.origin.read import Origins
 from circletools.origin.tracking.tracker import track_from
@@ -122,4 +125,29 @@ class _Log:
             if before == binary:
                 return origins
             with open_model(binary) as after:
-                return track_from(model, origins, after).origins
+                return through_the_optimizer(model, origins, after)
+
+
+def through_the_optimizer(model: Model, origins: Origins, after: Model) -> Origins:
+    """Track origins to the optimized model.
+
+    TICO lays out anew what a convolution takes and gives. Where an operator of another call took in such a change of
+    the layout, it does not compute that convolution; so calls that compute have a second number for their layout
+    changes on the way.
+    """
+    second = max(origins.sources, default=0) + 1
+    layout = {index for index, code in enumerate(model.code_names(0)) if code in LAYOUT_CODES}
+    computing = UNKNOWN.union(*(origin for index, origin in origins.operators[0].items() if index not in layout))
+    marked = {
+        index: frozenset(one + second * (index in layout and one in computing) for one in origin)
+        for index, origin in origins.operators[0].items()
+    }
+    names = {**origins.sources, **{one + second: name for one, name in origins.sources.items()}}
+    tracked = track_from(model, Origins(names, (marked,)), after).origins.operators[0]
+    operators = {}
+    for index, code in enumerate(after.code_names(0)):
+        origin = tracked.get(index, UNKNOWN)
+        computed = frozenset(one for one in origin if one < second)
+        whole = code in LAYOUT_CODES or not computed
+        operators[index] = frozenset(one % second for one in origin) if whole else computed
+    return replaced(origins, operators=(operators,))

@@ -1,0 +1,113 @@
+"""Limits on the partitions of a device, and what a partition weighs.
+
+    npu:max-partitions=4        so many partitions; which: those that save most
+    npu:min-operators=5         of fewer operators none; min-bytes and min-us the same
+    npu:max-operators=100       of more operators none; max-bytes the same
+
+The bytes of a partition are those of the constants that it reads, each once, and of the tensors that it makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal, get_args
+
+import numpy as np
+
+from circletools.affinity.costs.memory import contents
+from circletools.affinity.costs.problem import Problem
+from circletools.affinity.partition.groups import gathered
+from circletools.affinity.units import Units
+from circletools.errors import EditError, UsageError
+from circletools.model.operator_facts import OperatorFacts
+from circletools.wording import suggestion
+
+Kind = Literal["max-partitions", "min-operators", "min-bytes", "min-us", "max-operators", "max-bytes"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit on each partition of a device, or on how many there are."""
+
+    device: str
+    kind: Kind
+    number: float
+
+    def __str__(self) -> str:
+        """Return the limit as it is written."""
+        return f"--limit {self.device}:{self.kind}={self.number:g}"
+
+    @property
+    def parts(self) -> bool:
+        """Say whether it parts what is too large."""
+        return self.kind in ("max-operators", "max-bytes")
+
+    @property
+    def measure(self) -> str:
+        """Return what is limited: partitions, operators, bytes or us."""
+        return self.kind[4:]
+
+
+def parse_limit(words: str) -> Limit:
+    """Read DEVICE:KIND=NUMBER. Raises UsageError."""
+    left, _, number = words.rpartition("=")
+    device, _, said = left.rpartition(":")
+    kind = next((kind for kind in KINDS if kind == said), None)
+    if not device or kind is None:
+        hint = suggestion(said, KINDS) or f"there are {', '.join(KINDS)}"
+        raise UsageError(f"--limit {words!r} is not DEVICE:KIND=NUMBER", hint=hint)
+    try:
+        limit = float(number) if kind == "min-us" else int(number)
+    except ValueError:
+        limit = -1
+    if not 0 <= limit <= 1e15:
+        raise UsageError(f"--limit {words!r}: {number!r} is no number from 0 to 1e15")
+    return Limit(device, kind, limit)
+
+
+def check_limits(limits: Sequence[Limit], devices: Sequence[str], *, has_costs: bool) -> None:
+    """Raise UsageError for limits that make no sense, EditError for two that exclude each other."""
+    for number, limit in enumerate(limits):
+        if limit.device not in devices:
+            hint = suggestion(limit.device, devices)
+            raise UsageError(f"{limit}: device {limit.device!r} is not among the devices", hint=hint)
+        if limit.kind == "min-us" and not has_costs:
+            raise UsageError(f"{limit} needs costs", hint="give --costs FILE or --trace DEVICE=TRACE")
+        if any((other.device, other.kind) == (limit.device, limit.kind) for other in limits[:number]):
+            raise UsageError(f"{limit}: a second {limit.kind} for {limit.device!r}")
+    for least, most in product(limits, limits):
+        same = (least.device, least.measure) == (most.device, most.measure)
+        if same and least.kind.startswith("min") and most.kind.startswith("max") and least.number > most.number:
+            raise EditError(f"{least} and {most} cannot be met together")
+
+
+class Weights:
+    """What the units of a subgraph weigh; an operator that depends on constants only is none."""
+
+    def __init__(self, facts: OperatorFacts, units: Units, problem: Problem | None) -> None:
+        what, count = contents(facts), len(units.members)
+        home = np.array(units.home, np.int64)
+        work = np.ones(len(facts), np.int64)
+        work[list(facts.constants)] = 0
+        made = what.producers >= 0
+        self._operators = np.bincount(home, work, minlength=count).astype(np.int64).tolist()
+        self._made = np.bincount(home[what.producers[made]], what.sizes_bytes[made], minlength=count).tolist()
+        self._read = gathered(count, home[what.constants[0]].tolist(), what.constants[1].tolist())
+        self._buffer_bytes = what.buffer_bytes.tolist()
+        self._times = None if problem is None else problem.times_us.tolist()
+
+    def of(self, measure: str, units: Iterable[int], device: int) -> float:
+        """Return the operators, bytes or us of a set of units on a device; a time that is not known is none."""
+        chosen = list(units)
+        if measure == "operators":
+            return float(sum(self._operators[unit] for unit in chosen))
+        if measure == "bytes":
+            buffers = {buffer for unit in chosen for buffer in self._read[unit]}
+            made: float = sum(self._made[unit] for unit in chosen)
+            return made + float(sum(self._buffer_bytes[buffer] for buffer in buffers))
+        assert self._times is not None
+        times = (self._times[unit][device] for unit in chosen)
+        return float(sum(time for time in times if time != np.inf))

@@ -1,0 +1,190 @@
+"""What partitions consist of: operators, or sets of them that stay together, and what may be together.
+
+A unit is an operator, or operators that are glued: a QUANTIZE and the DEQUANTIZE that it feeds or is fed by, and
+operators that hand on a large tensor. What lies on a path between two members belongs to the unit, too; else the unit
+could not run in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from circletools.affinity.costs.memory import Contents, contents
+from circletools.affinity.costs.problem import Problem
+from circletools.affinity.partition.groups import gathered, group_successors, strong_components
+from circletools.affinity.partition.partitions import Partition
+from circletools.errors import UsageError
+from circletools.model.graph import Indices, OperatorGraph, graph_from_edges
+from circletools.model.operator_facts import OperatorFacts
+
+Join = Literal["connected", "shared", "any"]
+"""What may be one partition: what is connected; also what reads the same constant or input; anything."""
+
+_CODES = {"QUANTIZE", "DEQUANTIZE"}
+
+
+@dataclass(frozen=True, slots=True)
+class Glue:
+    """What stays together: `pairs` of QUANTIZE and DEQUANTIZE; who makes and reads tensors from `least_bytes` on."""
+
+    pairs: bool = False
+    least_bytes: int | None = None
+
+    def __bool__(self) -> bool:
+        """Say whether there is any."""
+        return self.pairs or self.least_bytes is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Sets of operators that stay together: the unit of each operator, the operators of each, and their graph."""
+
+    home: Sequence[int]
+    members: Sequence[Sequence[int]]
+    graph: OperatorGraph
+
+    @property
+    def are_operators(self) -> bool:
+        """Say whether nothing is glued."""
+        return len(self.members) == len(self.home)
+
+    def problem(self, problem: Problem) -> Problem:
+        """Return the problem of the units."""
+        if self.are_operators:
+            return problem
+        home = np.array(self.home, np.int64)
+        times = np.zeros((len(self.members), problem.times_us.shape[1]))
+        np.add.at(times, home, problem.times_us)
+        across = home[problem.producers[problem.read]] != home[problem.readers]
+        pairs = np.unique(np.stack([problem.read[across], home[problem.readers[across]]], axis=1), axis=0)
+        tensors, read = np.unique(pairs[:, 0], return_inverse=True)
+        makers, sizes = home[problem.producers[tensors]], problem.sizes_bytes[tensors]
+        return Problem(times, makers, sizes, read.reshape(-1), pairs[:, 1], problem.links)
+
+    def contents(self, what: Contents) -> Contents:
+        """Return what the units read and make; all that is handed on within one counts while it runs."""
+        if self.are_operators:
+            return what
+        home = np.array(self.home, np.int64)
+        constants = np.unique(np.stack([home[what.constants[0]], what.constants[1]], axis=1), axis=0)
+        makers = np.where(what.producers < 0, -1, home[what.producers])
+        pairs = constants[:, 0], constants[:, 1]
+        return replace(what, constants=pairs, producers=makers, readers=home[what.readers])
+
+    def of_operators(self, numbers: Sequence[int]) -> list[int]:
+        """Return for each operator what is said of its unit."""
+        return [numbers[unit] for unit in self.home]
+
+    def partitions(self, of_units: Iterable[Partition]) -> tuple[Partition, ...]:
+        """Return partitions of operators for partitions of units."""
+        if self.are_operators:
+            return tuple(of_units)
+        return tuple(
+            Partition(
+                its.device, tuple(sorted(operator for unit in its.operators for operator in self.members[unit]))
+            )
+            for its in of_units
+        )
+
+
+def parse_glue(words: Sequence[str]) -> Glue:
+    """Read `quantize` and numbers of bytes. Raises UsageError."""
+    pairs, least = False, None
+    for word in words:
+        if word == "quantize":
+            pairs = True
+        elif word.isascii() and word.isdigit() and len(word) <= 18:
+            least = min(int(word), int(word) if least is None else least)
+        else:
+            raise UsageError(f"--glue {word!r} is not known", hint="write --glue quantize, or a number of bytes")
+    return Glue(pairs, least)
+
+
+def make_units(facts: OperatorFacts, join: Join = "connected", glue: Glue = Glue()) -> Units:
+    """Return the units of a subgraph. Raises ModelFormatError for a tensor that does not exist, and for a cycle."""
+    graph = facts.graph
+    if join != "connected":
+        graph = replace(graph, beside=_beside(facts, join))
+    count = len(graph)
+    home = list(range(count))
+    if glue:
+        home = _convex(graph, _joined(count, *_glued(facts, glue)))
+    if home == list(range(count)):
+        return Units(home, [(operator,) for operator in home], graph)
+    members = gathered(max(home) + 1, home, range(count))
+    return Units(home, members, _graph_of(graph, home, len(members)))
+
+
+def _beside(facts: OperatorFacts, join: Join) -> tuple[tuple[int, ...], ...]:
+    """Return sets of operators that may be one partition without being connected."""
+    work = sorted(set(range(len(facts))) - set(facts.constants))
+    if join == "any":
+        return (tuple(work),)
+    constant = np.isin(facts.producers, facts.constants)
+    readers, read = facts.reads
+    outside = (facts.producers[read] < 0) | constant[read]
+    buffers = facts.model.tensor_columns.buffers[facts.tensor_rows].astype(np.int64)
+    # Tensors of one buffer are one constant.
+    what = np.where(facts.has_data, -1 - buffers, np.arange(facts.tensor_count))
+    rows: dict[int, set[int]] = {}
+    for source, reader in zip(what[read[outside]].tolist(), readers[outside].tolist(), strict=True):
+        rows.setdefault(source, set()).add(reader)
+    return tuple(sorted({tuple(sorted(row)) for row in rows.values() if len(row) > 1}))
+
+
+def _glued(facts: OperatorFacts, glue: Glue) -> tuple[Indices, Indices]:
+    """Return pairs of operators that stay together: who makes a tensor, and who reads it."""
+    readers, read = facts.reads
+    makers = facts.producers[read]
+    stays = np.zeros(len(read), np.bool_)
+    if glue.least_bytes is not None:
+        stays |= facts.least_bytes[read] >= glue.least_bytes
+    if glue.pairs:
+        codes = np.array(facts.code_names)
+        several = np.array([name in _CODES for name in facts.code_names], np.bool_)
+        stays |= several[makers] & several[readers] & (codes[makers] != codes[readers])
+    stays &= (makers >= 0) & ~np.isin(makers, facts.constants)
+    return makers[stays], readers[stays]
+
+
+def _joined(count: int, ones: Indices, others: Indices) -> list[int]:
+    """Return the lowest operator that each is joined to."""
+    root = list(range(count))
+
+    def find(operator: int) -> int:
+        while root[operator] != operator:
+            root[operator] = operator = root[root[operator]]
+        return operator
+
+    for one, other in zip(ones.tolist(), others.tolist(), strict=True):
+        low, high = sorted((find(one), find(other)))
+        root[high] = low
+    return [find(operator) for operator in range(count)]
+
+
+def _convex(graph: OperatorGraph, label: Sequence[int]) -> list[int]:
+    """Return the unit of each operator, by their lowest operator: sets that wait for each other are one."""
+    _, group = np.unique(label, return_inverse=True)
+    groups = group.tolist()
+    components = strong_components(group_successors(graph, groups, max(groups, default=-1) + 1))
+    component = {number: at for at, row in enumerate(components) for number in row}
+    first: dict[int, int] = {}
+    return [first.setdefault(component[number], len(first)) for number in groups]
+
+
+def _graph_of(graph: OperatorGraph, home: Sequence[int], count: int) -> OperatorGraph:
+    edges = [(home[a], home[b]) for a, row in enumerate(graph.successors) for b in row if home[a] != home[b]]
+    table = np.array(edges, np.int64).reshape(-1, 2)
+    constants = tuple(sorted({home[operator] for operator in graph.constants}))
+    beside = (tuple(sorted({home[operator] for operator in row})) for row in graph.beside)
+    made = graph_from_edges(count, table[:, 0], table[:, 1])
+    return replace(made, constants=constants, beside=tuple(row for row in beside if len(row) > 1))
+
+
+def contents_of(facts: OperatorFacts, units: Units) -> Contents:
+    """Return what the units of a subgraph read and make."""
+    return units.contents(contents(facts))

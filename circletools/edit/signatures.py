@@ -1,0 +1,109 @@
+"""The signatures of an edit: written, renamed, removed; an entry of them stands for another tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from circletools.errors import UsageError
+from circletools.flatbuf.overlay import NewTable, Overlay, References
+from circletools.model.model import Model
+
+Side = Literal["inputs", "outputs"]
+SIDES: tuple[Side, ...] = ("inputs", "outputs")
+Ends = Sequence[tuple[str, int]]
+"""Names, each with the tensor that it stands for."""
+
+
+@dataclass(slots=True)
+class SignatureNow:
+    """A signature as it stands in the edit."""
+
+    key: str
+    subgraph: int
+    inputs: list[tuple[str, int]]
+    outputs: list[tuple[str, int]]
+
+    def side(self, side: Side) -> list[tuple[str, int]]:
+        """Return the inputs or the outputs."""
+        return self.inputs if side == "inputs" else self.outputs
+
+
+class Signatures:
+    """The signatures of a model in an edit, by index; `now` has them as they stand."""
+
+    def __init__(self, model: Model, overlay: Overlay) -> None:
+        """Start with those of the model."""
+        self._overlay = overlay
+        self.now: list[SignatureNow] = [
+            SignatureNow(one.key, one.subgraph, list(one.inputs), list(one.outputs)) for one in model.signatures
+        ]
+
+    def _tables(self) -> References:
+        return self._overlay.references(self._overlay.root, "signature_defs")
+
+    def _table(self, index: int) -> NewTable:
+        return self._overlay.element(self._tables(), "SignatureDef", index)
+
+    def add(self, key: str, subgraph: int, inputs: Ends, outputs: Ends) -> None:
+        """Append a signature."""
+        table = NewTable(self._overlay.schema.tables["SignatureDef"])
+        table.set("signature_key", key)
+        table.set("subgraph_index", subgraph or None)
+        for side, ends in zip(SIDES, (inputs, outputs), strict=True):
+            self._overlay.references(table, side)[:] = [self._entry(name, tensor) for name, tensor in ends]
+        self._tables().append(table)
+        self.now.append(SignatureNow(key, subgraph, list(inputs), list(outputs)))
+
+    def put(self, key: str, subgraph: int, inputs: Ends, outputs: Ends) -> None:
+        """Write a signature in place of all those of its key, unless it is there as it is."""
+        wanted = SignatureNow(key, subgraph, list(inputs), list(outputs))
+        if [one for one in self.now if one.key == key] != [wanted]:
+            self.remove(key)
+            self.add(key, subgraph, inputs, outputs)
+
+    def remove(self, key: str) -> int:
+        """Remove all signatures of this key; return how many there were."""
+        same = [index for index, one in enumerate(self.now) if one.key == key]
+        for index in reversed(same):
+            del self._tables()[index]
+            del self.now[index]
+        return len(same)
+
+    def add_entry(self, index: int, side: Side, name: str, tensor: int) -> None:
+        """Append an entry to the inputs or outputs of a signature."""
+        self._overlay.references(self._table(index), side).append(self._entry(name, tensor))
+        self.now[index].side(side).append((name, tensor))
+
+    def _entry(self, name: str, tensor: int) -> NewTable:
+        entry = NewTable(self._overlay.schema.tables["TensorMap"])
+        entry.set("name", name)
+        entry.set("tensor_index", tensor or None)
+        return entry
+
+    def rename(self, index: int, key: str) -> None:
+        """Give a signature another key."""
+        if self.now[index].key != key:
+            self._table(index).set("signature_key", key)
+            self.now[index].key = key
+
+    def set_entry(
+        self, index: int, side: Side, entry: int, *, tensor: int | None = None, name: str | None = None
+    ) -> None:
+        """Let an entry stand for another tensor, or give it another name.
+
+        Raises UsageError for a signature or an entry that does not exist.
+        """
+        if not 0 <= index < len(self.now):
+            raise UsageError(f"signature {index} does not exist; there are {len(self.now)}")
+        ends = self.now[index].side(side)
+        if not 0 <= entry < len(ends):
+            raise UsageError(f"signature {index} has no entry {entry} among its {len(ends)} {side}")
+        table = self._overlay.element(self._overlay.references(self._table(index), side), "TensorMap", entry)
+        if tensor is not None:
+            table.set("tensor_index", tensor)
+        if name is not None:
+            table.set("name", name)
+        old_name, old_tensor = ends[entry]
+        ends[entry] = (old_name if name is None else name, old_tensor if tensor is None else tensor)

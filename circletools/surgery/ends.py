@@ -1,0 +1,212 @@
+"""Signatures, and the order and number of inputs and outputs, of a model that else stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from circletools.edit.edit import ModelEdit
+from circletools.edit.results import RewriteResult
+from circletools.edit.signatures import SIDES, Side
+from circletools.errors import EditError, UsageError
+from circletools.findings import Finding
+from circletools.model.calls import Calls
+from circletools.model.model import Model
+from circletools.model.selectors import Chooser, parse_selector
+from circletools.surgery.keeping import ENDS_TABLE
+from circletools.surgery.needed import Flow
+from circletools.surgery.rename import Pair, split_pair
+from circletools.surgery.signing import proper, unique_names
+from circletools.surgery.tensors import TensorNames
+from circletools.wording import suggestion
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureRequest:
+    """A signature to add, and those to remove, by their keys; what is removed goes first.
+
+    `inputs` and `outputs` are pairs of a name and a tensor, as in `image=serving_default_x:0`; where they are left
+    out, all those of `subgraph`, called as their tensors are.
+    """
+
+    add: str | None = None
+    inputs: tuple[Pair, ...] = ()
+    outputs: tuple[Pair, ...] = ()
+    remove: tuple[str, ...] = ()
+    subgraph: int = 0
+
+
+def sign(edit: ModelEdit, request: SignatureRequest) -> RewriteResult:
+    """Remove and add signatures in an edit.
+
+    Raises UsageError for a signature or a tensor that does not exist, EditError where the key is taken, or a tensor
+    is no input or output of the subgraph.
+
+    >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
+    ...     ct.sign(edit, ct.SignatureRequest("detect", ("image=x",), ("boxes=Identity",)))
+    ...     edit.save("out.tflite")
+    """
+    changes = []
+    for key in dict.fromkeys(request.remove):
+        if not edit.remove_signature(key):
+            keys = [one.key for one in edit.signatures.now]
+            raise UsageError(
+                f"no signature is called {key!r}", hint=suggestion(key, keys) if keys else "there are none"
+            )
+        changes.append(f"signature {key!r}: removed")
+    notes: tuple[Finding, ...] = ()
+    if request.add is not None:
+        line, notes = _add(edit, request, request.add)
+        changes += line
+    return RewriteResult(tuple(changes), notes)
+
+
+def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> tuple[list[str], tuple[Finding, ...]]:
+    names = TensorNames(edit.model, request.subgraph)
+    view, asked = (
+        edit.model.subgraphs[request.subgraph],
+        dict(zip(SIDES, (request.inputs, request.outputs), strict=True)),
+    )
+    sides: dict[Side, list[tuple[str, int]]] = {}
+    for side in SIDES:
+        ends = list(dict.fromkeys(getattr(view, side).tolist()))
+        sides[side] = _ends(names, side, asked[side], ends)
+    new = sides["inputs"], sides["outputs"]
+    _check_text(key)
+    known = [one for one in edit.signatures.now if one.key == key]
+    if known:
+        if len(known) == 1 and (known[0].subgraph, known[0].inputs, known[0].outputs) == (request.subgraph, *new):
+            return [], ()
+        raise EditError(f"there is a signature {key!r} already", hint=f"use another key, or add --remove {key}")
+    edit.set_signature(key, *new, request.subgraph)
+    named = {tensor for _, tensor in new[0]}
+    missing = [names.shown(at) for at in dict.fromkeys(view.inputs.tolist()) if at not in named]
+    notes = tuple(
+        Finding(
+            "INPUT_WITHOUT_NAME", "warning", f"{names.place}.inputs", f"signature {key!r} has no name for input {one}"
+        )
+        for one in missing[:20]
+    )
+    shown = ", ".join(name for name, _ in new[0]), ", ".join(name for name, _ in new[1])
+    return [f"signature {key!r}: {shown[0]} -> {shown[1]}"], notes
+
+
+def _ends(names: TensorNames, side: Side, pairs: Sequence[Pair], ends: Sequence[int]) -> list[tuple[str, int]]:
+    if not pairs:
+        return list(zip(unique_names((proper(names.names[at]) for at in ends), side[:-1]), ends, strict=True))
+    found: dict[str, int] = {}
+    for pair in pairs:
+        name, words = split_pair(pair)
+        _check_text(name)
+        tensor = names.find(words)
+        if tensor not in ends:
+            hint = "`circletool expose` makes one of a tensor" if side == "outputs" else "name one of its inputs"
+            message = f"{names.shown(tensor)} is none of the {side} of the subgraph"
+            raise EditError(message, location=f"{names.place}.tensors[{tensor}]", hint=hint)
+        if name in found:
+            raise UsageError(f"two {side} are called {name!r}", hint="give each a name of its own")
+        found[name] = tensor
+    return list(found.items())
+
+
+def _check_text(name: str) -> None:
+    if not name or "\0" in name or not proper(name):
+        raise UsageError(f"{name!r} is no name for a signature", hint="names are UTF-8, not empty, without NUL")
+
+
+def reorder(
+    edit: ModelEdit, inputs: Sequence[int] | None = None, outputs: Sequence[int] | None = None, *, subgraph: int = 0
+) -> RewriteResult:
+    """Put the inputs and outputs of a subgraph in another order: the old position of each, in the new order.
+
+    Signatures go by names and stay. Raises UsageError unless every position is there once, EditError for a subgraph
+    that operators call.
+
+    >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
+    ...     ct.reorder(edit, outputs=(1, 0))
+    ...     edit.save("out.tflite")
+    """
+    names = TensorNames(edit.model, subgraph)
+    _check_not_called(edit.model, subgraph, names.place)
+    changes = []
+    for side, order in zip(SIDES, (inputs, outputs), strict=True):
+        if order is None:
+            continue
+        ends: list[int] = getattr(edit.model.subgraphs[subgraph], side).tolist()
+        if sorted(order) != list(range(len(ends))):
+            positions = f"0 to {len(ends) - 1}" if ends else "none"
+            raise UsageError(
+                f"{','.join(map(str, order))} is no order of the {len(ends)} {side}",
+                location=names.place,
+                hint=f"name each position once: {positions}",
+            )
+        after = [ends[position] for position in order]
+        if after != ends:
+            (edit.set_inputs if side == "inputs" else edit.set_outputs)(subgraph, after)
+            changes.append(f"{side}: {', '.join(names.shown(tensor) for tensor in after)}")
+    return RewriteResult(tuple(changes), tuple(_drop_description(edit)) if changes else ())
+
+
+def expose(
+    edit: ModelEdit, tensors: Iterable[str] = (), *, every: Iterable[str] = (), subgraph: int = 0
+) -> RewriteResult:
+    """Make tensors outputs too, behind those that there are, to see their values.
+
+    `tensors` are names, or `index:12`; `every` has operator code names (globs), of whose operators all outputs are
+    meant. Signatures of the subgraph get them too. Raises UsageError for what does not exist, EditError for what can
+    be no output, and for a subgraph that operators call.
+
+    >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
+    ...     ct.expose(edit, every=("CONV_2D",))
+    ...     edit.save("out.tflite")
+    """
+    names, flow = TensorNames(edit.model, subgraph), Flow(edit.model, subgraph)
+    _check_not_called(edit.model, subgraph, names.place)
+    outputs = edit.model.subgraphs[subgraph].outputs.tolist()
+    wanted = [names.find(words) for words in tensors]
+    for tensor in wanted:
+        if flow.maker[tensor] < 0 and tensor not in outputs:
+            raise EditError(
+                f"{names.shown(tensor)}: no operator makes it",
+                location=f"{names.place}.tensors[{tensor}]",
+                hint="an input or a constant is known already; leave it out",
+            )
+        if flow.is_held(tensor):
+            raise EditError(
+                f"{names.shown(tensor)}: it holds no values, but a resource or a variant",
+                location=f"{names.place}.tensors[{tensor}]",
+                hint="expose what reads it",
+            )
+    for code in every:
+        chosen = Chooser(edit.model).choose(parse_selector(f"{subgraph}/op:{code}"))
+        made = (tensor for operator in chosen.get(subgraph, ()) for tensor in flow.makes[operator])
+        wanted += [tensor for tensor in made if not flow.is_held(tensor)]
+    new = [tensor for tensor in dict.fromkeys(wanted) if tensor not in outputs]
+    if not new:
+        return RewriteResult(())
+    edit.set_outputs(subgraph, [*outputs, *new])
+    for index, one in enumerate(edit.signatures.now):
+        if one.subgraph == subgraph:
+            called = unique_names(
+                [*(name for name, _ in one.outputs), *(proper(names.names[at]) for at in new)], "output"
+            )
+            for name, tensor in zip(called[len(one.outputs) :], new, strict=True):
+                edit.signatures.add_entry(index, "outputs", name, tensor)
+    lines = (f"output {slot}: {names.shown(tensor)}" for slot, tensor in enumerate(new, len(outputs)))
+    return RewriteResult(tuple(lines), tuple(_drop_description(edit)))
+
+
+def _check_not_called(model: Model, subgraph: int, place: str) -> None:
+    if any(subgraph in called for called in Calls(model).by_row.values()):
+        raise EditError(
+            "operators call this subgraph, and hand over its inputs and outputs by their order",
+            location=place,
+            hint="choose the subgraph of a signature, or subgraph 0",
+        )
+
+
+def _drop_description(edit: ModelEdit) -> Iterator[Finding]:
+    """Remove what describes inputs and outputs by their order."""
+    if edit.remove_metadata(ENDS_TABLE):
+        message = f"metadata {ENDS_TABLE} is left out: it describes inputs and outputs by their order"
+        yield Finding("METADATA_LEFT_OUT", "info", "", message)

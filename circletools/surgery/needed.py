@@ -1,0 +1,114 @@
+"""Which operators are needed: those that outputs depend on, and those that do more than compute their outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+import numpy as np
+
+from circletools.model.calls import Calls
+from circletools.model.model import Model
+from circletools.model.operator_facts import OperatorFacts
+from circletools.model.views import OperatorCode
+
+HELD = ("RESOURCE", "VARIANT")
+"""The tensor types without values of their own."""
+
+_FOREIGN = ("CUSTOM", "DELEGATE", "UNKNOWN")  # nobody but their program knows what they do
+
+
+class Flow:
+    """Who makes and who reads each tensor of a subgraph."""
+
+    def __init__(self, model: Model, subgraph: int) -> None:
+        """Read a subgraph. Raises ModelFormatError for a tensor that two operators make, and for a cycle."""
+        self.facts: OperatorFacts = OperatorFacts(model, subgraph)
+        _ = self.facts.graph  # its checks
+        self.maker: list[int] = self.facts.producers.tolist()
+        self.reads: list[list[int]] = [self._of(operator, True) for operator in range(len(self.facts))]
+        self.makes: list[list[int]] = [self._of(operator, False) for operator in range(len(self.facts))]
+
+    def _of(self, operator: int, inputs: bool) -> list[int]:
+        slots = self.facts.input_slots if inputs else self.facts.output_slots
+        return [tensor for tensor in slots.of(operator) if tensor >= 0]
+
+    def is_held(self, tensor: int) -> bool:
+        """Say whether a tensor has no values of its own."""
+        return self.facts.model.subgraphs[self.facts.subgraph].tensors[tensor].type in HELD
+
+    def readers(self) -> dict[int, list[int]]:
+        """Return who reads each tensor that is read, ascending."""
+        found: dict[int, list[int]] = {}
+        for operator, tensors in enumerate(self.reads):
+            for tensor in dict.fromkeys(tensors):
+                found.setdefault(tensor, []).append(operator)
+        return found
+
+    def behind(
+        self, tensors: Iterable[int], stop: Collection[int] = (), only: Collection[int] | None = None
+    ) -> set[int]:
+        """Return the operators that these tensors depend on; what makes those of `stop` is not looked for.
+
+        With `only`, other operators are neither taken nor looked behind.
+        """
+        found, pending = set[int](), list(tensors)
+        while pending:
+            tensor = pending.pop()
+            operator = -1 if tensor in stop else self.maker[tensor]
+            if operator >= 0 and operator not in found and (only is None or operator in only):
+                found.add(operator)
+                pending += self.reads[operator]
+        return found
+
+    def ahead(self, tensors: Iterable[int]) -> set[int]:
+        """Return the operators that depend on these tensors."""
+        readers, found, pending = self.readers(), set[int](), list(tensors)
+        while pending:
+            for operator in readers.get(pending.pop(), ()):
+                if operator not in found:
+                    found.add(operator)
+                    pending += self.makes[operator]
+        return found
+
+
+class Needs:
+    """What is needed of each subgraph of a model."""
+
+    def __init__(self, model: Model) -> None:
+        """Look at all operators. Raises ModelFormatError for a broken structure."""
+        self.model: Model = model
+        self.calls: Calls = Calls(model)
+        every = range(len(model.subgraphs))
+        own = [set(_acting(model, subgraph)) for subgraph in every]
+        acting = self.calls.reaching(subgraph for subgraph in every if own[subgraph])
+        self._acting: list[set[int]] = []
+        for subgraph in every:
+            rows = model.operator_columns.rows_of(subgraph)
+            calling = {row - rows.start for row in rows if not acting.isdisjoint(self.calls.named(row))}
+            self._acting.append(own[subgraph] | calling)
+
+    def of(self, subgraph: int, tensors: Iterable[int]) -> list[int]:
+        """Return the operators of a subgraph that these tensors need, and those that act by themselves, ascending."""
+        flow, acting = Flow(self.model, subgraph), self._acting[subgraph]
+        return sorted(acting | flow.behind([*tensors, *(read for one in acting for read in flow.reads[one])]))
+
+
+def _acting(model: Model, subgraph: int) -> Iterator[int]:
+    """Yield the operators that do more than compute their outputs, or whose doing is not known."""
+    facts, codes = OperatorFacts(model, subgraph), model.operator_codes
+    types = model.schema.enums["TensorType"]
+    held = np.isin(model.tensor_columns.types[facts.tensor_rows], [at for at, name in types.items() if name in HELD])
+    variable = model.tensor_columns.variable[facts.tensor_rows] != 0
+    users = np.zeros(facts.tensor_count, np.int64)
+    for operator in range(len(facts)):
+        users[list({*facts.input_slots.of(operator), *facts.output_slots.of(operator)} - {-1})] += 1
+    touching = held | (variable & (users > 1))
+    for operator, code in enumerate(model.subgraphs[subgraph].code_indices()):
+        outputs = [tensor for tensor in facts.output_slots.of(operator) if tensor >= 0]
+        used = [tensor for tensor in facts.input_slots.of(operator) if tensor >= 0] + outputs
+        if not outputs or _is_foreign(codes[code]) or bool(touching[used].any()):
+            yield operator
+
+
+def _is_foreign(code: OperatorCode) -> bool:
+    return code.name.split(":")[0] in _FOREIGN

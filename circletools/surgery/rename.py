@@ -1,0 +1,293 @@
+"""Other names for tensors, signatures, what these call their inputs and outputs, and metadata entries.
+
+All renames of one request happen at once, so that two names can change places. What had the old name follows: the
+stamps of origins and affinity, and an entry of a signature that was called as its tensor was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from circletools.edit.edit import ModelEdit
+from circletools.edit.results import RewriteResult
+from circletools.edit.signatures import SIDES, Side
+from circletools.errors import EditError, UsageError
+from circletools.model.model import Model
+from circletools.surgery.tensors import TensorNames
+from circletools.wording import suggestion
+
+_LONGEST_GLOB = 10_000
+_SELECTED = re.compile(r"(?:(\d{1,6})/)?index:(\d{1,9})")
+Pair = str | tuple[str, str]
+"""An old and a new name, or both in one as in `OLD=NEW`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenameRequest:
+    r"""What to rename; every field has pairs of an old and a new name.
+
+    `tensors`: a name, a glob (each `*` of the new name stands for what the next `*` or `?` matched), `index:12` or
+    `1/index:12`; with `regex` a regular expression for the whole name, and `\1` in the new one. Names are looked for
+    in every subgraph, or in `subgraph`. `inputs` and `outputs`: a position, and the name of the tensor there and of
+    the entries of signatures that stand for it. `signatures`: a key. `signature_inputs` and `signature_outputs`: the
+    name of an entry, `KEY/NAME` for one signature. `metadata`: the name of an entry.
+    """
+
+    tensors: tuple[Pair, ...] = ()
+    inputs: tuple[Pair, ...] = ()
+    outputs: tuple[Pair, ...] = ()
+    signatures: tuple[Pair, ...] = ()
+    signature_inputs: tuple[Pair, ...] = ()
+    signature_outputs: tuple[Pair, ...] = ()
+    metadata: tuple[Pair, ...] = ()
+    regex: bool = False
+    subgraph: int | None = None
+
+
+def rename(edit: ModelEdit, request: RenameRequest) -> RewriteResult:
+    """Rename what a request says, in an edit.
+
+    Raises UsageError for an old name that does not exist, EditError for a new one that does.
+
+    >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
+    ...     ct.rename(edit, ct.RenameRequest(inputs=("0=image",), signatures=("serving_default=detect",)))
+    ...     edit.save("out.tflite")
+    """
+    tensors = _Tensors(edit.model, request)
+    changes = [*_rename_tensors(edit, tensors)]
+    changes += _rename_entries(edit, request, tensors)
+    changes += _rename_signatures(edit, request.signatures)
+    changes += _rename_metadata(edit, request.metadata)
+    return RewriteResult(tuple(changes))
+
+
+def split_pair(pair: Pair, known: Iterable[str] = ()) -> tuple[str, str]:
+    """Return the old and the new name; where a name has a `=` of its own, the old one is that which is `known`.
+
+    Raises UsageError where there is no `=`, or where it cannot be told.
+    """
+    if not isinstance(pair, str):
+        return pair
+    places = [at for at, character in enumerate(pair) if character == "="]
+    if not places:
+        raise UsageError(f"{pair!r} has no =", hint="write OLD=NEW")
+    names = set(known) if len(places) > 1 else set()
+    fitting = [at for at in places if pair[:at] in names]
+    if len(fitting) > 1:
+        raise UsageError(f"{pair!r} can be read in {len(fitting)} ways", hint="name a tensor by index:N")
+    at = (fitting or places)[0]
+    return pair[:at], pair[at + 1 :]
+
+
+class _Tensors:
+    """The tensors that are renamed: (subgraph, tensor) -> the new name."""
+
+    def __init__(self, model: Model, request: RenameRequest) -> None:
+        self.model, self.new = model, dict[tuple[int, int], str]()
+        chosen = range(len(model.subgraphs)) if request.subgraph is None else [request.subgraph]
+        self.names: dict[int, TensorNames] = {}
+        asked = bool(request.tensors or request.inputs or request.outputs)
+        self.by_position: dict[tuple[Side, int, int], str] = {}
+        if not asked:
+            return
+        self.names = {subgraph: TensorNames(model, subgraph) for subgraph in chosen}
+        for pair in request.tensors:
+            self._by_name(pair, regex=request.regex)
+        for side, pairs in zip(SIDES, (request.inputs, request.outputs), strict=True):
+            for pair in pairs:
+                self._by_position(pair, side, request.subgraph or 0)
+        self._check_names()
+
+    def _add(self, subgraph: int, tensor: int, name: str) -> None:
+        known = self.new.setdefault((subgraph, tensor), name)
+        if known != name:
+            place = f"subgraphs[{subgraph}].tensors[{tensor}]"
+            raise UsageError(f"it would be called {known!r} and {name!r}", location=place, hint="name it once")
+
+    def _by_name(self, pair: Pair, *, regex: bool) -> None:
+        known = {name for names in self.names.values() for name in names.found}
+        old, new = split_pair(pair, known)
+        selected = _SELECTED.fullmatch(old)
+        if old not in known and selected is not None:
+            subgraph = int(selected[1] or min(self.names))
+            names = self.names.get(subgraph) or TensorNames(self.model, subgraph)
+            self.names.setdefault(subgraph, names)
+            self._add(subgraph, names.find(f"index:{selected[2]}"), new)
+            return
+        found = False
+        for subgraph, names in self.names.items():
+            for name, result in _matching(names.found, old, new, regex=regex).items():
+                for tensor in names.found[name]:
+                    self._add(subgraph, tensor, result)
+                    found = True
+        if not found:
+            raise UsageError(f"no tensor is called {old!r}", hint=suggestion(old, known))
+
+    def _by_position(self, pair: Pair, side: Side, subgraph: int) -> None:
+        position, name = split_pair(pair)
+        names = self.names.setdefault(subgraph, TensorNames(self.model, subgraph))
+        ends = getattr(self.model.subgraphs[subgraph], side).tolist()
+        if not re.fullmatch(r"\d{1,9}", position) or int(position) >= len(ends):
+            raise UsageError(
+                f"{position!r} is none of the {len(ends)} {side}", location=names.place, hint="write 0=NAME"
+            )
+        tensor = ends[int(position)]
+        self._add(subgraph, tensor, name)
+        self.by_position[side, subgraph, tensor] = name
+
+    def _check_names(self) -> None:
+        """Raise EditError where a new name is that of another tensor too."""
+        touched = {subgraph for subgraph, _ in self.new}
+        for subgraph in sorted(touched):
+            names = self.names[subgraph]
+            after = [self.new.get((subgraph, tensor), name) for tensor, name in enumerate(names.names)]
+            count = Counter(after)
+            for tensor, name in enumerate(names.names):
+                if after[tensor] != name and count[after[tensor]] > 1:
+                    other = next(at for at, one in enumerate(after) if one == after[tensor] and at != tensor)
+                    raise EditError(
+                        f"tensor {other} would be called {after[tensor]!r} too",
+                        location=f"{names.place}.tensors[{tensor}]",
+                        hint="choose another name, or rename that tensor as well (index:N names one)",
+                    )
+
+
+def _matching(names: Iterable[str], old: str, new: str, *, regex: bool) -> dict[str, str]:
+    """Return what becomes of the names that a pattern matches; a name itself goes before what it may match."""
+    if regex:
+        try:
+            pattern = re.compile(old, re.DOTALL)
+            return {name: match.expand(new) for name in names if (match := pattern.fullmatch(name))}
+        except (re.error, IndexError) as error:
+            raise UsageError(f"{old!r} = {new!r} is no regular expression: {error}") from error
+    if old in names:
+        return {old: new}
+    if not re.search(r"[*?]", old):
+        return {}
+    if len(old) > _LONGEST_GLOB:
+        raise UsageError(f"the pattern has {len(old)} characters; {_LONGEST_GLOB} are the most")
+    pattern, holes = _glob(old)
+    if new.count("*") > holes:
+        raise UsageError(
+            f"{new!r} has more * than {old!r} has * and ?", hint="each stands for what one of these matches"
+        )
+    return {name: _filled(new, match.groups()) for name in names if (match := pattern.fullmatch(name))}
+
+
+def _glob(words: str) -> tuple[re.Pattern[str], int]:
+    """Return a pattern with a group for each `*` and `?`, and how many there are; it never tries twice."""
+    first, *others = ("".join("(.)" if one == "?" else re.escape(one) for one in part) for part in words.split("*"))
+    middle = "".join(f"(?>(.*?){part})" for part in others[:-1])
+    last = f"(.*){others[-1]}" if others else ""
+    return re.compile(first + middle + last, re.DOTALL), words.count("*") + words.count("?")
+
+
+def _filled(new: str, found: Iterable[str]) -> str:
+    """Put what was matched in place of each `*`."""
+    first, *others = new.split("*")
+    return first + "".join(match + other for match, other in zip(found, others, strict=False))
+
+
+def _rename_tensors(edit: ModelEdit, tensors: _Tensors) -> Iterator[str]:
+    for (subgraph, tensor), name in sorted(tensors.new.items()):
+        old = tensors.names[subgraph].names[tensor]
+        if old != name:
+            edit.rename_tensor(subgraph, tensor, name)
+            yield f"subgraphs[{subgraph}].tensors[{tensor}]: {old!r} -> {name!r}"
+
+
+def _rename_entries(edit: ModelEdit, request: RenameRequest, tensors: _Tensors) -> Iterator[str]:
+    """Rename what signatures call their inputs and outputs."""
+    asked = dict(zip(SIDES, (request.signature_inputs, request.signature_outputs), strict=True))
+    for side, pairs in asked.items():
+        named = _asked_entries(edit, side, pairs)
+        for index, one in enumerate(edit.signatures.now):
+            ends = one.side(side)
+            after = [
+                named.get((index, entry)) or _followed(tensors, side, one.subgraph, *end)
+                for entry, end in enumerate(ends)
+            ]
+            count = Counter(after)
+            for entry, (end, name) in enumerate(zip(list(ends), after, strict=True)):
+                if end[0] == name:
+                    continue
+                place = f"signatures[{index}].{side}[{entry}]"
+                if count[name] > 1:
+                    raise EditError(
+                        f"two {side} of signature {one.key!r} would be called {name!r}",
+                        location=place,
+                        hint="choose another name",
+                    )
+                edit.signatures.set_entry(index, side, entry, name=name)
+                yield f"{place}: {end[0]!r} -> {name!r}"
+
+
+def _followed(tensors: _Tensors, side: Side, subgraph: int, name: str, tensor: int) -> str:
+    """Return what an entry is called after its tensor was renamed."""
+    by_position = tensors.by_position.get((side, subgraph, tensor))
+    if by_position is not None:
+        return by_position
+    new = tensors.new.get((subgraph, tensor))
+    return name if new is None or tensors.names[subgraph].names[tensor] != name else new
+
+
+def _asked_entries(edit: ModelEdit, side: Side, pairs: Iterable[Pair]) -> dict[tuple[int, int], str]:
+    found: dict[tuple[int, int], str] = {}
+    entries: dict[str, list[tuple[int, int]]] = {}
+    for index, one in enumerate(edit.signatures.now):
+        for entry, (name, _) in enumerate(one.side(side)):
+            for words in (name, f"{one.key}/{name}"):
+                entries.setdefault(words, []).append((index, entry))
+    for pair in pairs:
+        old, new = split_pair(pair, entries)
+        _check_name(new)
+        if old not in entries:
+            hint = suggestion(old, entries) if entries else "there are no signatures"
+            raise UsageError(f"no signature has {side} called {old!r}", hint=hint)
+        found.update(dict.fromkeys(entries[old], new))
+    return found
+
+
+def _rename_signatures(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
+    keys = [one.key for one in edit.signatures.now]
+    new = _renamed(keys, pairs, "signature")
+    for index, (old, name) in enumerate(zip(keys, new, strict=True)):
+        if old != name:
+            edit.signatures.rename(index, name)
+            yield f"signatures[{index}]: {old!r} -> {name!r}"
+
+
+def _rename_metadata(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
+    names = [entry.name for entry in edit.model.metadata]
+    new = _renamed(names, pairs, "metadata entry")
+    for index, (old, name) in enumerate(zip(names, new, strict=True)):
+        if old != name:
+            edit.rename_metadata(index, name)
+            yield f"metadata[{index}]: {old!r} -> {name!r}"
+
+
+def _renamed(names: list[str], pairs: Iterable[Pair], what: str) -> list[str]:
+    """Return the names after a rename. Raises UsageError for one that is not there, EditError for one that is."""
+    new: dict[str, str] = {}
+    for pair in pairs:
+        old, name = split_pair(pair, names)
+        _check_name(name)
+        if old not in names:
+            raise UsageError(
+                f"no {what} is called {old!r}", hint=suggestion(old, names) if names else "there are none"
+            )
+        new[old] = name
+    after = [new.get(name, name) for name in names]
+    count = Counter(after)
+    for old, name in new.items():
+        if old != name and count[name] > names.count(old):
+            raise EditError(f"there is a {what} {name!r} already", hint="choose another name")
+    return after
+
+
+def _check_name(name: str) -> None:
+    if not name or "\0" in name:
+        raise UsageError(f"{name!r} is no name", hint="a name has at least one character, and no NUL")

@@ -1,0 +1,52 @@
+"""Finding tensors by words: their name, or `index:12` where a name does not tell."""
+
+from __future__ import annotations
+
+import re
+
+from circletools.errors import UsageError
+from circletools.model.model import Model
+from circletools.model.views import text
+from circletools.wording import suggestion
+
+_INDEX = re.compile(r"index:(\d{1,9})")
+_LISTED = 8
+
+
+class TensorNames:
+    """The names of the tensors of one subgraph."""
+
+    def __init__(self, model: Model, subgraph: int) -> None:
+        """Read the names. Raises UsageError for a subgraph that does not exist."""
+        if not 0 <= subgraph < len(model.subgraphs):
+            raise UsageError(f"subgraph {subgraph} does not exist; there are {len(model.subgraphs)}")
+        rows = model.tensor_columns.rows_of(subgraph)
+        self.place: str = f"subgraphs[{subgraph}]"
+        self.names: list[str] = [text(name) for name in model.tensor_columns.names[rows.start : rows.stop]]
+        self.found: dict[str, list[int]] = {}
+        for index, name in enumerate(self.names):
+            self.found.setdefault(name, []).append(index)
+
+    def find(self, words: str) -> int:
+        """Return the tensor of this name, or of `index:N`. Raises UsageError where there is none, or several."""
+        same = self.found.get(words, [])
+        if len(same) > 1:
+            listed = ", ".join(f"index:{index}" for index in same[:_LISTED])
+            raise UsageError(
+                f"{len(same)} tensors are called {words!r}", location=self.place, hint=f"name one by {listed}"
+            )
+        if same:
+            return same[0]
+        index = _INDEX.fullmatch(words)
+        if index is None:
+            raise UsageError(
+                f"no tensor is called {words!r}", location=self.place, hint=suggestion(words, self.found)
+            )
+        if int(index[1]) >= len(self.names):
+            raise UsageError(f"tensor {index[1]} does not exist; there are {len(self.names)}", location=self.place)
+        return int(index[1])
+
+    def shown(self, tensor: int) -> str:
+        """Return how messages call a tensor, and how it can be named."""
+        name = self.names[tensor]
+        return repr(name) if name and len(self.found[name]) == 1 else f"index:{tensor}"

@@ -1,0 +1,170 @@
+"""Commands that cut, rename and sign finished models: extract, rename, signature, reorder, expose."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import circletools as ct
+
+from ..console.reading import reading
+from ..console.terminal import Bar, tell, tell_notes
+from ..signature import option
+from .parameters import InPlace, Input, Output
+from .rewriting import rewrite, target
+
+Pairs = list[str] | None
+Subgraph = Annotated[int, option("--subgraph", "The subgraph that is meant.", "N", min=0)]
+
+
+def extract(
+    source: Input,
+    output: Output = None,
+    from_: Annotated[
+        list[str] | None, option("--from", "A tensor that becomes an input; may be repeated.", "TENSOR")
+    ] = None,
+    to: Annotated[
+        list[str] | None, option("--to", "A tensor that becomes an output; may be repeated.", "TENSOR")
+    ] = None,
+    operators: Annotated[str | None, option("--ops", "Operator indices instead, as in 0-10,15.", "RANGES")] = None,
+    origin: Annotated[str | None, option("--origin", "Operators by the name of a source instead.", "GLOB")] = None,
+    signature: Annotated[str | None, option("--signature", "The part of a signature instead.", "KEY")] = None,
+    subgraph: Subgraph = 0,
+    in_place: InPlace = False,
+) -> None:
+    """Write a part of a model as a model of its own.
+
+    Between tensors: the operators that depend on --from and that --to depends on; without --from, from the inputs of
+    the model, without --to, up to its outputs. TENSOR is a name, or index:12. Constants, called subgraphs, origins
+    and devices go along, and the part gets a signature. docs/surgery.md has the rules.
+    """
+    request = ct.ExtractRequest(tuple(from_ or ()), tuple(to or ()), operators, origin, signature, subgraph)
+    out = target(source, output, in_place)
+    with reading(source) as model:
+        result = ct.extract(model, out, request, in_place=in_place, progress=Bar())
+    for line in result.changes:
+        tell(line)
+    tell_notes(result.notes, source)
+
+
+def rename(
+    source: Input,
+    output: Output = None,
+    tensor: Annotated[
+        Pairs, option("--tensor", "Rename a tensor, or those of a glob; may be repeated.", "OLD=NEW")
+    ] = None,
+    input_: Annotated[Pairs, option("--input", "Name an input, as in 0=image; may be repeated.", "N=NEW")] = None,
+    output_: Annotated[Pairs, option("--output", "Name an output, as in 0=boxes; may be repeated.", "N=NEW")] = None,
+    signature: Annotated[
+        Pairs, option("--signature", "Give a signature another key; may be repeated.", "OLD=NEW")
+    ] = None,
+    signature_input: Annotated[
+        Pairs, option("--signature-input", "Rename an input of signatures; KEY/OLD for one.", "OLD=NEW")
+    ] = None,
+    signature_output: Annotated[
+        Pairs, option("--signature-output", "Rename an output of signatures; KEY/OLD for one.", "OLD=NEW")
+    ] = None,
+    metadata: Annotated[Pairs, option("--metadata", "Rename a metadata entry; may be repeated.", "OLD=NEW")] = None,
+    regex: Annotated[bool, option("--regex", "OLD of --tensor is a regular expression.")] = False,
+    subgraph: Annotated[
+        int | None, option("--subgraph", "The only subgraph that is meant; inputs and outputs: 0.", "N", min=0)
+    ] = None,
+    in_place: InPlace = False,
+) -> None:
+    """Rename tensors, inputs, outputs and signatures.
+
+    Metadata entries too. OLD of --tensor is a name, a glob (a * of NEW stands for what the next * or ? matched) or
+    index:12. --input and --output rename a tensor and what signatures call it. All names change at once. The old file
+    stays behind what is new, byte for byte; renaming back gives it again. docs/surgery.md has the rules.
+    """
+    request = ct.RenameRequest(
+        tensors=tuple(tensor or ()),
+        inputs=tuple(input_ or ()),
+        outputs=tuple(output_ or ()),
+        signatures=tuple(signature or ()),
+        signature_inputs=tuple(signature_input or ()),
+        signature_outputs=tuple(signature_output or ()),
+        metadata=tuple(metadata or ()),
+        regex=regex,
+        subgraph=subgraph,
+    )
+    if request == ct.RenameRequest(regex=regex, subgraph=subgraph):
+        raise ct.UsageError("nothing to rename", hint="use --tensor, --input, --output, --signature or --metadata")
+    rewrite(source, output, in_place, lambda edit: ct.rename(edit, request))
+
+
+def signature(
+    source: Input,
+    output: Output = None,
+    add: Annotated[str | None, option("--add", "The key of a signature to add.", "KEY")] = None,
+    inputs: Annotated[
+        Pairs, option("--input", "An input of it; by default all, named as their tensors are.", "NAME=TENSOR")
+    ] = None,
+    outputs: Annotated[
+        Pairs, option("--output", "An output of it; by default all, named as their tensors are.", "NAME=TENSOR")
+    ] = None,
+    remove: Annotated[Pairs, option("--remove", "The key of a signature to remove; may be repeated.", "KEY")] = None,
+    subgraph: Subgraph = 0,
+    in_place: InPlace = False,
+) -> None:
+    """Add and remove signatures.
+
+    What is removed goes first, so that both together replace a signature. TENSOR is a name, or index:12.
+    """
+    if add is None and not remove:
+        raise ct.UsageError("nothing to change", hint="use --add KEY or --remove KEY")
+    if add is None and (inputs or outputs):
+        raise ct.UsageError("--input and --output go with --add", hint="use --add KEY")
+    request = ct.SignatureRequest(add, tuple(inputs or ()), tuple(outputs or ()), tuple(remove or ()), subgraph)
+    rewrite(source, output, in_place, lambda edit: ct.sign(edit, request))
+
+
+def reorder(
+    source: Input,
+    output: Output = None,
+    inputs: Annotated[
+        str | None, option("--inputs", "The old positions in their new order, as in 2,0,1.", "N,...")
+    ] = None,
+    outputs: Annotated[
+        str | None, option("--outputs", "The old positions in their new order, as in 1,0.", "N,...")
+    ] = None,
+    subgraph: Subgraph = 0,
+    in_place: InPlace = False,
+) -> None:
+    """Put inputs and outputs in another order.
+
+    Signatures find them by name, and stay as they are.
+    """
+    if inputs is None and outputs is None:
+        raise ct.UsageError("nothing to reorder", hint="use --inputs or --outputs")
+    orders = [None if words is None else _positions(words) for words in (inputs, outputs)]
+    rewrite(source, output, in_place, lambda edit: ct.reorder(edit, *orders, subgraph=subgraph))
+
+
+def _positions(words: str) -> tuple[int, ...]:
+    """Return the numbers in `2,0,1`. Raises UsageError."""
+    try:
+        return tuple(int(word) for word in words.split(","))
+    except ValueError as error:
+        raise ct.UsageError(f"{words!r} is no order", hint="write positions, as in 2,0,1") from error
+
+
+def expose(
+    source: Input,
+    output: Output = None,
+    tensor: Annotated[Pairs, option("--tensor", "A tensor to make an output; may be repeated.", "TENSOR")] = None,
+    every: Annotated[
+        Pairs, option("--every", "All outputs of operators of this code, a glob; may be repeated.", "CODE")
+    ] = None,
+    subgraph: Subgraph = 0,
+    in_place: InPlace = False,
+) -> None:
+    """Make tensors outputs too, to see their values.
+
+    They stand behind the outputs that there are, and in the signatures of the subgraph. TENSOR is a name, or
+    index:12.
+    """
+    if not tensor and not every:
+        raise ct.UsageError("nothing to expose", hint="use --tensor TENSOR or --every CODE")
+    rewrite(
+        source, output, in_place, lambda edit: ct.expose(edit, tensor or (), every=every or (), subgraph=subgraph)
+    )

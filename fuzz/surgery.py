@@ -1,0 +1,102 @@
+"""Targets that cut, rename and sign models, and drop what nothing uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zlib import crc32
+
+from circletools.edit.edit import ModelEdit
+from circletools.edit.results import RewriteResult
+from circletools.errors import CircleToolsError
+from circletools.model.model import Model, open_model
+from circletools.model.verify import check_model
+from circletools.surgery.ends import SignatureRequest, expose, reorder, sign
+from circletools.surgery.extract import ExtractRequest, extract
+from circletools.surgery.prune import prune
+from circletools.surgery.rename import RenameRequest, rename
+from fuzz.target import no_refusal
+
+
+def _sound(data: bytes) -> None:
+    with no_refusal("what was written cannot be read"), open_model(data) as model:
+        errors = [finding for finding in check_model(model) if finding.severity == "error"]
+    assert not errors, f"the result does not verify: {errors[0]}"
+
+
+def _written(data: bytes, write: Callable[[Model, Path], RewriteResult]) -> tuple[bytes, RewriteResult]:
+    with TemporaryDirectory() as folder, open_model(data) as model:
+        path = Path(folder) / "out"
+        result = write(model, path)
+        return path.read_bytes(), result
+
+
+def pruned(data: bytes) -> None:
+    """Drop what nothing uses, twice."""
+    outputs = crc32(data) % 2 == 0
+    after, _ = _written(data, lambda model, path: prune(model, path, outputs=outputs))
+    _sound(after)
+    with no_refusal("what was written cannot be pruned"):
+        again, result = _written(after, lambda model, path: prune(model, path, outputs=outputs))
+    assert again == after, "the second time changes something"
+    assert not result.changes, f"the second time: {result.changes}"
+
+
+def cut(data: bytes) -> None:
+    """Take a part of a model, by each way to say it in turn."""
+    number = crc32(data)
+    first, tensor = number % 7, number // 7 % 30
+    requests = (
+        ExtractRequest(operators=f"{first}-{first + number // 210 % 5}"),
+        ExtractRequest(to=(f"index:{tensor}",)),
+        ExtractRequest(from_=(f"index:{tensor}",)),
+        ExtractRequest(from_=(f"index:{number % 11}",), to=(f"index:{tensor}",)),
+        ExtractRequest(origin="*", subgraph=number % 2),
+    )
+    request = requests[number % len(requests)]
+    with open_model(data) as model:
+        if model.signatures and number % 6 == 0:
+            request = ExtractRequest(signature=model.signatures[-1].key)
+    after, _ = _written(data, lambda model, path: extract(model, path, request))
+    _sound(after)
+
+
+def named(data: bytes) -> None:
+    """Rename every tensor; the old file stays behind, and renaming back gives it."""
+    with open_model(data) as model:
+        edit = ModelEdit(model)
+        before = edit.to_bytes()
+        names = [
+            (f"index:{index}", f"tensor {index}")
+            for index in range(len(model.subgraphs[0].tensors) if model.subgraphs else 0)
+        ]
+        back = [(new, model.subgraphs[0].tensors[index].name) for index, (_, new) in enumerate(names)]
+        rename(edit, RenameRequest(tensors=tuple(names), subgraph=0))
+        after = edit.to_bytes()
+    _sound(after)
+    if all(old and "\0" not in old for _, old in back) and len({old for _, old in back}) == len(back):
+        with open_model(after) as model:
+            edit = ModelEdit(model)
+            rename(edit, RenameRequest(tensors=tuple(back), subgraph=0))
+            assert edit.to_bytes() == before, "renaming back does not give the original"
+
+
+def ended(data: bytes) -> None:
+    """Expose, reorder and sign; whatever is refused leaves the others possible."""
+    with open_model(data) as model:
+        edit = ModelEdit(model)
+        changes: tuple[Callable[[], RewriteResult], ...] = (
+            lambda: expose(edit, every=("*",)),
+            lambda: sign(edit, SignatureRequest("fuzz")),
+            lambda: reorder(edit, inputs=range(len(model.subgraphs[0].inputs))[::-1]),
+        )
+        refused = []
+        for change in changes if model.subgraphs else ():
+            try:
+                change()
+            except CircleToolsError as error:
+                refused.append(error)
+        _sound(edit.to_bytes())
+    if refused:
+        raise refused[0]

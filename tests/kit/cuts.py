@@ -1,0 +1,189 @@
+"""Random cuts of models, and whether what is cut computes what it did in the model: bit by bit, in LiteRT and onert.
+
+    python -m tests.kit.cuts 10000 --seed 1 testdata ../shared/models
+
+The model runs once, with all that its operators make exposed; a cut runs with the values that its inputs had there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import circletools as ct
+from circletools.model.model import Model
+from circletools.runtimes.comparison import same
+from circletools.runtimes.protocol import Array
+from circletools.runtimes.worker import Worker
+from circletools.surgery.needed import Flow
+
+RUNTIMES = {"tflite": "litert:builtin", "circle": "onert"}
+
+
+def random_request(model: Model, random: Random) -> ct.ExtractRequest:
+    """Return a request for a part of subgraph 0: a range of operators, connected ones, or those between tensors."""
+    flow = Flow(model, 0)
+    count = len(flow.facts)
+    way = random.randrange(3)
+    if way == 0:
+        first = random.randrange(count)
+        last = min(count - 1, first + int(random.expovariate(1 / 8)))
+        return ct.ExtractRequest(operators=f"{first}-{last}")
+    if way == 1:
+        return ct.ExtractRequest(operators=",".join(map(str, sorted(_connected(flow, random)))))
+    made = [tensor for operator in range(count) for tensor in flow.makes[operator]]
+    outputs = random.sample(made, min(len(made), random.choice((1, 1, 1, 2, 3))))
+    behind = [tensor for operator in flow.behind(outputs) for tensor in flow.reads[operator]]
+    plain = [
+        tensor for tensor in dict.fromkeys(behind) if flow.maker[tensor] >= 0 or tensor in model.subgraphs[0].inputs
+    ]
+    inputs = random.sample(plain, min(len(plain), random.choice((0, 1, 1, 2))))
+    named = [tuple(f"index:{tensor}" for tensor in some) for some in (inputs, outputs)]
+    return ct.ExtractRequest(from_=named[0], to=named[1])
+
+
+def _connected(flow: Flow, random: Random) -> set[int]:
+    """Return operators that are neighbours of each other."""
+    readers = flow.readers()
+    found = {random.randrange(len(flow.facts))}
+    for _ in range(int(random.expovariate(1 / 6))):
+        near = {flow.maker[tensor] for operator in found for tensor in flow.reads[operator]} - {-1}
+        near |= {other for operator in found for tensor in flow.makes[operator] for other in readers.get(tensor, ())}
+        if not near - found:
+            break
+        found.add(random.choice(sorted(near - found)))
+    return found
+
+
+@dataclass(slots=True)
+class Values:
+    """What a model computes, by tensor; nothing where the runtime does not run it."""
+
+    by_tensor: dict[int, Array] = field(default_factory=dict)
+    why_not: str = ""
+
+
+def run_exposed(model: Model, worker: Worker, path: Path) -> Values:
+    """Run a model with all that its operators make as outputs."""
+    flow, view = Flow(model, 0), model.subgraphs[0]
+    held = {index for index, tensor in enumerate(view.tensors) if tensor.type in ("RESOURCE", "VARIANT")}
+    inputs, outputs = view.inputs.tolist(), view.outputs.tolist()
+    made = [tensor for tensors in flow.makes for tensor in tensors if tensor not in held and tensor not in outputs]
+    with ct.edit(model) as edit:
+        edit.save(path)
+    plain = worker.run(path)
+    if plain.failure:
+        return Values(why_not=plain.failure)
+    with ct.edit(model) as edit:
+        edit.set_outputs(0, [*outputs, *made])
+        edit.save(path)
+    answer = worker.run(path, plain.inputs)
+    if answer.failure:
+        return Values(why_not=answer.failure)
+    if same(plain.outputs, answer.outputs[: len(outputs)]) is not None:
+        return Values(why_not="the model computes other values each time")
+    return Values(dict(zip([*inputs, *outputs, *made], [*plain.inputs, *answer.outputs], strict=True)))
+
+
+def judge(model: Model, request: ct.ExtractRequest, values: Values, worker: Worker, path: Path) -> str:
+    """Return what becomes of a cut: refused, same, not run, or what is wrong."""
+    try:
+        ct.extract(model, path, request)
+    except ct.EditError as error:
+        return f"refused: {error.message.rpartition(': ')[2]}"
+    with ct.open(path) as part:
+        errors = [finding.message for finding in ct.check(part) if finding.severity == "error"]
+        ends = part.subgraphs[0].inputs.tolist(), part.subgraphs[0].outputs.tolist()
+        names = [[part.subgraphs[0].tensors[tensor].name for tensor in side] for side in ends]
+        again = path.with_name("again")
+        if not errors:
+            ct.extract(part, again, _again(request, *ends, len(part.subgraphs[0].operators)))
+            errors = [] if again.read_bytes() == path.read_bytes() else ["twice is not once"]
+    if errors:
+        return f"WRONG: {errors[0]}"
+    tensors = _ends(model, request)
+    if values.why_not or not values.by_tensor.keys() >= {*tensors[0], *tensors[1]}:
+        return "not compared: the model does not run"
+    answer = worker.run(path, [values.by_tensor[tensor] for tensor in tensors[0]])
+    if answer.failure:
+        if answer.failure.startswith("no answer"):
+            values.why_not = answer.failure
+        return f"not run: {answer.failure.strip().splitlines()[-1][:90]}"
+    difference = same([values.by_tensor[tensor] for tensor in tensors[1]], answer.outputs)
+    return "same bits" if difference is None else f"WRONG: {difference} {names}"
+
+
+def _again(request: ct.ExtractRequest, inputs: list[int], outputs: list[int], count: int) -> ct.ExtractRequest:
+    """Return the request for all of a part, said in the same way."""
+    if request.operators is not None:
+        return ct.ExtractRequest(operators=f"0-{count - 1}")
+    named = [tuple(f"index:{tensor}" for tensor in some) for some in (inputs, outputs)]
+    return ct.ExtractRequest(from_=named[0] if request.from_ else (), to=named[1])
+
+
+def _ends(model: Model, request: ct.ExtractRequest) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    from circletools.surgery.extract import _cut  # noqa: PLC0415
+
+    cut = _cut(model, request)
+    return cut.inputs, cut.outputs
+
+
+def models(places: list[str]) -> Iterator[Path]:
+    for place in places:
+        root = Path(place)
+        found = [root] if root.is_file() else sorted(root.rglob("*"))
+        yield from (path for path in found if path.suffix in (".tflite", ".circle"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", type=int)
+    parser.add_argument("places", nargs="+")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    paths, total, wrong = list(models(given.places)), Counter[str](), 0
+    with TemporaryDirectory() as folder:
+        for number, path in enumerate(paths):
+            share = given.count // len(paths) + (number < given.count % len(paths))
+            found = cuts_of(path, share, given.seed, Path(folder))
+            total += found
+            for verdict, count in found.items():
+                if verdict.startswith("WRONG"):
+                    wrong += count
+                    print(path, count, verdict, flush=True)
+            print(
+                f"{number + 1}/{len(paths)}", path.name[:50], dict(found.most_common(4)), file=sys.stderr, flush=True
+            )
+    for verdict, count in total.most_common():
+        print(f"{count:6}  {verdict}")
+    return int(wrong > 0)
+
+
+def cuts_of(path: Path, count: int, seed: int, folder: Path) -> Counter[str]:
+    """Cut a model so many times; return how often each verdict was given."""
+    found = Counter[str]()
+    try:
+        with ct.open(path) as model:
+            if not model.subgraphs or not len(model.subgraphs[0].operators):
+                return Counter({"no operators": count})
+            random = Random(f"{seed} {path.name}")  # noqa: S311 - no secret
+            target = folder / f"cut.{model.format}"
+            with Worker(RUNTIMES[model.format], 10) as worker:
+                values = run_exposed(model, worker, target)
+                for _ in range(count):
+                    request = random_request(model, random)
+                    verdict = judge(model, request, values, worker, target)
+                    found[verdict if not verdict.startswith("WRONG") else f"{verdict} {request}"] += 1
+    except ct.CircleToolsError as error:
+        found[f"not cut: {error.message[:60]}"] += count
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
