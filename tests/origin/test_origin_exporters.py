@@ -12,7 +12,6 @@ import pytest
 
 import circletools as ct
 from circletools.origin.exporters.nodes import Root, line_of, name_roots, root_of, root_of_any
-from circletools.origin.exporters.tagging import nodes_of_operators
 from circletools.origin.exporters.tico import through_the_optimizer
 from circletools.origin.source import SourceDetails
 from tests.kit.build import Build
@@ -34,6 +33,7 @@ class Node:
     def __init__(self, name: str, *inputs: Node, target: str = "aten.add.Tensor", **meta: Any) -> None:
         self.name, self.target, self.op = name, target, "call_function"
         self.all_input_nodes, self.meta = list(inputs), meta
+        self.args, self.kwargs = inputs, dict[str, Any]()
 
     def replace_all_uses_with(self, by: Node) -> None:
         by.meta.update(self.meta)
@@ -106,37 +106,6 @@ def test_what_most_is_known_of_tells() -> None:
     placed = Root("linear", SourceDetails("b", LINEAR))
     assert [source.name for source in name_roots([bare, placed, found, placed])] == ["a::linear"] * 4
     assert {source.details for source in name_roots([bare, placed, found, bare])} == {found.details}
-
-
-# --- tags ---------------------------------------------------------------------------------------------------
-
-
-def test_what_operators_are_made_of() -> None:
-    """What a merged constant or a moved layout change brought along is no origin."""
-    nodes = [
-        Node("relu", val=SimpleNamespace(numel=lambda: 4)),
-        Node("view", target="aten.view.default"),
-        Node("mm", val=SimpleNamespace(numel=lambda: 4)),
-        Node("add", val=(SimpleNamespace(numel=lambda: 4),)),
-        Node("far"),
-    ]
-    build = Build()
-    graph = build.graph()
-    x = graph.tensor("x", [4])
-
-    def made(code: str, name: str, value: int, shape: list[int]) -> int:
-        result = graph.tensor(name, shape)
-        graph.operator(code, [value], [result])
-        return result
-
-    first = made("RELU", "n0;", x, [4])
-    second = made("FULLY_CONNECTED", "n0;;n1;;n2;;n3;;n99;7", first, [4])
-    third = made("RESHAPE", "n1;;n3;2", second, [2, 2])
-    fourth = made("TANH", "output", third, [2, 2])
-    made("PAD", "n4;", made("NEG", "other", graph.tensor("y", [4]), [4]), [9])
-    made("NEG", "n4;n0", fourth, [2, 2])
-    with ct.open(build.to_bytes()) as model:
-        assert nodes_of_operators(model, nodes) == [[0], [2, 3], [1], [1], [], [4], [4]]
 
 
 # --- recording ----------------------------------------------------------------------------------------------

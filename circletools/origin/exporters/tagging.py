@@ -1,22 +1,27 @@
 """The nodes that operators came from, read from tags in the names of tensors.
 
-A converter gives a fused operator the tags of all that it was made of. It also gives it those of constants that it
-found equal to others, of layout changes that it moved elsewhere, and of what feeds the operator. They are told apart:
+A converter gives a fused operator the tags of most that it was made of. It also gives it those of constants that it
+found equal to others, of layout changes that it moved elsewhere, and of what feeds the operator. So the last tag of
+an operator tells what it makes, and the graph of nodes tells the rest: an operator computes all that leads there from
+what other operators make.
 
-* An operator that computes has no origin in nodes that only change the layout, and the other way round.
-* A node whose value an operator makes belongs to no later operator, unless its parameters went there.
+* Nodes that only change the layout count for operators that do the same, and for no others.
+* Where equal operators became one, it has the nodes of all of them.
+* A node whose parameters went into a later operator, as a norm's into a linear layer, is a source of that one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import chain
 from math import prod
+from operator import getitem
 from typing import Any
 
 from circletools.model.model import Model
 from circletools.model.views import Operator, text
-from circletools.origin.exporters.nodes import elements_of, is_layout
+from circletools.origin.exporters.nodes import elements_of, is_layout, root_of_any
 
 _TAG = re.compile(r"n(\d+)")
 LAYOUT_CODES = frozenset({"RESHAPE", "TRANSPOSE", "SQUEEZE", "EXPAND_DIMS", "BROADCAST_TO"})
@@ -26,13 +31,22 @@ def nodes_of_operators(model: Model, nodes: Sequence[Any]) -> list[list[int]]:
     """Return for each operator of subgraph 0 the numbers of the nodes that it computes, ascending."""
     codes = model.code_names(0)
     names = [text(outputs[0]) if outputs else "" for outputs in model.output_names(0)]
-    found = [_fitting(code, _tags(name, len(nodes)), nodes) for code, name in zip(codes, names, strict=True)]
-    made = _made(model, found, nodes)
-    kept = [
-        [node for node in own if made.get(node, operator) == operator or node == max(own)]
-        for operator, own in enumerate(found)
-    ]
-    return _continued(model, _folded(model, kept, nodes))
+    graph = _Nodes(nodes)
+    named = [_tags(name, len(nodes)) for name in names]
+    tags = [sorted({graph.first[tag] for tag in own}) for own in named]
+    made = _made(model, tags, graph)
+    behind = graph.continued(made)
+    kept: list[list[int]] = []
+    for code, own in zip(codes, tags, strict=True):
+        last = own[-1:]
+        found = graph.laid_out(own, made) if code in LAYOUT_CODES else graph.computed(last, behind)
+        kept.append(sorted(found) or last)
+    others = frozenset(chain.from_iterable(named))
+    folded = _folded(model, kept, graph)
+    return _continued(
+        model,
+        [graph.with_equals(found, others.difference(own)) for own, found in zip(named, folded, strict=True)],
+    )
 
 
 def _tags(name: str, count: int) -> list[int]:
@@ -40,25 +54,107 @@ def _tags(name: str, count: int) -> list[int]:
     return sorted(number for number in numbers if number < count)
 
 
-def _fitting(code: str, tags: list[int], nodes: Sequence[Any]) -> list[int]:
-    """Leave out layout changes of operators that compute, and what computes of those that only change the layout."""
-    wanted = code in LAYOUT_CODES
-    return [tag for tag in tags if is_layout(nodes[tag]) == wanted] or tags
+class _Nodes:
+    """The graph that the nodes make, by their numbers.
+
+    `first` is the first node that computes the same from inputs of the program, which stands for all of them.
+    """
+
+    def __init__(self, nodes: Sequence[Any]) -> None:
+        self.nodes = nodes
+        self.calls = [root_of_any(node).name for node in nodes]
+        numbers = {node: number for number, node in enumerate(nodes)}
+        inputs = [[numbers[one] for one in node.all_input_nodes if one in numbers] for node in nodes]
+        self.given = [not node.all_input_nodes and not str(node.target).startswith("aten.") for node in nodes]
+        fed, self.rooted = (
+            list[bool](),
+            list[bool](),
+        )  # by an input; by that or a parameter, so that it is no constant
+        for node, given, own in zip(nodes, self.given, inputs, strict=True):
+            fed.append(node.op == "placeholder" or any(fed[one] for one in own))
+            self.rooted.append(given or any(self.rooted[one] for one in own))
+        values, seen = list(range(len(nodes))), dict[str, int]()
+        for number, node in enumerate(nodes):
+            if inputs[number]:
+                written = f"{node.target} {_written((node.args, node.kwargs), values, numbers)}"
+                values[number] = seen.setdefault(written, number)
+        self.first = [value if fed[number] else number for number, value in enumerate(values)]
+        self.inputs = [[self.first[one] for one in own] for own in inputs]
+        self.equal: list[list[int]] = [[] for _ in nodes]
+        for number, first in enumerate(self.first):
+            self.equal[first].append(number)
+
+    def with_equals(self, found: Iterable[int], others: Container[int]) -> list[int]:
+        """Return nodes with those that compute the same and are not `others`."""
+        result: set[int] = set()
+        for number in found:
+            result.update([one for one in self.equal[number] if one not in others] or [number])
+        return sorted(result)
+
+    def computed(self, ends: Sequence[int], made: Container[int]) -> set[int]:
+        """Return what computes some nodes from those that operators make."""
+        found: set[int] = set()
+        pending, seen = list(ends), set(ends)
+        while pending:
+            number = pending.pop()
+            if not self._only_passes(number):
+                found.add(number)
+            new = (one for one in self.inputs[number] if self.rooted[one] and not self.given[one])
+            for one in new:
+                if one not in made and one not in seen:
+                    seen.add(one)
+                    pending.append(one)
+        return found
+
+    def laid_out(self, own: Sequence[int], made: Container[int]) -> set[int]:
+        """Return the tags of an operator that only change the layout: the last one, and those in front of it."""
+        last = next((tag for tag in reversed(own) if self._only_passes(tag)), None)
+        found: set[int] = set()
+        pending = [] if last is None else [last]
+        while pending:
+            number = pending.pop()
+            found.add(number)
+            pending += [one for one in self.inputs[number] if self._only_passes(one) and one not in made]
+        return found.intersection(own)
+
+    def continued(self, made: Mapping[int, int]) -> dict[int, int]:
+        """Add what is left of calls behind the nodes that operators make, as the addition of a bias of zeros."""
+        result = dict(made)
+        calls = {number: self.calls[number] for number in made}
+        for number, call in enumerate(self.calls):
+            for one in () if number in made else self.inputs[number]:
+                if one in result and (self._only_passes(number) or calls[one] == call):
+                    result[number], calls[number] = result[one], calls[one]
+                    break
+        return result
+
+    def _only_passes(self, number: int) -> bool:
+        node = self.nodes[number]
+        return is_layout(node) or str(node.target) == str(getitem)
 
 
-def _made(model: Model, found: Sequence[Sequence[int]], nodes: Sequence[Any]) -> dict[int, int]:
-    """Return which operator makes the value of a node: the last that it is made of, and of the same size."""
-    made = {}
-    for operator, own in zip(model.subgraphs[0].operators, found, strict=True):
+def _written(value: Any, values: Sequence[int], numbers: Mapping[Any, int]) -> str:
+    """Write arguments of a node, with equal nodes for equal."""
+    if isinstance(value, tuple | list):
+        return f"({' '.join(_written(one, values, numbers) for one in value)})"
+    if isinstance(value, dict):
+        return _written(sorted(value.items()), values, numbers)
+    return f"%{values[numbers[value]]}" if hasattr(value, "all_input_nodes") else repr(value)
+
+
+def _made(model: Model, tags: Sequence[Sequence[int]], graph: _Nodes) -> dict[int, int]:
+    """Return which operator makes the value of a node: of the operator's last tag, where the sizes are equal."""
+    made: dict[int, int] = {}
+    for operator, own in zip(model.subgraphs[0].operators, tags, strict=True):
         if own and operator.outputs and operator.code.name not in LAYOUT_CODES:
-            shape = model.subgraphs[0].tensors[operator.outputs[0]].shape
-            if elements_of(nodes[own[-1]]) == prod(shape):
+            size = prod(model.subgraphs[0].tensors[operator.outputs[0]].shape)
+            if elements_of(graph.nodes[own[-1]]) == size:
                 made[own[-1]] = operator.index
     return made
 
 
-def _folded(model: Model, kept: list[list[int]], nodes: Sequence[Any]) -> list[list[int]]:
-    """Add nodes whose parameters went into the operators behind them, as a norm's into a linear layer."""
+def _folded(model: Model, kept: list[list[int]], nodes: _Nodes) -> list[list[int]]:
+    """Add nodes of calls whose parameters went into the operators behind them, as a norm's into a linear layer."""
     graph = model.subgraphs[0]
     operators = graph.operators
     produced = {tensor for operator in operators for tensor in operator.outputs}
@@ -67,15 +163,17 @@ def _folded(model: Model, kept: list[list[int]], nodes: Sequence[Any]) -> list[l
     for operator in operators:
         for tensor in operator.inputs:
             readers.setdefault(tensor, []).append(operator.index)
-    own: dict[int, list[int]] = {}
+    own: dict[str, dict[int, None]] = {}
     for index, numbers in enumerate(kept):
         for number in numbers:
-            own.setdefault(number, []).append(index)
+            own.setdefault(nodes.calls[number], {})[index] = None
+    taken = _parameter_sizes(nodes)
     result = [list(numbers) for numbers in kept]
-    for number, indices in own.items():
-        wanted = _parameter_sizes(nodes[number])
+    for call, indices in own.items():
+        wanted = taken.get(call, set())
         if not wanted or any(wanted & sizes[index] for index in indices):
             continue
+        folded = {number for index in indices for number in kept[index] if nodes.calls[number] == call}
         pending, seen = list(indices), set(indices)
         while pending:
             for reader in (one for tensor in operators[pending.pop()].outputs for one in readers.get(tensor, ())):
@@ -85,14 +183,19 @@ def _folded(model: Model, kept: list[list[int]], nodes: Sequence[Any]) -> list[l
                 if operators[reader].code.name in LAYOUT_CODES:
                     pending.append(reader)
                 elif max(sizes[reader], default=1) > 1:
-                    result[reader] = sorted({*result[reader], number})
+                    result[reader] = sorted({*result[reader], *folded})
     return result
 
 
-def _parameter_sizes(node: Any) -> set[int]:
-    """Return how many elements the parameters have that a node takes; torch.export begins their names with `p_`."""
-    leaves = (one for one in node.all_input_nodes if not one.all_input_nodes and one.name.startswith("p_"))
-    return {size for leaf in leaves if (size := elements_of(leaf)) is not None}
+def _parameter_sizes(nodes: _Nodes) -> dict[str, set[int]]:
+    """Return how many elements the parameters have that calls take; torch.export begins their names with `p_`."""
+    taken: dict[str, set[int]] = {}
+    for call, node in zip(nodes.calls, nodes.nodes, strict=True):
+        for leaf in node.all_input_nodes:
+            size = elements_of(leaf)
+            if not leaf.all_input_nodes and leaf.name.startswith("p_") and size is not None:
+                taken.setdefault(call, set()).add(size)
+    return taken
 
 
 def _constant_sizes(model: Model, operator: Operator, produced: Container[int]) -> set[int]:
