@@ -97,9 +97,9 @@ def judge(model: Model, request: ct.ExtractRequest, values: Values, worker: Work
         ct.extract(model, path, request)
     except ct.EditError as error:
         return f"refused: {error.message.rpartition(': ')[2]}"
-    error = _unsound(request, path)
-    if error:
-        return f"WRONG: {error}"
+    unsound = _unsound(request, path)
+    if unsound:
+        return f"WRONG: {unsound}"
     inputs, outputs = _ends(model, request)
     if values.why_not or not values.by_tensor.keys() >= {*inputs, *outputs}:
         return "not compared: the model does not run"
