@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from circletools.affinity.costs import program
@@ -37,7 +36,6 @@ def test_the_least_is_found_and_proven(devices: int, launch: bool) -> None:
 
 
 def test_bounds_rise_and_none_is_above_the_least() -> None:
-    rounds = 0
     for seed in range(40):
         case = random_case(seed, 6, 2, launch=True)
         problem, graph = case.problem()
@@ -45,8 +43,28 @@ def test_bounds_rise_and_none_is_above_the_least() -> None:
         assert all(one <= other + 1e-6 for one, other in pairwise(bounds))
         assert least_bound(problem) <= least_by_trying(case) + 1e-6
         assert bounds[-1] == pytest.approx(least_by_trying(case), abs=1e-6), seed
-        rounds = max(rounds, len(bounds))
-    assert rounds > 1
+
+
+def test_partitions_that_would_wait_for_each_other_are_parted() -> None:
+    """0 and 3 can only run on one device, 1 and 2 on the other: four launches but for one pair that stays whole."""
+    never = float("inf")
+    times = [[0, never], [never, 0], [never, 0], [0, never]]
+    tensors = [(0, 0.0, [2, 3]), (1, 0.0, [2, 3])]
+    for launch in ([3.0, 4.0], [4.0, 3.0]):
+        case = Case(times, tensors, [[0.0] * 2] * 2, [[0.0] * 2] * 2, launch)
+        problem, graph = case.problem()
+        bounds = [bound.least_us for bound in solve(problem, graph, regions=True, seconds=20)]
+        assert bounds == [pytest.approx(7), pytest.approx(10)]
+
+
+def test_a_way_over_another_device_parts_a_region() -> None:
+    """0 feeds 1 and 2, both feed 3; 1 can only run on the CPU, the others only on the NPU."""
+    never = float("inf")
+    times = [[0, never], [never, 0], [0, never], [0, never]]
+    tensors = [(0, 0.0, [1, 2]), (1, 0.0, [3]), (2, 0.0, [3])]
+    problem, graph = Case(times, tensors, [[0.0] * 2] * 2, [[0.0] * 2] * 2, [5.0, 1.0]).problem()
+    assert [bound.least_us for bound in solve(problem, graph, regions=True, seconds=20)] == [pytest.approx(11)]
+    assert [bound.least_us for bound in solve(problem, graph, regions=False, seconds=20)] == [pytest.approx(11)]
 
 
 def test_partitions_that_need_not_be_connected_have_a_bound() -> None:
@@ -84,7 +102,12 @@ def test_without_time_the_least_times_are_a_bound(monkeypatch: pytest.MonkeyPatc
     assert proven(problem, graph, devices, "min", 0).least_us == pytest.approx(expected)
     monkeypatch.setattr(program, "_VARIABLES", 10)
     assert list(solve(problem, graph, regions=True, seconds=9)) == []
-    assert least_bound(replace(problem, times_us=np.zeros((0, 3)))) == 0
+
+
+def test_no_operators_take_no_time() -> None:
+    problem, graph = Case([], [], [[0.0] * 3] * 3, [[0.0] * 3] * 3, [1.0] * 3).problem()
+    found = proven(problem, graph, least_time(problem, graph), "min", 20)
+    assert (found.devices.tolist(), found.least_us) == ([], 0)
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,8 @@
     u[t, d]      somebody on d reads tensor t
     w[t, a, b]   t is made on a and read on b; sum over a is u[t, b], at most x[maker, a]
     f[e, d]      the ends of edge e are in one partition, on d
+    p[e, d]      the same, and the edge leads into its target: an operator has one edge into it at most
+    any[d]       somebody is on d
 
 Launches are counted by region. Partitions are connected, so those of a device are at least as many as its operators
 less the edges of a forest among them: f is at most x of both ends, and on a cycle one less than its length. Where a
@@ -19,7 +21,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
@@ -27,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
+from circletools.affinity.costs.joins import Forest, all_between, longest_path, waiting_sets, ways_around
 from circletools.affinity.costs.problem import Floats, Indices, Problem
-from circletools.affinity.partition.groups import group_successors, members_of, strong_components
 from circletools.model.graph import OperatorGraph
 
 _VARIABLES = 60_000
@@ -36,8 +38,8 @@ _VARIABLES = 60_000
 _ROUNDS = 40
 _CUTS = 400
 """Cycles and paths added in a round."""
-_AROUND = 200
-"""Operators that are looked at for a way around."""
+_LONGEST, _LEFT_OUT = 100, 12
+"""Cycles that are written beforehand have so many operators, and so many rows, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def solve(problem: Problem, graph: OperatorGraph, *, regions: bool, seconds: flo
     """
     ends = monotonic() + seconds
     program = _Program(problem, graph, regions=regions)
-    if program.width > _VARIABLES:
+    if not 0 < program.width <= _VARIABLES:
         return
     for _ in range(_ROUNDS):
         left = ends - monotonic()
@@ -144,7 +146,7 @@ class _Program:
     def _edges_of(self, *, regions: bool) -> Indices:
         graph = self._graph
         if not regions:
-            path = _longest(graph)
+            path = longest_path(graph)
             return np.stack([path[:-1], path[1:]], axis=1) if len(path) > 1 else np.zeros((0, 2), np.int64)
         edges = [(a, b) for a, row in enumerate(graph.successors) for b in row]
         return np.array(edges, np.int64).reshape(-1, 2)
@@ -153,7 +155,7 @@ class _Program:
         if regions:
             constants = np.array(self._graph.constants, np.int64)
             return np.setdiff1d(np.arange(self._operators), constants)
-        return _longest(self._graph)
+        return longest_path(self._graph)
 
     def _shape(self) -> None:
         problem, count, devices = self._problem, self._operators, self._devices
@@ -163,7 +165,9 @@ class _Program:
         self._u = count * devices
         self._w = self._u + tensors * devices
         self._f = self._w + tensors * pairs
-        self.width = self._f + len(self._edges) * devices
+        self._p = self._f + len(self._edges) * devices
+        self._any = self._p + len(self._edges) * devices
+        self.width = self._any + devices
         if self.width > _VARIABLES:
             return
         launches = problem.links.launch_us
@@ -173,12 +177,14 @@ class _Program:
         copies = [problem.copy_us(every, a, b) for a in range(devices) for b in range(devices)]
         on_edges = np.tile(-launches, len(self._edges))
         copied = np.stack(copies, axis=1).reshape(-1) if tensors else np.zeros(0)
-        self._costs = np.concatenate([times.reshape(-1), np.zeros(tensors * devices), copied, on_edges])
+        self._costs = np.concatenate(
+            [times.reshape(-1), np.zeros(tensors * devices), copied, on_edges, np.zeros(self.width - self._p)]
+        )
         able = np.isfinite(problem.times_us).reshape(-1)
         self._most = np.ones(self.width)
         self._most[: self._u] = able
         self._whole = np.zeros(self.width)
-        self._whole[: self._u] = self._whole[self._f :] = 1
+        self._whole[: self._u] = self._whole[self._f : self._p] = 1
         self._constrain()
 
     def _constrain(self) -> None:
@@ -205,6 +211,60 @@ class _Program:
             f = self._f + np.arange(len(self._edges)) * devices + device
             for end in range(2):
                 rows.add([f, self._edges[:, end] * devices + device], [1, -1], 0)
+        self._lead_in()
+        self._most[self._f : self._p] = np.tile(problem.links.launch_us > 0, len(self._edges))
+        forest = Forest(self._edges, np.arange(len(self._edges)), count)
+        for path in forest.cycles:
+            self._add_cycle(path)
+            self._add_sides(path)
+
+    def _lead_in(self) -> None:
+        """Let every operator have one edge into it at most, and each device that is used one operator without."""
+        rows, devices, edges = self._rows, self._devices, np.arange(len(self._edges))
+        count, launching = self._operators, self._launching
+        for device in range(devices):
+            f, p = (start + edges * devices + device for start in (self._f, self._p))
+            rows.add([p, f], [1, -1], 0)
+            sources, targets = self._edges.T
+            operators = np.arange(count)
+            column = np.concatenate([p, f, p, operators * devices + device])
+            row = np.concatenate([targets, sources, sources, operators])
+            signs = np.repeat([1.0, 1.0, -1.0, -1.0], [len(p), len(p), len(p), count])
+            rows.add_sums(row, column, signs, count, 0.0, -np.inf)
+            used = np.full(len(launching), self._any + device)
+            rows.add([launching * devices + device, used], [1, -1], 0)
+            column = np.concatenate([f, [self._any + device], launching * devices + device])
+            signs = np.repeat([1.0, 1.0, -1.0], [len(f), 1, len(launching)])
+            rows.add_sums(np.zeros(len(column), np.int64), column, signs, 1, 0.0, -np.inf)
+
+    def _add_sides(self, path: Sequence[int]) -> None:
+        """Let one side of a cycle of two ways join its ends only where the other is on the same device."""
+        edges = {edge: self._edges[edge].tolist() for edge in path}
+        after: dict[int, list[int]] = {}
+        for edge, (source, _) in edges.items():
+            after.setdefault(source, []).append(edge)
+        targets = {target for _, target in edges.values()}
+        firsts = [source for source in after if source not in targets]
+        if len(firsts) != 1 or len(path) > _LONGEST:
+            return
+        for edge in after[firsts[0]]:
+            side = [edge]
+            while following := after.get(edges[side[-1]][1]):
+                side.append(following[0])
+            self._part(side, firsts[0], edges[side[-1]][1])
+
+    def _add_cycle(self, path: Sequence[int]) -> None:
+        """Let the edges of a cycle join no more than its operators less one, whichever, as far as they are there."""
+        devices, edges = self._devices, np.array(path, np.int64)
+        if len(path) > _LONGEST:
+            return
+        operators = np.unique(self._edges[edges])
+        for device in np.flatnonzero(self._problem.links.launch_us).tolist():
+            for left_out in operators[:: max(1, len(operators) // _LEFT_OUT)].tolist():
+                others = operators[operators != left_out]
+                columns = np.concatenate([self._f + edges * devices + device, others * devices + device])
+                signs = np.repeat([1.0, -1.0], [len(edges), len(others)])
+                self._rows.add_sums(np.zeros(len(columns), np.int64), columns, signs, 1, 0.0, -np.inf)
 
     # --- solving --------------------------------------------------------------------------------------------
 
@@ -238,129 +298,28 @@ class _Program:
     def add_what_is_wrong(self, solution: Floats) -> bool:
         """Add rows that rule the solution out where it joins what cannot be one partition; say whether there were."""
         devices = self.devices(solution)
-        joined = solution[self._f :].reshape(-1, self._devices) > 0.5
-        forest = _Forest(self._edges, np.flatnonzero(joined.any(axis=1)), self._operators)
-        wrong = [*forest.cycles, *_around(self._graph, devices, forest)]
-        for path, between in wrong[:_CUTS]:
-            for device in range(self._devices):
-                columns = [np.array([self._f + edge * self._devices + device]) for edge in path]
-                outside = [] if between is None else [np.array([between * self._devices + device])]
-                signs = [1.0] * len(path) + [-1.0] * len(outside)
-                self._rows.add([*columns, *outside], signs, len(path) - 1)
-        waits = [] if wrong else _waits(self._graph, devices, forest)
+        joined = solution[self._f : self._p].reshape(-1, self._devices) > 0.5
+        forest = Forest(self._edges, np.flatnonzero(joined.any(axis=1)), self._operators)
+        for path in forest.cycles[:_CUTS]:
+            self._add_cycle(path)
+        around = list(ways_around(self._graph, devices, forest))
+        for path, first, last in around[:_CUTS]:
+            self._part(path, first, last)
+        wrong = bool(forest.cycles or around)
+        waits = [] if wrong else waiting_sets(self._graph, devices, forest)
         if waits:
             places = [np.array([self._f + edge * self._devices + device]) for edge, device in waits]
             self._rows.add(places, [1.0] * len(places), len(places) - 1)
         return bool(wrong or waits)
 
-
-Cut = tuple[list[int], int | None]
-"""Edges that cannot all join, unless an operator is on their device."""
-
-
-class _Forest:
-    """Operators that edges join: `home` is the set of each, `cycles` are edges of which one is too many."""
-
-    def __init__(self, edges: Indices, joined: Indices, count: int) -> None:
-        self._beside: dict[int, list[tuple[int, int]]] = {}
-        self.cycles: list[Cut] = []
-        root = list(range(count))
-
-        def find(operator: int) -> int:
-            while root[operator] != operator:
-                root[operator] = operator = root[root[operator]]
-            return operator
-
-        for edge in joined.tolist():
-            a, b = edges[edge].tolist()
-            if find(a) == find(b):
-                self.cycles.append(([*self.path(a, b), edge], None))
-                continue
-            root[find(a)] = find(b)
-            self._beside.setdefault(a, []).append((b, edge))
-            self._beside.setdefault(b, []).append((a, edge))
-        self.home = [find(operator) for operator in range(count)]
-
-    def path(self, start: int, end: int) -> list[int]:
-        """Return the edges from one operator to another of its set."""
-        came: dict[int, tuple[int, int]] = {start: (-1, -1)}
-        pending = [start]
-        for operator in pending:
-            for other, edge in self._beside.get(operator, ()):
-                if other not in came:
-                    came[other] = operator, edge
-                    pending.append(other)
-        path = []
-        while end != start:
-            end, edge = came[end]
-            path.append(edge)
-        return path
-
-
-def _around(graph: OperatorGraph, devices: Indices, forest: _Forest) -> Iterator[Cut]:
-    """Yield what joins two operators though a path leads from one to the other by way of another device."""
-    home = forest.home
-    for operator in graph.order:
-        # `via` is the first operator of another device on the way.
-        own, device = home[operator], devices[operator]
-        via = {other: other if devices[other] != device else -1 for other in graph.successors[operator]}
-        pending = [other for other in via if home[other] != own]
-        for at in pending:
-            afters = graph.successors[at]
-            back = next((after for after in afters if home[after] == own and via[at] >= 0), None)
-            if back is not None:
-                yield forest.path(operator, back), via[at]
-                break
-            if len(pending) < _AROUND:
-                news = [after for after in afters if home[after] != own and after not in via]
-                via |= {new: via[at] if via[at] >= 0 or devices[new] == device else new for new in news}
-                pending += news
-
-
-def _waits(graph: OperatorGraph, devices: Indices, forest: _Forest) -> list[tuple[int, int]]:
-    """Return edges, with their device, that join sets which wait for each other; none where none do."""
-    _, numbers = np.unique(forest.home, return_inverse=True)
-    group = numbers.tolist()
-    successors = group_successors(graph, group, max(group) + 1)
-    cycle = next((row for row in strong_components(successors) if len(row) > 1), None)
-    if cycle is None:
-        return []
-    # The shortest way from one of them back to it, by the edges between operators.
-    inside, start = set(cycle), cycle[0]
-    came: dict[int, tuple[int, int]] = {}
-    pending = [start]
-    members = members_of(group)
-    for at in pending:
-        for operator in members[at]:
-            for other in graph.successors[operator]:
-                if group[other] in inside and group[other] != at and group[other] not in came:
-                    came[group[other]] = operator, other
-                    pending.append(group[other])
-        if start in came:
-            break
-    found: list[tuple[int, int]] = []
-    source, entered = came[start]
-    while True:  # backwards: from where a set is left to where it is entered
-        before = came[group[source]] if group[source] != start else (-1, entered)
-        found += ((edge, int(devices[source])) for edge in forest.path(before[1], source))
-        if group[source] == start:
-            break
-        source = before[0]
-    return found if len({device for _, device in found}) > 1 else []
-
-
-def _longest(graph: OperatorGraph) -> Indices:
-    """Return the longest path of operators that are work."""
-    constants = set(graph.constants)
-    length, back = [1] * len(graph), [-1] * len(graph)
-    for operator in graph.order:
-        for other in graph.predecessors[operator]:
-            if other not in constants and length[other] + 1 > length[operator]:
-                length[operator], back[operator] = length[other] + 1, other
-    work: Iterable[int] = (operator for operator in range(len(graph)) if operator not in constants)
-    at = max(work, key=length.__getitem__, default=-1)
-    path = []
-    while at >= 0:
-        path.append(at)
-        at = back[at]
-    return np.array(path[::-1], np.int64)
+    def _part(self, path: Sequence[int], first: int, last: int) -> None:
+        """Let edges join two operators only where all that lies between is on their device."""
+        own = set(self._edges[list(path)].reshape(-1).tolist())
+        between = np.array(sorted(all_between(self._graph, first, last) - own), np.int64)
+        inner = sorted(own - {first, last})
+        for device in np.flatnonzero(self._problem.links.launch_us).tolist() if len(between) else ():
+            fixed = [self._f + edge * self._devices + device for edge in path]
+            fixed += [operator * self._devices + device for operator in inner]
+            columns = [np.full(len(between), column) for column in fixed]
+            signs = [1.0] * len(path) + [-1.0] * (len(inner) + 1)
+            self._rows.add([*columns, between * self._devices + device], signs, 0)
