@@ -48,7 +48,7 @@ def sign(edit: ModelEdit, request: SignatureRequest) -> RewriteResult:
     """
     changes = []
     for key in dict.fromkeys(request.remove):
-        if not edit.remove_signature(key):
+        if not edit.signatures.remove(key):
             keys = [one.key for one in edit.signatures.now]
             raise UsageError(
                 f"no signature is called {quoted(key)}", hint=suggestion(key, keys) if keys else "there are none"
