@@ -46,7 +46,7 @@ COMPUTED = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One changed place of a file: the bytes from `start` to `stop` become `text`."""
+    """One changed place of a file: the bytes from `start` to `stop` become `text`; `said` is its first line."""
 
     path: Path
     line: int
@@ -55,11 +55,12 @@ class Mutant:
     stop: int
     text: str
     was: str
+    said: str
 
     @property
     def name(self) -> str:
-        """Return the mutant as one line."""
-        return f"{self.path.relative_to(ROOT)}:{self.line}: {self.was} -> {self.text}"
+        """Return the mutant as one line, which stays the same when lines are added before it."""
+        return f"{self.path.relative_to(ROOT)}: {self.said}: {self.was} -> {self.text}"
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
@@ -74,9 +75,9 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     def made(node: ast.expr, text: str) -> Mutant:
         start = starts[node.lineno - 1] + node.col_offset
         stop = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
-        return Mutant(
-            path, node.lineno, lines[id(node)], start, stop, text, " ".join(source[start:stop].decode().split())
-        )
+        was = " ".join(source[start:stop].decode().split())
+        said = source[starts[node.lineno - 1] : starts[node.lineno]].decode().strip()
+        return Mutant(path, node.lineno, lines[id(node)], start, stop, text, was, said)
 
     for node in ast.walk(tree):
         if id(node) in quiet:
@@ -356,7 +357,7 @@ def main() -> None:
                 result = noticed(mutant, chosen, folder) if chosen else "unreached"
             counts[result] += 1
             if result in ("survived", "unreached"):
-                print(f"{result}: {mutant.name}", flush=True)
+                print(f"{result} in line {mutant.line}: {mutant.name}", flush=True)
     looked = sum(counts.values()) - counts["invalid"] - counts["skipped"]
     share = (counts["killed"] + counts["timeout"]) / max(looked, 1)
     print(f"{given.room}: {share:.1%} of {looked} noticed; {counts}")

@@ -300,7 +300,11 @@ class ModelEdit:
         if not name or "\0" in name:
             raise UsageError(f"{name!r} is no name", hint="a name has at least one character, and no NUL")
         if self._tensor_name(subgraph, tensor) != name.encode("utf-8", "surrogateescape"):
-            self._overlay.element(self._list(subgraph, "tensors"), "Tensor", tensor).set("name", name)
+            tensors = self._list(subgraph, "tensors")
+            table = tensors[tensor]
+            # A copy: a file can have one table stand for several tensors.
+            copy = tensors[tensor] = self._overlay.copy("Tensor", table) if isinstance(table, int) else table
+            copy.set("name", name)
             self.renamed[subgraph, tensor] = self._tensor_name(subgraph, tensor)
 
     @cached_property
@@ -315,10 +319,6 @@ class ModelEdit:
         """
         self._check_tensors(subgraph, [tensor for _, tensor in (*inputs, *outputs)])
         self.signatures.put(key, subgraph, inputs, outputs)
-
-    def remove_signature(self, key: str) -> int:
-        """Remove all signatures of this key; return how many there were."""
-        return self.signatures.remove(key)
 
     def set_signature_entry(self, signature: int, direction: Side, entry: int, tensor: int) -> None:
         """Let one named input or output of a signature (both by index) stand for another tensor.

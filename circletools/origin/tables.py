@@ -32,7 +32,7 @@ def encode_op_table(operators: Mapping[int, Iterable[int]]) -> bytes:
     numbers = [len(operators)]
     for operator, sources in sorted(operators.items()):
         unique = set(sources)
-        numbers += (operator, len(unique), *(unique if len(unique) == 1 else sorted(unique)))
+        numbers += (operator, len(unique), *sorted(unique))
     check_ids(numbers)
     return np.array(numbers, "<u4").tobytes()
 

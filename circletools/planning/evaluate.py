@@ -21,6 +21,9 @@ from circletools.model.graph import OperatorGraph
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.selectors import Chooser
 
+_EXACT = 1e-6
+"""The share to which the integer program is exact."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
@@ -39,23 +42,38 @@ class Parallel:
 class Evaluation:
     """What the partitions of a subgraph cost: times where they are known, the last two where they were asked for.
 
-    `memory` goes by device number.
+    `memory` goes by device number. `least_us` is what no choice of devices takes less than, where that is known.
     """
 
     transfers: Transfers
     estimate: Estimate | None = None
     parallel: Parallel | None = None
     memory: tuple[Footprint, ...] | None = None
+    least_us: float | None = None
+
+    @property
+    def excess(self) -> float | None:
+        """Return by which share of the least the estimate may be too long, 0 where it is optimal; None if unknown."""
+        if self.estimate is None or self.least_us is None:
+            return None
+        over = self.estimate.total_us - self.least_us
+        if over <= _EXACT * max(self.least_us, self.estimate.total_us):
+            return 0.0
+        return over / self.least_us if self.least_us > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """How the partitions of a model are evaluated; `problems` are those of its subgraphs, where costs are known."""
+    """How the partitions of a model are evaluated; `problems` are those of its subgraphs, where costs are known.
+
+    `least_us` is what no choice of devices takes less than, by subgraph.
+    """
 
     facts: Sequence[OperatorFacts]
     problems: Sequence[Problem] | None = None
     parallel: bool = False
     memory: bool = False
+    least_us: Sequence[float | None] = ()
 
     def evaluate(self, partitioning: Partitioning) -> tuple[Evaluation, ...]:
         """Return what each subgraph costs."""
@@ -74,7 +92,7 @@ class Evaluator:
         problem = self.problems[index]
         estimate = evaluate(problem, planned.numbers, [partition.device for partition in planned.partitions])
         together = _in_parallel(problem, facts.graph, planned) if self.parallel else None
-        return Evaluation(crossing, estimate, together, memory)
+        return Evaluation(crossing, estimate, together, memory, self.least_us[index] if self.least_us else None)
 
 
 def _in_parallel(problem: Problem, graph: OperatorGraph, planned: SubgraphPartitioning) -> Parallel:

@@ -114,7 +114,7 @@ def _before(model: Model, inputs: PlanInputs) -> Reprojection | None:
 
 
 def _assignment(inputs: PlanInputs, problem: PlanProblem) -> Assignment:
-    goal = Goal(inputs.request.parallel, problem.caps, inputs.request.mode, problem.units)
+    goal = Goal(inputs.request.parallel, problem.caps, inputs.request.mode, problem.units, inputs.request.solve_time)
     if problem.costs is not None:
         assignment = assign_by_cost(problem.chooser, problem.given, problem.costs, goal)
     elif problem.caps:
@@ -136,7 +136,7 @@ def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment)
     partitioning = make_partitioning(facts, assignment, sizing, on_step)
     notes += (*_fallbacks(partitioning), *_left(partitioning, request.min_size))
     check_caps(facts, partitioning, problem.caps)
-    evaluator = Evaluator(facts, problem.costs, request.parallel, bool(problem.caps))
+    evaluator = Evaluator(facts, problem.costs, request.parallel, bool(problem.caps), assignment.least_us)
     evaluation = evaluator.evaluate(partitioning)
     what_if = None
     if inputs.what_if:

@@ -85,11 +85,26 @@ class Delegates:
         becomes = [self._becomes[operator] for operator in group.operators]
         if any(rows[at].number == WHOLE for at in group.rows):
             return [group.operators for _ in group.rows]
-        aligned = align(becomes, [kinds[at] for at in group.rows], self._known)
-        for at, places in zip(group.rows, aligned, strict=True):
-            if kinds[at] in self._known and not any(_can_become(becomes[place], kinds[at]) for place in places):
-                return [self._alike(kinds[at], group.operators) for at in group.rows]
-        return [[group.operators[place] for place in places] for places in aligned]
+        alike = {kind: self._alike(kind, group.operators) for kind in {kinds[at] for at in group.rows}}
+        fitting = [at for at in group.rows if kinds[at] in self._known and alike[kinds[at]]]
+        aligned = dict(zip(fitting, align(becomes, [kinds[at] for at in fitting]), strict=True))
+        for at, places in aligned.items():
+            if not any(_can_become(becomes[place], kinds[at]) for place in places):
+                return [alike[kinds[at]] for at in group.rows]
+        found: list[Sequence[int]] = []
+        first = 0
+        for position, at in enumerate(group.rows):
+            if at in aligned:
+                found.append([group.operators[place] for place in aligned[at]])
+                first = aligned[at][-1]
+            elif kinds[at] in self._known:
+                found.append(())
+            else:  # of what is between its neighbours, these included
+                last = next(
+                    (aligned[other][0] for other in group.rows[position:] if other in aligned), len(becomes) - 1
+                )
+                found.append(group.operators[first : last + 1])
+        return found
 
     def _alike(self, kind: str, operators: Sequence[int]) -> Sequence[int]:
         """Return the operators that may become a row of a kind; all of them where the kind is not known."""

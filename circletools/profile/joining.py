@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
 from circletools.errors import InvalidInputError
 from circletools.model.model import Model
+from circletools.model.views import text
 from circletools.profile.delegates import WHOLE, Delegates, Row
 from circletools.trace.operators.names import agrees, is_builtin
-from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, self_times
+from circletools.trace.operators.profile import BY_NAME, UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, self_times
 
 AddedKind = Literal["inserted", "delegate", "inside"]
 Kind = AddedKind | Literal["operator"] | None
@@ -99,13 +100,14 @@ class Join:
         self.ignored: set[str] = set()
         self.ambiguous: Counter[tuple[str, tuple[Place, ...]]] = Counter()
         self._model = model
+        self._named: dict[str, Place] = {}
         self._codes = [model.code_names(subgraph.index) for subgraph in model.subgraphs]
         self._builtin = frozenset(model.schema.enums["BuiltinOperator"].values())
         self._runtime = trace.runtime
         kinds: dict[tuple[int, int, str, bool], Kind] = {}
         runs: list[tuple[Kind, OperatorRun]] = []
         places: dict[int, list[Place]] = {}
-        for told in trace.runs:
+        for told in self._by_name(trace.runs) if trace.runtime == BY_NAME else trace.runs:
             found = self._subgraphs_of(told) if told.subgraph == UNKNOWN_SUBGRAPH else [told.subgraph]
             if len(found) > 1:
                 places[len(runs)] = [(subgraph, told.operator) for subgraph in found]
@@ -166,6 +168,23 @@ class Join:
                     places[at] = [(subgraph, operator) for operator in operators]
         return places
 
+    def _by_name(self, runs: Sequence[OperatorRun]) -> Iterator[OperatorRun]:
+        """Yield the runs with the operators that compute what they are named after; what has none as it is.
+
+        Raises InvalidInputError where there is not one.
+        """
+        places = self._named
+        for subgraph in range(len(self._codes)):
+            for index, outputs in enumerate(self._model.output_names(subgraph)):
+                for output in outputs:
+                    places.setdefault(text(output), (subgraph, index))
+        if not any(run.name in places for run in runs):
+            message = f"the trace is not of this model: nothing in the model is named {runs[0].name!r}, or as another"
+            raise InvalidInputError(message, hint="the names of operators must be those of the model's tensors")
+        for run in runs:
+            subgraph, index = places.get(run.name, (run.subgraph, run.operator))
+            yield run._replace(subgraph=subgraph, operator=index)
+
     def _subgraphs_of(self, run: OperatorRun) -> list[int]:
         """Return the subgraphs that a run can be of, where the trace names none."""
         return [
@@ -176,8 +195,9 @@ class Join:
 
     def _kind(self, run: OperatorRun) -> Kind:
         """Say what a run is; None for none of these. Raises InvalidInputError for an operator of another model."""
-        if run.of_delegate:
-            return "delegate"
+        if run.of_delegate or self._runtime == BY_NAME:
+            known = self._named.get(run.name) == (run.subgraph, run.operator)
+            return "delegate" if run.of_delegate else "operator" if known else "inserted"
         if run.subgraph >= len(self._codes):
             raise _other_model(f"subgraph {run.subgraph} runs {run.name}", f"subgraphs: {len(self._codes)}")
         if self._runtime == "onert" and run.name == "Permute":
@@ -185,9 +205,9 @@ class Join:
         codes = self._codes[run.subgraph]
         place = f"subgraphs[{run.subgraph}].operators[{run.operator}] is {run.name}"
         if run.operator >= len(codes):
-            builtin = is_builtin(self._runtime, run.name, self._builtin)
+            builtin = self._runtime == "openvino" or is_builtin(self._runtime, run.name, self._builtin)
             # LiteRT appends the operators of what a composite stands for to the subgraph that has it.
-            if builtin and (self._runtime == "onert" or "STABLEHLO_COMPOSITE" not in codes):
+            if builtin and (self._runtime in ("onert", "openvino") or "STABLEHLO_COMPOSITE" not in codes):
                 raise _other_model(place, f"operators there: {len(codes)}")
             return "inserted" if builtin or self._runtime == "onert" else "delegate"
         agreed = agrees(self._runtime, run.name, codes[run.operator], self._builtin)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from math import ceil
 from typing import Any
 
 from circletools.affinity.costs.evaluate import Estimate
@@ -17,6 +18,8 @@ def evaluation_json(found: Evaluation, devices: Sequence[str], caps: Mapping[int
     entry: dict[str, Any] = {}
     if found.estimate is not None:
         entry["estimate"] = estimate_json(found.estimate)
+        if found.least_us is not None:
+            entry |= {"least_us": found.least_us, "is_optimal": found.excess == 0}
     if found.parallel is not None:
         entry["parallel"] = {
             "makespan_us": found.parallel.makespan_us,
@@ -35,7 +38,7 @@ def evaluation_json(found: Evaluation, devices: Sequence[str], caps: Mapping[int
 def evaluation_text(found: Evaluation, devices: Sequence[str], caps: Mapping[int, int]) -> Iterator[str]:
     """Yield what costs tell of a subgraph, in lines."""
     if found.estimate is not None:
-        yield f"estimated time: {estimate_text(found.estimate)}"
+        yield f"estimated time: {estimate_text(found.estimate)}{_proof(found)}"
     if found.parallel is not None:
         yield (
             f"devices in parallel: {found.parallel.makespan_us:.3f} us by operators, "
@@ -48,6 +51,13 @@ def evaluation_text(found: Evaluation, devices: Sequence[str], caps: Mapping[int
             f"memory of {devices[number]}: {used.total_bytes}{of} bytes "
             f"({used.constants_bytes} of constants, {used.activations_bytes} of tensors)"
         )
+
+
+def _proof(found: Evaluation) -> str:
+    """Say how near the estimate is to the least."""
+    if found.excess is None:
+        return ""
+    return ", optimal" if found.excess == 0 else f", within {ceil(found.excess * 10_000) / 100:g} % of the least"
 
 
 def estimate_json(estimate: Estimate) -> dict[str, Any]:

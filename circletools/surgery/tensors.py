@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from circletools.errors import UsageError
+from circletools.errors import UsageError, shortened
 from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.wording import suggestion
 
 _INDEX = re.compile(r"index:(\d{1,9})")
 _LISTED = 8
+_LONGEST = 200  # characters of a name
+
+
+def quoted(name: str) -> str:
+    """Write a name for people; a file can have names of any length."""
+    return repr(shortened(name, _LONGEST))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Write some names for people, not too many."""
+    shown = ", ".join(map(quoted, names[:_LISTED])) or "none"
+    return f"{shown} and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
 
 
 class TensorNames:
@@ -22,7 +35,9 @@ class TensorNames:
             raise UsageError(f"subgraph {subgraph} does not exist; there are {len(model.subgraphs)}")
         rows = model.tensor_columns.rows_of(subgraph)
         self.place: str = f"subgraphs[{subgraph}]"
-        self.names: list[str] = [text(name) for name in model.tensor_columns.names[rows.start : rows.stop]]
+        raw = model.tensor_columns.names[rows.start : rows.stop]
+        known = {name: text(name) for name in set(raw)}  # a file can give many tensors one long name
+        self.names: list[str] = [known[name] for name in raw]
         self.found: dict[str, list[int]] = {}
         for index, name in enumerate(self.names):
             self.found.setdefault(name, []).append(index)
@@ -33,14 +48,14 @@ class TensorNames:
         if len(same) > 1:
             listed = ", ".join(f"index:{index}" for index in same[:_LISTED])
             raise UsageError(
-                f"{len(same)} tensors are called {words!r}", location=self.place, hint=f"name one by {listed}"
+                f"{len(same)} tensors are called {quoted(words)}", location=self.place, hint=f"name one by {listed}"
             )
         if same:
             return same[0]
         index = _INDEX.fullmatch(words)
         if index is None:
             raise UsageError(
-                f"no tensor is called {words!r}", location=self.place, hint=suggestion(words, self.found)
+                f"no tensor is called {quoted(words)}", location=self.place, hint=suggestion(words, self.found)
             )
         if int(index[1]) >= len(self.names):
             raise UsageError(f"tensor {index[1]} does not exist; there are {len(self.names)}", location=self.place)
@@ -49,4 +64,4 @@ class TensorNames:
     def shown(self, tensor: int) -> str:
         """Return how messages call a tensor, and how it can be named."""
         name = self.names[tensor]
-        return repr(name) if name and len(self.found[name]) == 1 else f"index:{tensor}"
+        return quoted(name) if name and len(self.found[name]) == 1 else f"index:{tensor}"

@@ -145,6 +145,8 @@ def test_an_added_operator_goes_where_its_work_was_or_where_most_are() -> None:
     assert after.subgraphs[1] == before.subgraphs[1]
     nowhere = remap(affinity(["npu"], ([None], [None])), added((0, 1, ()), (0, 2, (0,))))
     assert nowhere.subgraphs[0] == SubgraphAffinity(ids(None, None, None), ids(None, None, None))
+    known = remap(before, added((0, 2, (0,))))  # an edit that is saved twice
+    assert known.subgraphs[0] == SubgraphAffinity(ids(0, 1, 0), ids(0, 1, 0))
     unpartitioned = remap(affinity(["npu"], ([0], [None])), added((0, 1, ())))
     assert unpartitioned.subgraphs[0] == SubgraphAffinity(ids(0, 0), ids(None, 0))
 

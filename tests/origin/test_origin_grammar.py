@@ -25,6 +25,8 @@ def module(path: str, class_name: str) -> Source:
         ("MLIR Converted.", ["model/dense/MatMul;model/dense/BiasAdd", "Identity"], Exporter.TENSORFLOW),
         ("MLIR Converted.", ["model/tf.nn.relu/Relu;model/tf.math.add/Add", "Identity"], Exporter.ONNX2TF),
         ("MLIR Converted.", ["a/b", "a/b", f"{BLOCK};1"], Exporter.TENSORFLOW),
+        ("MLIR Converted.", ["a/b", "a/b", *[f"{BLOCK};1"] * 3], Exporter.LITERT_TORCH),
+        ("MLIR Converted.", ["a/b", "a/b", *["m/tf.nn.relu/Relu;m/tf.math.add/Add"] * 3], Exporter.ONNX2TF),
         ("circle", ["a/b"], Exporter.TENSORFLOW),
         ("MLIR Converted.", ["Identity", "", "a;b;3"], Exporter.TENSORFLOW),
         ("MLIR Converted.", [""], None),

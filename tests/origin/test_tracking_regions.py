@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from circletools.origin.tracking.match import Matcher
-from circletools.origin.tracking.regions import MOST_BESIDE, End, Region, both_regions, one_by_one, pair_regions
+from circletools.origin.tracking.regions import (
+    MOST_BESIDE,
+    WITHIN,
+    End,
+    Region,
+    both_regions,
+    one_by_one,
+    pair_regions,
+)
 from tests.kit.build import Build
 from tests.kit.tracking_support import matcher
 
@@ -19,31 +27,36 @@ def op(number: int) -> End:
 def region(
     operators: Iterable[int], feeds: Iterable[End], takers: Iterable[End], slots: Iterable[tuple[int, int]] = ()
 ) -> Region:
-    return Region(list(operators), set(feeds), set(takers), set(slots))
+    """Return a region; its values are called by the operators, or the input or output, that make or take them."""
+    return Region(list(operators), set(feeds), set(takers), set(slots), values(feeds), values(takers))
 
 
-OVERLAPPING: list[tuple[list[End], list[End], float]] = [
-    ([op(1)], [op(2)], 1.0),
-    ([op(1)], [op(2), op(3)], 2 / 3),
-    ([op(1), op(4)], [op(2), op(3)], 2 / 4),
-    ([op(4)], [op(2)], 0.0),  # both are fed, and by others
-    ([], [op(2)], 1 / 2),
-    ([op(1)], [op(3)], 0.0),
-    ([op(1)], [], 0.0),
-    ([op(1)], [OUT], 0.0),
-    ([op(1), IN], [op(2), OUT], 2 / 4),
+def values(ends: Iterable[End]) -> set[int]:
+    return {number if kind == "operator" else 1000 + number + (kind == "output") for kind, number in ends}
+
+
+OVERLAPPING: list[tuple[list[End], list[End], float, float]] = [
+    ([op(1)], [op(2)], 1.0, 1.0),
+    ([op(1)], [op(2), op(3)], WITHIN, 2 / 3),
+    ([op(1), op(4)], [op(2), op(3)], WITHIN, 2 / 4),
+    ([op(4)], [op(2)], 0.0, 0.0),  # both are fed, and by others
+    ([], [op(2)], 1 / 2, WITHIN),
+    ([op(1)], [op(3)], 0.0, 0.0),
+    ([op(1)], [], 0.0, 0.0),
+    ([op(1)], [OUT], 0.0, 0.0),
+    ([op(1), IN], [op(2), OUT], WITHIN, 2 / 4),
 ]
 
 
-def test_regions_overlap_by_the_ends_that_they_share() -> None:
-    for feeds, takers, expected in OVERLAPPING:
+def test_regions_overlap_by_the_values_that_they_share() -> None:
+    for feeds, takers, expected, backwards in OVERLAPPING:
         one, other = region([0], [op(1)], [op(2)]), region([0], feeds, takers)
-        assert one.overlap(other) == other.overlap(one) == expected
+        assert (one.overlap(other), other.overlap(one)) == (expected, backwards)
 
 
 def test_a_region_that_nothing_feeds_overlaps_by_its_takers() -> None:
     assert region([0], [], [op(2)]).overlap(region([0], [], [op(2)])) == 1.0
-    assert region([0], [], [op(2)]).overlap(region([0], [op(1)], [op(2)])) == 0.5
+    assert region([0], [], [op(2)]).overlap(region([0], [op(1)], [op(2)])) == WITHIN
 
 
 def pairs(
@@ -61,8 +74,9 @@ def test_regions_go_together_where_half_of_the_ends_are_shared() -> None:
     old = region([5], [op(1)], [op(2)])
     half = region([7], [op(1), op(3)], [op(2), op(4)])
     less = region([7], [op(1), op(3)], [op(2), op(4), op(6)])
-    assert pairs([old], [half]) == ([([(0, 0.5)], 0)], [])
-    assert pairs([old], [less]) == ([], [0])
+    assert pairs([half], [old]) == ([([(0, 0.5)], 0)], [])
+    assert pairs([less], [old]) == ([], [0])
+    assert pairs([old], [less]) == ([([(0, WITHIN)], 0)], [])
     assert pairs([old], []) == ([], [0])
     assert pairs([], [half]) == ([], [])
     assert pairs([region([5], [op(1)], [])], [half]) == ([], [0])
@@ -152,15 +166,18 @@ def test_regions_hang_together_and_know_their_ends() -> None:
         {"A": ("TANH", "x"), "L": ("GELU", "A"), "D": ("ADD", "LA"), "M": ("COS", "y"), "G": ("SUB", "MD")}, "GM"
     )
     olds, news = both_regions(matched(before, after, [(0, 0), (3, 2), (6, 4)]))
-    # Ends are called by AFTER's rows, inputs and outputs by its tensors.
+    # Ends are called by AFTER's rows, inputs and outputs in their order. E makes the output that M makes now.
     assert shown(olds) == [
         ([1, 2], [op(0)], [op(2)], [(2, 0)]),
-        ([4, 5], [("input", 1)], [op(4), ("output", 5)], [(4, 0)]),
+        ([4], [("input", 1)], [("output", 1)], []),
+        ([5], [op(3)], [op(4)], [(4, 0)]),
     ]
     assert shown(news) == [
         ([1], [op(0)], [op(2)], [(2, 0)]),
-        ([3], [("input", 1)], [op(4), ("output", 5)], [(4, 0)]),
+        ([3], [("input", 1)], [op(4), ("output", 1)], [(4, 0)]),
     ]
+    assert [(sorted(one.taken), sorted(one.made)) for one in olds] == [([2], [3]), ([1], [5]), ([5], [5])]
+    assert [(sorted(one.taken), sorted(one.made)) for one in news] == [([2], [3]), ([1], [5])]
 
 
 def test_one_region_for_what_shares_an_operator_on_either_side() -> None:
@@ -169,7 +186,7 @@ def test_one_region_for_what_shares_an_operator_on_either_side() -> None:
     assert [one.operators for one in olds] == [one.operators for one in news] == [[0, 1, 2, 3, 4]]
     olds, _ = both_regions(matched(wired(wires, "DE"), wired(wires, "DE"), [(0, 0)]))
     assert [one.operators for one in olds] == [[1, 3], [2, 4]]
-    assert [sorted(one.takers) for one in olds] == [[("output", 5)], [("output", 6)]]
+    assert [sorted(one.takers) for one in olds] == [[("output", 0)], [("output", 1)]]
 
 
 def test_operators_of_regions_are_each_other_where_code_and_place_tell() -> None:

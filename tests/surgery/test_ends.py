@@ -38,7 +38,7 @@ def exposed(data: bytes, *tensors: str, **more: Any) -> Changed:
 def test_a_signature_is_added() -> None:
     after, result = signed(DATA, add="new", inputs=("i=x", "j=index:1"), outputs=("o=h",))
     assert signatures(after) == {"run": RUN, "new": ([("i", "x"), ("j", "z")], [("o", "h")])}
-    assert result == ct.RewriteResult(("signature 'new': i, j -> o",))
+    assert result == ct.RewriteResult(("signature 'new': 'i', 'j' -> 'o'",))
     assert after.endswith(DATA)
     again, nothing = signed(after, add="new", inputs=("i=x", "j=index:1"), outputs=("o=h",))
     assert (again, nothing.changes) == (after, ())
@@ -68,7 +68,7 @@ def test_an_input_without_a_name_is_said() -> None:
 def test_a_signature_is_replaced() -> None:
     after, result = signed(DATA, remove=("run",), add="run", outputs=("o=h",))
     assert signatures(after) == {"run": ([("x", "x"), ("z", "z")], [("o", "h")])}
-    assert result.changes == ("signature 'run': removed", "signature 'run': x, z -> o")
+    assert result.changes == ("signature 'run': removed", "signature 'run': 'x', 'z' -> 'o'")
     assert signed(after, remove=("run",), add="run", outputs=("o=h",))[0] == after
     after, _ = signed(DATA, remove=("run", "run"))
     assert signatures(after) == {}

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from circletools.model.model import Model
-from circletools.origin.tracking.side import Side
+from circletools.origin.tracking.side import NONE, Side
 
 
 @dataclass(slots=True)
@@ -20,6 +22,12 @@ class Anchors:
     subgraphs: dict[int, int] = field(default_factory=dict)
     inputs: list[tuple[int, int]] = field(default_factory=list)
     outputs: list[tuple[int, int]] = field(default_factory=list)
+
+    def resized(self, before: Side, after: Side) -> bool:
+        """Say whether an input or output has another size: then sizes inside of the models differ, too."""
+        pairs = np.array([*self.inputs, *self.outputs], np.int64).reshape(-1, 2)
+        old, new = before.elements[pairs[:, 0]], after.elements[pairs[:, 1]]
+        return bool(((old != new) & (old > 0) & (new > 0)).any())
 
     def add(self, before: Side, after: Side, pairs: Iterable[tuple[int, int]]) -> bool:
         """Add the pairs of subgraphs of which neither has a partner yet; say whether any was added."""
@@ -59,17 +67,45 @@ def _pair_ends(before: Side, after: Side, old: int, new: int, direction: str) ->
     old_ends, new_ends = before.boundary(old, direction), after.boundary(new, direction)
     by_name = [_signature_ends(side, subgraph, direction) for side, subgraph in ((before, old), (after, new))]
     common = by_name[0].keys() & by_name[1].keys()
+    names = before.model.tensor_columns.names, after.model.tensor_columns.names
     if common:
         yield from ((by_name[0][name], by_name[1][name]) for name in sorted(common))
     elif len(old_ends) == len(new_ends):
+        inner = {names[0][row]: row for row in before.model.tensor_columns.rows_of(old) if row not in old_ends}
+        left = {names[1][row] for row in after.model.tensor_columns.rows_of(new)}
         for pair in zip(old_ends, new_ends, strict=True):
-            sizes = int(before.elements[pair[0]]), int(after.elements[pair[1]])
-            if sizes[0] == sizes[1] or 0 in sizes:
+            was, now = names[0][pair[0]], names[1][pair[1]]
+            # The end may be a tensor inside BEFORE: then the model was cut there.
+            cut = was and now in inner and was not in left and _is_inside(before, after, inner[now], pair[1])
+            if not cut and _alike(before, after, *pair):
                 yield pair
     else:
-        names = before.model.tensor_columns.names, after.model.tensor_columns.names
-        old_names = {names[0][tensor]: tensor for tensor in old_ends}
+        old_names = {names[0][tensor]: tensor for tensor in old_ends if names[0][tensor]}
         yield from ((old_names[names[1][end]], end) for end in new_ends if names[1][end] in old_names)
+
+
+def _is_inside(before: Side, after: Side, old: int, new: int) -> bool:
+    """Say whether an end is this tensor inside BEFORE: operators of one code make it, or of one code take it."""
+    makers = int(before.producer[old]), int(after.producer[new])
+    if NONE not in makers:
+        return before.codes[makers[0]] == after.codes[makers[1]]
+    takers = [
+        {side.codes[row] for row in side.inputs.operator[side.inputs.tensor == tensor].tolist()}
+        for side, tensor in ((before, old), (after, new))
+    ]
+    return makers[1] == NONE and not takers[0].isdisjoint(takers[1])
+
+
+def _alike(before: Side, after: Side, old: int, new: int) -> bool:
+    """Say whether two ends can be the same one: of one size, or of one rank and a dimension in common."""
+    sizes = int(before.elements[old]), int(after.elements[new])
+    if sizes[0] == sizes[1] or 0 in sizes:
+        return True
+    shapes = before.shape(old), after.shape(new)
+    if len(shapes[0]) != len(shapes[1]):
+        return False
+    same = any(one == other > 1 for one, other in zip(*shapes, strict=True))
+    return same or any(max(shape) == 1 for shape in shapes)
 
 
 def _signature_ends(side: Side, subgraph: int, direction: str) -> dict[str, int]:

@@ -21,7 +21,15 @@ import numpy as np
 from circletools.model.graph import grouped
 from circletools.origin.tracking.constants import CLOSE, SCALED
 from circletools.origin.tracking.match import CONVERTING, Matcher
-from circletools.origin.tracking.regions import MOST_BESIDE, End, Region, both_regions, one_by_one, pair_regions
+from circletools.origin.tracking.regions import (
+    MOST_BESIDE,
+    End,
+    Region,
+    both_regions,
+    one_by_one,
+    pair_regions,
+    same_values,
+)
 from circletools.origin.tracking.score import Evidence
 from circletools.origin.tracking.side import NONE, Side, View, main_inputs
 
@@ -34,9 +42,20 @@ LAYING_OUT = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"})
 HANDING_ON = CONVERTING | LAYING_OUT | {"CAST", "CONCATENATION"}
 """Operators that a tool puts in to change how a value is written or laid out."""
 
+ARITHMETIC = frozenset({"ADD", "SUB", "MUL", "DIV"})
+
+SEPARABLE = ARITHMETIC | {"RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "TANH"}
+"""Operators that can be a part of the one in front of them: its activation, its bias, its scale."""
+
+FUSING = ARITHMETIC | {
+    "AVERAGE_POOL_2D", "BATCH_MATMUL", "CONCATENATION", "CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED",
+    "L2_NORMALIZATION", "L2_POOL_2D", "MAX_POOL_2D", "SVDF", "TRANSPOSE_CONV",
+}  # fmt: skip
+"""Operators that have a bias or an activation of their own."""
+
 _MOST_STEPS, _MOST_ROUNDS = 64, 8
 _MOST_SHARED = 1 << 14  # operators times operators: beyond, nothing is known rather than everything
-IN_REGION, ABSORBED = 0.9, 0.8
+IN_REGION, ABSORBED, SPLIT_OFF = 0.9, 0.8, 0.9
 _MOST_FUSED = 4  # operators that are usually fused into one; where more are gone, they may as well have been cut off
 
 Found = dict[int, tuple[Evidence, float]]
@@ -73,6 +92,7 @@ def cover(matcher: Matcher, paired: list[Found], ends: dict[int, list[int]]) -> 
             _absorb(matcher, matcher.views[0], region, named, found)
         else:
             _hand_over(matcher, region, moved, found)
+    _split_off(matcher, news, found)
     _continue(matcher.after, found)
     return found
 
@@ -171,7 +191,8 @@ def _absorb(matcher: Matcher, shown: View, region: Region, named: dict[int, int]
     elif laid_out and matcher.after.codes[feeds[-1]] not in LAYING_OUT:
         heirs = laid_out
     else:
-        behind = not _changed(matcher, feeds[-1]) and any(_changed(matcher, row) for row in takers)
+        linear = all(_is_linear(matcher, row) for row in region.operators)
+        behind = linear and not _changed(matcher, feeds[-1]) and any(_changed(matcher, row) for row in takers)
         heirs = takers if behind else feeds[-1:]
     if len(heirs) * len(region.operators) > _MOST_SHARED:
         return
@@ -181,6 +202,39 @@ def _absorb(matcher: Matcher, shown: View, region: Region, named: dict[int, int]
         for row in region.operators:
             confidence = own * (1.0 if by_name else ABSORBED * usual / len(heirs))
             found[heir].setdefault(row, (Evidence.FUSED, confidence))
+
+
+def _is_linear(matcher: Matcher, row: int) -> bool:
+    """Say whether an operator can be folded into the constants of the one that takes its output."""
+    code = matcher.before.codes[row]
+    return code in LAYING_OUT or code in PREPARING or code in ARITHMETIC or code == "NEG"
+
+
+def _split_off(matcher: Matcher, news: list[Region], found: list[Found]) -> None:
+    """Give a region of AFTER that has no like in BEFORE, and stands in one value there, to what makes that value.
+
+    So stands an activation, or a sum, that was a part of the operator in front of it.
+    """
+    codes = matcher.after.codes
+    news = [region for region in news if all(codes[row] in SEPARABLE and not found[row] for row in region.operators)]
+    values = [known for known in same_values(matcher).values() if len(known) > 1] if news else []
+    at: dict[int, set[int]] = defaultdict(set)
+    for number, known in enumerate(values):
+        for value in known:
+            at[value].add(number)
+    for region in news:
+        behind = [
+            value
+            for value in sorted(region.taken)
+            if any(at[value] & at[made] for made in region.made if made != value)
+        ]
+        makers = [int(matcher.after.producer[value]) for value in behind]
+        heirs = [maker for maker in makers if maker != NONE and found[maker] and codes[maker] in FUSING]
+        if heirs:
+            for row in region.operators:
+                found[row] = {
+                    old: (Evidence.CONTINUED, sure * SPLIT_OFF) for old, (_, sure) in found[heirs[0]].items()
+                }
 
 
 def _twin(matcher: Matcher, shown: View, row: int) -> int:

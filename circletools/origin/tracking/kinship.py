@@ -13,19 +13,18 @@ import numpy as np
 
 from circletools.origin.tracking.match import CONVERTING, Matcher
 from circletools.origin.tracking.score import Evidence, Scorer
-from circletools.origin.tracking.side import NONE
+from circletools.origin.tracking.side import NONE, Indices
 
 LOOKALIKE = 0.4
 """The most confidence in an origin between models that have constants, or names, and none in common."""
 
+_ENDS = 0.7  # where a compiler swallowed everything, and only inputs and outputs are left
 _ENOUGH = 0.5  # of the constants of the model that has fewer
 
 
 def kinship(matcher: Matcher, scores: Scorer) -> float:
     """Return the factor for the confidence of all that does not rest on an equal constant."""
-    classes = matcher.classes
-    telling = np.append(classes.distinctive, False)
-    old, new = (np.unique(numbers[telling[numbers]]) for numbers in classes.numbers)
+    old, new = _telling(matcher, scores)
     fewest = min(len(old), len(new))
     if fewest:
         common = len(np.intersect1d(old, new))
@@ -36,9 +35,28 @@ def kinship(matcher: Matcher, scores: Scorer) -> float:
     return max(_placed(matcher, scores) ** 2 * (LOOKALIKE if strangers else 1.0), _known_by_name(matcher, scores))
 
 
+def _telling(matcher: Matcher, scores: Scorer) -> tuple[Indices, Indices]:
+    """Return the classes of constants that are hardly equal by chance, but for what opaque operators hold."""
+    classes, after = matcher.classes, matcher.after
+    telling = np.append(classes.distinctive, False)
+    held = ~np.isin(after.inputs.operator, list(scores.opaque))
+    numbers = (
+        classes.numbers[0],
+        classes.numbers[1][np.unique(after.inputs.tensor[held])] if scores.opaque else classes.numbers[1],
+    )
+    old, new = (np.unique(side[telling[side]]) for side in numbers)
+    return old, new
+
+
 def _placed(matcher: Matcher, scores: Scorer) -> float:
     """Return how much of the larger model has partners, each as far as its surroundings agree."""
-    larger = max(_working(matcher))
+    before, after = _working(matcher)
+    if scores.opaque:
+        after -= len(scores.opaque)
+        if not after:
+            return _ENDS
+        before = after
+    larger = max(before, after)
     agreeing = sum(
         scores.agreement(old, new)
         for new, old in enumerate(matcher.pairs.to_before)
@@ -54,7 +72,17 @@ def _known_by_name(matcher: Matcher, scores: Scorer) -> float:
         for new, old in enumerate(matcher.pairs.to_before)
         if old != NONE and scores.evidence(old, new) is Evidence.NAME
     )
+    if scores.opaque:
+        return _ends_by_name(matcher)
     return min(1.0, known / max(1, min(_working(matcher))))
+
+
+def _ends_by_name(matcher: Matcher) -> float:
+    """Return how many of the values that AFTER computes have names that BEFORE has too."""
+    names = [side.model.tensor_columns.names for side in matcher.sides]
+    known = {names[0][tensor] for tensor in matcher.before.outputs.tensor.tolist()}
+    made = [names[1][tensor] for tensor in matcher.after.outputs.tensor.tolist()]
+    return sum(bool(name) and name in known for name in made) / len(made) if made else 0.0
 
 
 def _working(matcher: Matcher) -> tuple[int, int]:

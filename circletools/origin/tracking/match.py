@@ -24,6 +24,8 @@ _DEPTHS = (12, 8, 5, 3, 2, 1, 0)
 CONVERTING = frozenset({"QUANTIZE", "DEQUANTIZE", "FAKE_QUANT"})
 """Operators that change how a value is written, not the value; tools put them in and take them out."""
 
+_OPAQUE = ("CUSTOM", "DELEGATE")
+
 
 @dataclass(slots=True)
 class Pairs:
@@ -70,7 +72,8 @@ class Matcher:
         self.pairs: Pairs = Pairs([NONE] * len(before), [NONE] * len(after), [1] * len(after))
         interning = Interning()
         self.codes: list[Indices] = [interning.keys(side.codes) for side in self.sides]
-        self.sizes: list[Indices] = [_output_sizes(side) for side in (before, after)]
+        self.resized: bool = anchors.resized(before, after)
+        self.sizes: list[Indices] = [_output_sizes(side, self.resized) for side in (before, after)]
         self.show([side.is_any(CONVERTING) for side in self.sides])
 
     def show(self, hidden: list[NDArray[np.bool_]]) -> None:
@@ -249,15 +252,39 @@ class Matcher:
         handing_on = [_single(side) | side.is_any(CONVERTING) for side in self.sides]
         self.show([hidden & self.pairs.lonely(side) for side, hidden in enumerate(handing_on)])
 
+    def opaque(self) -> set[int]:
+        """Return AFTER's operators that can hold many: without a partner, of a custom code that is not in BEFORE."""
+        known = set(self.before.codes)
+        return {
+            row
+            for row, code in enumerate(self.after.codes)
+            if code.startswith(_OPAQUE) and code not in known and self.pairs.to_before[row] == NONE
+        }
+
+    def look_through_conversions(self) -> None:
+        """Hide operators without a partner that only convert."""
+        self.show([side.is_any(CONVERTING) & self.pairs.lonely(number) for number, side in enumerate(self.sides)])
+
     def look_at_everything(self) -> None:
         """Hide nothing."""
         self.show([np.zeros(len(side), np.bool_) for side in self.sides])
 
 
-def _output_sizes(side: Side) -> Indices:
+def _output_sizes(side: Side, resized: bool) -> Indices:
+    """Return the number of elements of each operator's first output, 0 where it is not known.
+
+    Of `resized` models it is the last dimension, which mostly stays when the batch or the resolution changes.
+    """
     sizes = np.zeros(len(side), np.int64)
     first = side.outputs.position == 0
-    sizes[side.outputs.operator[first]] = side.elements[side.outputs.tensor[first]]
+    of_tensor = side.elements
+    if resized:
+        shapes = side.model.tensor_columns.shapes
+        ends, last = shapes.splits()[1:], np.zeros(len(of_tensor), np.int64)
+        filled = (shapes.count > 0) & (of_tensor > 0)
+        last[filled] = shapes.flat()[ends[filled] - 1]
+        of_tensor = last
+    sizes[side.outputs.operator[first]] = of_tensor[side.outputs.tensor[first]]
     return sizes
 
 

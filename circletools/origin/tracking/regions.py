@@ -7,14 +7,19 @@ after    CONV_2D ------- LAYER_NORM ---------> SOFTMAX        LAYER_NORM does th
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
+
+import numpy as np
 
 from circletools.origin.tracking.match import Matcher
-from circletools.origin.tracking.side import NONE, Side, View
+from circletools.origin.tracking.score import cut_ends
+from circletools.origin.tracking.side import NONE, View
 
 MOST_BESIDE = 64
 _OVERLAP = 0.5
+WITHIN = 0.9  # how far a region overlaps with one that takes and makes all that it does, and more
 
 End = tuple[str, int]
 """What a region lies beside: an `operator` by AFTER's row, or an `input` or `output` by its number."""
@@ -22,59 +27,168 @@ End = tuple[str, int]
 
 @dataclass(slots=True)
 class Region:
-    """A connected group of operators without a partner, and the paired operators (by AFTER's row) and ends around."""
+    """A connected group of operators without a partner, and the paired operators (by AFTER's row) and ends around.
+
+    `taken` and `made` are the values of AFTER that it takes and makes.
+    """
 
     operators: list[int]
     feeds: set[End] = field(default_factory=set)
     takers: set[End] = field(default_factory=set)
     slots: set[tuple[int, int]] = field(default_factory=set)  # of operators that take what it makes
+    taken: set[int] = field(default_factory=set)
+    made: set[int] = field(default_factory=set)
 
     def overlap(self, other: Region) -> float:
-        """Return how far two regions lie between the same ends, 0 where they only touch on one side."""
-        if (self.feeds and other.feeds and not self.feeds & other.feeds) or not self.takers & other.takers:
+        """Return how far two regions lie between the same values, 0 where they only touch on one side.
+
+        A region that lies wholly within the ends of the other one overlaps with it wholly.
+        """
+        if (self.taken and other.taken and not self.taken & other.taken) or not self.made & other.made:
             return 0.0
-        return len((self.feeds & other.feeds) | (self.takers & other.takers)) / len(
-            (self.feeds | other.feeds) | (self.takers | other.takers)
-        )
+        common = len(self.taken & other.taken) + len(self.made & other.made)
+        both = len(self.taken | other.taken) + len(self.made | other.made)
+        return max(common / both, WITHIN * common / (len(self.taken) + len(self.made)))
 
 
 def both_regions(matcher: Matcher) -> tuple[list[Region], list[Region]]:
     """Return the regions of BEFORE and AFTER as the pairs stand now."""
-    inputs, outputs = dict(matcher.anchors.inputs), dict(matcher.anchors.outputs)
-    same = [{new: new for new in ends.values()} for ends in (inputs, outputs)]
-    to_after, to_before = matcher.pairs.to_after, matcher.pairs.to_before
-    return (
-        _regions(matcher.before, matcher.views[0], to_after, to_after, inputs, outputs),
-        _regions(matcher.after, matcher.views[1], to_before, list(range(len(matcher.after))), *same),
+    free = [set(np.flatnonzero(matcher.pairs.lonely(side) & ~matcher.views[side].hidden).tolist()) for side in (0, 1)]
+    if not any(free):
+        return [], []
+    values = same_values(matcher)
+    itself = {value: {value} for known in values.values() for value in known}
+    names = matcher.pairs.to_after, list(range(len(matcher.after)))
+    free[0] &= needed(matcher, values)
+    ends = [
+        [{pair[side]: number for number, pair in enumerate(pairs)} for side in (0, 1)]
+        for pairs in (matcher.anchors.inputs, matcher.anchors.outputs)
+    ]
+    olds, news = (
+        _regions(matcher, side, free[side], names[side], known, [of[side] for of in ends])
+        for side, known in enumerate((values, itself))
     )
+    return olds, news
+
+
+def same_values(matcher: Matcher) -> dict[int, set[int]]:
+    """Return, by value of BEFORE, the values of AFTER that are the same one, as far as pairs and names tell.
+
+    What two paired operators make, and what they take in one slot, is the same. It can be several: what was put in
+    behind an operator makes a value that is the same as that operator's.
+    """
+    was, now = matcher.views
+    pairs, found = matcher.pairs, defaultdict[int, set[int]](set)
+    for old, new in (*matcher.anchors.inputs, *matcher.anchors.outputs):
+        found[int(was.value[old])].add(int(now.value[new]))
+    beside = [_beside_the_lonely(matcher, side) for side in (0, 1)]
+    for new, old in enumerate(pairs.to_before):
+        if old == NONE or not (beside[0][old] or beside[1][new]):
+            continue
+        for old_made, new_made in zip(was.made[old], now.made[new], strict=False):
+            found[old_made].add(new_made)
+        for before, after in zip(was.sources[old], now.sources[new], strict=False):
+            paired = (
+                before[0] != NONE
+                and after[0] != NONE
+                and pairs.to_after[before[0]] != NONE != pairs.to_before[after[0]]
+            )
+            moving = not matcher.before.is_constant[before[2]] and not matcher.after.is_constant[after[2]]
+            if moving and not paired:
+                found[before[2]].add(after[2])
+    if matcher.names_count:
+        for before_value, after_value in _named_alike(matcher):
+            found[before_value].add(after_value)
+    return dict(found)
+
+
+def _beside_the_lonely(matcher: Matcher, number: int) -> list[bool]:
+    """Say which operators take from one without a partner, or feed one."""
+    side, shown, lonely = matcher.sides[number], matcher.views[number], matcher.pairs.lonely(number)
+    giver, taker = side.producer[shown.value[side.inputs.tensor]], side.inputs.operator
+    beside = np.zeros(len(side), np.bool_)
+    beside[taker[lonely[giver] & (giver != NONE)]] = True
+    fed = lonely[taker] & (giver != NONE)
+    beside[giver[fed]] = True
+    return list(beside.tolist())
+
+
+def _named_alike(matcher: Matcher) -> Iterator[tuple[int, int]]:
+    """Yield the values of operators without a partner that have the same name, which no other has."""
+    places: list[dict[bytes, list[int]]] = [defaultdict(list), defaultdict(list)]
+    for number, side in enumerate(matcher.sides):
+        names, lonely = side.model.tensor_columns.names, matcher.pairs.lonely(number)
+        for tensor in side.outputs.tensor[lonely[side.outputs.operator]].tolist():
+            if names[tensor]:
+                places[number][names[tensor]].append(int(matcher.views[number].value[tensor]))
+    for name, olds in places[0].items():
+        news = places[1].get(name, ())
+        if len(olds) == len(news) == 1:
+            yield olds[0], news[0]
+
+
+def needed(matcher: Matcher, values: dict[int, set[int]]) -> set[int]:
+    """Return BEFORE's operators whose results reach an operator with a partner, or an output that AFTER has.
+
+    What does not was removed with the outputs that it led to. What leads to an input of AFTER's own was cut off.
+    """
+    shown, other, to_after = *matcher.views, matcher.pairs.to_after
+    own = cut_ends(matcher)[0]
+    cut = {value for value, known in values.items() if known & own}
+    producer = matcher.before.producer
+    waiting = [int(producer[shown.value[old]]) for old, _ in matcher.anchors.outputs]
+    for old, new in enumerate(to_after):
+        if new != NONE:
+            slots = zip_longest(shown.sources[old], other.sources[new])
+            waiting += [was[0] for was, now in slots if was is not None and (now is None or now[2] not in own)]
+    found: set[int] = set()
+    while waiting:
+        row = waiting.pop()
+        if row != NONE and row not in found:
+            found.add(row)
+            if to_after[row] == NONE:
+                waiting += [source[0] for source in shown.sources[row] if source[2] not in cut]
+    return found
 
 
 def _regions(
-    side: Side, shown: View, partner: list[int], name: list[int], inputs: dict[int, int], outputs: dict[int, int],
+    matcher: Matcher, side: int, is_free: set[int], name: list[int], known: dict[int, set[int]],
+    ends: list[dict[int, int]],
 ) -> list[Region]:  # fmt: skip
-    """Return the regions; `partner` is -1 for what is in one, `name` the row by which what is around is called."""
-    is_free = {row for row, other in enumerate(partner) if other == NONE and not shown.hidden[row]}
-    regions = _hanging_together(shown, is_free)
+    """Return the regions of the operators `is_free`; `name` is the row by which what is around is called."""
+    shown, after, is_constant = matcher.views[side], matcher.after, matcher.sides[side].is_constant
+    inputs, outputs = ends
+    regions = _hanging_together(shown, is_free, known)
     output_values: dict[int, list[int]] = defaultdict(list)
     for tensor, number in outputs.items():
         output_values[int(shown.value[tensor])].append(number)
     for region in regions:
+        members = set(region.operators)
         for row in region.operators:
             for producer, _, value in shown.sources[row]:
-                if producer != NONE and producer not in is_free:
+                if producer in members or is_constant[value]:
+                    continue
+                region.taken |= known.get(value, set())
+                if producer != NONE and name[producer] != NONE:
                     region.feeds.add(("operator", name[producer]))
+                elif producer != NONE:
+                    makers = {int(after.producer[same]) for same in known.get(value, ())} - {NONE}
+                    region.feeds |= {("operator", maker) for maker in makers}
                 elif value in inputs:
                     region.feeds.add(("input", inputs[value]))
             for value in shown.made[row]:
-                slots = {(name[row], slot) for row, slot in shown.takers.get(value, ()) if row not in is_free}
+                around = {taker for taker in shown.takers.get(value, ()) if taker[0] not in members}
+                if around or value in output_values:
+                    region.made |= known.get(value, set())
+                slots = {(name[taker], slot) for taker, slot in around if name[taker] != NONE}
                 region.slots |= slots
-                region.takers.update(("operator", row) for row, _ in slots)
+                region.takers.update(("operator", taker) for taker, _ in slots)
                 region.takers.update(("output", number) for number in output_values.get(value, ()))
     return regions
 
 
-def _hanging_together(shown: View, free: set[int]) -> list[Region]:
-    """Return the `free` operators in groups of those that feed each other."""
+def _hanging_together(shown: View, free: set[int], known: Container[int]) -> list[Region]:
+    """Return the `free` operators in groups of those that feed each other with values that are not `known`."""
     left = set(free)
     regions: list[Region] = []
     for start in sorted(free):
@@ -85,8 +199,9 @@ def _hanging_together(shown: View, free: set[int]) -> list[Region]:
         while waiting:
             row = waiting.pop()
             members.append(row)
-            beside = [source[0] for source in shown.sources[row]]
-            beside += [taker for value in shown.made[row] for taker, _ in shown.takers.get(value, ())]
+            beside = [source[0] for source in shown.sources[row] if source[2] not in known]
+            made = [value for value in shown.made[row] if value not in known]
+            beside += [taker for value in made for taker, _ in shown.takers.get(value, ())]
             for other in beside:
                 if other in left:
                     left.remove(other)
@@ -99,16 +214,16 @@ def pair_regions(
     olds: list[Region], news: list[Region], named: dict[int, int]
 ) -> tuple[list[tuple[list[tuple[Region, float]], Region]], list[Region]]:
     """Return the regions of AFTER with those of BEFORE whose work they do and how far these overlap, and the rest."""
-    by_taker: dict[End, list[int]] = defaultdict(list)
+    by_made: dict[int, list[int]] = defaultdict(list)
     region_of: dict[int, int] = {}
     for index, region in enumerate(news):
-        for end in region.takers:
-            by_taker[end].append(index)
+        for value in region.made:
+            by_made[value].append(index)
         region_of |= dict.fromkeys(region.operators, index)
     assigned: dict[int, list[tuple[Region, float]]] = defaultdict(list)
     left = []
     for region in olds:
-        touched = {index for end in region.takers for index in by_taker.get(end, ())[:MOST_BESIDE]}
+        touched = {index for value in region.made for index in by_made.get(value, ())[:MOST_BESIDE]}
         best = max(
             (
                 (region.overlap(news[index]), len(region.slots & news[index].slots), index not in assigned, -index)

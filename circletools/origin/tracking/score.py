@@ -54,7 +54,12 @@ class Scorer:
         for number, pair in enumerate(matcher.anchors.outputs):
             for side in (0, 1):
                 self.outputs[side].setdefault(int(matcher.views[side].value[pair[side]]), []).append(number)
-        self.loose: tuple[Beside, Beside] = _beside_the_lost(matcher, 0), _beside_the_lost(matcher, 1)
+        self.opaque: set[int] = matcher.opaque()
+        self.cut: tuple[set[int], set[int]] = cut_ends(matcher)
+        self.loose: tuple[Beside, Beside] = (
+            _beside_the_lost(matcher, 0, set()),
+            _beside_the_lost(matcher, 1, self.opaque),
+        )
 
     def evidence(self, old: int, new: int) -> Evidence:
         """Return the strongest evidence that a pair has."""
@@ -84,6 +89,8 @@ class Scorer:
             if first is None or second is None:
                 total += self._moves(first, 0) or self._moves(second, 1)
                 continue
+            if first[0] != NONE and (second[2] in self.cut[0] or self._swallowed(first[0], second[0])):
+                continue
             total += 1
             agreeing += self._same(first, second)
         for first_made, second_made in zip_longest(matcher.views[0].made[old], matcher.views[1].made[new]):
@@ -93,12 +100,20 @@ class Scorer:
             olds = set(matcher.views[0].takers.get(first_made, ()))
             news = set(matcher.views[1].takers.get(second_made, ()))
             to_after = matcher.pairs.to_after
-            total += max(len(olds), len(news))
+            swallowing = {(taker, slot) for taker, slot in news if taker in self.opaque}
+            if swallowing:
+                news -= swallowing
+                olds = {(taker, slot) for taker, slot in olds if to_after[taker] != NONE}
+            total += len(news) if second_made in self.cut[1] else max(len(olds), len(news))
             agreeing += len({(to_after[taker], slot) for taker, slot in olds if to_after[taker] != NONE} & news)
             old_ends, new_ends = self.outputs[0].get(first_made, []), self.outputs[1].get(second_made, [])
             total += max(len(old_ends), len(new_ends))
             agreeing += len(set(old_ends) & set(new_ends))
         return agreeing / total if total else 1.0
+
+    def _swallowed(self, old: int, new: int) -> bool:
+        """Say whether an operator of BEFORE can have gone into an opaque one."""
+        return new in self.opaque and self.matcher.pairs.to_after[old] == NONE
 
     def _moves(self, source: Source | None, side: int) -> bool:
         """Say whether a slot that only one of the two has takes what is no constant: a bias may come or go."""
@@ -119,10 +134,21 @@ class Scorer:
         return classes[0] == classes[1] or both_small
 
 
-def _beside_the_lost(matcher: Matcher, side: int) -> Beside:
+def cut_ends(matcher: Matcher) -> tuple[set[int], set[int]]:
+    """Return the values that are inputs, and outputs, of AFTER and of no subgraph of BEFORE: it was cut there."""
+    side, value = matcher.after, matcher.views[1].value
+    ends: list[set[int]] = []
+    for direction, known in (("inputs", matcher.anchors.inputs), ("outputs", matcher.anchors.outputs)):
+        all_ = {tensor for number in range(len(side.model.subgraphs)) for tensor in side.boundary(number, direction)}
+        ends.append({int(value[tensor]) for tensor in all_ - {new for _, new in known}})
+    return ends[0], ends[1]
+
+
+def _beside_the_lost(matcher: Matcher, side: int, opaque: set[int]) -> Beside:
     """Say which operators are fed by, and which feed, one without a partner that does more than convert."""
     this = matcher.sides[side]
     lost = matcher.pairs.lonely(side) & ~this.is_any(CONVERTING)
+    lost[list(opaque)] = False
     giver, taker = this.producer[this.inputs.tensor], this.inputs.operator
     giver, taker = giver[giver != NONE], taker[giver != NONE]
     fed, feeds = np.zeros(len(this), np.bool_), np.zeros(len(this), np.bool_)

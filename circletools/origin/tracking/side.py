@@ -48,6 +48,10 @@ class Side:
         """Say which operators are of one of these codes."""
         return np.array([code in codes for code in self.codes], np.bool_)
 
+    def shape(self, tensor: int) -> tuple[int, ...]:
+        """Return the shape of a tensor."""
+        return tuple(self.model.tensor_columns.shapes.row(tensor).tolist())
+
     def boundary(self, subgraph: int, direction: str) -> list[int]:
         """Return the tensor rows of a subgraph's `inputs` or `outputs`. Raises ModelFormatError."""
         rows = self.model.tensor_columns.rows_of(subgraph)

@@ -20,6 +20,7 @@ from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
 from circletools.origin.tracking.anchors import Anchors, subgraph_pairs
 from circletools.origin.tracking.constants import classify
 from circletools.origin.tracking.cover import Found, cover
+from circletools.origin.tracking.ends import revise
 from circletools.origin.tracking.kinship import kinship
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.names import pair_by_name
@@ -167,6 +168,9 @@ def _operators(before: Side, after: Side) -> list[Found]:
         _enter_called(matcher, called, choosing=False)
         matcher.match()
         _enter_called(matcher, called)
+        if anchors.add(before, after, _left_over(matcher, called)):
+            matcher.match()
+            _enter_called(matcher, called)
     else:
         matcher.match()
     matcher.look_through_the_rest()
@@ -174,6 +178,7 @@ def _operators(before: Side, after: Side) -> list[Found]:
     matcher.look_at_everything()
     matcher.match()
     matcher.look_through_the_rest()
+    revise(matcher)
     drop_the_unlikely(matcher)
     scores = Scorer(matcher)
     paired: list[Found] = [
@@ -185,6 +190,16 @@ def _operators(before: Side, after: Side) -> list[Found]:
         {old: (why, sure if why in OF_ITSELF else sure * kin) for old, (why, sure) in entry.items()}
         for entry in cover(matcher, paired, ends)
     ]
+
+
+def _left_over(matcher: Matcher, calls: tuple[Calls, Calls]) -> list[tuple[int, int]]:
+    """Return the subgraphs that nobody calls and that have no partner, in their order, if there are as many."""
+    subgraphs = matcher.anchors.subgraphs
+    left: list[list[int]] = []
+    for side, own, known in zip(matcher.sides, calls, (set(subgraphs), set(subgraphs.values())), strict=True):
+        taken = {callee for callees in own.by_row.values() for callee in callees} | known
+        left.append([number for number in range(len(side.model.subgraphs)) if number not in taken])
+    return list(zip(*left, strict=True)) if len(left[0]) == len(left[1]) else []
 
 
 def _enter_called(matcher: Matcher, calls: tuple[Calls, Calls], *, choosing: bool = True) -> None:

@@ -51,7 +51,8 @@ class Witnesses:
 
     def _places(self, old: int, new: int) -> list[bool]:
         sizes = int(self.matcher.sizes[0][old]), int(self.matcher.sizes[1][new])
-        heard = [False] if sizes[0] != sizes[1] and 0 not in sizes else []
+        resized = self.matcher.resized or sizes[0] == sizes[1] or 0 in sizes
+        heard = [] if resized else [False]
         return heard + self._behind(old, new) + self._before(old, new)
 
     def _behind(self, old: int, new: int) -> list[bool]:
