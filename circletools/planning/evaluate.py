@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from circletools.affinity.costs.constants import constants_us
 from circletools.affinity.costs.evaluate import Estimate, evaluate
 from circletools.affinity.costs.memory import Footprint, contents, footprints
 from circletools.affinity.costs.parallel import Bounds, bounds, confined, heft, partitions_makespan
@@ -91,6 +92,9 @@ class Evaluator:
             return Evaluation(crossing, memory=memory)
         problem = self.problems[index]
         estimate = evaluate(problem, planned.numbers, [partition.device for partition in planned.partitions])
+        if problem.links.constant_us_per_byte is not None:
+            brought = constants_us(contents(facts), problem, planned.partition_of(), planned.numbers)
+            estimate = replace(estimate, constants_us=brought)
         together = _in_parallel(problem, facts.graph, planned) if self.parallel else None
         return Evaluation(crossing, estimate, together, memory, self.least_us[index] if self.least_us else None)
 
@@ -120,5 +124,8 @@ def affinity_estimates(chooser: Chooser, affinity: Affinity, costs: Costs) -> di
             (-1 - operator if partition == NONE else partition): numbers[operator]
             for operator, partition in enumerate(subgraph.partitions.tolist())
         }
-        found[index] = evaluate(problems[index], numbers, list(launched.values()))
+        home = [-1 - at if row == NONE else row for at, row in enumerate(subgraph.partitions.tolist())]
+        brought = constants_us(contents(chooser.facts[index]), problems[index], home, numbers)
+        estimate = evaluate(problems[index], numbers, list(launched.values()))
+        found[index] = replace(estimate, constants_us=brought)
     return found

@@ -69,9 +69,10 @@ def estimate_text(estimate: Estimate) -> str:
     """Say what an assignment costs in one line."""
     count = estimate.operators_without_time
     untimed = f"; {counted(count, 'operator')} without a time" if count else ""
+    brought = f", constants {estimate.constants_us:.3f}" if estimate.constants_us else ""
     return (
         f"{estimate.total_us:.3f} us (operators {estimate.operators_us:.3f}, copies {estimate.copies_us:.3f}, "
-        f"launches {estimate.launches_us:.3f}{untimed})"
+        f"launches {estimate.launches_us:.3f}{brought}{untimed})"
     )
 
 

@@ -80,7 +80,7 @@ def model_of(*codes: str, inputs: Sequence[Sequence[int]] | None = None) -> byte
 
 def operators_of(data: bytes, *rows: Row) -> list[list[int]]:
     with open_model(data) as model:
-        return Delegates(model, 0).operators_of(rows)
+        return [list(operators) for operators in Delegates(model, 0).operators_of(rows)]
 
 
 def own(number: int) -> Row:

@@ -12,6 +12,7 @@ from circletools.affinity.assign.assign import Assignment, Constraints, assign
 from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.assign.rules import Decision, Rule
 from circletools.affinity.costs.caps import least_time_within
+from circletools.affinity.costs.constants import with_constants
 from circletools.affinity.costs.memory import contents, footprints
 from circletools.affinity.costs.parallel import quickest
 from circletools.affinity.costs.problem import Floats, Indices, Links, Problem, make_problem
@@ -74,6 +75,7 @@ def _assign(chooser: Chooser, given: Constraints, problems: Sequence[Problem], g
     for subgraph, problem in enumerate(problems):
         had = given.before_in(subgraph)
         decided = [rule or had.get(operator) for operator, rule in enumerate(ruled[subgraph])]
+        problem = with_constants(chooser.facts[subgraph], problem)  # noqa: PLW2901 - what is chosen by
         times, is_open = _open_times(problem, given, subgraph, decided)
         found, least_us = _best(chooser.facts[subgraph], replace(problem, times_us=times), goal)
         least.append(least_us if is_open.any() else None)

@@ -21,7 +21,7 @@ import numpy as np
 from circletools.affinity.costs.cut import best_of_two
 from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.islands import settled
-from circletools.affinity.costs.problem import Indices, Links, Problem
+from circletools.affinity.costs.problem import Indices, Problem
 from circletools.affinity.costs.program import least_bound, solve
 from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.model.graph import OperatorGraph
@@ -92,7 +92,7 @@ def _charged(problem: Problem, share: float) -> Problem:
     links = problem.links
     charge = np.broadcast_to(share * links.launch_us, links.overhead_us.shape).copy()
     np.fill_diagonal(charge, 0)
-    return replace(problem, links=Links(links.overhead_us + charge, links.us_per_byte, links.launch_us))
+    return replace(problem, links=replace(links, overhead_us=links.overhead_us + charge))
 
 
 def _without_launches(problem: Problem) -> Indices:
