@@ -28,9 +28,7 @@ def kinship(matcher: Matcher, scores: Scorer) -> float:
     fewest = min(len(old), len(new))
     if fewest:
         common = len(np.intersect1d(old, new))
-        if not common:
-            return LOOKALIKE * _placed(matcher, scores)
-        return min(1.0, common / fewest / _ENOUGH)
+        return max(min(1.0, common / fewest / _ENOUGH), LOOKALIKE * _placed(matcher, scores))
     strangers = _named(matcher) and not matcher.names_count
     return max(_placed(matcher, scores) ** 2 * (LOOKALIKE if strangers else 1.0), _known_by_name(matcher, scores))
 
