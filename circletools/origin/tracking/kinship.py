@@ -24,6 +24,8 @@ _ENOUGH = 0.5  # of the constants of the model that has fewer
 
 def kinship(matcher: Matcher, scores: Scorer) -> float:
     """Return the factor for the confidence of all that does not rest on an equal constant."""
+    if matcher.tagged:
+        return 1.0
     old, new = _telling(matcher, scores)
     fewest = min(len(old), len(new))
     if fewest:
@@ -77,7 +79,7 @@ def _known_by_name(matcher: Matcher, scores: Scorer) -> float:
 
 def _ends_by_name(matcher: Matcher) -> float:
     """Return how many of the values that AFTER computes have names that BEFORE has too."""
-    names = [side.model.tensor_columns.names for side in matcher.sides]
+    names = [side.names for side in matcher.sides]
     known = {names[0][tensor] for tensor in matcher.before.outputs.tensor.tolist()}
     made = [names[1][tensor] for tensor in matcher.after.outputs.tensor.tolist()]
     return sum(bool(name) and name in known for name in made) / len(made) if made else 0.0
@@ -91,7 +93,4 @@ def _working(matcher: Matcher) -> tuple[int, int]:
 
 def _named(matcher: Matcher) -> bool:
     """Say whether outputs of operators have names in both models."""
-    return all(
-        any(side.model.tensor_columns.names[tensor] for tensor in side.outputs.tensor.tolist())
-        for side in matcher.sides
-    )
+    return all(any(side.names[tensor] for tensor in side.outputs.tensor.tolist()) for side in matcher.sides)

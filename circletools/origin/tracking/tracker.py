@@ -25,7 +25,7 @@ from circletools.origin.tracking.kinship import kinship
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.names import pair_by_name
 from circletools.origin.tracking.score import Evidence, Scorer, drop_the_unlikely
-from circletools.origin.tracking.side import NONE, Side, read_side
+from circletools.origin.tracking.side import NONE, Side, read_side, tagged
 
 _DEEPEST = 32  # calls within calls
 OF_ITSELF = (Evidence.CONSTANT, Evidence.VALUES)
@@ -104,7 +104,7 @@ def _track(before: Model, after: Model, min_confidence: float) -> Tracking:
 
 def track_from(before: Model, known: Origins, after: Model, min_confidence: float = 0.0) -> Tracking:
     """Do so for origins of `before` that need not be in it."""
-    old, new = read_side(before), read_side(after)
+    old, new = tagged(read_side(before), read_side(after))
     found = _operators(old, new)
     origin_of = [
         known.operators[subgraph].get(index, UNKNOWN)
