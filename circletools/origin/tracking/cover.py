@@ -19,6 +19,7 @@ from math import fsum
 import numpy as np
 
 from circletools.model.graph import grouped
+from circletools.origin.tracking.calibration import calibrated
 from circletools.origin.tracking.constants import CLOSE, SCALED
 from circletools.origin.tracking.match import CONVERTING, Matcher
 from circletools.origin.tracking.regions import (
@@ -111,7 +112,7 @@ def _pair_inside(matcher: Matcher, alike: list[Alike], found: list[Found]) -> bo
     for old, new, score in fresh:
         if matcher.pairs.are_free(old, new):
             matcher.pairs.add(old, new)
-            found[new][old] = (Evidence.REGION, IN_REGION * score)
+            found[new][old] = (Evidence.REGION, calibrated(Evidence.REGION, IN_REGION * score))
     return bool(fresh)
 
 
@@ -143,12 +144,15 @@ def _share_out(
     """
     olds = sorted(row for part, _ in parts for row in part.operators)
     news = sorted(opaque.intersection(region.operators)) or region.operators
+    same = [new for new in news if matcher.after.codes[new] == matcher.before.codes[olds[0]]]
+    if len(olds) == len(same) == 1:  # it is still there, and the others are new
+        news = same
     share = _BESIDE_OTHERS
     if len(news) == len(region.operators) or len(news) > 1:
-        share = 1 / (min(len(olds), len(news)) * max(1, len(news) - 1) ** 0.5)
+        share = 1 / min(len(olds), len(news))
     if len(news) * len(olds) > _MOST_SHARED or share < _LEAST_SHARE:
         return
-    score = IN_REGION * share * _score(matcher, parts, region, found)
+    score = share * calibrated(Evidence.REGION, IN_REGION * _score(matcher, parts, region, found))
     for new in news:
         for old in olds:
             found[new].setdefault(old, (Evidence.REGION, score))
@@ -156,7 +160,7 @@ def _share_out(
 
 def _hand_over(matcher: Matcher, region: Region, moved: Region, found: list[Found]) -> None:
     """Give the operators of a region to the same ones of the region that it has become elsewhere."""
-    score = ABSORBED * IN_REGION * _sureness(matcher, region, moved, found)
+    score = calibrated(Evidence.REGION, ABSORBED * IN_REGION * _sureness(matcher, region, moved, found))
     pairs = one_by_one(matcher, region.operators, moved.operators)
     for old, new in pairs or zip(region.operators, moved.operators, strict=True):
         found[new].setdefault(old, (Evidence.REGION, score))
