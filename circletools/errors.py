@@ -41,14 +41,14 @@ class CircleToolsError(Exception):
 
     def __str__(self) -> str:
         """Return `location: message (hint)`."""
-        message, location, hint = map(_shortened, (self.message, self.location or "", self.hint or ""))
+        message, location, hint = map(shortened, (self.message, self.location or "", self.hint or ""))
         text = f"{location}: {message}" if location else message
         return f"{text} ({hint})" if hint else text
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str, longest: int = _LONGEST) -> str:
     """Leave out the middle of a text that repeats what somebody else made long."""
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+    return text if len(text) <= longest else f"{text[: longest // 2]} … {text[-longest // 2 :]}"
 
 
 class UsageError(CircleToolsError):

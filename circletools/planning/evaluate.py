@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from circletools.affinity.costs.constants import constants_us
 from circletools.affinity.costs.evaluate import Estimate, evaluate
 from circletools.affinity.costs.memory import Footprint, contents, footprints
 from circletools.affinity.costs.parallel import Bounds, bounds, confined, heft, partitions_makespan
@@ -20,6 +21,9 @@ from circletools.errors import EditError
 from circletools.model.graph import OperatorGraph
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.selectors import Chooser
+
+_EXACT = 1e-6
+"""The share to which the integer program is exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +43,38 @@ class Parallel:
 class Evaluation:
     """What the partitions of a subgraph cost: times where they are known, the last two where they were asked for.
 
-    `memory` goes by device number.
+    `memory` goes by device number. `least_us` is what no choice of devices takes less than, where that is known.
     """
 
     transfers: Transfers
     estimate: Estimate | None = None
     parallel: Parallel | None = None
     memory: tuple[Footprint, ...] | None = None
+    least_us: float | None = None
+
+    @property
+    def excess(self) -> float | None:
+        """Return by which share of the least the estimate may be too long, 0 where it is optimal; None if unknown."""
+        if self.estimate is None or self.least_us is None:
+            return None
+        over = self.estimate.total_us - self.least_us
+        if over <= _EXACT * max(self.least_us, self.estimate.total_us):
+            return 0.0
+        return over / self.least_us if self.least_us > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """How the partitions of a model are evaluated; `problems` are those of its subgraphs, where costs are known."""
+    """How the partitions of a model are evaluated; `problems` are those of its subgraphs, where costs are known.
+
+    `least_us` is what no choice of devices takes less than, by subgraph.
+    """
 
     facts: Sequence[OperatorFacts]
     problems: Sequence[Problem] | None = None
     parallel: bool = False
     memory: bool = False
+    least_us: Sequence[float | None] = ()
 
     def evaluate(self, partitioning: Partitioning) -> tuple[Evaluation, ...]:
         """Return what each subgraph costs."""
@@ -73,8 +92,11 @@ class Evaluator:
             return Evaluation(crossing, memory=memory)
         problem = self.problems[index]
         estimate = evaluate(problem, planned.numbers, [partition.device for partition in planned.partitions])
+        if problem.links.constant_us_per_byte is not None:
+            brought = constants_us(contents(facts), problem, planned.partition_of(), planned.numbers)
+            estimate = replace(estimate, constants_us=brought)
         together = _in_parallel(problem, facts.graph, planned) if self.parallel else None
-        return Evaluation(crossing, estimate, together, memory)
+        return Evaluation(crossing, estimate, together, memory, self.least_us[index] if self.least_us else None)
 
 
 def _in_parallel(problem: Problem, graph: OperatorGraph, planned: SubgraphPartitioning) -> Parallel:
@@ -102,5 +124,8 @@ def affinity_estimates(chooser: Chooser, affinity: Affinity, costs: Costs) -> di
             (-1 - operator if partition == NONE else partition): numbers[operator]
             for operator, partition in enumerate(subgraph.partitions.tolist())
         }
-        found[index] = evaluate(problems[index], numbers, list(launched.values()))
+        home = [-1 - at if row == NONE else row for at, row in enumerate(subgraph.partitions.tolist())]
+        brought = constants_us(contents(chooser.facts[index]), problems[index], home, numbers)
+        estimate = evaluate(problems[index], numbers, list(launched.values()))
+        found[index] = replace(estimate, constants_us=brought)
     return found

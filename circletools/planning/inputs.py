@@ -136,6 +136,8 @@ def _check(request: PlanRequest) -> None:
         raise UsageError("--what-if and --explain exclude each other")
     if request.join != "connected" and request.mode != "min":
         raise UsageError(f"--join {request.join} is of --mode min; partitions of epochs need not be connected")
+    if not 0 <= request.solve_time <= 1e6:
+        raise UsageError(f"--solve-time {request.solve_time:g}: a number of seconds from 0 is needed")
     if request.min_size < 1:
         raise UsageError(f"--min-size {request.min_size}: a partition has at least one operator")
 

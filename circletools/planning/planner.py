@@ -9,7 +9,7 @@ print(plan.devices[partition.device], partition.operators)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from circletools.affinity.assign.assign import Assignment, Constraints, assign
 from circletools.affinity.capability.table import Refusal, why_not
@@ -59,7 +59,18 @@ def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
     """
     inputs = read_request(request) if isinstance(request, PlanRequest) else request
     problem = make_plan_problem(model, inputs)
-    return _evaluated(inputs, problem, _assignment(inputs, problem))
+    assignment = _assignment(inputs, problem)
+    found = _evaluated(inputs, problem, assignment)
+    brings = any(one.links.constant_us_per_byte is not None for one in problem.costs or ())
+    if not brings or inputs.request.mode != "min" or inputs.request.join != "connected":
+        return found
+    # Two partitions that read the same constants may be one where bringing them is dear.
+    units = [make_units(facts, "shared", inputs.glue) for facts in problem.chooser.facts]
+    return min(found, _evaluated(inputs, replace(problem, units=units), assignment), key=_total_us)
+
+
+def _total_us(found: Plan) -> float:
+    return sum(one.estimate.total_us for one in found.evaluation if one.estimate is not None)
 
 
 def make_plan_problem(model: Model, inputs: PlanInputs) -> PlanProblem:
@@ -114,7 +125,7 @@ def _before(model: Model, inputs: PlanInputs) -> Reprojection | None:
 
 
 def _assignment(inputs: PlanInputs, problem: PlanProblem) -> Assignment:
-    goal = Goal(inputs.request.parallel, problem.caps, inputs.request.mode, problem.units)
+    goal = Goal(inputs.request.parallel, problem.caps, inputs.request.mode, problem.units, inputs.request.solve_time)
     if problem.costs is not None:
         assignment = assign_by_cost(problem.chooser, problem.given, problem.costs, goal)
     elif problem.caps:
@@ -136,7 +147,7 @@ def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment)
     partitioning = make_partitioning(facts, assignment, sizing, on_step)
     notes += (*_fallbacks(partitioning), *_left(partitioning, request.min_size))
     check_caps(facts, partitioning, problem.caps)
-    evaluator = Evaluator(facts, problem.costs, request.parallel, bool(problem.caps))
+    evaluator = Evaluator(facts, problem.costs, request.parallel, bool(problem.caps), assignment.least_us)
     evaluation = evaluator.evaluate(partitioning)
     what_if = None
     if inputs.what_if:

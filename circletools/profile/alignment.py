@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 _Scores = npt.NDArray[np.int32]
 
-_ROWS, _OPERATORS = 512, 4096
-_MAIN, _AROUND, _UNKNOWN, _AGAIN, _WRONG, _SKIPPED = 10, 4, 1, -20, -50, -3
+_ROWS, _OPERATORS = 128, 1024
+_MAIN, _AROUND, _AGAIN, _WRONG, _SKIPPED = 10, 4, -20, -50, -3
 _NEVER = np.int32(-(1 << 28))
 _BEFORE, _DOES, _AFTER = range(3)
 
@@ -34,8 +34,8 @@ class Becomes:
     elided: bool = False
 
 
-def align(operators: Sequence[Becomes], rows: Sequence[str], known: frozenset[str]) -> list[list[int]]:
-    """Return the operators that each row may be of, by their places; `rows` are kinds, some of them `known`.
+def align(operators: Sequence[Becomes], rows: Sequence[str]) -> list[list[int]]:
+    """Return the operators that each row may be of, by their places; `rows` are kinds.
 
     Long lists are aligned piece by piece.
     """
@@ -44,7 +44,7 @@ def align(operators: Sequence[Becomes], rows: Sequence[str], known: frozenset[st
     while len(found) < len(rows) and operators:
         some, more = operators[first : first + _OPERATORS], rows[len(found) : len(found) + _ROWS]
         last = len(found) + len(more) == len(rows)
-        places = _Window(some, more, known, last).places()
+        places = _Window(some, more, last).places()
         kept = len(more) if last else len(more) // 2
         found += [[first + place for place in row] for row in places[:kept]]
         first += places[kept][0] if kept < len(places) else 0
@@ -57,21 +57,20 @@ class _Window:
     Of a row, each operator has three: where the row is before its work, does it, or comes after it.
     """
 
-    def __init__(self, operators: Sequence[Becomes], rows: Sequence[str], known: frozenset[str], last: bool) -> None:
+    def __init__(self, operators: Sequence[Becomes], rows: Sequence[str], last: bool) -> None:
         self._rows = rows
         skipped = np.array([0 if one.elided else _SKIPPED for one in operators], np.int32)
         self._skipped = np.append(np.int32(0), np.cumsum(skipped, dtype=np.int32))  # of all operators before each
         self._end = self._skipped[-1] - self._skipped[1:] if last else np.zeros(len(operators), np.int32)
         self._many = np.array([0 if one.many or one.does is None else _AGAIN for one in operators], np.int32)
-        self._scores = {row: self._of(operators, row, row in known) for row in set(rows)}
+        self._scores = {row: self._of(operators, row) for row in set(rows)}
 
-    def _of(self, operators: Sequence[Becomes], row: str, known: bool) -> _Scores:
+    def _of(self, operators: Sequence[Becomes], row: str) -> _Scores:
         """Return the scores of one row with each operator."""
-        other = _WRONG if known else _UNKNOWN
         return np.array(
             [
                 [_AROUND if row in one.before else _NEVER for one in operators],
-                [_AROUND if one.does is None else _MAIN if row in one.does else other for one in operators],
+                [_AROUND if one.does is None else _MAIN if row in one.does else _WRONG for one in operators],
                 [_AROUND if row in one.after else _NEVER for one in operators],
             ],
             np.int32,

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from circletools.trace.operators.names import OPENVINO
+
 # Where it is not the code's name in another spelling (`Squared Difference`).
 _CODES = {
     "Add": "ADD",
@@ -44,6 +46,10 @@ _CODES = {
     "Static Reshape": "EXPAND_DIMS RESHAPE SQUEEZE",
     "Subtract": "SUB",
     "Sum": "MEAN SUM",
+} | {
+    kind: " ".join(codes)
+    for kind, codes in OPENVINO.items()
+    if kind not in ("Add", "Clamp", "Convert", "Convolution")
 }
 _BEFORE = {
     "BATCH_MATMUL": {"Convert", "Static Reshape", "Transpose"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from math import ceil
 from typing import Any
 
 from circletools.affinity.costs.evaluate import Estimate
@@ -17,6 +18,8 @@ def evaluation_json(found: Evaluation, devices: Sequence[str], caps: Mapping[int
     entry: dict[str, Any] = {}
     if found.estimate is not None:
         entry["estimate"] = estimate_json(found.estimate)
+        if found.least_us is not None:
+            entry |= {"least_us": found.least_us, "is_optimal": found.excess == 0}
     if found.parallel is not None:
         entry["parallel"] = {
             "makespan_us": found.parallel.makespan_us,
@@ -35,7 +38,7 @@ def evaluation_json(found: Evaluation, devices: Sequence[str], caps: Mapping[int
 def evaluation_text(found: Evaluation, devices: Sequence[str], caps: Mapping[int, int]) -> Iterator[str]:
     """Yield what costs tell of a subgraph, in lines."""
     if found.estimate is not None:
-        yield f"estimated time: {estimate_text(found.estimate)}"
+        yield f"estimated time: {estimate_text(found.estimate)}{_proof(found)}"
     if found.parallel is not None:
         yield (
             f"devices in parallel: {found.parallel.makespan_us:.3f} us by operators, "
@@ -50,6 +53,13 @@ def evaluation_text(found: Evaluation, devices: Sequence[str], caps: Mapping[int
         )
 
 
+def _proof(found: Evaluation) -> str:
+    """Say how near the estimate is to the least."""
+    if found.excess is None:
+        return ""
+    return ", optimal" if found.excess == 0 else f", within {ceil(found.excess * 10_000) / 100:g} % of the least"
+
+
 def estimate_json(estimate: Estimate) -> dict[str, Any]:
     """Return an estimate as JSON."""
     return {"total_us": estimate.total_us, **asdict(estimate)}
@@ -59,9 +69,10 @@ def estimate_text(estimate: Estimate) -> str:
     """Say what an assignment costs in one line."""
     count = estimate.operators_without_time
     untimed = f"; {counted(count, 'operator')} without a time" if count else ""
+    brought = f", constants {estimate.constants_us:.3f}" if estimate.constants_us else ""
     return (
         f"{estimate.total_us:.3f} us (operators {estimate.operators_us:.3f}, copies {estimate.copies_us:.3f}, "
-        f"launches {estimate.launches_us:.3f}{untimed})"
+        f"launches {estimate.launches_us:.3f}{brought}{untimed})"
     )
 
 

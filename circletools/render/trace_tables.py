@@ -31,6 +31,7 @@ def _blocks(document: Document, by: By | None) -> Iterator[tuple[str, list[_Row]
     for run in document.get("runs", ()):
         yield from _run_blocks(run)
     yield from _driver_block(document)
+    yield from _scheduling_block(document)
     yield from _execution_block(document)
     functions = document.get("functions", [])
     shown = functions if by == "function" else functions[:TOP_FUNCTIONS]
@@ -126,6 +127,17 @@ def _driver_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
     rows = [[one["by"], *_summary_cells(one)] for one in document.get("driver_executions", ())]
     if rows:
         yield "executions in the driver, in ms", [["by", *_SUMMARY_HEAD], *rows]
+
+
+def _scheduling_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
+    keys = ("running_ns", "runnable_ns", "blocked_ns", "unknown_ns")
+    rows = [
+        [LAYER_NAMES[one["layer"]], PHASE_NAMES[one["phase"]], *(_time(one[key]) for key in keys)]
+        for one in document.get("scheduling", ())
+    ]
+    if rows:
+        head = ["layer", "phase", "running", "runnable", "blocked", "unknown"]
+        yield "self time of threads by what the kernel let them do, in ms", [head, *rows]
 
 
 def _execution_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:

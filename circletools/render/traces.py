@@ -52,6 +52,8 @@ def trace_json(
                 for place, one in enumerate(analysis.executions)
             )
             document["executions"] = executions if stream else list(executions)
+        if analysis.scheduling:
+            document["scheduling"] = [asdict(one) for one in analysis.scheduling]
     if by != "bucket":
         document["functions"] = [asdict(function) for function in analysis.functions]
     document["diagnostics"] = [asdict(diagnostic) for diagnostic in analysis.diagnostics]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.edit.signatures import SIDES, Side
-from circletools.errors import EditError, UsageError
+from circletools.errors import EditError, UsageError, shortened
 from circletools.findings import Finding
 from circletools.model.calls import Calls
 from circletools.model.model import Model
@@ -17,7 +17,7 @@ from circletools.surgery.keeping import ENDS_TABLE
 from circletools.surgery.needed import Flow
 from circletools.surgery.rename import Pair, split_pair
 from circletools.surgery.signing import proper, unique_names
-from circletools.surgery.tensors import TensorNames
+from circletools.surgery.tensors import TensorNames, listed, quoted
 from circletools.wording import suggestion
 
 
@@ -48,12 +48,12 @@ def sign(edit: ModelEdit, request: SignatureRequest) -> RewriteResult:
     """
     changes = []
     for key in dict.fromkeys(request.remove):
-        if not edit.remove_signature(key):
+        if not edit.signatures.remove(key):
             keys = [one.key for one in edit.signatures.now]
             raise UsageError(
-                f"no signature is called {key!r}", hint=suggestion(key, keys) if keys else "there are none"
+                f"no signature is called {quoted(key)}", hint=suggestion(key, keys) if keys else "there are none"
             )
-        changes.append(f"signature {key!r}: removed")
+        changes.append(f"signature {quoted(key)}: removed")
     notes: tuple[Finding, ...] = ()
     if request.add is not None:
         line, notes = _add(edit, request, request.add)
@@ -62,14 +62,11 @@ def sign(edit: ModelEdit, request: SignatureRequest) -> RewriteResult:
 
 
 def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> tuple[list[str], tuple[Finding, ...]]:
-    names = TensorNames(edit.model, request.subgraph)
-    view, asked = (
-        edit.model.subgraphs[request.subgraph],
-        dict(zip(SIDES, (request.inputs, request.outputs), strict=True)),
-    )
+    names = TensorNames(edit.model, request.subgraph, edit.renamed)
+    asked = dict(zip(SIDES, (request.inputs, request.outputs), strict=True))
     sides: dict[Side, list[tuple[str, int]]] = {}
     for side in SIDES:
-        ends = list(dict.fromkeys(getattr(view, side).tolist()))
+        ends = list(dict.fromkeys(edit.ends(request.subgraph, side)))
         sides[side] = _ends(names, side, asked[side], ends)
     new = sides["inputs"], sides["outputs"]
     _check_text(key)
@@ -77,18 +74,24 @@ def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> tuple[list[str
     if known:
         if len(known) == 1 and (known[0].subgraph, known[0].inputs, known[0].outputs) == (request.subgraph, *new):
             return [], ()
-        raise EditError(f"there is a signature {key!r} already", hint=f"use another key, or add --remove {key}")
+        raise EditError(
+            f"there is a signature {quoted(key)} already",
+            hint=f"use another key, or add --remove {shortened(key, 100)}",
+        )
     edit.set_signature(key, *new, request.subgraph)
     named = {tensor for _, tensor in new[0]}
-    missing = [names.shown(at) for at in dict.fromkeys(view.inputs.tolist()) if at not in named]
+    missing = [names.shown(at) for at in dict.fromkeys(edit.ends(request.subgraph, "inputs")) if at not in named]
     notes = tuple(
         Finding(
-            "INPUT_WITHOUT_NAME", "warning", f"{names.place}.inputs", f"signature {key!r} has no name for input {one}"
+            "INPUT_WITHOUT_NAME",
+            "warning",
+            f"{names.place}.inputs",
+            f"signature {quoted(key)} has no name for input {one}",
         )
         for one in missing[:20]
     )
-    shown = ", ".join(name for name, _ in new[0]), ", ".join(name for name, _ in new[1])
-    return [f"signature {key!r}: {shown[0]} -> {shown[1]}"], notes
+    shown = (listed([name for name, _ in side]) for side in new)
+    return [f"signature {quoted(key)}: {' -> '.join(shown)}"], notes
 
 
 def _ends(names: TensorNames, side: Side, pairs: Sequence[Pair], ends: Sequence[int]) -> list[tuple[str, int]]:
@@ -104,14 +107,14 @@ def _ends(names: TensorNames, side: Side, pairs: Sequence[Pair], ends: Sequence[
             message = f"{names.shown(tensor)} is none of the {side} of the subgraph"
             raise EditError(message, location=f"{names.place}.tensors[{tensor}]", hint=hint)
         if name in found:
-            raise UsageError(f"two {side} are called {name!r}", hint="give each a name of its own")
+            raise UsageError(f"two {side} are called {quoted(name)}", hint="give each a name of its own")
         found[name] = tensor
     return list(found.items())
 
 
 def _check_text(name: str) -> None:
     if not name or "\0" in name or not proper(name):
-        raise UsageError(f"{name!r} is no name for a signature", hint="names are UTF-8, not empty, without NUL")
+        raise UsageError(f"{quoted(name)} is no name for a signature", hint="names are UTF-8, not empty, without NUL")
 
 
 def reorder(
@@ -126,13 +129,13 @@ def reorder(
     ...     ct.reorder(edit, outputs=(1, 0))
     ...     edit.save("out.tflite")
     """
-    names = TensorNames(edit.model, subgraph)
+    names = TensorNames(edit.model, subgraph, edit.renamed)
     _check_not_called(edit.model, subgraph, names.place)
     changes = []
     for side, order in zip(SIDES, (inputs, outputs), strict=True):
         if order is None:
             continue
-        ends: list[int] = getattr(edit.model.subgraphs[subgraph], side).tolist()
+        ends = edit.ends(subgraph, side)
         if sorted(order) != list(range(len(ends))):
             positions = f"0 to {len(ends) - 1}" if ends else "none"
             raise UsageError(
@@ -143,7 +146,7 @@ def reorder(
         after = [ends[position] for position in order]
         if after != ends:
             (edit.set_inputs if side == "inputs" else edit.set_outputs)(subgraph, after)
-            changes.append(f"{side}: {', '.join(names.shown(tensor) for tensor in after)}")
+            changes.append(f"{side}: {listed([names.names[tensor] for tensor in after])}")
     return RewriteResult(tuple(changes), tuple(_drop_description(edit)) if changes else ())
 
 
@@ -160,9 +163,9 @@ def expose(
     ...     ct.expose(edit, every=("CONV_2D",))
     ...     edit.save("out.tflite")
     """
-    names, flow = TensorNames(edit.model, subgraph), Flow(edit.model, subgraph)
+    names, flow = TensorNames(edit.model, subgraph, edit.renamed), Flow(edit.model, subgraph)
     _check_not_called(edit.model, subgraph, names.place)
-    outputs = edit.model.subgraphs[subgraph].outputs.tolist()
+    outputs = edit.ends(subgraph, "outputs")
     wanted = [names.find(words) for words in tensors]
     for tensor in wanted:
         if flow.maker[tensor] < 0 and tensor not in outputs:

@@ -23,9 +23,8 @@ from circletools.surgery.cut import Cut, Cutter
 from circletools.surgery.keeping import kept_entries
 from circletools.surgery.needed import Needs
 from circletools.surgery.signing import signatures_of
+from circletools.surgery.tensors import listed, quoted
 from circletools.wording import ranges, suggestion
-
-_LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ def _signature(model: Model, key: str) -> Signature:
     if found is None:
         known = [one.key for one in model.signatures]
         hint = suggestion(key, known) if known else "the model has no signatures"
-        raise UsageError(f"no signature is called {key!r}", hint=hint)
+        raise UsageError(f"no signature is called {quoted(key)}", hint=hint)
     return found
 
 
@@ -136,29 +135,24 @@ def _changes(model: Model, cut: Cut, signatures: Iterable[int | NewSignature]) -
     yield f"operators: {ranges(cut.operators) or 'none'} of {count:,} in subgraph {cut.subgraph}"
     tensors = model.subgraphs[cut.subgraph].tensors
     for what, some in (("inputs", cut.inputs), ("outputs", cut.outputs)):
-        yield f"{what}: {_listed([tensors[tensor].name for tensor in some])}"
+        yield f"{what}: {listed([tensors[tensor].name for tensor in some])}"
     for one in signatures:
         key = text(one.key) if isinstance(one, NewSignature) else model.signatures[one].key
-        yield f"signature {key!r}: {'written' if isinstance(one, NewSignature) else 'kept'}"
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(map(repr, names[:_LISTED])) or "none"
-    return f"{shown} and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
+        yield f"signature {quoted(key)}: {'written' if isinstance(one, NewSignature) else 'kept'}"
 
 
 def _notes(model: Model, request: ExtractRequest, cut: Cut, kept: Kept) -> Iterator[Finding]:
     place = f"subgraphs[{cut.subgraph}]"
     tensors = model.subgraphs[cut.subgraph].tensors
     if cut.further and (request.from_ or request.signature is not None):
-        names = _listed([tensors[tensor].name for tensor in cut.further])
+        names = listed([tensors[tensor].name for tensor in cut.further])
         yield Finding(
             "FURTHER_INPUT", "warning", place, f"inputs besides those asked for, as operators read them: {names}"
         )
     if request.to and not request.from_:
         unused = [tensor for tensor in model.subgraphs[cut.subgraph].inputs.tolist() if tensor not in cut.inputs]
         if unused:
-            names = _listed([tensors[tensor].name for tensor in unused])
+            names = listed([tensors[tensor].name for tensor in unused])
             yield Finding(
                 "INPUT_LEFT_OUT", "info", place, f"inputs that the outputs do not need are left out: {names}"
             )
@@ -168,7 +162,7 @@ def _notes(model: Model, request: ExtractRequest, cut: Cut, kept: Kept) -> Itera
     given = set(model.subgraphs[cut.subgraph].inputs.tolist())
     for tensor in cut.inputs:
         if tensor not in given and is_open(tensors[tensor]):
-            message = f"the shape of input {tensors[tensor].name!r} is open; resize it before running"
+            message = f"the shape of input {quoted(tensors[tensor].name)} is open; resize it before running"
             yield Finding("OPEN_SHAPE", "warning", f"{place}.tensors[{tensor}]", message)
     if directory_start(model.wire.memory) is not None:
         yield Finding("ARCHIVE_LEFT_OUT", "info", "", "the archive of associated files behind the model is left out")

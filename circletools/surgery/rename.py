@@ -15,8 +15,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.edit.signatures import SIDES, Side
 from circletools.errors import EditError, UsageError
-from circletools.model.model import Model
-from circletools.surgery.tensors import TensorNames
+from circletools.surgery.tensors import TensorNames, quoted
 from circletools.wording import suggestion
 
 _LONGEST_GLOB = 10_000
@@ -56,7 +55,7 @@ def rename(edit: ModelEdit, request: RenameRequest) -> RewriteResult:
     ...     ct.rename(edit, ct.RenameRequest(inputs=("0=image",), signatures=("serving_default=detect",)))
     ...     edit.save("out.tflite")
     """
-    tensors = _Tensors(edit.model, request)
+    tensors = _Tensors(edit, request)
     changes = [*_rename_tensors(edit, tensors)]
     changes += _rename_entries(edit, request, tensors)
     changes += _rename_signatures(edit, request.signatures)
@@ -73,11 +72,11 @@ def split_pair(pair: Pair, known: Iterable[str] = ()) -> tuple[str, str]:
         return pair
     places = [at for at, character in enumerate(pair) if character == "="]
     if not places:
-        raise UsageError(f"{pair!r} has no =", hint="write OLD=NEW")
+        raise UsageError(f"{quoted(pair)} has no =", hint="write OLD=NEW")
     names = set(known) if len(places) > 1 else set()
     fitting = [at for at in places if pair[:at] in names]
     if len(fitting) > 1:
-        raise UsageError(f"{pair!r} can be read in {len(fitting)} ways", hint="name a tensor by index:N")
+        raise UsageError(f"{quoted(pair)} can be read in {len(fitting)} ways", hint="name a tensor by index:N")
     at = (fitting or places)[0]
     return pair[:at], pair[at + 1 :]
 
@@ -85,15 +84,15 @@ def split_pair(pair: Pair, known: Iterable[str] = ()) -> tuple[str, str]:
 class _Tensors:
     """The tensors that are renamed: (subgraph, tensor) -> the new name."""
 
-    def __init__(self, model: Model, request: RenameRequest) -> None:
-        self.model, self.new = model, dict[tuple[int, int], str]()
-        chosen = range(len(model.subgraphs)) if request.subgraph is None else [request.subgraph]
+    def __init__(self, edit: ModelEdit, request: RenameRequest) -> None:
+        self.edit, self.new = edit, dict[tuple[int, int], str]()
+        chosen = range(len(edit.model.subgraphs)) if request.subgraph is None else [request.subgraph]
         self.names: dict[int, TensorNames] = {}
         asked = bool(request.tensors or request.inputs or request.outputs)
         self.by_position: dict[tuple[Side, int, int], str] = {}
         if not asked:
             return
-        self.names = {subgraph: TensorNames(model, subgraph) for subgraph in chosen}
+        self.names = {subgraph: self._read(subgraph) for subgraph in chosen}
         for pair in request.tensors:
             self._by_name(pair, regex=request.regex)
         for side, pairs in zip(SIDES, (request.inputs, request.outputs), strict=True):
@@ -101,11 +100,16 @@ class _Tensors:
                 self._by_position(pair, side, request.subgraph or 0)
         self._check_names()
 
+    def _read(self, subgraph: int) -> TensorNames:
+        return TensorNames(self.edit.model, subgraph, self.edit.renamed)
+
     def _add(self, subgraph: int, tensor: int, name: str) -> None:
         known = self.new.setdefault((subgraph, tensor), name)
         if known != name:
             place = f"subgraphs[{subgraph}].tensors[{tensor}]"
-            raise UsageError(f"it would be called {known!r} and {name!r}", location=place, hint="name it once")
+            raise UsageError(
+                f"it would be called {quoted(known)} and {quoted(name)}", location=place, hint="name it once"
+            )
 
     def _by_name(self, pair: Pair, *, regex: bool) -> None:
         known = {name for names in self.names.values() for name in names.found}
@@ -113,7 +117,7 @@ class _Tensors:
         selected = _SELECTED.fullmatch(old)
         if old not in known and selected is not None:
             subgraph = int(selected[1] or min(self.names))
-            names = self.names.get(subgraph) or TensorNames(self.model, subgraph)
+            names = self.names.get(subgraph) or self._read(subgraph)
             self.names.setdefault(subgraph, names)
             self._add(subgraph, names.find(f"index:{selected[2]}"), new)
             return
@@ -124,15 +128,15 @@ class _Tensors:
                     self._add(subgraph, tensor, result)
                     found = True
         if not found:
-            raise UsageError(f"no tensor is called {old!r}", hint=suggestion(old, known))
+            raise UsageError(f"no tensor is called {quoted(old)}", hint=suggestion(old, known))
 
     def _by_position(self, pair: Pair, side: Side, subgraph: int) -> None:
         position, name = split_pair(pair)
-        names = self.names.setdefault(subgraph, TensorNames(self.model, subgraph))
-        ends = getattr(self.model.subgraphs[subgraph], side).tolist()
+        names = self.names.setdefault(subgraph, self._read(subgraph))
+        ends = self.edit.ends(subgraph, side)
         if not re.fullmatch(r"\d{1,9}", position) or int(position) >= len(ends):
             raise UsageError(
-                f"{position!r} is none of the {len(ends)} {side}", location=names.place, hint="write 0=NAME"
+                f"{quoted(position)} is none of the {len(ends)} {side}", location=names.place, hint="write 0=NAME"
             )
         tensor = ends[int(position)]
         self._add(subgraph, tensor, name)
@@ -149,7 +153,7 @@ class _Tensors:
                 if after[tensor] != name and count[after[tensor]] > 1:
                     other = next(at for at, one in enumerate(after) if one == after[tensor] and at != tensor)
                     raise EditError(
-                        f"tensor {other} would be called {after[tensor]!r} too",
+                        f"tensor {other} would be called {quoted(after[tensor])} too",
                         location=f"{names.place}.tensors[{tensor}]",
                         hint="choose another name, or rename that tensor as well (index:N names one)",
                     )
@@ -162,7 +166,7 @@ def _matching(names: Iterable[str], old: str, new: str, *, regex: bool) -> dict[
             pattern = re.compile(old, re.DOTALL)
             return {name: match.expand(new) for name in names if (match := pattern.fullmatch(name))}
         except (re.error, IndexError) as error:
-            raise UsageError(f"{old!r} = {new!r} is no regular expression: {error}") from error
+            raise UsageError(f"{quoted(old)} = {quoted(new)} is no regular expression: {error}") from error
     if old in names:
         return {old: new}
     if not re.search(r"[*?]", old):
@@ -172,7 +176,8 @@ def _matching(names: Iterable[str], old: str, new: str, *, regex: bool) -> dict[
     pattern, holes = _glob(old)
     if new.count("*") > holes:
         raise UsageError(
-            f"{new!r} has more * than {old!r} has * and ?", hint="each stands for what one of these matches"
+            f"{quoted(new)} has more * than {quoted(old)} has * and ?",
+            hint="each stands for what one of these matches",
         )
     return {name: _filled(new, match.groups()) for name in names if (match := pattern.fullmatch(name))}
 
@@ -196,7 +201,7 @@ def _rename_tensors(edit: ModelEdit, tensors: _Tensors) -> Iterator[str]:
         old = tensors.names[subgraph].names[tensor]
         if old != name:
             edit.rename_tensor(subgraph, tensor, name)
-            yield f"subgraphs[{subgraph}].tensors[{tensor}]: {old!r} -> {name!r}"
+            yield f"subgraphs[{subgraph}].tensors[{tensor}]: {quoted(old)} -> {quoted(name)}"
 
 
 def _rename_entries(edit: ModelEdit, request: RenameRequest, tensors: _Tensors) -> Iterator[str]:
@@ -217,12 +222,12 @@ def _rename_entries(edit: ModelEdit, request: RenameRequest, tensors: _Tensors) 
                 place = f"signatures[{index}].{side}[{entry}]"
                 if count[name] > 1:
                     raise EditError(
-                        f"two {side} of signature {one.key!r} would be called {name!r}",
+                        f"two {side} of signature {quoted(one.key)} would be called {quoted(name)}",
                         location=place,
                         hint="choose another name",
                     )
                 edit.signatures.set_entry(index, side, entry, name=name)
-                yield f"{place}: {end[0]!r} -> {name!r}"
+                yield f"{place}: {quoted(end[0])} -> {quoted(name)}"
 
 
 def _followed(tensors: _Tensors, side: Side, subgraph: int, name: str, tensor: int) -> str:
@@ -246,7 +251,7 @@ def _asked_entries(edit: ModelEdit, side: Side, pairs: Iterable[Pair]) -> dict[t
         _check_name(new)
         if old not in entries:
             hint = suggestion(old, entries) if entries else "there are no signatures"
-            raise UsageError(f"no signature has {side} called {old!r}", hint=hint)
+            raise UsageError(f"no signature has {side} called {quoted(old)}", hint=hint)
         found.update(dict.fromkeys(entries[old], new))
     return found
 
@@ -257,16 +262,16 @@ def _rename_signatures(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
     for index, (old, name) in enumerate(zip(keys, new, strict=True)):
         if old != name:
             edit.signatures.rename(index, name)
-            yield f"signatures[{index}]: {old!r} -> {name!r}"
+            yield f"signatures[{index}]: {quoted(old)} -> {quoted(name)}"
 
 
 def _rename_metadata(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
-    names = [entry.name for entry in edit.model.metadata]
+    names = edit.metadata_names
     new = _renamed(names, pairs, "metadata entry")
     for index, (old, name) in enumerate(zip(names, new, strict=True)):
         if old != name:
             edit.rename_metadata(index, name)
-            yield f"metadata[{index}]: {old!r} -> {name!r}"
+            yield f"metadata[{index}]: {quoted(old)} -> {quoted(name)}"
 
 
 def _renamed(names: list[str], pairs: Iterable[Pair], what: str) -> list[str]:
@@ -277,17 +282,17 @@ def _renamed(names: list[str], pairs: Iterable[Pair], what: str) -> list[str]:
         _check_name(name)
         if old not in names:
             raise UsageError(
-                f"no {what} is called {old!r}", hint=suggestion(old, names) if names else "there are none"
+                f"no {what} is called {quoted(old)}", hint=suggestion(old, names) if names else "there are none"
             )
         new[old] = name
     after = [new.get(name, name) for name in names]
     count = Counter(after)
     for old, name in new.items():
         if old != name and count[name] > names.count(old):
-            raise EditError(f"there is a {what} {name!r} already", hint="choose another name")
+            raise EditError(f"there is a {what} {quoted(name)} already", hint="choose another name")
     return after
 
 
 def _check_name(name: str) -> None:
     if not name or "\0" in name:
-        raise UsageError(f"{name!r} is no name", hint="a name has at least one character, and no NUL")
+        raise UsageError(f"{quoted(name)} is no name", hint="a name has at least one character, and no NUL")

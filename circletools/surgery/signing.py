@@ -10,6 +10,7 @@ from circletools.findings import Finding
 from circletools.model.model import Model
 from circletools.model.views import Signature
 from circletools.surgery.cut import Cut
+from circletools.surgery.tensors import quoted
 
 DEFAULT_KEY = "serving_default"
 
@@ -22,7 +23,7 @@ def signatures_of(model: Model, cut: Cut) -> tuple[list[int | NewSignature], lis
     notes = [
         Finding(
             "SIGNATURE_LEFT_OUT", "info", f"signatures[{one.index}]",
-            f"signature {one.key!r} is left out: its inputs and outputs are not those of the cut",
+            f"signature {quoted(one.key)} is left out: its inputs and outputs are not those of the cut",
         )
         for one in model.signatures
         if one not in same

@@ -97,6 +97,9 @@ PLANNING = {
     ),
     **COSTS,
     "parallel": _option(bool, "--parallel", "Minimise the makespan with devices running in parallel."),
+    "solve_time": _option(
+        float, "--solve-time", "Time to look for the least total time and its proof.", "SECONDS", min=0
+    ),
     "memory": _repeated("--memory", "Memory limit of a device", "DEVICE=BYTES"),
     "explain": _option(bool, "--explain", "Show why each operator is on its device."),
 }

@@ -46,8 +46,9 @@ def attribute(
 ) -> None:
     """Show where the time went, by operator and source.
 
-    TRACE is onert's trace.chrome.json, a system trace with LiteRT's marks, or the report of benchmark_model. Exit
-    status 1 when the origins no longer describe the model's operators.
+    TRACE is onert's trace.chrome.json, a system trace with LiteRT's marks, the events of its profiler, the report of
+    benchmark_model, OpenVINO's detailed counters, or ONNX Runtime's profile. Exit status 1 when the origins no longer
+    describe the model's operators.
     """
     form = form_of(output_format, json)
     if [*traces, model].count("-") > 1:

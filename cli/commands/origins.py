@@ -29,6 +29,9 @@ def embed_origins(
         Path | None,
         option("--exported-program", "The program that was converted (.pt2); runs the exporter again.", "FILE"),
     ] = None,
+    onnx: Annotated[
+        Path | None, option("--onnx", "The ONNX file that was converted, as the exporter wrote it.", "FILE")
+    ] = None,
     replace: Annotated[bool, option("--replace", "Replace existing tables.")] = False,
     stamp: Stamp = True,
     in_place: InPlace = False,
@@ -42,12 +45,16 @@ def embed_origins(
         raise ct.UsageError("--origins and --names exclude each other: the file has the names")
     if exported_program is not None and (origins is not None or names is not None):
         raise ct.UsageError("--exported-program excludes --origins and --names: the program has the names")
+    if onnx is not None and (origins is not None or names is not None or exported_program is not None):
+        raise ct.UsageError("--onnx excludes --origins, --names and --exported-program: the file has the names")
     given = None if origins is None else ct.origins.parse(read_text(origins), str(origins))
 
     def change(edit: ct.ModelEdit) -> ct.RewriteResult:
         if exported_program is not None:
             found = ct.exporters.from_exported_program(edit.model, exported_program)
             return ct.origins.embed(edit, found, replace=replace, stamp=stamp)
+        if onnx is not None:
+            return ct.origins.embed(edit, ct.exporters.from_onnx(edit.model, onnx), replace=replace, stamp=stamp)
         if given is None:
             return ct.origins.embed(edit, names=ct.origins.NameSource(names or "auto"), replace=replace, stamp=stamp)
         try:
@@ -56,7 +63,7 @@ def embed_origins(
             error.name_file(str(origins))
             raise
 
-    rewrite(source, output, in_place, change, inputs=[origins, exported_program])
+    rewrite(source, output, in_place, change, inputs=[origins, exported_program, onnx])
 
 
 def dump_origins(

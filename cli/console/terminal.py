@@ -19,6 +19,7 @@ from . import captured
 _COLORS = {"error": "31", "warning": "33"}
 _PATIENCE_SECONDS = 1.0
 _LINES_AT_ONCE = 4096
+_VALUES_AT_ONCE = 64
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
@@ -99,9 +100,8 @@ def show_json(document: Any) -> None:
         whole = {key: list(value) if isinstance(value, Iterator) else value for key, value in document.items()}
         show_text(json.dumps({"file": keep.file, **whole}) + "\n")
     elif isinstance(document, dict) and any(isinstance(value, Iterator) for value in document.values()):
-        rest = _json_pieces(document)
-        while some := list(islice(rest, _LINES_AT_ONCE)):
-            show_text("".join(some))
+        for piece in _json_pieces(document):
+            show_text(piece)
     else:
         show_text(json.dumps(document, indent=2) + "\n")
 
@@ -113,10 +113,11 @@ def _json_pieces(document: dict[str, Any]) -> Iterator[str]:
         if not isinstance(value, Iterator):
             yield json.dumps(value, indent=2).replace("\n", "\n  ")
             continue
-        count = 0
-        for count, one in enumerate(value, 1):
-            yield ("[" if count == 1 else ",") + "\n    " + json.dumps(one, indent=2).replace("\n", "\n    ")
-        yield "\n  ]" if count else "[]"
+        before = "["
+        while some := list(islice(value, _VALUES_AT_ONCE)):
+            yield before + json.dumps(some, indent=2)[1:-2].replace("\n", "\n  ")
+            before = ","
+        yield "[]" if before == "[" else "\n  ]"
     yield "\n}\n"
 
 

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 import circletools as ct
+from circletools.affinity.costs.memory import contents, footprints, prices
 from circletools.affinity.costs.problem import Links, make_problem
+from circletools.affinity.exports.dot import dot_graph
+from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.partition.growth import Step
 from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.affinity.partitioning import Sizing, make_partitioning
@@ -112,6 +115,30 @@ def test_min_size_counts_work() -> None:
         given = unruled(assigned(model, ("npu", "cpu"), "index:2=npu", default="cpu"))
         made = make_partitioning(facts_of(model), given, Sizing(min_size=2))
         assert made.subgraphs[0].numbers == [1] * 5
+
+
+def test_a_picture_names_the_device_of_what_is_work() -> None:
+    data = annotated(half_floats("ab"), affinity(["npu", "cpu"], ([1, 0, 0, 1], [0, 0, 0, 1])))
+    with open_model(data) as model:
+        shown = dot_graph(model, current_affinity(model))
+    assert '"partition 0: npu"' in shown
+    assert '"partition 1: cpu"' in shown
+    alone = annotated(half_floats("ab"), affinity(["npu", "cpu"], ([1, 0, 0, 1], [0, 2, 1, 1])))
+    with open_model(alone) as model:
+        shown = dot_graph(model, current_affinity(model))
+    assert all(f'"partition {words}"' in shown for words in ("0: cpu", "1: npu, cpu", "2: npu"))
+
+
+@pytest.mark.parametrize("readers", [[1, 1], [1, 0]])
+def test_what_they_make_is_a_constant_of_each_reader(readers: list[int]) -> None:
+    """8 bytes of float16, twice 16 made of it; x and what each ADD makes have 16 bytes each."""
+    with open_model(half_floats("ab")) as model:
+        facts = OperatorFacts(model, 0)
+        what = contents(facts)
+        found = footprints(what, facts.graph, make_partitions(facts.graph, [0, 0, *readers]), 2)
+    assert [used.constants_bytes for used in found] == ([40, 40] if 0 in readers else [0, 40])
+    assert [used.activations_bytes for used in found] == ([32, 32] if 0 in readers else [0, 32])
+    assert prices(what, 4).tolist() == [0, 0, 56, 56]
 
 
 def test_no_copy_of_what_they_make_is_priced() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -246,3 +248,28 @@ def test_joins_that_modes_do_not_have() -> None:
     for mode, join in (("seed", "shared"), ("safe", "any"), ("epochs", "shared")):
         with pytest.raises(ct.UsageError, match=f"--join {join} is of --mode min"):
             planned(quantized(), default="cpu", mode=mode, join=join)
+
+
+def test_weights_in_two_partitions_are_two_copies(tmp_path: Path) -> None:
+    """ADD and MUL read one weight of 16 bytes; apart that is 2 x 16 us and two launches, together half of it."""
+
+    def costs(**more: float) -> Path:
+        device = {"name": "npu", "launch_us": 3, "operators": [{"select": "op:*", "time_us": 1}], **more}
+        path = tmp_path / "costs.json"
+        path.write_text(json.dumps({"devices": [device]}), encoding="utf-8")
+        return path
+
+    with open_model(shared_weights()) as model:
+        apart = ct.plan(model, ct.PlanRequest(costs=costs()))
+        assert [one.operators for one in apart.subgraphs[0].partitions] == [(0,), (1,), (2,), (3,)]
+        assert apart.evaluation[0].estimate.constants_us == 0  # type: ignore[union-attr]
+        plan = ct.plan(model, ct.PlanRequest(costs=costs(constants_bytes_per_us=1)))
+        estimate = plan.evaluation[0].estimate
+        assert estimate is not None
+        assert [one.operators for one in plan.subgraphs[0].partitions] == [(0, 1, 2, 3)]
+        assert (estimate.constants_us, estimate.total_us) == (16, 4 + 3 + 16)
+        assert plan.evaluation[0].excess == 0
+        kept = ct.plan(model, ct.PlanRequest(costs=costs(constants_bytes_per_us=1), limits=("npu:max-operators=1",)))
+        assert kept.evaluation[0].estimate.constants_us == 32  # type: ignore[union-attr]
+        text = "\n".join(ct.render.plan_text(plan))
+        assert "23.000 us (operators 4.000, copies 0.000, launches 3.000, constants 16.000), optimal" in text

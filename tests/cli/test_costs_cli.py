@@ -51,6 +51,7 @@ def test_the_quickest_is_chosen_and_copies_are_counted(costs: Path) -> None:
         "copies_us": 4,
         "launches_us": 0,
         "operators_without_time": 0,
+        "constants_us": 0,
     }
 
 

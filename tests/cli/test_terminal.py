@@ -214,3 +214,7 @@ def test_json_of_iterators_is_that_of_lists(capfdbinary: pytest.CaptureFixture[b
     plain = {"a": [1, {"b": [], "c": "x\ny"}], "none": [], "d": {"e": [2]}, "last": [[3]]}
     terminal.show_json({key: iter(value) if isinstance(value, list) else value for key, value in plain.items()})
     assert capfdbinary.readouterr().out.decode() == json.dumps(plain, indent=2) + "\n"
+    for count in (1, 63, 64, 65, 128, 129):
+        many = [{"at": at} for at in range(count)]
+        terminal.show_json({"many": iter(many), "more": iter([])})
+        assert capfdbinary.readouterr().out.decode() == json.dumps({"many": many, "more": []}, indent=2) + "\n"

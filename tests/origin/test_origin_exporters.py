@@ -73,7 +73,8 @@ def test_the_root_is_what_the_exported_program_calls() -> None:
     )  # fmt: skip
     other = root_of(Node("a", from_node=made_of(("f", "<function f>"))))
     assert other is not None
-    assert other.name == "f"
+    assert (other.name, other.details.call) == ("f", "aten.add.Tensor")
+    assert root_of_any(Node("w", target="<function lowered at 0x7f>")).details.call == ""
 
 
 def test_the_line_is_the_innermost_of_the_author() -> None:

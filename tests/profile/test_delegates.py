@@ -46,13 +46,13 @@ def becomes(
         ([becomes(None), becomes(B)], "ACB", [[0], [0], [1]]),
         ([becomes(A)], "AA", [[0], [0]]),
         ([becomes(A), becomes(B)], "AXB", [[0], [0, 1], [1]]),
-        ([becomes(A), becomes(C), becomes(B)], "AxB", [[0], [1], [2]]),
+        ([becomes(A), becomes(C), becomes(B)], "AXB", [[0], [1], [2]]),
         ([], "A", [[]]),
         ([becomes(A)], "", []),
     ],
 )  # fmt: skip
 def test_alignments(operators: list[Becomes], rows: str, expected: list[list[int]]) -> None:
-    assert align(operators, rows, frozenset("ABCX")) == expected
+    assert align(operators, rows) == expected
 
 
 def test_long_lists_are_aligned_in_pieces() -> None:
@@ -60,7 +60,7 @@ def test_long_lists_are_aligned_in_pieces() -> None:
     operators = [becomes(kinds[at % 6], elided=at % 7 == 0) for at in range(9000)]
     kept = [at for at in range(9000) if at % 7]
     rows = [next(iter(kinds[at % 6])) for at in kept]
-    found = align(operators, rows, frozenset("ABC"))
+    found = align(operators, rows)
     assert len(found) == len(rows)
     assert all(at in places for at, places in zip(kept, found, strict=True))
     assert sum(len(places) == 1 for places in found) > 0.6 * len(rows)
@@ -80,7 +80,7 @@ def model_of(*codes: str, inputs: Sequence[Sequence[int]] | None = None) -> byte
 
 def operators_of(data: bytes, *rows: Row) -> list[list[int]]:
     with open_model(data) as model:
-        return Delegates(model, 0).operators_of(rows)
+        return [list(operators) for operators in Delegates(model, 0).operators_of(rows)]
 
 
 def own(number: int) -> Row:
@@ -123,6 +123,15 @@ def test_rows_that_no_operator_becomes_are_of_none() -> None:
     assert operators_of(data, row(0, "Softmax (NC, F32)"), row(1, "Add (ND)")) == [[], [0]]
 
 
+def test_rows_of_no_known_kind_are_of_what_is_between_their_neighbours() -> None:
+    data = model_of("ADD", "MUL", "ABS", "SUB")
+    odd, add, sub = row(7, "Mystery"), row(0, "Add (ND)"), row(3, "Subtract (ND)")
+    assert operators_of(data, add, odd, sub) == [[0], [0, 1, 2, 3], [3]]
+    assert operators_of(data, odd, add, sub, odd) == [[0], [0], [3], [3]]
+    assert operators_of(data, odd, odd) == [[0, 1, 2, 3]] * 2
+    assert operators_of(data, add, row(1, "Softmax"), sub) == [[0], [], [3]]
+
+
 def test_rows_of_several_groups_in_averages() -> None:
     data = model_of("ADD", "MUL", "POW", "ADD", "SUB", "POW", "ABS", "MUL")
     first, second = row(0, "Add (ND)", 2), row(1, "Multiply (ND)", 2)
@@ -151,7 +160,7 @@ def test_what_a_row_is(row_name: str, kind: str) -> None:
 
 
 def test_what_operators_become() -> None:
-    assert kinds_of("CONV_2D") == {"CONV_2D", "Convolution", "Fully Connected"}
+    assert kinds_of("CONV_2D") == {"CONV_2D", "Convolution", "Fully Connected", "GroupConvolution"}
     assert kinds_of("SOFTMAX") == {"SOFTMAX"}
     assert kinds_before("FULLY_CONNECTED", flattened=True) == {"Convert", "Static Reshape"}
     assert kinds_before("FULLY_CONNECTED", flattened=False) == {"Convert"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -241,3 +242,41 @@ def test_values_stay(path: Path, tmp_path: Path) -> None:
     small = put(tmp_path / f"small{path.suffix}", pruned(path.read_bytes(), outputs=True)[0])
     runner = run_onert if path.suffix == ".circle" else run_litert
     assert same_behaviour(runner(path), runner(small)) is None
+
+
+def unused(data: bytes) -> dict[str, set[int]]:
+    """Return what nothing names, as the published object API sees it."""
+    model = unpacked(data)
+    codes_used, buffers = set[int](), {0}
+    left: dict[str, set[int]] = {}
+    for index, graph in enumerate(model.subgraphs):
+        used = set(_numbers(graph.inputs)) | set(_numbers(graph.outputs))
+        for one in graph.operators or ():
+            codes_used.add(one.opcodeIndex)
+            used.update(*(map(int, _numbers(side)) for side in (one.inputs, one.outputs, one.intermediates)))
+        for one in model.signatureDefs or ():
+            if one.subgraphIndex == index:
+                used.update(entry.tensorIndex for entry in (*(one.inputs or ()), *(one.outputs or ())))
+        for tensor in graph.tensors or ():
+            details = getattr(tensor.quantization, "details", None)
+            used.update(getattr(details, name, -1) for name in ("scales", "zeroPoints"))
+            buffers.add(tensor.buffer)
+        left[f"tensors of {index}"] = set(range(len(graph.tensors or ()))) - used
+    buffers.update(one.buffer for one in model.metadata or ())
+    buffers.update(map(int, _numbers(model.metadataBuffer)))
+    left["buffers"] = set(range(len(model.buffers or ()))) - buffers
+    left["operator codes"] = set(range(len(model.operatorCodes or ()))) - codes_used
+    return {what: some for what, some in left.items() if some}
+
+
+def _numbers(vector: Any) -> list[int]:
+    return [] if vector is None else list(vector)
+
+
+def test_nothing_unused_is_left(own_model: Path) -> None:
+    after, _ = pruned(own_model.read_bytes())
+    assert unused(after) == {}
+
+
+def test_what_is_unused_is_seen() -> None:
+    assert unused(wasteful().to_bytes()).keys() == {"tensors of 0", "buffers", "operator codes"}

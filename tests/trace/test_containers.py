@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -326,3 +328,26 @@ def test_bundles_are_read_in_blocks() -> None:
 def test_an_empty_trace_of_packets() -> None:
     assert list(events(open_trace(b"\n\x04\x08\x01\x10\x02"))) == []
     assert len(list(events(open_trace(ftrace(table(SIMPLE)))))) == 4
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell what is in memory")
+def test_what_was_read_of_a_file_is_let_go(tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    marks = "".join(
+        f"  app-7 (7) [000] .... 1.00000{at}: tracing_mark_write: {('B|7|x', 'E')[at]}\n" for at in (0, 1)
+    )
+    path.write_bytes(b"# tracer: nop\n" + marks.encode() * 400_000)
+
+    def shared_bytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[2]) * os.sysconf("SC_PAGESIZE")
+
+    before, most = shared_bytes(), 0
+    trace = open_trace(path)
+    count = 0
+    for batch in trace.batches():
+        count += len(batch)
+        most = max(most, shared_bytes() - before)
+    assert count == 800_000
+    assert path.stat().st_size > 40 << 20
+    assert most < 12 << 20
+    assert sum(len(batch) for batch in trace.batches()) == count

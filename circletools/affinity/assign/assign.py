@@ -42,13 +42,15 @@ class Constraints:
 class Assignment:
     """The device number (by the order of `devices`) of each operator of each subgraph, and who decided.
 
-    `decided_by` has the rule, what the operator had before or the default, and None for a capability table.
+    `decided_by` has the rule, what the operator had before or the default, and None for a capability table. Where
+    devices were chosen for the least time, `least_us` is what no choice takes less than, by subgraph.
     """
 
     devices: tuple[str, ...]
     numbers: tuple[list[int], ...]
     decided_by: tuple[list[Rule | Decision | None], ...]
     refusals: Refusals
+    least_us: tuple[float | None, ...] = ()
 
     def why(self, subgraph: int, operator: int) -> str:
         """Say why an operator is where it is."""

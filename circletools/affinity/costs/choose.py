@@ -12,10 +12,11 @@ from circletools.affinity.assign.assign import Assignment, Constraints, assign
 from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.assign.rules import Decision, Rule
 from circletools.affinity.costs.caps import least_time_within
+from circletools.affinity.costs.constants import with_constants
 from circletools.affinity.costs.memory import contents, footprints
 from circletools.affinity.costs.parallel import quickest
 from circletools.affinity.costs.problem import Floats, Indices, Links, Problem, make_problem
-from circletools.affinity.costs.search import least_time
+from circletools.affinity.costs.search import least_time, proven
 from circletools.affinity.costs.times import with_times
 from circletools.affinity.partition.partitions import Mode, Partition, make_partitions
 from circletools.affinity.partitioning import Partitioning
@@ -30,13 +31,15 @@ class Goal:
     """The objective: the sum of all times, or with `parallel` the makespan.
 
     `caps` are the bytes of memory that a device has, by number; `mode` is how partitions are made to see if they fit.
-    `units` are the operators that stay together, by subgraph; without it every operator is one.
+    `units` are the operators that stay together, by subgraph; without it every operator is one. `seconds` is how long
+    an integer program may look for better devices and a proof, for each subgraph.
     """
 
     parallel: bool = False
     caps: Mapping[int, int] = field(default_factory=dict)
     mode: Mode = "min"
     units: Sequence[Units] = ()
+    seconds: float = 0.0
 
 
 def assign_by_cost(chooser: Chooser, given: Constraints, problems: Sequence[Problem], goal: Goal) -> Assignment:
@@ -61,22 +64,26 @@ def assign_by_memory(chooser: Chooser, given: Constraints, goal: Goal) -> Assign
         make_problem(facts, np.tile(np.arange(float(count)), (len(facts), 1)), free) for facts in chooser.facts
     ]
     given = replace(given, refusals=with_times(problems, given.devices, given.refusals))
-    return _assign(chooser, given, problems, goal, "the first device with room")
+    made = _assign(chooser, given, problems, replace(goal, seconds=0.0), "the first device with room")
+    return replace(made, least_us=())
 
 
 def _assign(chooser: Chooser, given: Constraints, problems: Sequence[Problem], goal: Goal, words: str) -> Assignment:
     ruled = by_precedence(chooser, given.rules.rules)
     chosen: list[dict[int, Decision]] = []
+    least: list[float | None] = []
     for subgraph, problem in enumerate(problems):
         had = given.before_in(subgraph)
         decided = [rule or had.get(operator) for operator, rule in enumerate(ruled[subgraph])]
+        problem = with_constants(chooser.facts[subgraph], problem)  # noqa: PLW2901 - what is chosen by
         times, is_open = _open_times(problem, given, subgraph, decided)
-        found = _best(chooser.facts[subgraph], replace(problem, times_us=times), goal)
+        found, least_us = _best(chooser.facts[subgraph], replace(problem, times_us=times), goal)
+        least.append(least_us if is_open.any() else None)
         row = dict(had)
         for operator in np.flatnonzero(is_open).tolist():
             row[operator] = Decision(given.devices[int(found[operator])], words)
         chosen.append(row)
-    return assign(chooser, replace(given, before=chosen))
+    return replace(assign(chooser, replace(given, before=chosen)), least_us=tuple(least))
 
 
 def _open_times(
@@ -99,23 +106,29 @@ def _open_times(
     return times, is_open
 
 
-def _best(facts: OperatorFacts, problem: Problem, goal: Goal) -> Indices:
+def _best(facts: OperatorFacts, problem: Problem, goal: Goal) -> tuple[Indices, float | None]:
+    """Return the devices of operators, and what none take less than, where that is known."""
     units = goal.units[facts.subgraph] if goal.units else make_units(facts)
-    return _best_of_units(facts, units, units.problem(problem), goal)[np.array(units.home, np.int64)]
+    found, least_us = _best_of_units(facts, units, units.problem(problem), goal)
+    return found[np.array(units.home, np.int64)], least_us
 
 
-def _best_of_units(facts: OperatorFacts, units: Units, problem: Problem, goal: Goal) -> Indices:
+def _best_of_units(facts: OperatorFacts, units: Units, problem: Problem, goal: Goal) -> tuple[Indices, float | None]:
     graph = units.graph
     if goal.parallel:
-        return quickest(problem, graph)
+        return quickest(problem, graph), None
     tame: Mode = "safe" if goal.mode == "seed" else goal.mode  # whose partitions always have an order
-    if not goal.caps:
-        return least_time(problem, graph, tame)
 
     def partitions(devices: Indices) -> tuple[Partition, ...]:
         return make_partitions(graph, devices.tolist(), tame)
 
-    return least_time_within(problem, graph, contents_of(facts, units), goal.caps, partitions).devices
+    best = proven(problem, graph, least_time(problem, graph, tame), tame, goal.seconds)
+    if goal.caps:
+        what, count = contents_of(facts, units), problem.times_us.shape[1]
+        used = footprints(what, graph, partitions(best.devices), count)
+        if any(used[device].total_bytes > cap for device, cap in goal.caps.items()):
+            return least_time_within(problem, graph, what, goal.caps, partitions).devices, best.least_us
+    return best.devices, best.least_us
 
 
 def check_caps(facts: Sequence[OperatorFacts], partitioning: Partitioning, caps: Mapping[int, int]) -> None:

@@ -14,7 +14,7 @@ from circletools.storage.strict_json import Object
 ANY = "*"
 _SEE = "see docs/costs.md"
 _KEYS = {"devices", "transfers"}
-_DEVICE_KEYS = {"name", "launch_us", "operators"}
+_DEVICE_KEYS = {"name", "launch_us", "constants_bytes_per_us", "operators"}
 _TIME_KEYS = {"select", "time_us", "bytes_per_us"}
 _TRANSFER_KEYS = {"from", "to", "bytes_per_us", "overhead_us"}
 
@@ -60,12 +60,16 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class CostDocument:
-    """What a document says, by device name; a device of `transfers` may be `*`, any."""
+    """What a document says, by device name; a device of `transfers` may be `*`, any.
+
+    `constants` has the microseconds a byte of constants that a partition brings to its device.
+    """
 
     devices: tuple[str, ...] = ()
     times: Mapping[str, tuple[TimeRule, ...]] = field(default_factory=dict)
     launches: Mapping[str, float] = field(default_factory=dict)
     transfers: Mapping[tuple[str, str], Link] = field(default_factory=dict)
+    constants: Mapping[str, float] = field(default_factory=dict)
 
     def listed(self, source: str, target: str) -> Link | None:
         """Return what a copy costs: the entry of both devices, else of the first, else of the second, else of any."""
@@ -85,6 +89,7 @@ def parse_costs(words: str, name: str) -> CostDocument:
     document, _ = read_document(words, name, _KEYS, "`devices`", _SEE)
     times: dict[str, tuple[TimeRule, ...]] = {}
     launches: dict[str, float] = {}
+    constants: dict[str, float] = {}
     for entry, place in objects_of(document, "devices", name, _DEVICE_KEYS, _SEE):
         device = text_of(entry, "name", place, _SEE)
         if device in times or device == ANY:
@@ -92,6 +97,7 @@ def parse_costs(words: str, name: str) -> CostDocument:
             raise InvalidInputError(said, location=place, hint=_SEE)
         if "launch_us" in entry:
             launches[device] = number_of(entry, "launch_us", place, _SEE)
+        constants[device] = _per_byte(entry, place, "constants_bytes_per_us")
         times[device] = tuple(_time(row, at) for row, at in objects_of(entry, "operators", name, _TIME_KEYS, _SEE))
     transfers: dict[tuple[str, str], Link] = {}
     for entry, place in objects_of(document, "transfers", name, _TRANSFER_KEYS, _SEE):
@@ -102,7 +108,7 @@ def parse_costs(words: str, name: str) -> CostDocument:
         if pair in transfers:
             raise InvalidInputError(f"a second entry from {pair[0]} to {pair[1]}", location=place, hint=_SEE)
         transfers[pair] = Link(_optional(entry, "overhead_us", place), _per_byte(entry, place))
-    return CostDocument(tuple(times), times, launches, transfers)
+    return CostDocument(tuple(times), times, launches, transfers, constants)
 
 
 def _time(row: Object, place: str) -> TimeRule:
@@ -120,7 +126,7 @@ def _optional(entry: Object, key: str, place: str) -> float:
     return number_of(entry, key, place, _SEE) if key in entry else 0.0
 
 
-def _per_byte(entry: Object, place: str) -> float:
-    if "bytes_per_us" not in entry:
+def _per_byte(entry: Object, place: str, key: str = "bytes_per_us") -> float:
+    if key not in entry:
         return 0.0
-    return 1 / number_of(entry, "bytes_per_us", place, _SEE, above=True)
+    return 1 / number_of(entry, key, place, _SEE, above=True)

@@ -14,18 +14,20 @@ from circletools.affinity.costs.problem import Indices, Problem
 class Estimate:
     """The time of one run, one operator after the other, in microseconds.
 
-    `operators_without_time` are on a device that has no time for them, and count nothing.
+    `operators_without_time` are on a device that has no time for them, and count nothing. `constants_us` is what
+    partitions take to bring their constants, each its own copy.
     """
 
     operators_us: float
     copies_us: float
     launches_us: float
     operators_without_time: int
+    constants_us: float = 0.0
 
     @property
     def total_us(self) -> float:
         """Return the sum."""
-        return self.operators_us + self.copies_us + self.launches_us
+        return self.operators_us + self.copies_us + self.launches_us + self.constants_us
 
 
 def evaluate(problem: Problem, numbers: Sequence[int] | Indices, launched: Sequence[int] | Indices = ()) -> Estimate:

@@ -18,12 +18,14 @@ class Links:
     """What copies and launches cost, by device number.
 
     `overhead_us` and `us_per_byte` have the shape (devices, devices), from and to; nothing on the diagonal.
-    `launch_us` has the shape (devices,).
+    `launch_us` has the shape (devices,), and so has `constant_us_per_byte`: what a byte of the constants costs that a
+    partition reads. None: nothing.
     """
 
     overhead_us: Floats
     us_per_byte: Floats
     launch_us: Floats
+    constant_us_per_byte: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)

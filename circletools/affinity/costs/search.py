@@ -3,6 +3,7 @@
     two devices          one minimum cut
     more                 cuts of two devices at a time, from several starts, until none gets better
     launches             charged to copies in the cut, in several shares; then islands are moved as a whole
+    proof                an integer program, in a limited time (see `program`)
 
 How many launches there are is known only when the graph is partitioned, which no cut can see. A chain has one more
 than it has changes of device, so there charging each copy the launch on the other side is exact; where branches meet
@@ -12,7 +13,7 @@ it is too much. So several shares are tried, and partitioning tells which candid
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -20,7 +21,8 @@ import numpy as np
 from circletools.affinity.costs.cut import best_of_two
 from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.islands import settled
-from circletools.affinity.costs.problem import Indices, Links, Problem
+from circletools.affinity.costs.problem import Indices, Problem
+from circletools.affinity.costs.program import least_bound, solve
 from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.model.graph import OperatorGraph
 
@@ -31,6 +33,14 @@ _SEVERAL = 5_000
 """Of more operators one share is taken, that which is best or near it elsewhere: partitioning takes its time, too."""
 _ONE_SHARE = 0.5
 _BETTER = 1 - 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """Devices, and the time that no assignment is below, in microseconds."""
+
+    devices: Indices
+    least_us: float
 
 
 def least_time(problem: Problem, graph: OperatorGraph, mode: Mode = "min") -> Indices:
@@ -47,6 +57,31 @@ def least_time(problem: Problem, graph: OperatorGraph, mode: Mode = "min") -> In
     return min(found, key=lambda devices: evaluate(problem, devices, launches(graph, devices, mode)).total_us)
 
 
+def proven(problem: Problem, graph: OperatorGraph, devices: Indices, mode: Mode, seconds: float) -> Proven:
+    """Return the devices, or better ones that a program finds in so many seconds, and what no others take less than.
+
+    Of two devices without launches that is what they take. Raises UsageError where SciPy is not installed.
+    """
+
+    def total(some: Indices) -> float:
+        return evaluate(problem, some, launches(graph, some, mode) if launched else ()).total_us
+
+    launched = bool(problem.links.launch_us.any())
+    best = total(devices)
+    if not launched and np.isfinite(problem.times_us).any(axis=0).sum() <= 2:
+        return Proven(devices, best)
+    least = least_bound(problem)
+    regions = mode != "epochs" and not graph.beside
+    for bound in solve(problem, graph, regions=regions, seconds=seconds) if seconds else ():
+        least = max(least, bound.least_us)
+        for found in () if bound.devices is None else (bound.devices, settled(problem, graph, bound.devices)):
+            if total(found) < best * _BETTER:
+                devices, best = found, total(found)
+        if best <= least / _BETTER:
+            break
+    return Proven(devices, min(least, best))
+
+
 def launches(graph: OperatorGraph, devices: Indices, mode: Mode = "min") -> list[int]:
     """Return the device of each partition."""
     return [partition.device for partition in make_partitions(graph, devices.tolist(), mode)]
@@ -57,7 +92,7 @@ def _charged(problem: Problem, share: float) -> Problem:
     links = problem.links
     charge = np.broadcast_to(share * links.launch_us, links.overhead_us.shape).copy()
     np.fill_diagonal(charge, 0)
-    return replace(problem, links=Links(links.overhead_us + charge, links.us_per_byte, links.launch_us))
+    return replace(problem, links=replace(links, overhead_us=links.overhead_us + charge))
 
 
 def _without_launches(problem: Problem) -> Indices:

@@ -75,7 +75,8 @@ def _links(devices: Sequence[str], costs: Costs) -> Links:
         link = costs.document.link(devices[source], devices[target], costs.defaults)
         overhead[source, target], per_byte[source, target] = link.overhead_us, link.us_per_byte
     launches = [costs.document.launches.get(device, costs.defaults.launch_us) for device in devices]
-    return Links(overhead, per_byte, np.array(launches))
+    constants = np.array([costs.document.constants.get(device, 0.0) for device in devices])
+    return Links(overhead, per_byte, np.array(launches), constants if constants.any() else None)
 
 
 def _times(chooser: Chooser, device: str, costs: Costs) -> list[Floats]:

@@ -28,6 +28,7 @@ def dot_graph(model: Model, affinity: Affinity) -> str:
 def _subgraph(model: Model, affinity: Affinity, subgraph: int) -> Iterator[str]:
     devices, partitions = placement(model, affinity, subgraph)
     colors, codes = device_colors(affinity), model.code_names(subgraph)
+    facts = OperatorFacts(model, subgraph)
     members: dict[int | None, list[int]] = {}
     for operator, partition in enumerate(partitions):
         members.setdefault(partition, []).append(operator)
@@ -36,7 +37,8 @@ def _subgraph(model: Model, affinity: Affinity, subgraph: int) -> Iterator[str]:
     for partition in sorted(members, key=lambda number: (number is None, number)):
         inner = "  "
         if partition is not None:
-            names = ", ".join(dict.fromkeys(devices[operator] or "no device" for operator in members[partition]))
+            work = [operator for operator in members[partition] if operator not in facts.constants]
+            names = ", ".join(dict.fromkeys(devices[one] or "no device" for one in work or members[partition]))
             yield f"  subgraph cluster_{subgraph}_{partition} {{"
             yield f"    label={_quoted(f'partition {partition}: {names}')};"
             inner = "    "
@@ -46,7 +48,6 @@ def _subgraph(model: Model, affinity: Affinity, subgraph: int) -> Iterator[str]:
             yield f'{inner}{_id(subgraph, operator)} [label={_quoted(label)}, fillcolor="{color}"];'
         if partition is not None:
             yield "  }"
-    facts = OperatorFacts(model, subgraph)
     for flow in flows(facts):
         edge = f"  {_id(subgraph, flow.producer)} -> {_id(subgraph, flow.reader)}"
         cut = partitions[flow.producer] != partitions[flow.reader] or devices[flow.producer] != devices[flow.reader]

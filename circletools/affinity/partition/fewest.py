@@ -63,11 +63,11 @@ def fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
         home = found[0]
         if max(home) > len(component):  # of those on a cycle at least one falls apart
             worth = tries if max(home) < max(found[-1]) else tries // _AGREED
-            edges = [(source, target) for source, row in enumerate(whole.successors) for target in row]
-            edges += (pair for row in rows for pair in combinations(row[:_NEAR], 2))
-            orders = min(_ORDERS, worth // len(edges))
-            tries -= orders * len(edges)
-            home = _by_chance(whole, home, edges, orders)
+            pairs = [pair for row in rows for pair in combinations(row[:_NEAR], 2)]
+            count = sum(map(len, whole.successors)) + len(pairs)
+            orders = min(_ORDERS, worth // count)
+            tries -= orders * count
+            home = _by_chance(whole, home, pairs, orders)
         partitions += [tuple(operators[at] for at in some) for some in members_of(home)]
     return partitions
 
@@ -102,10 +102,11 @@ def _from_starts(whole: GroupGraph, rows: Sequence[Sequence[int]]) -> Iterator[l
                 yield [home[piece] for piece in start]
 
 
-def _by_chance(whole: GroupGraph, home: list[int], edges: list[tuple[int, int]], orders: int) -> list[int]:
+def _by_chance(whole: GroupGraph, home: list[int], pairs: list[tuple[int, int]], orders: int) -> list[int]:
     """Break some partitions up, merge along edges in another order, and keep what is no worse, so many times."""
     if not orders:
         return home
+    edges = [(source, target) for source, row in enumerate(whole.successors) for target in row] + pairs
     generator = random.Random(0)  # noqa: S311 - the same at every run, no secret
     for _ in range(orders):
         count = max(home) + 1

@@ -19,14 +19,16 @@ from circletools.lazy import face
 
 if TYPE_CHECKING:
     from circletools.origin.exporters.exported_program import from_exported_program
+    from circletools.origin.exporters.onnx_file import from_onnx
     from circletools.origin.exporters.recording import Conversion, Recording, record
 
-__all__ = ["Conversion", "Recording", "from_exported_program", "record"]
+__all__ = ["Conversion", "Recording", "from_exported_program", "from_onnx", "record"]
 
 _PLACES = {
     "Conversion": "circletools.origin.exporters.recording",
     "Recording": "circletools.origin.exporters.recording",
     "from_exported_program": "circletools.origin.exporters.exported_program",
+    "from_onnx": "circletools.origin.exporters.onnx_file",
     "record": "circletools.origin.exporters.recording",
 }
 if not TYPE_CHECKING:  # else every name would be taken for one of the face

@@ -7,11 +7,10 @@ are tracked to the model: it may have been changed since.
 from __future__ import annotations
 
 import os
-from importlib import import_module
-from typing import Any
 
-from circletools.errors import InvalidInputError, UsageError
+from circletools.errors import InvalidInputError
 from circletools.model.model import Model, open_model
+from circletools.origin.exporters.installed import imported
 from circletools.origin.exporters.recording import record
 from circletools.origin.read import Origins
 from circletools.origin.tracking.tracker import track_from
@@ -24,7 +23,7 @@ def from_exported_program(model: Model, path: str | os.PathLike[str]) -> Origins
     InvalidInputError where the program cannot be read or converted. Loading a program can run code that is in it.
     """
     exporter = "tico" if model.format == "circle" else "litert_torch"
-    torch, converter = _imported("torch"), _imported(exporter)
+    torch, converter = (imported(name, "an exported program") for name in ("torch", exporter))
     try:
         program = torch.export.load(os.fspath(path))
         with record() as log:
@@ -38,10 +37,3 @@ def from_exported_program(model: Model, path: str | os.PathLike[str]) -> Origins
         raise InvalidInputError(message, location=os.fspath(path)) from error
     with open_model(log.conversions[-1].model) as made:
         return track_from(made, log.origins, model).origins
-
-
-def _imported(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise UsageError(f"an exported program needs {name}: {error}", hint=f"pip install {name}") from error

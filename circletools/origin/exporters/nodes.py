@@ -54,7 +54,9 @@ def root_of_any(node: Any) -> Root:
 def _noted(node: Any, first: Any) -> Root:
     path, class_name = _module(node)
     file, line = line_of(node.meta.get("stack_trace") or "")
-    return Root(str(first.name), SourceDetails(path, class_name, file, line, str(getattr(first, "target", "") or "")))
+    targets = (str(getattr(one, "target", "")) for one in (first, node))
+    call = next(filter(_OPERATOR.fullmatch, targets), "")
+    return Root(str(first.name), SourceDetails(path, class_name, file, line, call))
 
 
 def line_of(stack_trace: str) -> tuple[str, int]:

@@ -17,6 +17,7 @@ from circletools.trace.nnapi.diagnostics import KINDS, Collector, Diagnostic
 from circletools.trace.nnapi.executions import DriverExecutions, Execution, Executions
 from circletools.trace.nnapi.functions import Function, functions
 from circletools.trace.nnapi.marks import FOREIGN, Mark, Role, Side, classify
+from circletools.trace.nnapi.scheduling import Scheduled, Scheduling
 from circletools.trace.nnapi.statistics import (
     Busy,
     Cutter,
@@ -45,8 +46,8 @@ _MOST_REMEMBERED = 1 << 16
 class Analysis:
     """What a trace says. `tables` are by segment (see timeline.run_of), in time of threads.
 
-    `wall_clock` has the shares of `executions`. `threads` are those with time in the tables, `ordered` tells whether
-    the times of the trace never decrease.
+    `wall_clock` has the shares of `executions`, `scheduling` what threads did, where the trace has their switches.
+    `threads` are those with time in the tables, `ordered` tells whether the times of the trace never decrease.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Analysis:
     threads: frozenset[int]
     last_ns: int
     ordered: bool
+    scheduling: list[Scheduled] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -118,6 +120,7 @@ class _Pass:
         self.driver = DriverExecutions()
         self.seen = Seen()
         self.work = Work(self.machine.contexts)
+        self.scheduling = Scheduling(trace, self.machine.contexts)
         self.totals: Totals = defaultdict(int)
         self.waiting: Totals = defaultdict(int)
         self.overlaps: Overlapping = defaultdict(int)
@@ -162,6 +165,7 @@ class _Pass:
             frozenset(self._tids[thread] for thread in self.seen.counted),
             self.last_ns,
             not self.known.sort,
+            self.scheduling.finish(self._tids),
         )
 
     def _take(self, batch: Batch) -> None:
@@ -180,6 +184,7 @@ class _Pass:
                 add_up(self.totals, part, segments)
                 busy.add_up(self.waiting, part, segments)
         self.work.add(intervals)
+        self.scheduling.add(intervals)
         for timeline in (self.runs.common, *self.runs.of_process.values()):
             timeline.forget()
 

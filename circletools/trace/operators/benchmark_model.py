@@ -30,7 +30,7 @@ from typing import NamedTuple
 from circletools.errors import InvalidInputError
 from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, nothing_found
 
-_DELEGATE_PREFIX = "Delegate/"
+DELEGATE_PREFIX = "Delegate/"
 
 _RUN_ORDER = re.compile(r"=+ Run Order =+\s*")
 _REGULAR = "Operator-wise Profiling Info for Regular Benchmark Runs:"
@@ -87,7 +87,7 @@ def parse(data: bytes) -> OperatorTrace:
         for row in section.rows:
             # 0 calls in an execution is what division makes of less than one in each.
             calls = max(1, row.calls) * (section.count or executions)
-            run = _run(row, section.subgraph, calls, of_delegate=row.name.startswith(_DELEGATE_PREFIX))
+            run = _run(row, section.subgraph, calls, of_delegate=row.name.startswith(DELEGATE_PREFIX))
             if run is not None:
                 (inside if section.delegates else runs).append(run)
     if not runs:
@@ -102,8 +102,8 @@ def _compiled_model(rows: list[_Row]) -> OperatorTrace:
     """
     runs = []
     for row in rows:
-        of_delegate = row.kind.startswith(_DELEGATE_PREFIX)
-        plain = row._replace(kind=row.kind.removeprefix(_DELEGATE_PREFIX))
+        of_delegate = row.kind.startswith(DELEGATE_PREFIX)
+        plain = row._replace(kind=row.kind.removeprefix(DELEGATE_PREFIX))
         run = _run(plain, 0 if of_delegate else UNKNOWN_SUBGRAPH, row.calls, of_delegate=of_delegate)
         runs += [] if run is None else [run]
     return OperatorTrace("benchmark_model", tuple(runs), max(1, rows[0].calls), averaged=True)
@@ -111,11 +111,17 @@ def _compiled_model(rows: list[_Row]) -> OperatorTrace:
 
 def _run(row: _Row, subgraph: int, calls: int, *, of_delegate: bool) -> OperatorRun | None:
     """Return the run of a row; None for what is no operator, AllocateTensors and the like."""
-    match = _NAME.fullmatch(row.name)
-    if match is None:
+    place = place_in(row.name)
+    if place is None:
         return None
     total = int((row.mean_ms * calls * 1_000_000).to_integral_value())
-    return OperatorRun(subgraph, int(match[2]), row.kind, "", 0, total, 0, 0, calls, of_delegate)
+    return OperatorRun(subgraph, place, row.kind, "", 0, total, 0, 0, calls, of_delegate)
+
+
+def place_in(name: str) -> int | None:
+    """Return the operator index that a row's name ends with, None where it is no operator's."""
+    match = _NAME.fullmatch(name)
+    return match and int(match[2])
 
 
 def _sections(lines: list[str]) -> list[_Section]:

@@ -29,6 +29,34 @@ _ONERT = {
 operation a code becomes, `name()` in runtime/onert/core/src/ir/operation/ what that calls itself (`Squre` too)."""
 
 
+OPENVINO = {
+    "Add": ("ADD",),
+    "AvgPool": ("AVERAGE_POOL_2D", "MEAN"),
+    "Clamp": ("RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"),
+    "Concatenation": ("CONCATENATION",),
+    "Concat": ("CONCATENATION", "PACK"),
+    "Convert": ("CAST", "DEQUANTIZE", "QUANTIZE"),
+    "Convolution": ("CONV_2D",),
+    "Deconvolution": ("TRANSPOSE_CONV",),
+    "Divide": ("DIV",),
+    "FullyConnected": ("FULLY_CONNECTED", "BATCH_MATMUL"),
+    "GroupConvolution": ("DEPTHWISE_CONV_2D", "CONV_2D"),
+    "MatMul": ("FULLY_CONNECTED", "BATCH_MATMUL"),
+    "MaxPool": ("MAX_POOL_2D",),
+    "Multiply": ("MUL",),
+    "Pad": ("PAD", "PADV2", "MIRROR_PAD"),
+    "ReduceMean": ("MEAN",),
+    "ReduceSum": ("SUM",),
+    "Relu": ("RELU",),
+    "Reorder": (),
+    "Reshape": ("RESHAPE", "SQUEEZE", "EXPAND_DIMS"),
+    "Sigmoid": ("LOGISTIC",),
+    "Subtract": ("SUB",),
+}
+"""OpenVINO's types of layers that are not the code's name in another spelling, and what they do the work of. What it
+calls `Reorder` is its own."""
+
+
 def agrees(runtime: Runtime, name: str, code: str, builtin: Collection[str]) -> bool | None:
     """Say whether `name` is an operator of `code`; None where that cannot be told.
 
@@ -38,6 +66,9 @@ def agrees(runtime: Runtime, name: str, code: str, builtin: Collection[str]) -> 
         if code.startswith(CUSTOM):
             return None  # the loader turns some custom operators into operations of its own
         same = code in _ONERT[name] if name in _ONERT else _plain(name) == _plain(code)
+    elif runtime == "openvino":
+        known = name in OPENVINO
+        return code in OPENVINO[name] if known else True if _plain(name) == _plain(code) else None
     else:
         custom = code.removeprefix(CUSTOM)
         # The report has `<name>/<what the kernel says of itself>`; a custom code may hold a slash of its own.

@@ -1,11 +1,13 @@
-"""Reading operator-level traces, whichever of three runtimes wrote them.
+"""Reading operator-level traces, whichever runtime wrote them.
 
     onert            trace.chrome.json, Chrome's trace event format          `onert`
     LiteRT           atrace marks NAME@<operator index>/<subgraph index>     `litert`
     LiteRT           the events of its profiler as JSON                      `litert`
-    benchmark_model  the operator tables of its report, CSV or text          `benchmark_model`
+    benchmark_model  its report: operator tables as CSV or text, or a proto  `benchmark_model`
+    benchmark_app    OpenVINO's detailed counters                            `openvino`
+    ONNX Runtime     the profile of a session                                `onnxruntime`
 
-The first two tell every run of an operator, the third only averages.
+All but benchmark_model tell every run of an operator, that one only averages.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ from typing import BinaryIO, Literal
 
 from circletools.errors import CircleToolsError, InvalidInputError, UsageError
 from circletools.storage.files import open_source
-from circletools.trace.operators import benchmark_model, litert, litert_events, onert
+from circletools.trace.operators import (
+    benchmark_model,
+    benchmark_proto,
+    litert,
+    litert_events,
+    onert,
+    onnxruntime,
+    openvino,
+)
 from circletools.trace.operators.profile import OperatorTrace, without_first
 from circletools.trace.sources import events, open_trace
 
@@ -70,7 +80,10 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
 
 _DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], OperatorTrace]], ...] = (
     (lambda head, _: litert_events.is_events(head), litert_events.parse),
+    (lambda head, _: onnxruntime.is_profile(head), onnxruntime.parse),
+    (lambda head, _: openvino.is_counters(head), openvino.parse),
     (lambda head, _: head[:1] in (b"{", b"["), onert.parse),
     (lambda _, memory: benchmark_model.is_report(memory), benchmark_model.parse),
+    (lambda _, memory: benchmark_proto.is_report(memory), benchmark_proto.parse),
 )
 """How to know and read what is no system trace, in the order in which it is asked."""

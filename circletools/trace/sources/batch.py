@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 BEGIN: Literal["B"] = "B"
 END: Literal["E"] = "E"
-NO_PROCESS = -1
+NO_PROCESS = NO_THREAD = -1
 _MOST_FAULTS = 1000
 LATEST_NS = 1 << 62
 TRACK_NAME = b"NN marks"
@@ -52,6 +53,38 @@ class Batch:
         return len(self.times)
 
 
+@dataclass(slots=True)
+class Switches:
+    """The kernel's switches of threads: time, the thread before and after, and whether the first can still run.
+
+    Of what wakes a thread, the thread before is NO_THREAD. `first_ns` and `last_ns` are the times of switches proper.
+    """
+
+    times: array[int] = field(default_factory=lambda: array("q"))
+    before: array[int] = field(default_factory=lambda: array("q"))
+    after: array[int] = field(default_factory=lambda: array("q"))
+    runnable: bytearray = field(default_factory=bytearray)
+    first_ns: int = LATEST_NS
+    last_ns: int = -1
+
+    def __bool__(self) -> bool:
+        """Return whether there is a switch."""
+        return self.last_ns >= 0
+
+    def add(self, t_ns: int, before: int, after: int, *, runnable: bool) -> None:
+        """Add one."""
+        self.times.append(t_ns)
+        self.before.append(before)
+        self.after.append(after)
+        self.runnable.append(runnable)
+        if before != NO_THREAD:
+            self.first_ns, self.last_ns = min(self.first_ns, t_ns), max(self.last_ns, t_ns)
+
+    def rows(self) -> list[tuple[int, int, int, bool]]:
+        """Return them, in the order of the trace."""
+        return list(zip(self.times, self.before, self.after, map(bool, self.runnable), strict=True))
+
+
 class FaultKind(StrEnum):
     """What can be wrong with a trace before its marks are looked at."""
 
@@ -72,9 +105,9 @@ class Fault:
 class Trace:
     """A trace that can be read, more than once.
 
-    `processes` maps threads to their processes and `thread_names` to their names, as far as the trace has been read;
-    `faults` holds the first thousand of each kind, `fault_counts` all. Its compressed packets may unpack to
-    `most_unpacked` bytes together.
+    `processes` maps threads to their processes and `thread_names` to their names, as far as the trace has been read,
+    and `switches` has what the kernel told of threads so far; `faults` holds the first thousand of each kind,
+    `fault_counts` all. Its compressed packets may unpack to `most_unpacked` bytes together.
     """
 
     name: str
@@ -86,11 +119,13 @@ class Trace:
     thread_names: dict[int, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     fault_counts: dict[FaultKind, int] = field(default_factory=dict)
+    switches: Switches = field(default_factory=Switches)
 
     def batches(self) -> Iterator[Batch]:
         """Read the trace from its start, in batches of bounded size. Raises InvalidInputError."""
         self.faults.clear()
         self.fault_counts.clear()
+        self.switches = Switches()
         return self.read(self)
 
     def place(self, where: int) -> str:

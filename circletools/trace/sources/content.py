@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import zlib
 from collections.abc import Callable, Iterator
 
@@ -23,8 +24,16 @@ def pieces_of(memory: memoryview, start: int = 0) -> Pieces:
     def read() -> Iterator[memoryview]:
         for at in range(start, len(memory), PIECE_BYTES):
             yield memory[at : at + PIECE_BYTES]
+            _let_go(memory, at)
 
     return read
+
+
+def _let_go(memory: memoryview, at: int) -> None:
+    """Let the system have back what is mapped of a file and was read: else a long trace is all in memory."""
+    if isinstance(memory.obj, mmap.mmap) and len(memory) == len(memory.obj) and hasattr(mmap, "MADV_DONTNEED"):
+        begin = at - at % mmap.PAGESIZE
+        memory.obj.madvise(mmap.MADV_DONTNEED, begin, min(at + PIECE_BYTES, len(memory)) - begin)
 
 
 def most_unpacked(file_bytes: int) -> int:

@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
 from circletools.trace.sources.content import Pieces
+from circletools.trace.sources.losses import LOSSES, Losses
 from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Numbers, read_names
 from circletools.trace.sources.packets import Field, packet_fields
-from circletools.trace.sources.tracks import TRACK_DESCRIPTOR, TRACK_EVENT, TrackEvents
+from circletools.trace.sources.tracks import TRACK_FIELDS, TrackEvents
 from circletools.trace.sources.wire import BrokenMessage, contents, fields, varints
 
 _FTRACE_EVENTS, _PROCESS_TREE = 1, 2
@@ -37,20 +38,25 @@ def read_perfetto(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
 
 def _blocks(trace: Trace, pieces: Pieces, told: dict[int, int]) -> Iterator[Batch]:
     """Yield the events of many bundles at a time; fill `told` with the processes of threads that marks tell."""
-    block, tracks = _Block(trace), TrackEvents(trace)
+    block, tracks, losses, printed = _Block(trace), TrackEvents(trace), Losses(trace), False
     for field in packet_fields(trace, pieces):
+        if field.number in LOSSES:
+            losses.add(field)
         if field.number == _FTRACE_EVENTS:
             block.add_bundle(field)
             if block.size >= _BLOCK_BYTES:
-                yield block.read(told)
-                block = _Block(trace)
+                batch, block = block.read(told), _Block(trace)
+                printed = printed or bool(len(batch))
+                yield batch
         elif field.number == _PROCESS_TREE:
             _note_processes(trace, field)
-        elif field.number in (TRACK_EVENT, TRACK_DESCRIPTOR):
+        elif field.number in TRACK_FIELDS:
             tracks.add(field)
     if block.places:
-        yield block.read(told)
-    yield from tracks.finish()
+        batch = block.read(told)
+        printed = printed or bool(len(batch))
+        yield batch
+    yield from tracks.finish(foreign=not printed)
     for tid, process in told.items():
         trace.processes.setdefault(tid, process)
 

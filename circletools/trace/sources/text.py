@@ -20,6 +20,7 @@ from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
 from circletools.trace.sources.content import EXPECTED, Pieces, lines
 from circletools.trace.sources.digits import beginning, ending, number, spread, word, words_at
 from circletools.trace.sources.names import Numbers, read_names
+from circletools.trace.sources.switches import note_switches
 
 _HEADER = re.compile(
     rb"\s*+(?P<task>.*?)-(?P<tid>\d{1,10}+)\s++(?:\(\s*+(?P<tgid>\d{1,10}+|-++)\)\s++)?"
@@ -53,6 +54,7 @@ def read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterat
         if first is None:
             first = data[:_HEAD_BYTES]
         _note_losses(trace, data, line)
+        note_switches(trace, data)
         reader = _Reader(trace, data, line)
         batch = reader.read()
         line += len(reader.ends)

@@ -1,0 +1,16 @@
+"""Packages that are only needed where their files are read."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from circletools.errors import UsageError
+
+
+def imported(name: str, what: str) -> Any:
+    """Import a package that `what` needs. Raises UsageError where it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise UsageError(f"{what} needs {name}: {error}", hint=f"pip install {name}") from error

@@ -1,0 +1,264 @@
+"""An ONNX file as the source of a model that was converted from it.
+
+Converters such as onnx2tf keep hardly any name. So nodes and operators are matched by weights that as many nodes as
+operators read, and by names where these were kept. What lies between the same matched ones belongs together. Of as
+many nodes as operators of a kind, which follow one another, each is one; else an operator has all that it can be.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from circletools.errors import InvalidInputError
+from circletools.model.model import Model
+from circletools.model.views import text
+from circletools.origin.exporters.installed import imported
+from circletools.origin.exporters.onnx_nodes import sources_of_nodes
+from circletools.origin.exporters.tagging import LAYOUT_CODES
+from circletools.origin.numbering import number_sources
+from circletools.origin.read import Origins
+
+_LAYOUT = {"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Cast", "Expand", "Pad"}
+_LAID_OUT = {*LAYOUT_CODES, "CAST", "PAD", "PADV2"}
+_ABSORBED = {"Add", "BatchNormalization", "Clip", "Relu"}
+_CODES = {
+    "Abs": "ABS", "Add": "ADD", "Concat": "CONCATENATION", "Conv": "CONV_2D", "Div": "DIV", "Exp": "EXP",
+    "Gemm": "FULLY_CONNECTED", "Gelu": "GELU", "HardSwish": "HARD_SWISH", "LeakyRelu": "LEAKY_RELU",
+    "LayerNormalization": "LAYER_NORMALIZATION", "Max": "MAXIMUM", "MaxPool": "MAX_POOL_2D",
+    "AveragePool": "AVERAGE_POOL_2D", "Min": "MINIMUM", "MatMul": "BATCH_MATMUL",
+    "Mul": "MUL", "Neg": "NEG", "Relu": "RELU", "Sigmoid": "LOGISTIC", "Softmax": "SOFTMAX", "Sqrt": "SQRT",
+    "ReduceMean": "MEAN", "ReduceSum": "SUM", "Sub": "SUB", "Tanh": "TANH",
+}  # fmt: skip
+_NUMBER = re.compile(r"_\d+$")
+_FEWEST = 8  # elements that are hardly equal by chance
+_TYPES = {"FLOAT32": "<f4", "FLOAT16": "<f2"}
+
+
+def from_onnx(model: Model, path: str | os.PathLike[str]) -> Origins:
+    """Return the origins of the main subgraph of a model that was made of an ONNX file.
+
+    Raises UsageError where onnx is not installed, InvalidInputError where the file cannot be read.
+    """
+    onnx = imported("onnx", "an ONNX file")
+    try:
+        graph = onnx.load(os.fspath(path)).graph
+        weights = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
+    except Exception as error:
+        message = f"not an ONNX model: {str(error).strip() or type(error).__name__}"
+        raise InvalidInputError(message, location=os.fspath(path)) from error
+    sources = sources_of_nodes(graph.node, weights)
+    if not model.subgraphs:
+        return Origins({}, ())
+    steps, step_of = _model_graph(model)
+    found = matched_nodes(_onnx_graph(graph, weights), steps)
+    named = [list(dict.fromkeys(one for node in sorted(found[step]) for one in sources[node])) for step in step_of]
+    return number_sources(len(model.subgraphs), {0: named})
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What matching looks at: for each step its kind, the steps that feed it, what it makes, and its weights.
+
+    A step without feeding ones reads inputs only. `ends` are the steps that make an output.
+    """
+
+    kinds: Sequence[str]
+    feeding: Sequence[Sequence[int]]
+    made: Sequence[Iterable[str]]
+    weights: Sequence[Iterable[Hashable]]
+    ends: frozenset[int]
+
+
+def matched_nodes(nodes: Graph, operators: Graph) -> list[set[int]]:
+    """Return for each operator the nodes that it computes."""
+    anchors = _anchors(nodes, operators)
+    found: list[set[int]] = [set() for _ in operators.kinds]
+    labels: tuple[dict[int, int], dict[int, int]] = {}, {}
+    for label, (matched, groups) in enumerate(anchors.items()):
+        labels[1].update(dict.fromkeys(matched, label))
+        for group in groups:
+            labels[0].update(dict.fromkeys(group, label))
+            _pair(nodes, operators, group, matched, found)
+    regions: dict[Hashable, tuple[list[int], list[int]]] = {}
+    for side, graph in enumerate((nodes, operators)):
+        for step, place in enumerate(_places(graph, labels[side])):
+            if step not in labels[side] and graph.kinds[step] != "Constant":
+                regions.setdefault(place, ([], []))[side].append(step)
+    for place, (own, made) in regions.items():
+        left = _share(nodes, operators, own, made, found)
+        _absorb(nodes, left, place, list(anchors), found)
+    return found
+
+
+_Matched = dict[tuple[int, ...], list[list[int]]]
+"""Operators, and groups of nodes that they are: as many as operators, or several of a single one."""
+
+
+def _anchors(nodes: Graph, operators: Graph) -> _Matched:
+    """Match by weights, and by names where most operators have one that a node has."""
+    anchors: _Matched = {}
+    taken: tuple[set[int], set[int]] = set(), set()
+
+    def add(own: Sequence[int], made: Sequence[int]) -> None:
+        key = tuple(made)
+        if own and taken[0].isdisjoint(own) and (key in anchors or taken[1].isdisjoint(made)):
+            anchors.setdefault(key, []).append(list(own))
+            taken[0].update(own)
+            taken[1].update(made)
+
+    readers, takers = _readers(nodes.weights), _readers(operators.weights)
+    for weight, taking in takers.items():
+        if len(taking) == len(readers.get(weight, ())):
+            add(readers[weight], taking)
+    makers = {name: node for node, names in enumerate(nodes.made) for name in names}
+    by_name = [{makers[name] for name in names if name in makers} for names in operators.made]
+    if 2 * sum(map(bool, by_name)) > len(by_name):
+        for operator, own in enumerate(by_name):
+            add(sorted(own), [operator])
+    return anchors
+
+
+def _readers(weights: Sequence[Iterable[Hashable]]) -> dict[Hashable, list[int]]:
+    readers: dict[Hashable, list[int]] = {}
+    for step, own in enumerate(weights):
+        for weight in set(own):
+            readers.setdefault(weight, []).append(step)
+    return readers
+
+
+def _places(graph: Graph, labels: Mapping[int, int]) -> list[Hashable]:
+    """Return between which matched operators each step lies; -1 stands for the ends of the graph."""
+    count = len(graph.kinds)
+    before: list[frozenset[int]] = []
+    for feeding in graph.feeding:
+        known = (one for one in feeding if graph.kinds[one] != "Constant")
+        sets = (frozenset((labels[one],)) if one in labels else before[one] for one in known)
+        before.append(frozenset().union(*sets) or frozenset((-1,)))
+    behind: list[set[int]] = [{-1} if step in graph.ends else set() for step in range(count)]
+    for step in range(count - 1, -1, -1):
+        for one in graph.feeding[step]:
+            behind[one] |= {labels[step]} if step in labels else behind[step]
+    return [(one, frozenset(other)) for one, other in zip(before, behind, strict=True)]
+
+
+def _pair(nodes: Graph, operators: Graph, own: Sequence[int], made: Sequence[int], found: list[set[int]]) -> None:
+    """Give each operator its node, where their order tells which that is; else all."""
+    ordered = len(own) == len(made) and all(map(_is_chain, (nodes, operators), (own, made)))
+    for at, operator in enumerate(made):
+        found[operator].update(own[at : at + 1] if ordered else own)
+
+
+def _is_chain(graph: Graph, steps: Sequence[int]) -> bool:
+    """Tell whether each of these steps needs the one before it."""
+    return all(_needs(graph, last, first) for first, last in pairwise(steps))
+
+
+def _needs(graph: Graph, last: int, first: int) -> bool:
+    pending, seen = [last], {last}
+    while pending:
+        for one in graph.feeding[pending.pop()]:
+            if one == first:
+                return True
+            if one > first and one not in seen:
+                seen.add(one)
+                pending.append(one)
+    return False
+
+
+def _share(nodes: Graph, operators: Graph, own: list[int], made: list[int], found: list[set[int]]) -> set[int]:
+    """Give the operators between matched ones the nodes there; return those that are left."""
+    kinds: dict[str, tuple[list[int], list[int]]] = {}
+    for node in own:
+        kinds.setdefault(_CODES.get(nodes.kinds[node], ""), ([], []))[0].append(node)
+    for operator in made:
+        kinds.setdefault(operators.kinds[operator], ([], []))[1].append(operator)
+    rest: tuple[list[int], list[int]] = [], []
+    for code, (some, of_code) in kinds.items():
+        if code and len(some) == len(of_code):
+            _pair(nodes, operators, some, of_code, found)
+        else:
+            rest[0].extend(some)
+            rest[1].extend(of_code)
+    left = set(rest[0])
+    for operator in rest[1]:
+        layout = operators.kinds[operator] in _LAID_OUT
+        taken = {one for one in rest[0] if (nodes.kinds[one] in _LAYOUT) == layout}
+        found[operator] |= taken
+        left -= taken
+    return left
+
+
+def _absorb(
+    nodes: Graph, own: Iterable[int], place: Any, anchors: Sequence[Sequence[int]], found: list[set[int]]
+) -> None:
+    """Give nodes that no operator is left of to the operator in front of them."""
+    (label, *others), _ = place
+    if not others and label >= 0 and len(anchors[label]) == 1:
+        found[anchors[label][0]].update(node for node in own if nodes.kinds[node] in _ABSORBED)
+
+
+def _onnx_graph(graph: Any, weights: Mapping[str, Any]) -> Graph:
+    makers = {name: at for at, node in enumerate(graph.node) for name in node.output}
+    known = {name: key for name, value in weights.items() if (key := _key(np.asarray(value))) is not None}
+    return Graph(
+        [str(node.op_type) for node in graph.node],
+        [[makers[name] for name in node.input if makers.get(name, at) < at] for at, node in enumerate(graph.node)],
+        [[*node.output, node.name] for node in graph.node],
+        [[known[name] for name in node.input if name in known] for node in graph.node],
+        frozenset(makers[one.name] for one in graph.output if one.name in makers),
+    )
+
+
+def _model_graph(model: Model) -> tuple[Graph, list[int]]:
+    """Return the operators as steps, and the step of each; those of one layer of onnx2tf's are one step."""
+    graph = model.subgraphs[0]
+    names = [text(one[0]) if one else "" for one in model.output_names(0)]
+    steps: dict[str | int, list[int]] = {}
+    for operator, name in enumerate(names):
+        steps.setdefault(_layer(name) or operator, []).append(operator)
+    step_of = {operator: step for step, own in enumerate(steps.values()) for operator in own}
+    makers = {tensor: step_of[operator.index] for operator in graph.operators for tensor in operator.outputs}
+    inputs = [[one for at in own for one in graph.operators[at].inputs] for own in steps.values()]
+    kinds = [
+        _NUMBER.sub("", layer.rpartition("/")[2]).upper()
+        if isinstance(layer, str) and len(own) > 1
+        else graph.operators[own[0]].code.name
+        for layer, own in steps.items()
+    ]
+    made = Graph(
+        kinds,
+        [[makers[one] for one in own if makers.get(one, at) < at] for at, own in enumerate(inputs)],
+        [[names[at] for at in own] for own in steps.values()],
+        [[key for one in own if (key := _constant(model, one)) is not None] for own in inputs],
+        frozenset(makers[one] for one in graph.outputs if one in makers),
+    )
+    return made, [step_of[operator] for operator in range(len(names))]
+
+
+def _layer(name: str) -> str:
+    """Return the layer of Keras that an operator is part of: model/layer_normalization; empty for a function."""
+    scopes = name.partition(";")[0].split("/")
+    return "/".join(scopes[:2]) if len(scopes) > 2 and not scopes[1].startswith("tf.") else ""
+
+
+def _constant(model: Model, tensor: int) -> Hashable:
+    tensors = model.subgraphs[0].tensors
+    if not 0 <= tensor < len(tensors) or not 0 <= tensors[tensor].buffer < len(model.buffers):
+        return None  # a finding
+    kind, data = _TYPES.get(tensors[tensor].type), model.buffers[tensors[tensor].buffer].data
+    return None if kind is None or len(data) % np.dtype(kind).itemsize else _key(np.frombuffer(data, kind))
+
+
+def _key(values: Any) -> Hashable:
+    """Return what weights have in any order of their dimensions; None for what may be equal by chance."""
+    if values.size < _FEWEST or values.dtype.kind != "f":
+        return None
+    ordered = np.sort(values.astype("<f4"), axis=None)
+    return None if ordered[0] == ordered[-1] else ordered.tobytes()

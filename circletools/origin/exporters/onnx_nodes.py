@@ -1,0 +1,76 @@
+"""What exporters leave in an ONNX file about its nodes.
+
+    torch.onnx, dynamo      metadata_props: pkg.torch.onnx.name_scopes, class_hierarchy, stack_trace
+    torch.onnx, TorchScript names: /layers/layers.0/conv/Conv is the Conv of layers.0.conv
+    others                  names of their own
+
+Nothing here needs onnx.
+"""
+
+from __future__ import annotations
+
+from ast import literal_eval
+from collections.abc import Container, Iterable, Iterator
+from typing import Any
+
+from circletools.origin.exporters.nodes import Root, line_of, name_roots
+from circletools.origin.source import Source, SourceDetails
+
+_TORCH = "pkg.torch.onnx."
+
+
+def sources_of_nodes(nodes: Iterable[Any], weights: Container[str] = ()) -> list[list[Source]]:
+    """Return the sources of each node (onnx.NodeProto); nodes that one call was made of have the same.
+
+    A node with metadata of torch.onnx that reads a parameter of another module, one of `weights`, has that module for
+    a source too: a convolution is all that is left of itself and the batch normalization behind it.
+    """
+    nodes = list(nodes)
+    roots = [_root(node) for node in nodes]
+    named = name_roots(root for root in roots if root is not None)
+    return [
+        [_named(node)] if root is None else [next(named), *_of_parameters(node, root.details.path, weights)]
+        for node, root in zip(nodes, roots, strict=True)
+    ]
+
+
+def _of_parameters(node: Any, path: str, weights: Container[str]) -> Iterator[Source]:
+    for name in node.input:
+        module, dot, _ = name.rpartition(".")
+        if dot and name in weights and module != path:
+            yield Source(f"{module}::{node.op_type}", SourceDetails(path=module, call=node.op_type))
+
+
+def _root(node: Any) -> Root | None:
+    """Return the node of the exported program that a node was made of; None where nothing tells."""
+    told = {prop.key.removeprefix(_TORCH): prop.value for prop in node.metadata_props if prop.key.startswith(_TORCH)}
+    scopes, classes = _texts(told.get("name_scopes", "")), _texts(told.get("class_hierarchy", ""))
+    if not scopes:
+        return None
+    file, line = line_of(told.get("stack_trace", ""))
+    path, class_name = "".join(scopes[-2:-1]), "".join(classes[-2:-1])
+    return Root(scopes[-1], SourceDetails(path, class_name, file, line, "".join(classes[-1:])))
+
+
+def _texts(written: str) -> list[str]:
+    """Return the texts of a list as Python writes it; none where it is something else."""
+    try:
+        found = literal_eval(written)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return []
+    return [str(one) for one in found] if isinstance(found, list) else []
+
+
+def _named(node: Any) -> Source:
+    """Return a source by the node's name."""
+    name = str(node.name or (node.output[0] if node.output else ""))
+    if not name.startswith("/"):
+        return Source(name, SourceDetails(call=node.op_type))
+    *scopes, leaf = name[1:].split("/")
+    path: list[str] = []
+    for scope in scopes:  # a list of modules comes before its item: layers, layers.0
+        if path and scope.startswith(f"{path[-1]}."):
+            path.pop()
+        path.append(scope)
+    details = SourceDetails(path=".".join(path), call=node.op_type)
+    return Source(f"{details.path}::{leaf}" if path else leaf, details)

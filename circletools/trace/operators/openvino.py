@@ -1,0 +1,54 @@
+"""The detailed counters of OpenVINO's benchmark_app: `-report_type detailed_counters`, with a report folder.
+
+    layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)
+    MaxPool_21;Status.EXECUTED;MaxPool;jit_avx512_bf16;0.017;0.017
+    Total;;;;0.859;0.859
+
+There is a table for each request, with the times of its last inference (openvino/tools/benchmark/utils/
+statistics_report.py; the C++ program writes the same). A layer that ends an operator of the main subgraph has its
+index for a name (seen in 2026.4), unless it was replaced; layers that were fused have not run. Layers without an
+index are told as a delegate's rows.
+"""
+
+from __future__ import annotations
+
+import re
+
+from circletools.errors import InvalidInputError
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nothing_found
+
+_HEADER = b"layerName;execStatus;layerType;execType;realTime"
+_INDEX = re.compile(r"\d{1,9}", re.ASCII)
+_MILLISECONDS = re.compile(r"(\d{1,9})\.(\d{1,6})")
+
+
+def is_counters(head: bytes) -> bool:
+    """Say whether this is the beginning of such a report."""
+    return head.startswith(_HEADER)
+
+
+def parse(data: bytes) -> OperatorTrace:
+    """Read the report. Raises InvalidInputError."""
+    runs: list[OperatorRun] = []
+    tables = at_ns = order = 0
+    for number, line in enumerate(data.decode("utf-8", "surrogateescape").splitlines(), 1):
+        cells = line.rstrip(";").rsplit(";", 5)
+        if line.startswith(_HEADER.decode()):
+            tables, at_ns, order = tables + 1, 0, 0
+        elif len(cells) == 6:
+            name, status, kind, kernel, real, _ = cells
+            if status.endswith("EXECUTED"):
+                duration, known = _nanoseconds(real, number), _INDEX.fullmatch(name)
+                run = OperatorRun(0, int(name) if known else order, kind, kernel, at_ns, duration, tables - 1, tables)
+                runs.append(run._replace(of_delegate=known is None))
+                at_ns, order = at_ns + duration, order + 1
+    if not runs:
+        raise nothing_found("no layer of the report was executed")
+    return OperatorTrace("openvino", tuple(runs), tables)
+
+
+def _nanoseconds(text: str, number: int) -> int:
+    match = _MILLISECONDS.fullmatch(text)
+    if match is None:
+        raise InvalidInputError(f"{text[:40]!r} is not a time in milliseconds", location=str(number))
+    return int(match[1]) * 1_000_000 + int(match[2].ljust(6, "0"))

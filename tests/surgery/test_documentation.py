@@ -1,0 +1,51 @@
+"""What docs/surgery.md says is what the program does."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import circletools as ct
+from tests.kit.program import run
+from tests.kit.support import ROOT
+from tests.laws.test_docs import blocks, shell
+
+TEXT = (ROOT / "docs" / "surgery.md").read_text(encoding="utf-8")
+
+
+def test_the_commands_print_what_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "testdata").symlink_to(ROOT / "testdata")
+    (transcript,) = blocks(TEXT, "console")
+    for step in re.split(r"^\$ ", transcript, flags=re.MULTILINE)[1:]:
+        command, _, expected = step.partition("\n")
+        assert shell(command, tmp_path) == expected
+
+
+def test_the_python_example_runs(tmp_path: Path) -> None:
+    (tmp_path / "testdata").symlink_to(ROOT / "testdata")
+    (example,) = blocks(TEXT, "python")
+    shell(f"{sys.executable} - <<'END'\n{example}\nEND", tmp_path)
+    with ct.open(tmp_path / "debug.tflite") as model:
+        assert [one.key for one in model.signatures] == ["serving_default", "debug"]
+
+
+def test_every_option_is_there() -> None:
+    options = {
+        option
+        for block in blocks(TEXT, "sh")
+        for line in block.splitlines()
+        for command in [line.split()[1]]
+        for option in re.findall(r"--[a-z-]+", line)
+        if option not in run(command, "--help").out.decode()
+    }
+    assert options == set()
+
+
+def test_every_note_is_explained() -> None:
+    sources = (ROOT / "circletools" / "surgery").glob("*.py")
+    codes = {
+        code for path in sources for code in re.findall(r'Finding\(\s*"([A-Z_]+)"', path.read_text(encoding="utf-8"))
+    }
+    assert codes
+    assert [code for code in sorted(codes) if f"`{code}`" not in TEXT] == []

@@ -1,0 +1,316 @@
+"""Files that other programs wrote, against what these programs say themselves; a generator beside them makes more."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+from circletools.errors import InvalidInputError
+from circletools.model.model import open_model
+from circletools.profile.attribution import attribute
+from circletools.profile.compare_profiles import compare_profiles
+from circletools.trace.operators.names import agrees
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace
+from circletools.trace.operators.read import read_profile
+from circletools.trace.sources import FaultKind, events, open_trace
+from circletools.trace.sources.wire import field_bytes, field_number
+from tests.kit.operator_support import PROTO, TRACES, Row, as_proto
+from tests.kit.profile_support import joined
+from tests.kit.support import bytes_of
+
+FOREIGN = TRACES / "foreign"
+CNN = bytes_of("tflite/cnn")
+
+
+def total(runs: Iterable[OperatorRun]) -> int:
+    return sum(run.duration_ns for run in runs)
+
+
+# --- LiteRT ---------------------------------------------------------------------------------------------------
+
+
+def test_events_and_the_summary_that_litert_made_of_them() -> None:
+    trace, summary = (read_profile(FOREIGN / f"litert_cnn.{end}") for end in ("events.json", "summary.txt"))
+    assert (trace.runtime, trace.executions, trace.averaged, summary.executions) == ("litert", 5, False, 5)
+    by_row: Counter[tuple[int, str]] = Counter()
+    for run in trace.runs:
+        by_row[run.operator, run.name] += run.duration_ns
+    told = {(run.operator, run.name): run.duration_ns for run in summary.runs}
+    assert by_row.keys() == told.keys()
+    assert all(abs(by_row[key] - told[key]) <= 5 * 500 for key in told)  # means of three decimals of a millisecond
+    assert total(trace.runs) > 0
+    assert [run.start_ns for run in trace.runs] == sorted(run.start_ns for run in trace.runs)
+
+
+def test_operators_within_events() -> None:
+    def event(tag: str, kind: int, start: int, elapsed: int, *numbers: int) -> dict[str, object]:
+        names = ("tag", "event_type", "start_timestamp_us", "elapsed_time_us", "event_metadata1", "event_metadata2")
+        return dict(zip(names, (tag, kind, start, elapsed, *numbers), strict=False))
+
+    def read(*rows: dict[str, object]) -> OperatorTrace:
+        return read_profile(json.dumps({"events": rows}).encode())
+
+    inner = event("Invoke", 1, 12, 3, 0, 1)
+    found = read(
+        event("ADD", 2, 1, 1, 0, 0),
+        event("Invoke", 1, 10, 10, 0, 0),
+        event("IF", 2, 11, 5, 0, 0),
+        inner,
+        event("MUL", 2, 13, 1, 0, 1),
+        event("Conv", 8, 0, 4, 3, 0),
+        event("Conv", 8, 0, 2, 4, 0),
+        event("telemetry", 64, 17, 1, 2**64 - 1, 0),
+        event("Invoke", 1, 20, 5, 0, 0),
+        event("IF", 2, 20, 4),
+    )
+    assert found.executions == 2
+    assert [run[:9] for run in found.runs] == [
+        (0, 0, "IF", "", 11_000, 5_000, 0, 0, 1),
+        (1, 0, "MUL", "", 13_000, 1_000, 0, 0, 1),
+        (0, 3, "Conv", "", 13_000, 4_000, 0, 0, 1),
+        (0, 4, "Conv", "", 17_000, 2_000, 0, 0, 1),
+        (0, 0, "IF", "", 20_000, 4_000, 1, 0, 1),
+    ]
+    assert [run.of_delegate for run in found.runs] == [False, False, True, True, False]
+    with pytest.raises(InvalidInputError, match="no operator within `Invoke`"):
+        read(event("ADD", 2, 1, 1, 0, 0))
+    with pytest.raises(InvalidInputError, match=r"events\[0\]\.elapsed_time_us is not a number that can be"):
+        read(event("ADD", 2, 1, -1, 0, 0))
+    with pytest.raises(InvalidInputError, match=r"events\[1\]\.event_metadata1 is not"):
+        read(inner, event("ADD", 2, 1, 1, 1 << 50, 0))
+    with pytest.raises(InvalidInputError, match=r"events\[0\] is not an event with a tag"):
+        read({"elapsed_time_us": 1})
+    with pytest.raises(InvalidInputError, match="no list of `events`"):
+        read_profile(b'{"x": {"elapsed_time_us": 1}}')
+
+
+# --- benchmark_model ------------------------------------------------------------------------------------------
+
+
+def test_a_report_as_a_proto() -> None:
+    path = FOREIGN / "litert_cnn.pb"
+    trace, summary = read_profile(path), read_profile(FOREIGN / "litert_cnn.summary.txt")
+    assert (trace.runtime, trace.executions, trace.averaged) == ("benchmark_model", 5, True)
+    assert [run[1:3] for run in trace.runs] == [run[1:3] for run in summary.runs]
+    told = PROTO.BenchmarkProfilingData.FromString(path.read_bytes())
+    rows = told.runtime_profile.subgraph_profiles[0].per_op_profiles
+    wanted = {row.name: row.inference_microseconds.sum * 1000 for row in rows if row.name[-2:-1] == ":"}
+    assert total(trace.runs) == sum(wanted.values())
+
+
+def test_subgraphs_calls_and_delegates_of_a_proto() -> None:
+    rows = [
+        Row(0, "ADD", "[out]:2", [10, 20]),
+        Row(1, "MUL", "[o]:0", [1, 2, 3, 4]),
+        Row(0, "SUB", "[b]:1", [5, 6]),
+        Row(0, "AllocateTensors", "AllocateTensors/0", [50]),
+    ]
+    data = PROTO.BenchmarkProfilingData.FromString(as_proto(rows, 2))
+    parts = data.runtime_profile.delegate_profiles.add(delegate_name="GPU").per_op_profiles
+    parts.add(name="Delegate/Conv:7", node_type="Conv", times_called=1).inference_microseconds.sum = 9
+    data.init_profile.subgraph_profiles.add().per_op_profiles.add(name="X:0")
+    for name in ("model.tflite", None):
+        if name is None:
+            data.ClearField("model_name")
+        found = read_profile(data.SerializeToString())
+        assert (found.executions, found.averaged) == (2, True)
+        assert [(run.subgraph, run.operator, run.name, run.duration_ns, run.calls) for run in found.runs] == [
+            (0, 2, "ADD", 30_000, 2), (0, 1, "SUB", 11_000, 2), (1, 0, "MUL", 10_000, 4)
+        ]  # fmt: skip
+        assert [(run.operator, run.name, run.duration_ns, run.of_delegate) for run in found.inside] == [
+            (7, "Conv", 9_000, True)
+        ]
+    with pytest.raises(InvalidInputError, match="broken or cut"):
+        read_profile(data.SerializeToString()[:-3])
+    data.ClearField("runtime_profile")
+    with pytest.raises(InvalidInputError, match="lists no operators"):
+        read_profile(data.SerializeToString())
+    data.runtime_profile.subgraph_profiles.add().per_op_profiles.add(name="X:0").inference_microseconds.sum = 1 << 50
+    with pytest.raises(InvalidInputError, match="has a time or count that cannot be"):
+        read_profile(data.SerializeToString())
+
+
+# --- OpenVINO -------------------------------------------------------------------------------------------------
+
+
+def test_openvino_s_counters_add_up_to_its_totals() -> None:
+    path = FOREIGN / "openvino_cnn.csv"
+    trace = read_profile(path)
+    told = [round(float(value) * 1e6) for value in re.findall(r"Total;;;;([\d.]+);", path.read_text())]
+    assert (trace.runtime, trace.executions) == ("openvino", len(told))
+    for execution, wanted in enumerate(told):
+        assert total(run for run in trace.runs if run.execution == execution) == wanted
+    found = joined(CNN, trace)
+    assert found.total_ns == sum(told)
+    delegated = {row.index: bool(row.time and row.time.delegated_ns) for row in found.operators if row.time}
+    assert delegated == {0: True, 1: True, 2: True, 3: True, 5: False, 6: False}
+    backends = {row.index: row.backends for row in found.operators}
+    assert any("brgconv" in name or "conv" in name or "gemm" in name for name in backends[2])
+    assert {row.name for row in found.added} <= {"Reorder", "Transpose"}
+
+
+HEADER = "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"
+
+
+def test_rows_of_counters() -> None:
+    text = HEADER + "3;EXECUTED;Add;k;1.5;9.000;\na;b;Status.EXECUTED;Relu;k;0.000001;0\nz;NOT_RUN;X;k;7.0;7.0\n"
+    (first, second) = read_profile((text + "Total;;;;1.5;9.0\n").encode()).runs
+    assert first == OperatorRun(0, 3, "Add", "k", 0, 1_500_000, 0, 1)
+    assert second == OperatorRun(0, 1, "Relu", "k", 1_500_000, 1, 0, 1, of_delegate=True)
+    with pytest.raises(InvalidInputError, match="'x' is not a time in milliseconds") as caught:
+        read_profile((HEADER + "3;EXECUTED;Add;k;x;0.0").encode())
+    assert str(caught.value.location).endswith(":2")
+    with pytest.raises(InvalidInputError, match="no layer of the report was executed"):
+        read_profile(HEADER.encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "expected"),
+    [
+        ("FullyConnected", "FULLY_CONNECTED", True),
+        ("FullyConnected", "ADD", False),
+        ("Softmax", "SOFTMAX", True),
+        ("Softmax", "ADD", None),
+        ("Reorder", "TRANSPOSE", False),
+    ],
+)
+def test_layers_of_openvino(name: str, code: str, expected: bool | None) -> None:
+    assert agrees("openvino", name, code, ("ADD",)) is expected
+
+
+def test_counters_of_another_model_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="not of this model"):
+        joined(bytes_of("tflite/while_loop"), read_profile(FOREIGN / "openvino_cnn.csv"))
+
+
+# --- ONNX Runtime ---------------------------------------------------------------------------------------------
+
+
+def test_onnx_runtime_s_profile() -> None:
+    path = FOREIGN / "onnxruntime.json"
+    trace = read_profile(path)
+    told = json.loads(path.read_text())
+    wanted = [event["dur"] * 1000 for event in told if event["name"] == "model_run"]
+    assert (trace.runtime, trace.executions) == ("onnxruntime", len(wanted)) == ("onnxruntime", 3)
+    nodes = [event for event in told if event["cat"] == "Node" and event["name"].endswith("_kernel_time")]
+    assert total(trace.runs) == 1000 * sum(event["dur"] for event in nodes)
+    for execution, dur in enumerate(wanted):
+        assert 0 < total(run for run in trace.runs if (run.execution, run.subgraph) == (execution, 0)) <= dur
+    called = [(run.name, run.execution) for run in trace.runs if run.subgraph == 1]
+    assert called == [("soft", 0), ("negated", 1), ("soft", 2)]
+    assert {run.backend for run in trace.runs} == {"CPUExecutionProvider"}
+    compared = compare_profiles(trace, trace)
+    times = {row.name: row.time for row in compared.rows}
+    assert {"all operators", "branch", "soft", "matmul"} <= times.keys()
+    assert not compared.regressed
+
+
+def node(name: str, start: int, duration: int, **fields: object) -> dict[str, object]:
+    return {"cat": "Node", "ph": "X", "tid": 1, "ts": start, "dur": duration, "name": f"{name}_kernel_time"} | fields
+
+
+def test_nodes_within_others_are_of_a_graph_below() -> None:
+    begin = {"cat": "Session", "ph": "X", "tid": 1, "ts": 0, "dur": 90, "name": "model_run"}
+    args = {"args": {"node_index": "12", "provider": "X"}}
+    rows = [begin, node("a", 1, 5, **args), node("in", 6, 2), node("if", 6, 10), node("deep", 7, 1), node("b", 16, 4)]
+    rows += [
+        node("c", 20, 4, tid=2),
+        node("d", 21, 4),
+        node("e", 3, 1, ph="i"),
+        begin | {"ts": 100},
+        node("a", 101, 5),
+    ]
+    found = read_profile(json.dumps(rows).encode())
+    assert [(run.name, run.subgraph, run.execution) for run in found.runs] == [
+        ("a", 0, 0), ("if", 0, 0), ("in", 1, 0), ("deep", 2, 0), ("b", 0, 0), ("c", 0, 0), ("d", 0, 0), ("a", 0, 1)
+    ]  # fmt: skip
+    assert found.runs[0] == OperatorRun(0, 12, "a", "X", 1000, 5000, 0, 1)
+    with pytest.raises(InvalidInputError, match="event 1: dur is not a time in microseconds"):
+        read_profile(json.dumps([begin, node("a", 1, -5)]).encode())
+    with pytest.raises(InvalidInputError, match="no node that ran"):
+        read_profile(json.dumps([begin]).encode())
+    assert read_profile(json.dumps([node("a", 1, 5)]).encode()).executions == 1
+
+
+def test_nodes_are_joined_by_what_they_compute() -> None:
+    with open_model(CNN) as model:
+        outputs = [names[0].decode() for names in model.output_names(0)]
+        runs = tuple(node(name, 10 * at, 7) for at, name in enumerate((*outputs, "strange")))
+        found = attribute(model, read_profile(json.dumps(runs).encode()))
+    assert [row.time.total_ns for row in found.operators if row.time] == [7000] * len(outputs)
+    assert [(row.kind, row.name) for row in found.added] == [("inserted", "strange")]
+    with pytest.raises(InvalidInputError, match="nothing in the model is named 'r_nchwc', or as another"):
+        joined(CNN, read_profile(FOREIGN / "onnxruntime.json"))
+
+
+# --- Perfetto -------------------------------------------------------------------------------------------------
+
+
+def test_slices_that_perfetto_s_own_library_wrote() -> None:
+    trace = open_trace(FOREIGN / "slices.pftrace")
+    found = [(event.t_ns, event.tid, event.tgid, event.kind, event.text.decode()) for event in events(trace)]
+    assert found == [
+        (1_000_000, 70, 70, "B", "[NN_LA_PO]app"),
+        (1_010_000, 70, 70, "B", "[NN_LR_PE]ANeuralNetworksExecution_compute"),
+        (1_015_000, 71, 70, "B", "[NN_LC_PCO]worker"),
+        (1_035_000, 71, 70, "E", ""),
+        (1_040_000, 70, 70, "E", ""),
+        (1_042_000, 70, 70, "B", "other"),
+        (1_045_000, 70, 70, "E", ""),
+        (1_050_000, 70, 70, "E", ""),
+    ]
+    assert trace.thread_names == {70: "thread 70", 71: "thread 71"}
+    assert trace.faults == []
+
+
+def packet(*parts: bytes) -> bytes:
+    return field_bytes(1, b"".join(parts))
+
+
+def losses(*packets: bytes) -> list[str]:
+    trace = open_trace(b"".join(packets))
+    assert list(events(trace)) == []
+    assert {fault.kind for fault in trace.faults} <= {FaultKind.LOST}
+    return [fault.text for fault in trace.faults]
+
+
+def kernel(phase: int, *cpus: dict[int, int]) -> bytes:
+    """Return statistics of the kernel: for each CPU counters by their fields."""
+    stats = (field_bytes(2, b"".join(field_number(*one) for one in cpu.items())) for cpu in cpus)
+    return packet(field_bytes(34, field_number(1, phase) + b"".join(stats)))
+
+
+def test_packets_that_were_dropped() -> None:
+    first = packet(field_number(10, 7), field_number(42, 1))
+    assert losses(first) == losses(first, packet(field_number(10, 8), field_number(42, 1))) == []
+    assert losses(first, first) == ["packets were dropped before this one"]
+    assert losses(packet(field_number(10, 7)), packet(field_number(10, 7), field_number(42, 0))) == []
+    assert losses(packet(field_number(10, 7)), packet(field_number(42, 1), field_number(10, 7))) != []
+
+
+def test_events_that_the_kernel_lost() -> None:
+    before = kernel(1, {1: 0, 3: 5, 8: 1}, {1: 3, 4: 2})
+    assert losses(before, kernel(2, {1: 0, 3: 5, 8: 1}, {1: 3, 4: 2})) == []
+    assert losses(before, kernel(2, {1: 0, 3: 9, 8: 2}, {1: 3, 4: 3})) == [
+        "CPU 0, events overrun: 4", "CPU 0, events dropped: 1", "CPU 3, events commit overrun: 1"
+    ]  # fmt: skip
+    assert losses(kernel(2, {1: 0, 3: 2})) == ["CPU 0, events overrun: 2"]
+    assert losses(kernel(2, {3: 2}), kernel(2, {3: 2})) == ["CPU 0, events overrun: 2"]
+    assert losses(kernel(0, {1: 0, 3: 2})) == []
+
+
+def test_losses_of_perfetto_s_buffers() -> None:
+    def stats(*counters: int) -> bytes:
+        return packet(field_bytes(35, field_bytes(1, b"".join(field_number(one, 4) for one in counters))))
+
+    assert losses(stats(1, 2, 3, 18, 13)) == []
+    assert losses(stats(19, 6, 9)) == ["patches failed: 4", "violations of the ABI: 4", "packets of writers lost: 4"]
+    trace = open_trace(packet(field_bytes(34, b"\x12\x09")))
+    list(events(trace))
+    assert [(fault.kind, fault.text) for fault in trace.faults] == [
+        (FaultKind.MALFORMED, "broken statistics of the trace")
+    ]
