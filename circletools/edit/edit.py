@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
@@ -22,6 +21,7 @@ import numpy as np
 from circletools.edit.archive import move_archive
 from circletools.edit.buffers import BufferPool
 from circletools.edit.editable import check_editable, original_start
+from circletools.edit.entries import Entry
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.edit.signatures import Ends, Side, Signatures
 from circletools.errors import EditError, UsageError
@@ -36,15 +36,6 @@ from circletools.model.views import OperatorCode
 from circletools.storage.files import Part, Progress, check_target, view, write
 
 _PLACEHOLDER_CODE = 127  # stands in deprecated_builtin_code (a byte) for every code from 127 on
-
-
-@dataclass(slots=True)
-class _Entry:
-    """A metadata entry as it stands in the edit."""
-
-    name: str
-    buffer: int
-    table: int | NewTable
 
 
 class ModelEdit:
@@ -62,12 +53,13 @@ class ModelEdit:
         self._overlay = Overlay(model.wire, model.schema, int(model.root.at[0]), self._base, FILE_OFFSETS)
         tables = model.root.children("metadata", model.schema)[0].at.tolist()
         self._entries = [
-            _Entry(entry.name, entry.buffer, at) for entry, at in zip(model.metadata, tables, strict=True)
+            Entry(entry.name, entry.buffer, at) for entry, at in zip(model.metadata, tables, strict=True)
         ]
         self._codes = list(model.operator_codes)
         self._new_tensors: Counter[int] = Counter()  # subgraph -> how many were added
         self._added: list[AddedOperator] = []
         self.renamed: dict[tuple[int, int], bytes] = {}  # (subgraph, tensor) -> the new name
+        self._ends: dict[tuple[int, Side], list[int]] = {}  # that were set
         self._followers: list[Callable[[ModelEdit], None]] = []
         self._values: dict[str, bytes | None] = {}  # of the metadata entries that were set or removed
 
@@ -111,7 +103,7 @@ class ModelEdit:
         same = [entry for entry in self._entries if entry.name == name]
         if not same:
             buffer = self._pool.add(value)
-            self._entries.append(_Entry(name, buffer, self._table("Metadata", name=name, buffer=buffer)))
+            self._entries.append(Entry(name, buffer, self._table("Metadata", name=name, buffer=buffer)))
             return
         entry = same[0]
         if entry.buffer and not self._pool.shared(entry.buffer):
@@ -119,9 +111,7 @@ class ModelEdit:
         else:
             self._pool.release(entry.buffer)
             entry.buffer = self._pool.add(value)
-            if isinstance(entry.table, int):
-                entry.table = self._overlay.open("Metadata", entry.table)
-            entry.table.set("buffer", entry.buffer)
+            self._open_entry(entry).set("buffer", entry.buffer)
         self._drop(same[1:])
 
     def remove_metadata(self, name: str) -> int:
@@ -131,16 +121,23 @@ class ModelEdit:
         self._drop(same)
         return len(same)
 
-    def rename_metadata(self, index: int, name: str) -> None:
-        """Give a metadata entry of the model, by index, another name. It must not have been set or removed before."""
-        _check("metadata entry", index, len(self._entries))
-        entry = self._entries[index]
+    def _open_entry(self, entry: Entry) -> NewTable:
         if isinstance(entry.table, int):
             entry.table = self._overlay.open("Metadata", entry.table)
-        entry.table.set("name", name)
-        entry.name = name
+        return entry.table
 
-    def _drop(self, entries: Sequence[_Entry]) -> None:
+    @property
+    def metadata_names(self) -> list[str]:
+        """The names of the metadata entries as they stand in the edit."""
+        return [entry.name for entry in self._entries]
+
+    def rename_metadata(self, index: int, name: str) -> None:
+        """Give a metadata entry another name, by its index in `metadata_names`."""
+        _check("metadata entry", index, len(self._entries))
+        self._open_entry(self._entries[index]).set("name", name)
+        self._entries[index].name = name
+
+    def _drop(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             self._pool.release(entry.buffer)
         gone = set(map(id, entries))
@@ -286,11 +283,17 @@ class ModelEdit:
         """Set the inputs of a subgraph. Raises UsageError for a tensor that does not exist."""
         self._check_tensors(subgraph, tensors)
         self._subgraph(subgraph).set("inputs", np.array(tensors, np.int32))
+        self._ends[subgraph, "inputs"] = list(tensors)
 
     def set_outputs(self, subgraph: int, tensors: Sequence[int]) -> None:
         """Set the outputs of a subgraph. Raises UsageError for a tensor that does not exist."""
         self._check_tensors(subgraph, tensors)
         self._subgraph(subgraph).set("outputs", np.array(tensors, np.int32))
+        self._ends[subgraph, "outputs"] = list(tensors)
+
+    def ends(self, subgraph: int, side: Side) -> list[int]:
+        """Return the inputs or outputs of a subgraph as they stand in the edit."""
+        return list(self._ends.get((subgraph, side), getattr(self.model.subgraphs[subgraph], side).tolist()))
 
     # ------------------------------------------------------------------ names and signatures
 
@@ -301,10 +304,9 @@ class ModelEdit:
             raise UsageError(f"{name!r} is no name", hint="a name has at least one character, and no NUL")
         if self._tensor_name(subgraph, tensor) != name.encode("utf-8", "surrogateescape"):
             tensors = self._list(subgraph, "tensors")
-            table = tensors[tensor]
-            # A copy: a file can have one table stand for several tensors.
-            copy = tensors[tensor] = self._overlay.copy("Tensor", table) if isinstance(table, int) else table
-            copy.set("name", name)
+            if isinstance(table := tensors[tensor], int):  # in a file, one table can stand for several tensors
+                table = tensors[tensor] = self._overlay.copy("Tensor", table)
+            table.set("name", name)
             self.renamed[subgraph, tensor] = self._tensor_name(subgraph, tensor)
 
     @cached_property

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 _Scores = npt.NDArray[np.int32]
 
-_ROWS, _OPERATORS = 512, 4096
+_ROWS, _OPERATORS = 128, 1024
 _MAIN, _AROUND, _AGAIN, _WRONG, _SKIPPED = 10, 4, -20, -50, -3
 _NEVER = np.int32(-(1 << 28))
 _BEFORE, _DOES, _AFTER = range(3)

@@ -58,9 +58,9 @@ class AddedTime:
 
 @dataclass(frozen=True, slots=True)
 class AmbiguousTime:
-    """The time of rows of one name that may be of several operators: nothing tells which, so they share it evenly."""
+    """The time of rows that may be of several operators: nothing tells which, so they share it evenly."""
 
-    name: str
+    names: tuple[str, ...]
     operators: tuple[Place, ...]
     total_ns: int
 
@@ -147,7 +147,7 @@ def _notes(found: Attribution, model: Model, trace: OperatorTrace) -> Iterator[F
         yield Finding("INCOMPLETE_EVENTS", "info", of_trace, message)
     if found.ambiguous:
         share = 100 * sum(row.total_ns for row in found.ambiguous) / max(found.total_ns, 1)
-        rows = counted(len(found.ambiguous), "row")
+        rows = counted(sum(len(row.names) for row in found.ambiguous), "kind of row", "kinds of rows")
         message = f"{rows} may be of several operators, which share the time evenly: {share:.1f} % of all"
         yield Finding("AMBIGUOUS_OPERATORS", "info", of_trace, message)
     if found.unchecked:
@@ -197,7 +197,7 @@ def attribute_to(
         named=named,
         unchecked=len(joined.unchecked),
         ignored=tuple(sorted(joined.ignored)),
-        ambiguous=tuple(AmbiguousTime(*row, total_ns) for row, total_ns in sorted(joined.ambiguous.items())),
+        ambiguous=tuple(AmbiguousTime(*row) for row in sorted(joined.ambiguous)),
         medians_ns=sum(time.median_ns or 0 for time in times),
         others=told.executions - trace.executions,
     )

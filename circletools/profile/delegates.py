@@ -21,6 +21,7 @@ from circletools.profile.alignment import Becomes, align
 WHOLE = -1
 """The number of a row that is all the work of a delegate on one group."""
 
+_MOST_LOOKED_AT = 1 << 20
 _COMPOSITE = "STABLEHLO_COMPOSITE"
 
 
@@ -37,12 +38,18 @@ class Row(NamedTuple):
     copies: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Group:
-    """The operators that a delegate took together, and the places of its rows."""
+    """The operators that a delegate took together, the places of its rows, and the numbers of these.
 
-    operators: Sequence[int]
+    `last` is the last place, `highest` the highest number, without the rows of several groups that were added.
+    """
+
+    operators: tuple[int, ...]
     rows: list[int]
+    last: int
+    highest: int
+    numbers: set[int]
 
 
 class Delegates:
@@ -67,21 +74,28 @@ class Delegates:
         ]
         self._known = xnnpack.KINDS | set(model.schema.enums["BuiltinOperator"].values())
 
-    def operators_of(self, rows: Sequence[Row]) -> list[list[int]]:
-        """Return for each row of an execution the operators that it may be of; of the model's own, none."""
+    def operators_of(self, rows: Sequence[Row]) -> list[tuple[int, ...]]:
+        """Return for each row of an execution the operators that it may be of; of the model's own, none.
+
+        Rows that may be of the same ones have the same tuple, as there can be many of both.
+        """
         groups, taken = self._groups(rows)
         kinds = [xnnpack.kind_of(row.name) for row in rows]
-        found = [set[int]() for _ in rows]
+        found: list[tuple[int, ...]] = [() for _ in rows]
         missing = _give_copies(rows, groups)
         for group in groups:
             for at, operators in zip(group.rows, self._aligned(rows, kinds, group), strict=True):
-                found[at].update(operators)
+                found[at] = operators if found[at] in ((), operators) else tuple(sorted({*found[at], *operators}))
+        alike: dict[str, tuple[int, ...]] = {}
         for at, row in enumerate(rows):
             if row.of_delegate and (at in missing or not found[at]):
-                found[at].update(taken if row.number == WHOLE else self._alike(kinds[at], taken))
-        return [sorted(operators) for operators in found]
+                kind = kinds[at]
+                if kind not in alike:
+                    alike[kind] = taken if row.number == WHOLE else self._alike(kind, taken)
+                found[at] = alike[kind]
+        return found
 
-    def _aligned(self, rows: Sequence[Row], kinds: Sequence[str], group: _Group) -> list[Sequence[int]]:
+    def _aligned(self, rows: Sequence[Row], kinds: Sequence[str], group: _Group) -> list[tuple[int, ...]]:
         becomes = [self._becomes[operator] for operator in group.operators]
         if any(rows[at].number == WHOLE for at in group.rows):
             return [group.operators for _ in group.rows]
@@ -91,28 +105,30 @@ class Delegates:
         for at, places in aligned.items():
             if not any(_can_become(becomes[place], kinds[at]) for place in places):
                 return [alike[kinds[at]] for at in group.rows]
-        found: list[Sequence[int]] = []
-        first = 0
-        for position, at in enumerate(group.rows):
+        found: list[tuple[int, ...]] = []
+        last = len(becomes) - 1
+        between: tuple[int, ...] = ()
+        firsts = [0]  # for each row, where that behind it may end
+        for at in group.rows:
+            firsts.append(aligned[at][-1] if at in aligned else firsts[-1])
+        for first, at in zip(reversed(firsts[:-1]), reversed(group.rows), strict=True):
             if at in aligned:
-                found.append([group.operators[place] for place in aligned[at]])
-                first = aligned[at][-1]
+                found.append(tuple(group.operators[place] for place in aligned[at]))
+                last, between = aligned[at][0], ()
             elif kinds[at] in self._known:
                 found.append(())
             else:  # of what is between its neighbours, these included
-                last = next(
-                    (aligned[other][0] for other in group.rows[position:] if other in aligned), len(becomes) - 1
-                )
-                found.append(group.operators[first : last + 1])
-        return found
+                between = between or group.operators[first : last + 1]
+                found.append(between)
+        return found[::-1]
 
-    def _alike(self, kind: str, operators: Sequence[int]) -> Sequence[int]:
+    def _alike(self, kind: str, operators: tuple[int, ...]) -> tuple[int, ...]:
         """Return the operators that may become a row of a kind; all of them where the kind is not known."""
         if kind not in self._known:
             return operators
-        return [operator for operator in operators if _can_become(self._becomes[operator], kind)]
+        return tuple(operator for operator in operators if _can_become(self._becomes[operator], kind))
 
-    def _groups(self, rows: Sequence[Row]) -> tuple[list[_Group], list[int]]:
+    def _groups(self, rows: Sequence[Row]) -> tuple[list[_Group], tuple[int, ...]]:
         """Return the groups that a delegate took, in their order, and all that was taken.
 
         There are none where operators ran in another order than is expected: then nothing tells the groups apart.
@@ -122,7 +138,7 @@ class Delegates:
         for operator in own:
             devices[operator] = 0
         sets = turns(self._graph, devices)
-        taken = [operator for some in sets for operator in some if devices[operator]]
+        taken = tuple(operator for some in sets for operator in some if devices[operator])
         if [operator for some in sets for operator in some if not devices[operator]] != own:
             return [], taken
         behind: dict[int, list[int]] = {}
@@ -131,15 +147,19 @@ class Delegates:
             if row.of_delegate:
                 behind.setdefault(passed, []).append(at)
             passed += not row.of_delegate
-        return list(_with_rows(sets, devices, behind)), taken
+        return list(_with_rows(rows, sets, devices, behind)), taken
 
 
-def _with_rows(sets: Sequence[Sequence[int]], devices: list[int], behind: dict[int, list[int]]) -> Iterator[_Group]:
+def _with_rows(
+    rows: Sequence[Row], sets: Sequence[tuple[int, ...]], devices: list[int], behind: dict[int, list[int]]
+) -> Iterator[_Group]:
     """Yield the groups of a delegate with the rows that come behind as many operators of the model's own."""
     passed = 0
     for operators in sets:
         if devices[operators[0]]:
-            yield _Group(operators, behind.get(passed, []))
+            mine = behind.get(passed, [])
+            numbers = {rows[at].number for at in mine}
+            yield _Group(operators, mine, max(mine, default=-1), max(numbers, default=-1), numbers)
         else:
             passed += len(operators)
 
@@ -154,23 +174,25 @@ def _give_copies(rows: Sequence[Row], groups: Sequence[_Group]) -> set[int]:
     Return those for which this cannot be told.
     """
     waiting = {at: row.copies - 1 for at, row in enumerate(rows) if row.of_delegate and row.copies > 1}
+    if len(waiting) * len(groups) > _MOST_LOOKED_AT:
+        return set(waiting)
     numbers = Counter(rows[at].number for at in waiting)
     ordered = sorted((at for at in waiting if numbers[rows[at].number] == 1), key=lambda at: rows[at].number)
     for beyond in (False, True):  # what is missing between others first, then what may follow the last one
         for at in ordered:
-            fitting = [group for group in groups if _lacks(group, rows, at, beyond)] if waiting[at] else []
+            fitting = [group for group in groups if _lacks(group, rows[at].number, at, beyond)] if waiting[at] else []
             if len(fitting) <= waiting[at]:
                 waiting[at] -= len(fitting)
                 for group in fitting:
                     group.rows.append(at)
-                    group.rows.sort(key=lambda other: rows[other].number)
+                    group.numbers.add(rows[at].number)
+    for group in groups if waiting else ():
+        group.rows.sort(key=lambda at: rows[at].number)
     return {at for at, left in waiting.items() if left}
 
 
-def _lacks(group: _Group, rows: Sequence[Row], at: int, beyond: bool) -> bool:
+def _lacks(group: _Group, number: int, at: int, beyond: bool) -> bool:
     """Say whether a later group has no row of the number of row `at`, though it should or, `beyond`, could."""
-    if not group.rows or max(group.rows) <= at or at in group.rows:
+    if group.last <= at or number in group.numbers:
         return False
-    found = [rows[other].number for other in group.rows]
-    number = rows[at].number
-    return number not in found and (number < found[-1] or (beyond and number == len(found)))
+    return number == len(group.numbers) if beyond else number < group.highest

@@ -88,8 +88,8 @@ class Join:
     """Tells the runs of a trace apart: `operators` of the model, what was `added`, and names that are neither.
 
     `unchecked` are operators whose names say nothing of the code. What delegates ran is added, or, where `delegates`
-    asks for it, of the operators that they took. `ambiguous` has the time of runs that are of several operators, by
-    the runtime's word and these operators. Raises InvalidInputError for the trace of another model.
+    asks for it, of the operators that they took. `ambiguous` has the runs that may be of several operators: the
+    runtime's words for them, these operators, the time. Raises InvalidInputError for the trace of another model.
     """
 
     def __init__(self, model: Model, trace: OperatorTrace, *, delegates: bool = False) -> None:
@@ -98,7 +98,7 @@ class Join:
         self.added: dict[tuple[AddedKind, int, int, str], Measured] = {}
         self.unchecked: set[Place] = set()
         self.ignored: set[str] = set()
-        self.ambiguous: Counter[tuple[str, tuple[Place, ...]]] = Counter()
+        self.ambiguous: list[tuple[tuple[str, ...], tuple[Place, ...], int]] = []
         self._model = model
         self._named: dict[str, Place] = {}
         self._codes = [model.code_names(subgraph.index) for subgraph in model.subgraphs]
@@ -106,11 +106,11 @@ class Join:
         self._runtime = trace.runtime
         kinds: dict[tuple[int, int, str, bool], Kind] = {}
         runs: list[tuple[Kind, OperatorRun]] = []
-        places: dict[int, list[Place]] = {}
+        places: dict[int, tuple[Place, ...]] = {}
         for told in self._by_name(trace.runs) if trace.runtime == BY_NAME else trace.runs:
             found = self._subgraphs_of(told) if told.subgraph == UNKNOWN_SUBGRAPH else [told.subgraph]
             if len(found) > 1:
-                places[len(runs)] = [(subgraph, told.operator) for subgraph in found]
+                places[len(runs)] = tuple((subgraph, told.operator) for subgraph in found)
             run = told._replace(subgraph=found[0] if found else 0)
             key = (run.subgraph, run.operator, run.name, run.of_delegate)
             if key not in kinds:
@@ -121,39 +121,49 @@ class Join:
         own = (run.duration_ns for _, run in runs) if trace.averaged else self_times([run for _, run in runs])
         if delegates:
             places |= self._delegated(runs, trace, first)
-        for at, ((kind, run), self_ns) in enumerate(zip(runs, own, strict=True)):
-            of = places.get(at, [(run.subgraph, run.operator)])
-            for place, part in zip(of, split(self_ns, len(of)), strict=True):
-                # A called subgraph's time is its caller's too, and averages do not tell how much of it.
-                kept: Kind = (
-                    "inside" if trace.averaged and place[0] != first else "operator" if at in places else kind
-                )
-                self._add(kept, run._replace(subgraph=place[0], operator=place[1]), part, kind == "delegate", len(of))
+        shared = _Shared()
+        for at, ((kind, told), self_ns) in enumerate(zip(runs, own, strict=True)):
+            of = places.get(at, ())
             if len(of) > 1:
-                self.ambiguous[run.name, tuple(of)] += self_ns
+                shared.add(of, told, self_ns, of_delegate=kind == "delegate")
+                continue
+            run = told._replace(subgraph=of[0][0], operator=of[0][1]) if of else told
+            # A called subgraph's time is its caller's too, and averages do not tell how much of it.
+            inside = trace.averaged and run.subgraph != first
+            self._add(
+                "inside" if inside else "operator" if of else kind, run, self_ns, of_delegate=kind == "delegate"
+            )
+        for of, run, total_ns, of_delegate in shared.times.values():
+            for place, part in zip(of, split(total_ns, len(of)), strict=True):
+                told = run._replace(subgraph=place[0], operator=place[1])
+                inside = trace.averaged and place[0] != first
+                self._add("inside" if inside else "operator", told, part, of_delegate=of_delegate, ambiguous=True)
+        self.ambiguous = [(tuple(sorted(names)), of, total_ns) for of, names, total_ns in shared.names.values()]
         for run in trace.inside:
             self._add("inside", run, run.duration_ns)
 
-    def _add(self, kind: Kind, run: OperatorRun, self_ns: int, of_delegate: bool = False, sharing: int = 1) -> None:
+    def _add(
+        self, kind: Kind, run: OperatorRun, self_ns: int, *, of_delegate: bool = False, ambiguous: bool = False
+    ) -> None:
         if kind == "operator":
             measured = self.operators.setdefault((run.subgraph, run.operator), Measured())
             measured.add(run, self_ns)
             measured.delegated_ns += self_ns if of_delegate else 0
-            measured.ambiguous_ns += self_ns if sharing > 1 else 0
+            measured.ambiguous_ns += self_ns if ambiguous else 0
         elif kind is not None:
             self.added.setdefault((kind, run.subgraph, run.operator, run.name), Measured()).add(run, self_ns)
 
     def _delegated(
         self, runs: Sequence[tuple[Kind, OperatorRun]], trace: OperatorTrace, first: int
-    ) -> dict[int, list[Place]]:
-        """Return the operators of each run of a delegate, by its place among the runs."""
+    ) -> dict[int, tuple[Place, ...]]:
+        """Return the operators of each run of a delegate, by its place among the runs; equal ones are one tuple."""
         executions: dict[tuple[int, int], list[int]] = {}
         for at, (kind, run) in enumerate(runs):
             if kind in ("operator", "delegate") and not (trace.averaged and run.subgraph != first):
                 executions.setdefault((run.subgraph, run.execution), []).append(at)
         known: dict[int, Delegates] = {}
-        found: dict[tuple[int, tuple[Row, ...]], list[list[int]]] = {}
-        places: dict[int, list[Place]] = {}
+        found: dict[tuple[int, tuple[Row, ...]], list[tuple[Place, ...]]] = {}
+        places: dict[int, tuple[Place, ...]] = {}
         for (subgraph, _), members in executions.items():
             members.sort(key=lambda at: runs[at][1].start_ns)
             rows = tuple(_row(*runs[at], trace) for at in members)
@@ -162,10 +172,8 @@ class Join:
             if (subgraph, rows) not in found:
                 if subgraph not in known:
                     known[subgraph] = Delegates(self._model, subgraph)
-                found[subgraph, rows] = known[subgraph].operators_of(rows)
-            for at, operators in zip(members, found[subgraph, rows], strict=True):
-                if operators:
-                    places[at] = [(subgraph, operator) for operator in operators]
+                found[subgraph, rows] = _placed(subgraph, known[subgraph].operators_of(rows))
+            places |= {at: of for at, of in zip(members, found[subgraph, rows], strict=True) if of}
         return places
 
     def _by_name(self, runs: Sequence[OperatorRun]) -> Iterator[OperatorRun]:
@@ -220,6 +228,32 @@ class Join:
             return None
         self.unchecked.add((run.subgraph, run.operator))
         return "operator"
+
+
+class _Shared:
+    """Adds up the runs that may be of several operators; they are told apart by their tuple, not by what is in it."""
+
+    def __init__(self) -> None:
+        self.times: dict[tuple[int, int, str], tuple[tuple[Place, ...], OperatorRun, int, bool]] = {}
+        self.names: dict[int, tuple[tuple[Place, ...], set[str], int]] = {}
+
+    def add(self, of: tuple[Place, ...], run: OperatorRun, self_ns: int, *, of_delegate: bool) -> None:
+        """Add a run."""
+        key = id(of), run.execution, run.backend
+        _, one, total_ns, _ = self.times.get(key, (of, run._replace(calls=0), 0, of_delegate))
+        self.times[key] = of, one._replace(calls=one.calls + run.calls), total_ns + self_ns, of_delegate
+        _, names, total_ns = self.names.get(id(of), (of, set[str](), 0))
+        names.add(run.name)
+        self.names[id(of)] = of, names, total_ns + self_ns
+
+
+def _placed(subgraph: int, rows: Sequence[tuple[int, ...]]) -> list[tuple[Place, ...]]:
+    """Return the places of operators; what is one tuple stays one."""
+    known: dict[int, tuple[Place, ...]] = {}
+    for operators in rows:
+        if id(operators) not in known:
+            known[id(operators)] = tuple((subgraph, operator) for operator in operators)
+    return [known[id(operators)] for operators in rows]
 
 
 def _row(kind: Kind, run: OperatorRun, trace: OperatorTrace) -> Row:

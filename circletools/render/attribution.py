@@ -75,7 +75,7 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
         for row in attribution.added
     ]
     document["ambiguous"] = [
-        {"name": row.name, "operators": _places_json(row.operators), "total_ns": row.total_ns}
+        {"names": list(row.names), "operators": _places_json(row.operators), "total_ns": row.total_ns}
         for row in attribution.ambiguous
     ]
     return document
@@ -201,7 +201,7 @@ def _operators_text(attribution: Attribution) -> Iterator[str]:
     yield from _table("operators", columns, lines, attribution)
     if attribution.ambiguous:
         rows = sorted(attribution.ambiguous, key=lambda row: -row.total_ns)
-        cells = [(microseconds(row.total_ns), _several(row.operators), row.name) for row in rows]
+        cells = [(microseconds(row.total_ns), _several(row.operators), ", ".join(row.names)) for row in rows]
         yield ""
         yield "rows that may be of several operators, shared evenly in the above"
         yield from table_text([("total_us", "index", ""), *cells], right=(0,))

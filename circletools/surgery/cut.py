@@ -71,7 +71,7 @@ class Cutter:
         read = {tensor for operator in chosen for tensor in self.flow.reads[operator]}
         idle = next((tensor for tensor in inputs if tensor not in read), None)
         if idle is not None:
-            raise self._refusal("none of the outputs depends on it alone", idle, "leave it out of --from")
+            raise self._refusal("the outputs do not need it as an input", idle, "leave it out of --from")
         return self._cut(chosen, inputs, wanted)
 
     def before(self, outputs: Sequence[int]) -> Cut:

@@ -62,14 +62,11 @@ def sign(edit: ModelEdit, request: SignatureRequest) -> RewriteResult:
 
 
 def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> tuple[list[str], tuple[Finding, ...]]:
-    names = TensorNames(edit.model, request.subgraph)
-    view, asked = (
-        edit.model.subgraphs[request.subgraph],
-        dict(zip(SIDES, (request.inputs, request.outputs), strict=True)),
-    )
+    names = TensorNames(edit.model, request.subgraph, edit.renamed)
+    asked = dict(zip(SIDES, (request.inputs, request.outputs), strict=True))
     sides: dict[Side, list[tuple[str, int]]] = {}
     for side in SIDES:
-        ends = list(dict.fromkeys(getattr(view, side).tolist()))
+        ends = list(dict.fromkeys(edit.ends(request.subgraph, side)))
         sides[side] = _ends(names, side, asked[side], ends)
     new = sides["inputs"], sides["outputs"]
     _check_text(key)
@@ -83,7 +80,7 @@ def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> tuple[list[str
         )
     edit.set_signature(key, *new, request.subgraph)
     named = {tensor for _, tensor in new[0]}
-    missing = [names.shown(at) for at in dict.fromkeys(view.inputs.tolist()) if at not in named]
+    missing = [names.shown(at) for at in dict.fromkeys(edit.ends(request.subgraph, "inputs")) if at not in named]
     notes = tuple(
         Finding(
             "INPUT_WITHOUT_NAME",
@@ -132,13 +129,13 @@ def reorder(
     ...     ct.reorder(edit, outputs=(1, 0))
     ...     edit.save("out.tflite")
     """
-    names = TensorNames(edit.model, subgraph)
+    names = TensorNames(edit.model, subgraph, edit.renamed)
     _check_not_called(edit.model, subgraph, names.place)
     changes = []
     for side, order in zip(SIDES, (inputs, outputs), strict=True):
         if order is None:
             continue
-        ends: list[int] = getattr(edit.model.subgraphs[subgraph], side).tolist()
+        ends = edit.ends(subgraph, side)
         if sorted(order) != list(range(len(ends))):
             positions = f"0 to {len(ends) - 1}" if ends else "none"
             raise UsageError(
@@ -166,9 +163,9 @@ def expose(
     ...     ct.expose(edit, every=("CONV_2D",))
     ...     edit.save("out.tflite")
     """
-    names, flow = TensorNames(edit.model, subgraph), Flow(edit.model, subgraph)
+    names, flow = TensorNames(edit.model, subgraph, edit.renamed), Flow(edit.model, subgraph)
     _check_not_called(edit.model, subgraph, names.place)
-    outputs = edit.model.subgraphs[subgraph].outputs.tolist()
+    outputs = edit.ends(subgraph, "outputs")
     wanted = [names.find(words) for words in tensors]
     for tensor in wanted:
         if flow.maker[tensor] < 0 and tensor not in outputs:

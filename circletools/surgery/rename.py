@@ -15,7 +15,6 @@ from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.edit.signatures import SIDES, Side
 from circletools.errors import EditError, UsageError
-from circletools.model.model import Model
 from circletools.surgery.tensors import TensorNames, quoted
 from circletools.wording import suggestion
 
@@ -56,7 +55,7 @@ def rename(edit: ModelEdit, request: RenameRequest) -> RewriteResult:
     ...     ct.rename(edit, ct.RenameRequest(inputs=("0=image",), signatures=("serving_default=detect",)))
     ...     edit.save("out.tflite")
     """
-    tensors = _Tensors(edit.model, request)
+    tensors = _Tensors(edit, request)
     changes = [*_rename_tensors(edit, tensors)]
     changes += _rename_entries(edit, request, tensors)
     changes += _rename_signatures(edit, request.signatures)
@@ -85,21 +84,24 @@ def split_pair(pair: Pair, known: Iterable[str] = ()) -> tuple[str, str]:
 class _Tensors:
     """The tensors that are renamed: (subgraph, tensor) -> the new name."""
 
-    def __init__(self, model: Model, request: RenameRequest) -> None:
-        self.model, self.new = model, dict[tuple[int, int], str]()
-        chosen = range(len(model.subgraphs)) if request.subgraph is None else [request.subgraph]
+    def __init__(self, edit: ModelEdit, request: RenameRequest) -> None:
+        self.edit, self.new = edit, dict[tuple[int, int], str]()
+        chosen = range(len(edit.model.subgraphs)) if request.subgraph is None else [request.subgraph]
         self.names: dict[int, TensorNames] = {}
         asked = bool(request.tensors or request.inputs or request.outputs)
         self.by_position: dict[tuple[Side, int, int], str] = {}
         if not asked:
             return
-        self.names = {subgraph: TensorNames(model, subgraph) for subgraph in chosen}
+        self.names = {subgraph: self._read(subgraph) for subgraph in chosen}
         for pair in request.tensors:
             self._by_name(pair, regex=request.regex)
         for side, pairs in zip(SIDES, (request.inputs, request.outputs), strict=True):
             for pair in pairs:
                 self._by_position(pair, side, request.subgraph or 0)
         self._check_names()
+
+    def _read(self, subgraph: int) -> TensorNames:
+        return TensorNames(self.edit.model, subgraph, self.edit.renamed)
 
     def _add(self, subgraph: int, tensor: int, name: str) -> None:
         known = self.new.setdefault((subgraph, tensor), name)
@@ -115,7 +117,7 @@ class _Tensors:
         selected = _SELECTED.fullmatch(old)
         if old not in known and selected is not None:
             subgraph = int(selected[1] or min(self.names))
-            names = self.names.get(subgraph) or TensorNames(self.model, subgraph)
+            names = self.names.get(subgraph) or self._read(subgraph)
             self.names.setdefault(subgraph, names)
             self._add(subgraph, names.find(f"index:{selected[2]}"), new)
             return
@@ -130,8 +132,8 @@ class _Tensors:
 
     def _by_position(self, pair: Pair, side: Side, subgraph: int) -> None:
         position, name = split_pair(pair)
-        names = self.names.setdefault(subgraph, TensorNames(self.model, subgraph))
-        ends = getattr(self.model.subgraphs[subgraph], side).tolist()
+        names = self.names.setdefault(subgraph, self._read(subgraph))
+        ends = self.edit.ends(subgraph, side)
         if not re.fullmatch(r"\d{1,9}", position) or int(position) >= len(ends):
             raise UsageError(
                 f"{quoted(position)} is none of the {len(ends)} {side}", location=names.place, hint="write 0=NAME"
@@ -264,7 +266,7 @@ def _rename_signatures(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
 
 
 def _rename_metadata(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
-    names = [entry.name for entry in edit.model.metadata]
+    names = edit.metadata_names
     new = _renamed(names, pairs, "metadata entry")
     for index, (old, name) in enumerate(zip(names, new, strict=True)):
         if old != name:

@@ -44,7 +44,7 @@ def random_request(model: Model, random: Random) -> ct.ExtractRequest:
         tensor for tensor in dict.fromkeys(behind) if flow.maker[tensor] >= 0 or tensor in model.subgraphs[0].inputs
     ]
     inputs = random.sample(plain, min(len(plain), random.choice((0, 1, 1, 2))))
-    named = [tuple(f"index:{tensor}" for tensor in some) for some in (inputs, outputs)]
+    named = [tuple(f"0/index:{tensor}" for tensor in some) for some in (inputs, outputs)]
     return ct.ExtractRequest(from_=named[0], to=named[1])
 
 
@@ -147,7 +147,7 @@ def _again(request: ct.ExtractRequest, inputs: list[int], outputs: list[int], co
     """Return the request for all of a part, said in the same way."""
     if request.operators is not None:
         return ct.ExtractRequest(operators=f"0-{count - 1}")
-    named = [tuple(f"index:{tensor}" for tensor in some) for some in (inputs, outputs)]
+    named = [tuple(f"0/index:{tensor}" for tensor in some) for some in (inputs, outputs)]
     return ct.ExtractRequest(from_=named[0] if request.from_ else (), to=named[1])
 
 

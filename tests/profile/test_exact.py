@@ -111,7 +111,7 @@ def test_a_run_that_may_be_of_several_subgraphs() -> None:
     name = codes[0][same[0]]
     found = joined(data, one("litert", UNKNOWN_SUBGRAPH, same[0], name))
     places = ((0, same[0]), (1, same[0]))
-    assert found.ambiguous == (AmbiguousTime(name, places, 5),)
+    assert found.ambiguous == (AmbiguousTime((name,), places, 5),)
     times = {(row.subgraph, row.index): row.time.total_ns for row in found.operators if row.time}
     assert times == dict(zip(places, (3, 2), strict=True))
     assert [row.time.ambiguous_ns for row in found.operators if row.time] == [3, 2]

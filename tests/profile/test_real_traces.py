@@ -79,8 +79,8 @@ def test_summaries_that_tell_no_subgraphs() -> None:
     assert [(row.kind, row.subgraph, row.name) for row in found.added] == [("inside", 1, "LESS")]
     same = OperatorRun(-1, 0, "FULLY_CONNECTED", "", 0, 4, 0)
     found = joined(bytes_of("circle/if_cond"), OperatorTrace("benchmark_model", (same,), 1, averaged=True))
-    assert [(row.name, row.operators, row.total_ns) for row in found.ambiguous] == [
-        ("FULLY_CONNECTED", ((1, 0), (2, 0)), 4)
+    assert [(row.names, row.operators, row.total_ns) for row in found.ambiguous] == [
+        (("FULLY_CONNECTED",), ((1, 0), (2, 0)), 4)
     ]
 
 

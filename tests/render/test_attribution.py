@@ -44,7 +44,10 @@ FOUND = Attribution(
     named=False,
     unchecked=2,
     ignored=("mark",),
-    ambiguous=(AmbiguousTime("Copy (ND)", ((0, 0), (0, 1)), 300), AmbiguousTime("Add (ND)", ((0, 0), (1, 4)), 301)),
+    ambiguous=(
+        AmbiguousTime(("Copy (ND)",), ((0, 0), (0, 1)), 300),
+        AmbiguousTime(("Add (ND)", "Clamp"), ((0, 0), (1, 4)), 301),
+    ),
     medians_ns=1000,
 )
 AVERAGED = replace(
@@ -70,7 +73,7 @@ operators
 
 rows that may be of several operators, shared evenly in the above
   total_us  index
-     0.301  0/0,1/4  Add (ND)
+     0.301  0/0,1/4  Add (ND), Clamp
      0.300  0-1      Copy (ND)
 
 sources

@@ -186,6 +186,45 @@ def test_resources_are_not_exposed() -> None:
     assert "RESOURCE" not in types
 
 
+def test_steps_of_one_edit_see_each_other() -> None:
+    def steps(edit: ct.ModelEdit) -> ct.RewriteResult:
+        ct.rename(edit, ct.RenameRequest(tensors=("d=seen",), inputs=("0=image",)))
+        ct.reorder(edit, inputs=(1, 0), outputs=(1, 0))
+        ct.expose(edit, ("seen",))
+        ct.rename(edit, ct.RenameRequest(outputs=("2=last", "0=first")))
+        return ct.sign(edit, ct.SignatureRequest("all"))
+
+    after, _ = edited(DATA, steps)
+    assert shape(after)[1:] == (["z", "image"], ["first", "g", "last"])
+    assert signatures(after)["all"] == (
+        [("z", "z"), ("image", "image")], [("first", "first"), ("g", "g"), ("last", "last")],
+    )  # fmt: skip
+    one_by_one = DATA
+    for step in (
+        lambda edit: ct.rename(edit, ct.RenameRequest(tensors=("d=seen",), inputs=("0=image",))),
+        lambda edit: ct.reorder(edit, inputs=(1, 0), outputs=(1, 0)),
+        lambda edit: ct.expose(edit, ("seen",)),
+        lambda edit: ct.rename(edit, ct.RenameRequest(outputs=("2=last", "0=first"))),
+        lambda edit: ct.sign(edit, ct.SignatureRequest("all")),
+    ):
+        one_by_one, _ = edited(one_by_one, step)
+    assert one_by_one == after
+
+
+def test_a_tensor_that_is_called_like_an_index() -> None:
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x"), graph.tensor("index:0")
+    graph.ends([x], [graph.compute("NEG", [graph.compute("ABS", [x], "a")], "b")])
+    assert y == 1
+    with pytest.raises(ct.EditError, match="'index:0': no operator makes it"):
+        exposed(build.to_bytes(), "index:0")
+    assert shape(exposed(build.to_bytes(), "0/index:3")[0])[2] == ["b"]
+    assert shape(exposed(build.to_bytes(), "0/index:2")[0])[2] == ["b", "a"]
+    with pytest.raises(ct.UsageError, match="no tensor is called '1/index:2'"):
+        exposed(build.to_bytes(), "1/index:2")
+
+
 # --- tables, commands -----------------------------------------------------------------------------------------
 
 
