@@ -70,11 +70,11 @@ def part(data: bytes) -> None:
 
 
 def _said(found: PartFile) -> PartFile:
-    """Leave out the numbers of lines."""
+    """Leave out the numbers of lines, and whether there were blanks around names."""
     opcodes, opnames = (
         {key: (backend, 0) for key, (backend, _) in rules.items()} for rules in (found.opcodes, found.opnames)
     )
-    return replace(found, opcodes=opcodes, opnames=opnames)
+    return replace(found, opcodes=opcodes, opnames=opnames, trimmed=False)
 
 
 def capability(data: bytes) -> None:

@@ -165,3 +165,30 @@ def test_what_operators_become() -> None:
     assert kinds_before("FULLY_CONNECTED", flattened=True) == {"Convert", "Static Reshape"}
     assert kinds_before("FULLY_CONNECTED", flattened=False) == {"Convert"}
     assert kinds_before("RESHAPE", flattened=True) == NONE
+
+
+def test_a_row_of_several_groups_is_where_its_number_is_missing() -> None:
+    data = model_of("ADD", "MUL", "POW", "ADD", "SUB", "ADD", "POW", "ABS")
+    add = row(0, "Add (ND)", 2)
+    rows = (add, row(1, "Multiply (ND)"), own(2), row(1, "Subtract (ND)"), row(2, "Add (ND)"), own(6), row(0, "Abs"))
+    assert operators_of(data, *rows) == [[0, 3], [1], [], [4], [5], [], [7]]
+
+
+def test_a_number_that_is_missing_counts_before_one_that_may_follow() -> None:
+    data = model_of("ADD", "MUL", "POW", "ABS", "MUL", "POW", "NEG", "MUL", "SUB")
+    rows = (row(0, "Add (ND)"), row(1, "Multiply (ND)", 2), own(2), row(0, "Abs (NC)"), own(5))
+    found = operators_of(data, *rows, row(0, "Negate (NC)"), row(2, "Subtract (ND)"))
+    assert found == [[0], [1, 7], [], [3], [], [6], [8]]
+
+
+def test_two_rows_of_one_number_may_both_be_missing() -> None:
+    data = model_of("ADD", "POW", "MUL", "POW", "ADD", "MUL", "SUB", "ADD")
+    rows = (row(0, "Add (ND)", 2), own(1), row(0, "Multiply (ND)", 2), own(3), row(1, "Subtract (ND)"))
+    assert operators_of(data, *rows) == [[0, 4, 7], [], [2, 5], [], [6]]
+
+
+def test_many_rows_of_several_groups_are_of_all_alike() -> None:
+    data = model_of(*["ADD", "POW"] * 1100)
+    rows = [one for at in range(1100) for one in (row(at, "Add (ND)", 2), own(2 * at + 1))]
+    found = operators_of(data, *rows)
+    assert found[0] == found[2] == list(range(0, 2200, 2))

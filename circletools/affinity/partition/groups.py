@@ -112,7 +112,8 @@ def connected(graph: OperatorGraph, labels: Sequence[int]) -> Groups:
         group[first], label, pending = next(numbers), labels[first], [first]
         while pending:
             operator = pending.pop()
-            for neighbour in (*graph.successors[operator], *graph.predecessors[operator], *beside.get(operator, ())):
+            neighbours = (*graph.successors[operator], *graph.predecessors[operator])
+            for neighbour in (*neighbours, *beside.get(operator, ())) if beside else neighbours:
                 if neighbour not in group and labels[neighbour] == label:
                     group[neighbour] = group[first]
                     pending.append(neighbour)
