@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from circletools.origin.names import collect_sources as collect
     from circletools.origin.read import Origins, check_freshness
     from circletools.origin.read import read_origins as read
+    from circletools.origin.tags import tag, untag
 
 __all__ = [
     "Freshness",
@@ -39,6 +40,8 @@ __all__ = [
     "parse",
     "read",
     "strip",
+    "tag",
+    "untag",
 ]
 
 _PLACES = {
@@ -55,6 +58,8 @@ _PLACES = {
     "parse": "circletools.origin.exchange:parse_origins",
     "read": "circletools.origin.read:read_origins",
     "strip": "circletools.origin.embed",
+    "tag": "circletools.origin.tags",
+    "untag": "circletools.origin.tags",
 }
 if not TYPE_CHECKING:  # else every name would be taken for one of the face
     __getattr__, __dir__ = face(__name__, _PLACES)

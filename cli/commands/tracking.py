@@ -15,7 +15,9 @@ from .parameters import Json, Stamp, refuse_mixing
 from .rewriting import rewrite
 
 Before = Annotated[str, argument("BEFORE", "The model before the tool, with origins or without.")]
-After = Annotated[str, argument("AFTER", "The model after it; one of the two may be -.")]
+After = Annotated[
+    str, argument("AFTER", "The model after it; one of the two may be -. With --tag the file to write.")
+]
 
 
 def track_origins(
@@ -28,6 +30,9 @@ def track_origins(
     replace: Annotated[bool, option("--replace", "Replace origins of AFTER that are not those of BEFORE.")] = False,
     stamp: Stamp = True,
     strict: Annotated[bool, option("--strict", "Exit status 1 when an operator has no origin.")] = False,
+    tag: Annotated[
+        bool, option("--tag", "Write BEFORE to AFTER with tags for names, for a tool that keeps names.")
+    ] = False,
     in_place: Annotated[bool, option("--in-place", "Write over AFTER.")] = False,
     dry_run: Annotated[bool, option("--dry-run", "Show the result; write nothing.")] = False,
     json: Json = False,
@@ -37,7 +42,15 @@ def track_origins(
     AFTER is what an optimiser, quantizer or converter made of BEFORE. Its operators get the origins of BEFORE, and
     OUT is AFTER with these. Each origin is shown with its evidence and confidence; docs/tracking.md explains both.
     Where BEFORE has no origins, its operators are the sources.
+
+    With --tag nothing is tracked: AFTER becomes BEFORE with tensors named after their operators. Give it to the tool;
+    what this command finds behind it is exact where the tool kept names, and OUT has the names of BEFORE again.
     """
+    if tag:
+        if output is not None or in_place or json or replace or strict:
+            raise ct.UsageError("--tag only writes BEFORE to AFTER", hint="leave out OUT and the other options")
+        rewrite(before, after, False, ct.origins.tag, dry=dry_run)
+        return
     if before == after == "-":
         raise ct.UsageError("BEFORE and AFTER cannot both be standard input")
     to_stdout = output == "-" and not dry_run
@@ -49,13 +62,14 @@ def track_origins(
         def change(edit: ct.ModelEdit) -> ct.RewriteResult:
             found = ct.track_origins(old, edit.model, min_confidence=min_confidence)
             result = ct.origins.embed(edit, found.origins, replace=replace or found.carried, stamp=stamp)
+            names = ct.origins.untag(edit, old)
             old.source.check_unchanged()
             if json:
                 show_json(ct.render.tracking_json(found))
             elif not to_stdout:
                 show(ct.render.tracking_text(found))
             notes.extend(found.notes)
-            return result
+            return ct.RewriteResult((*result.changes, *names.changes), result.notes)
 
         rewrite(after, output, in_place, change, inputs=[before], dry=dry_run)
     tell_notes(notes, after)

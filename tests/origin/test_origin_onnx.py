@@ -182,3 +182,23 @@ def test_what_onnx2tf_converted() -> None:
     at = {name: lines[called[source].line - 1].strip() for source, name in origins.sources.items()}
     assert at["head::linear"] == "x = self.head(x)"
     assert at["cells.1::add"] == "return x + y"
+
+
+def test_weights_tell_what_stands_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = [np.arange(16, dtype=np.float32).reshape(4, 4) + number for number in range(2)]
+    nodes = [torch_node("MatMul", name, f"linear_{name}", ["x", f"{name}.weight"], name) for name in "ab"]
+    tensors = [SimpleNamespace(name=f"{name}.weight", value=value) for name, value in zip("ab", weights, strict=True)]
+    outputs = [SimpleNamespace(name=name) for name in "ab"]
+    graph = SimpleNamespace(node=nodes, initializer=tensors, output=outputs)
+    install(monkeypatch, lambda _: SimpleNamespace(graph=graph))
+    build = Build()
+    made = build.graph()
+    x, odd = made.tensor("x", [1, 4]), made.tensor("odd", [9], data=bytes(range(34)))
+    ends = []
+    for number in (1, 0):
+        weight = made.tensor(f"w{number}", [4, 4], data=weights[number].T.astype("<f4").tobytes())
+        ends.append(made.compute("FULLY_CONNECTED", [x, weight, odd], f"t{number}", [1, 4]))
+    made.ends([x], ends)
+    with ct.open(build.to_bytes()) as model:
+        found = ct.exporters.from_onnx(model, "net.onnx")
+    assert [[found.sources[one] for one in found.of(0, at)] for at in range(2)] == [["b::linear_b"], ["a::linear_a"]]

@@ -42,8 +42,8 @@ def test_what_was_put_in_at_the_start_continues_what_is_up_to_64_steps_behind_it
     assert {tuple(why) for why in operators.values()} == {(0,)}
 
 
-@pytest.mark.parametrize(("old", "new", "shared"), [(128, 128, True), (129, 128, False), (128, 129, False)])
-def test_large_regions_do_not_share_their_origins(old: int, new: int, shared: bool) -> None:
+@pytest.mark.parametrize(("old", "new", "shared"), [(3, 3, True), (4, 3, True), (3, 4, True), (4, 4, False)])
+def test_of_many_for_many_nobody_gets_any(old: int, new: int, shared: bool) -> None:
     sources = found(row("FC1", *["NEG"] * old, "FC2"), row("FC1", *["EXP"] * new, "FC2"))
     assert sources == [{0}, *[set(range(1, old + 1)) if shared else set()] * new, {old + 1}]
 

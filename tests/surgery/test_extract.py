@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import circletools as ct
-from tests.kit.build import Build, floats
+from tests.kit.build import Build, Table, floats
 from tests.kit.callers import calling
 from tests.kit.support import bytes_of, path_of
 from tests.kit.surgery_support import codes, extracted, shape, signatures, wired
@@ -80,6 +80,17 @@ def test_what_is_refused(request_: dict[str, Any], error: type[ct.CircleToolsErr
     with pytest.raises(error, match=words) as caught:
         extracted(DATA, **request_)
     assert caught.value.hint or "exist" in str(caught.value)
+
+
+def test_operators_that_nobody_reads_give_what_they_make_last() -> None:
+    build = wired()
+    graph = build.model.subgraphs[0]
+    graph.tensors += [Table("Tensor", name=name, shape=[2, 2], type="FLOAT32") for name in ("dead", "deader")]
+    for source, made in ((6, 13), (13, 14)):
+        operator = Table("Operator", opcode_index=build.code("NEG"), inputs=[source], outputs=[made])
+        graph.operators.append(operator)
+    after, _ = extracted(build.to_bytes(), operators="9-10")
+    assert shape(after) == (["NEG c > dead", "NEG dead > deader"], ["c"], ["deader"])
 
 
 def test_an_input_that_an_operator_of_the_part_makes_is_refused() -> None:

@@ -38,7 +38,7 @@ class Recording:
         if not self.conversions:
             raise UsageError(
                 "nothing was converted while recording",
-                hint="call tico.convert or litert_torch.convert inside of the `with` block",
+                hint="call tico.convert, or litert_torch.convert without use_v2, inside of the `with` block",
             )
         return self.conversions[-1].origins
 

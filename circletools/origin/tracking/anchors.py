@@ -67,7 +67,7 @@ def _pair_ends(before: Side, after: Side, old: int, new: int, direction: str) ->
     old_ends, new_ends = before.boundary(old, direction), after.boundary(new, direction)
     by_name = [_signature_ends(side, subgraph, direction) for side, subgraph in ((before, old), (after, new))]
     common = by_name[0].keys() & by_name[1].keys()
-    names = before.model.tensor_columns.names, after.model.tensor_columns.names
+    names = before.names, after.names
     if common:
         yield from ((by_name[0][name], by_name[1][name]) for name in sorted(common))
     elif len(old_ends) == len(new_ends):

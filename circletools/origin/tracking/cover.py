@@ -19,6 +19,7 @@ from math import fsum
 import numpy as np
 
 from circletools.model.graph import grouped
+from circletools.origin.tracking.calibration import calibrated
 from circletools.origin.tracking.constants import CLOSE, SCALED
 from circletools.origin.tracking.match import CONVERTING, Matcher
 from circletools.origin.tracking.regions import (
@@ -54,6 +55,9 @@ FUSING = ARITHMETIC | {
 """Operators that have a bias or an activation of their own."""
 
 _MOST_STEPS, _MOST_ROUNDS = 64, 8
+_LEAST_SHARE = 0.3
+_ENDS_ONLY = 0.8  # how sure inputs and outputs are where everything between them was put into one operator
+_BESIDE_OTHERS = 0.8  # the factor for an operator that holds many, where others stand in its region
 _MOST_SHARED = 1 << 14  # operators times operators: beyond, nothing is known rather than everything
 IN_REGION, ABSORBED, SPLIT_OFF = 0.9, 0.8, 0.9
 _MOST_FUSED = 4  # operators that are usually fused into one; where more are gone, they may as well have been cut off
@@ -80,8 +84,9 @@ def cover(matcher: Matcher, paired: list[Found], ends: dict[int, list[int]]) -> 
             break
         olds, news = both_regions(matcher)
         alike, left = pair_regions(olds, news, named)
+    opaque = matcher.opaque()
     for parts, region in alike:
-        _share_out(matcher, parts, region, found)
+        _share_out(matcher, parts, region, opaque, found)
     beside: dict[End, list[Region]] = defaultdict(list)
     for region in news:
         for end in region.feeds | region.takers:
@@ -107,7 +112,7 @@ def _pair_inside(matcher: Matcher, alike: list[Alike], found: list[Found]) -> bo
     for old, new, score in fresh:
         if matcher.pairs.are_free(old, new):
             matcher.pairs.add(old, new)
-            found[new][old] = (Evidence.REGION, IN_REGION * score)
+            found[new][old] = (Evidence.REGION, calibrated(Evidence.REGION, IN_REGION * score))
     return bool(fresh)
 
 
@@ -116,7 +121,8 @@ def _sureness(matcher: Matcher, old: Region, new: Region, found: list[Found]) ->
 
     That of inputs and outputs of the model is the share of operators that are paired.
     """
-    share = min(1.0, matcher.paired / max(1, min(len(matcher.before), len(matcher.after))))
+    others = min(len(matcher.before), len(matcher.after) - len(matcher.opaque()))
+    share = min(1.0, matcher.paired / others) if others > 0 else _ENDS_ONLY
     ends = (old.feeds & new.feeds) | (old.takers & new.takers)
     sure = [
         max((confidence for _, confidence in found[row].values()), default=0.0) if kind == "operator" else share
@@ -129,13 +135,24 @@ def _score(matcher: Matcher, parts: list[tuple[Region, float]], region: Region, 
     return min(overlap * _sureness(matcher, part, region, found) for part, overlap in parts)
 
 
-def _share_out(matcher: Matcher, parts: list[tuple[Region, float]], region: Region, found: list[Found]) -> None:
-    """Give all of BEFORE's operators to all of a region; of many for many it is not known who does what."""
-    olds, news = sorted(row for part, _ in parts for row in part.operators), region.operators
-    if len(news) * len(olds) > _MOST_SHARED:
+def _share_out(
+    matcher: Matcher, parts: list[tuple[Region, float]], region: Region, opaque: set[int], found: list[Found]
+) -> None:
+    """Give all of BEFORE's operators to all of a region, or to those in it that can hold many.
+
+    Of many for many it is not known who does what: where each would most likely be wrong, nobody gets any.
+    """
+    olds = sorted(row for part, _ in parts for row in part.operators)
+    news = sorted(opaque.intersection(region.operators)) or region.operators
+    same = [new for new in news if matcher.after.codes[new] == matcher.before.codes[olds[0]]]
+    if len(olds) == len(same) == 1:  # it is still there, and the others are new
+        news = same
+    share = _BESIDE_OTHERS
+    if len(news) == len(region.operators) or len(news) > 1:
+        share = 1 / min(len(olds), len(news))
+    if len(news) * len(olds) > _MOST_SHARED or share < _LEAST_SHARE:
         return
-    score = IN_REGION * _score(matcher, parts, region, found)
-    score /= min(len(olds), len(news)) * max(1, len(news) - 1) ** 0.5
+    score = share * calibrated(Evidence.REGION, IN_REGION * _score(matcher, parts, region, found))
     for new in news:
         for old in olds:
             found[new].setdefault(old, (Evidence.REGION, score))
@@ -143,7 +160,7 @@ def _share_out(matcher: Matcher, parts: list[tuple[Region, float]], region: Regi
 
 def _hand_over(matcher: Matcher, region: Region, moved: Region, found: list[Found]) -> None:
     """Give the operators of a region to the same ones of the region that it has become elsewhere."""
-    score = ABSORBED * IN_REGION * _sureness(matcher, region, moved, found)
+    score = calibrated(Evidence.REGION, ABSORBED * IN_REGION * _sureness(matcher, region, moved, found))
     pairs = one_by_one(matcher, region.operators, moved.operators)
     for old, new in pairs or zip(region.operators, moved.operators, strict=True):
         found[new].setdefault(old, (Evidence.REGION, score))

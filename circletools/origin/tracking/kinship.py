@@ -18,21 +18,25 @@ from circletools.origin.tracking.side import NONE, Indices
 LOOKALIKE = 0.4
 """The most confidence in an origin between models that have constants, or names, and none in common."""
 
-_ENDS = 0.7  # where a compiler swallowed everything, and only inputs and outputs are left
+_ENDS = 0.95  # where a compiler put everything into one operator, and all inputs and outputs are those of BEFORE
 _ENOUGH = 0.5  # of the constants of the model that has fewer
 
 
 def kinship(matcher: Matcher, scores: Scorer) -> float:
     """Return the factor for the confidence of all that does not rest on an equal constant."""
+    if matcher.tagged:
+        return 1.0
+    if scores.opaque and len(scores.opaque) == len(matcher.after):
+        return max(_ENDS if _all_ends_known(matcher) else LOOKALIKE, _values_by_name(matcher))
     old, new = _telling(matcher, scores)
     fewest = min(len(old), len(new))
+    named = _values_by_name(matcher) if scores.opaque else _known_by_name(matcher, scores)
     if fewest:
         common = len(np.intersect1d(old, new))
-        if not common:
-            return LOOKALIKE * _placed(matcher, scores)
-        return min(1.0, common / fewest / _ENOUGH)
+        of_names = named if scores.opaque else 0.0
+        return max(min(1.0, common / fewest / _ENOUGH), LOOKALIKE * _placed(matcher, scores), of_names)
     strangers = _named(matcher) and not matcher.names_count
-    return max(_placed(matcher, scores) ** 2 * (LOOKALIKE if strangers else 1.0), _known_by_name(matcher, scores))
+    return max(_placed(matcher, scores) ** 2 * (LOOKALIKE if strangers else 1.0), named)
 
 
 def _telling(matcher: Matcher, scores: Scorer) -> tuple[Indices, Indices]:
@@ -52,10 +56,7 @@ def _placed(matcher: Matcher, scores: Scorer) -> float:
     """Return how much of the larger model has partners, each as far as its surroundings agree."""
     before, after = _working(matcher)
     if scores.opaque:
-        after -= len(scores.opaque)
-        if not after:
-            return _ENDS
-        before = after
+        before = after = after - len(scores.opaque)
     larger = max(before, after)
     agreeing = sum(
         scores.agreement(old, new)
@@ -72,17 +73,24 @@ def _known_by_name(matcher: Matcher, scores: Scorer) -> float:
         for new, old in enumerate(matcher.pairs.to_before)
         if old != NONE and scores.evidence(old, new) is Evidence.NAME
     )
-    if scores.opaque:
-        return _ends_by_name(matcher)
     return min(1.0, known / max(1, min(_working(matcher))))
 
 
-def _ends_by_name(matcher: Matcher) -> float:
+def _values_by_name(matcher: Matcher) -> float:
     """Return how many of the values that AFTER computes have names that BEFORE has too."""
-    names = [side.model.tensor_columns.names for side in matcher.sides]
-    known = {names[0][tensor] for tensor in matcher.before.outputs.tensor.tolist()}
-    made = [names[1][tensor] for tensor in matcher.after.outputs.tensor.tolist()]
+    known = {matcher.before.names[tensor] for tensor in matcher.before.outputs.tensor.tolist()}
+    made = [matcher.after.names[tensor] for tensor in matcher.after.outputs.tensor.tolist()]
     return sum(bool(name) and name in known for name in made) / len(made) if made else 0.0
+
+
+def _all_ends_known(matcher: Matcher) -> bool:
+    """Say whether every output of AFTER is one of BEFORE, and every input."""
+    side, anchors = matcher.after, matcher.anchors
+    for direction, known in (("inputs", anchors.inputs), ("outputs", anchors.outputs)):
+        ends = {end for subgraph in range(len(side.model.subgraphs)) for end in side.boundary(subgraph, direction)}
+        if not ends <= {new for _, new in known}:
+            return False
+    return True
 
 
 def _working(matcher: Matcher) -> tuple[int, int]:
@@ -93,7 +101,4 @@ def _working(matcher: Matcher) -> tuple[int, int]:
 
 def _named(matcher: Matcher) -> bool:
     """Say whether outputs of operators have names in both models."""
-    return all(
-        any(side.model.tensor_columns.names[tensor] for tensor in side.outputs.tensor.tolist())
-        for side in matcher.sides
-    )
+    return all(any(side.names[tensor] for tensor in side.outputs.tensor.tolist()) for side in matcher.sides)

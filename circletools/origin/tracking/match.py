@@ -68,6 +68,8 @@ class Matcher:
         self.anchors: Anchors = anchors
         self.views: list[View] = []
         self.names_count = False  # whether equal names are evidence
+        self.tags: frozenset[bytes] = frozenset(before.tags.values())
+        self.tagged: bool = bool(self.tags)
         self.paired = 0
         self.pairs: Pairs = Pairs([NONE] * len(before), [NONE] * len(after), [1] * len(after))
         interning = Interning()

@@ -30,13 +30,14 @@ def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
     pairs = _same_names(matcher)
     before, after = matcher.before, matcher.after
     alike = [(old, new) for old, new in pairs if before.codes[old] == after.codes[new]]
-    if not alike or len(alike) < _BELIEVED * len(pairs):
-        return {}
-    witnesses = Witnesses(matcher, alike)
-    if not witnesses.believed():
-        return {}
+    if not matcher.tagged:
+        if not alike or len(alike) < _BELIEVED * len(pairs):
+            return {}
+        witnesses = Witnesses(matcher, alike)
+        if not witnesses.believed():
+            return {}
+        pairs = [pair for pair in pairs if pair not in witnesses.contradicted]
     matcher.names_count = True
-    pairs = [pair for pair in pairs if pair not in witnesses.contradicted]
     ends: dict[int, list[int]] = defaultdict(list)
     main = main_inputs(before)
     for old, new in pairs:  # first the same operator: going back below must not take it
@@ -87,7 +88,7 @@ def _same_names(matcher: Matcher) -> list[tuple[int, int]]:
 
 def _names(side: Side, numbers: dict[int, int]) -> dict[tuple[int, bytes], int]:
     """Return the operator of each name of a first output that stands once; subgraphs by `numbers`, else -1."""
-    names, first = side.model.tensor_columns.names, side.outputs.position == 0
+    names, first = side.names, side.outputs.position == 0
     operators, tensors = side.outputs.operator[first], side.outputs.tensor[first].tolist()
     subgraphs = (np.searchsorted(side.operator_splits, operators, "right") - 1).tolist()
     keys = [(numbers.get(subgraph, NONE), names[tensor]) for subgraph, tensor in zip(subgraphs, tensors, strict=True)]

@@ -117,7 +117,7 @@ def _named_alike(matcher: Matcher) -> Iterator[tuple[int, int]]:
     """Yield the values of operators without a partner that have the same name, which no other has."""
     places: list[dict[bytes, list[int]]] = [defaultdict(list), defaultdict(list)]
     for number, side in enumerate(matcher.sides):
-        names, lonely = side.model.tensor_columns.names, matcher.pairs.lonely(number)
+        names, lonely = side.names, matcher.pairs.lonely(number)
         for tensor in side.outputs.tensor[lonely[side.outputs.operator]].tolist():
             if names[tensor]:
                 places[number][names[tensor]].append(int(matcher.views[number].value[tensor]))

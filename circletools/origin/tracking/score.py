@@ -23,6 +23,7 @@ _LEAST_AGREEMENT = 0.34
 class Evidence(StrEnum):
     """What an origin rests on, the strongest first."""
 
+    TAG = "tag"
     NAME = "name"
     CONSTANT = "constant"
     VALUES = "values"
@@ -32,7 +33,7 @@ class Evidence(StrEnum):
     CONTINUED = "continued"
 
 
-ALONE = {Evidence.NAME: 0.9, Evidence.CONSTANT: 0.9, Evidence.VALUES: 0.8, Evidence.POSITION: 0.0}
+ALONE = {Evidence.TAG: 1.0, Evidence.NAME: 0.9, Evidence.CONSTANT: 0.9, Evidence.VALUES: 0.8, Evidence.POSITION: 0.0}
 """The confidence in a pair with this evidence when nothing around it agrees; with all around it, it is 1."""
 
 CHOSEN = 0.5
@@ -48,7 +49,7 @@ class Scorer:
     def __init__(self, matcher: Matcher) -> None:
         """Look at the ends, and at what has no partner."""
         self.matcher = matcher
-        self.names: list[list[bytes]] = [side.model.tensor_columns.names for side in matcher.sides]
+        self.names: list[list[bytes]] = [side.names for side in matcher.sides]
         self.inputs: dict[int, int] = dict(matcher.anchors.inputs)
         self.outputs: tuple[dict[int, list[int]], dict[int, list[int]]] = ({}, {})
         for number, pair in enumerate(matcher.anchors.outputs):
@@ -66,7 +67,7 @@ class Scorer:
         first, second = self.matcher.views[0].made[old], self.matcher.views[1].made[new]
         named = self.matcher.names_count and first and second
         if named and self.names[0][first[0]] == self.names[1][second[0]] != b"":
-            return Evidence.NAME
+            return Evidence.TAG if self.names[1][second[0]] in self.matcher.tags else Evidence.NAME
         held = self.matcher.held[0].get(old, frozenset()) & self.matcher.held[1].get(new, frozenset())
         if any(self.matcher.classes.how[number] == EXACT for number in held):
             return Evidence.CONSTANT

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from circletools.flatbuf.columns import Vectors
 from circletools.model.graph import grouped
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts, Uses, facts_of
+from circletools.origin.tags import TAG, only_tags, tags_of
 
 Indices = NDArray[np.int64]
 NONE = -1
@@ -29,7 +30,10 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A model. `producer` is the operator row that makes a tensor, or -1; `elements` is 0 where a size is unknown."""
+    """A model. `producer` is the operator row that makes a tensor, or -1; `elements` is 0 where a size is unknown.
+
+    `names` are those of tensors, by row; with `tags` those of BEFORE are in their place.
+    """
 
     model: Model
     codes: list[str]
@@ -39,6 +43,8 @@ class Side:
     elements: Indices
     is_constant: NDArray[np.bool_]
     operator_splits: Indices
+    names: list[bytes]
+    tags: Mapping[int, bytes] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return the number of operators, of all subgraphs."""
@@ -76,8 +82,29 @@ def read_side(model: Model) -> Side:
     holds[:-1] |= model.buffers.external
     is_constant = holds[np.minimum(buffers, len(holds) - 1)] & (producer == NONE)
     return Side(
-        model, codes, inputs, outputs, producer, _products(tensors.shapes), is_constant, model.operator_columns.splits
+        model,
+        codes,
+        inputs,
+        outputs,
+        producer,
+        _products(tensors.shapes),
+        is_constant,
+        model.operator_columns.splits,
+        tensors.names,
     )
+
+
+def tagged(before: Side, after: Side) -> tuple[Side, Side]:
+    """Return both sides with tags for names, if tensors of AFTER have tags of BEFORE; else as they are."""
+    if not any(TAG.search(name) for name in after.names):
+        return before, after
+    tags = tags_of(before.model)
+    known = frozenset(tags.values())
+    names = [only_tags(name, known) for name in after.names]
+    if names == after.names and known.isdisjoint(names):
+        return before, after
+    before_names = [tags.get(row, name) for row, name in enumerate(before.names)]
+    return replace(before, names=before_names, tags=tags), replace(after, names=names)
 
 
 def _slots(facts: Sequence[OperatorFacts], uses: Sequence[Uses]) -> Slots:

@@ -18,6 +18,7 @@ from circletools.origin.describe import OperatorRow, Selection, operator_rows
 from circletools.origin.read import NO_NAME, Origins, read_origins
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
 from circletools.origin.tracking.anchors import Anchors, subgraph_pairs
+from circletools.origin.tracking.calibration import calibrated
 from circletools.origin.tracking.constants import classify
 from circletools.origin.tracking.cover import Found, cover
 from circletools.origin.tracking.ends import revise
@@ -25,7 +26,7 @@ from circletools.origin.tracking.kinship import kinship
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.names import pair_by_name
 from circletools.origin.tracking.score import Evidence, Scorer, drop_the_unlikely
-from circletools.origin.tracking.side import NONE, Side, read_side
+from circletools.origin.tracking.side import NONE, Side, read_side, tagged
 
 _DEEPEST = 32  # calls within calls
 OF_ITSELF = (Evidence.CONSTANT, Evidence.VALUES)
@@ -104,7 +105,7 @@ def _track(before: Model, after: Model, min_confidence: float) -> Tracking:
 
 def track_from(before: Model, known: Origins, after: Model, min_confidence: float = 0.0) -> Tracking:
     """Do so for origins of `before` that need not be in it."""
-    old, new = read_side(before), read_side(after)
+    old, new = tagged(read_side(before), read_side(after))
     found = _operators(old, new)
     origin_of = [
         known.operators[subgraph].get(index, UNKNOWN)
@@ -187,9 +188,16 @@ def _operators(before: Side, after: Side) -> list[Found]:
     ]
     kin = kinship(matcher, scores)
     return [
-        {old: (why, sure if why in OF_ITSELF else sure * kin) for old, (why, sure) in entry.items()}
+        {old: (why, _confidence(why, sure, kin)) for old, (why, sure) in entry.items()}
         for entry in cover(matcher, paired, ends)
     ]
+
+
+def _confidence(evidence: Evidence, agreement: float, kin: float) -> float:
+    sure = (
+        agreement if evidence is Evidence.REGION else calibrated(evidence, agreement)
+    )  # of regions it is so already
+    return sure if evidence in OF_ITSELF else sure * kin
 
 
 def _left_over(matcher: Matcher, calls: tuple[Calls, Calls]) -> list[tuple[int, int]]:
