@@ -74,20 +74,15 @@ def _target(model: Model, facts: Sequence[OperatorFacts], naming: Naming, questi
         known.total(),
     )
     places = [subgraph.subgraph for subgraph in needed]
-    constants = {(subgraph.subgraph, operator) for subgraph in needed for operator in subgraph.constants}
-    return replace(target, asked=tuple(compare(target, places, told, constants) for told in question.told))
+    return replace(target, asked=tuple(compare(target, places, told) for told in question.told))
 
 
 def _misfits(
     facts: OperatorFacts, refused: _Refusals, naming: Naming, known: Counter[Key]
 ) -> Iterator[tuple[Misfit, tuple[Source, ...]]]:
-    """Yield what is refused of a subgraph, with its sources, and take it from what is known.
-
-    Operators that depend on constants only belong to their readers: what takes those has computed the constants.
-    """
-    codes, constants = facts.code_names, set(facts.constants)
-    found = ((operator, refusal) for operator, refusal in enumerate(refused) if operator not in constants)
-    here = [(operator, refusal) for operator, refusal in found if refusal is not None]
+    """Yield what is refused of a subgraph, with its sources, and take it from what is known."""
+    codes = facts.code_names
+    here = [(operator, refusal) for operator, refusal in enumerate(refused) if refusal is not None]
     if not here:
         return
     all_sources = naming.sources(facts, (operator for operator, _ in here))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,18 +95,12 @@ def _decides(name: str, targets: Iterable[str]) -> list[tuple[str, str]]:
     return found
 
 
-def compare(
-    target: TargetFit, subgraphs: Iterable[int], told: Told, constants: Container[tuple[int, int]] = ()
-) -> Asked:
-    """Return what a program says of these subgraphs, and where the table says otherwise.
-
-    Operators that depend on `constants` only (subgraph and index) belong to their readers: neither speaks of them.
-    """
+def compare(target: TargetFit, subgraphs: Iterable[int], told: Told) -> Asked:
+    """Return what a program says of these subgraphs, and where the table says otherwise."""
     judge, verdict, here = JUDGES[target.name], told.verdict, set(subgraphs)
     if verdict is None:
         return Asked(told.program, told.version, "not_known", "it does not read models of this format", ())
     taken = {one: one.device == judge.device for one in verdict.operators if one.subgraph in here}
-    taken = {one: is_taken for one, is_taken in taken.items() if (one.subgraph, one.operator) not in constants}
     if verdict.status != "ok" and not judge.places_each:
         taken = {one: False for one, is_taken in taken.items() if not is_taken}
     said = _verdict(verdict, all(taken.values()))

@@ -14,7 +14,6 @@ import pytest
 import circletools as ct
 from circletools.fit.remedies import GENERAL, NOT_MEASURED
 from circletools.fit.verdicts import Blamed, Cuts, Misfit, TargetFit
-from circletools.model.operator_facts import OperatorFacts
 from circletools.origin.source import NOTHING, SourceDetails
 from tests.kit.build import Build
 from tests.kit.origin_support import embedded, entries, origins
@@ -284,7 +283,7 @@ def test_what_unpacks_a_constant_is_not_to_blame(fitted: Any, measured: bool) ->
     others: dict[str, Any] = {code: [{}] for code in codes if code not in ("FULLY_CONNECTED", "DEQUANTIZE")}
     found = fitted(bytes_of("tflite/cnn_float16"), {"DEQUANTIZE": [unpack], **others}, measured=asked)
     kinds = [one.code for one in found.misfits]
-    assert {"FULLY_CONNECTED"} == set(kinds)
+    assert {"DEQUANTIZE", "FULLY_CONNECTED"} == set(kinds)
     assert {one.measured for one in found.misfits} == {measured}
     assert found.verdict == ("not_resident" if measured else "not_known")
     blamed = {codes[index] for source in found.sources for _, index in source.operators}
@@ -319,7 +318,7 @@ def test_a_verdict_agrees_with_the_table(device: str, own_model: Path) -> None:
             (subgraph.index, index): refusal
             for subgraph in model.subgraphs
             for index, refusal in enumerate(ct.affinity.refusals(table, model, subgraph.index))
-            if refusal is not None and index not in OperatorFacts(model, subgraph.index).constants
+            if refusal is not None
         }
     here = {(one.subgraph, one.operator): one for one in found.misfits}
     assert all((one.reason, one.measured) == (refused[at].reason, refused[at].measured) for at, one in here.items())
