@@ -34,7 +34,7 @@ class Naming:
 
         Where they give none: the name of its first output.
         """
-        outputs = self._model.operator_columns.first_outputs[facts.rows].tolist()
+        outputs, tensors = self._model.operator_columns.first_outputs[facts.rows].tolist(), facts.tensor_names
         names, described = self._origins.sources, self._origins.operators[facts.subgraph]
         for operator in operators:
             ids = described.get(operator)
@@ -42,12 +42,14 @@ class Naming:
                 yield tuple((one, names[one]) for one in sorted(ids))
             else:
                 first = outputs[operator]
-                yield ((-1, (text(facts.tensor_names[first]) if first >= 0 else "") or NO_NAME),)
+                yield ((-1, (text(tensors[first]) if first >= 0 else "") or NO_NAME),)
 
     def details(self, sources: Iterable[Source]) -> tuple[SourceDetails, ...]:
         """Return what is known of each of these sources beside its name; nothing where nothing is known of any."""
         known = self._origins.details
-        found = tuple(known.get(number, NOTHING) for number, _ in sources) if known else ()
+        if not known:
+            return ()
+        found = tuple(known.get(number, NOTHING) for number, _ in sources)
         return found if any(one is not NOTHING for one in found) else ()
 
     @cached_property

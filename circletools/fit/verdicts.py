@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from circletools.findings import Finding
 from circletools.origin.source import NOTHING, SourceDetails
@@ -11,8 +11,7 @@ from circletools.origin.source import NOTHING, SourceDetails
 Verdict = Literal["resident", "not_resident", "not_known"]
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
+class Misfit(NamedTuple):
     """An operator that a target does not take; not `measured`: that it was never asked about.
 
     `origin` are the names of its sources; where the model has none that describe it (not `from_tables`), that of its
