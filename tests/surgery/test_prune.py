@@ -73,6 +73,33 @@ def test_operators_that_no_output_needs_go() -> None:
         assert [code.name for code in model.operator_codes] == ["ADD", "NEG"]
 
 
+def test_as_many_stay_as_after_the_clean_up_of_tico() -> None:
+    """The model and the numbers are those of TICO's own test of dead code elimination and compaction of indices."""
+    build = Build()
+    shared, dead = build.buffer(b"shared weight..."), build.buffer(b"dead constant...")
+    main = build.graph("primary")
+    x, weight = main.tensor("x"), main.tensor("weight", buffer=shared)
+    added, constant = main.tensor("added"), main.tensor("dead constant", buffer=dead)
+    unread, output = main.tensor("unread"), main.tensor("output")
+    main.tensor("orphan")
+    main.operator("ADD", [x, weight], [added])
+    main.operator("MUL", [added, weight], [output])
+    main.operator("ADD", [constant, weight], [unread])
+    build.code("SUB")
+    main.ends([x], [output])
+    other = build.graph("secondary")
+    y = other.tensor("y")
+    other.operator("MUL", [y, other.tensor("weight too", buffer=shared)], [z := other.tensor("z")])
+    other.ends([y], [z])
+    build.signature("primary", [("x", x)], [("output", output)])
+    build.signature("secondary", [("y", y)], [("z", z)], 1)
+    after, _ = pruned(build.to_bytes("circle"), outputs=True)
+    with ct.open(after) as model:
+        assert [len(graph.operators) for graph in model.subgraphs] == [2, 1]
+        assert len(model.subgraphs[0].tensors) == 4
+        assert (len(model.buffers), len(model.operator_codes)) == (2, 2)
+
+
 def test_a_model_without_waste_is_compacted() -> None:
     data = wired().to_bytes()
     after, result = pruned(data, outputs=True)
