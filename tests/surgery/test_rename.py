@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import byref, c_uint32
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import circletools as ct
 from tests.kit.build import Build
+from tests.kit.oracles import nnfw
 from tests.kit.presence import need
 from tests.kit.program import put, run
 from tests.kit.support import bytes_of
@@ -305,3 +307,18 @@ def test_litert_finds_the_new_names(tmp_path: Path) -> None:
     assert [one["name"] for one in (*interpreter.get_input_details(), *interpreter.get_output_details())] == [
         "picture", "result",
     ]  # fmt: skip
+
+
+@pytest.mark.runtime
+def test_onert_finds_the_new_names(tmp_path: Path) -> None:
+    need("onert")
+    source = bytes_of("circle/cnn")
+    after = put(tmp_path / "after.circle", renamed(source, inputs=("0=picture",), outputs=("0=scores",)))
+    session = nnfw.Session()
+    session("load_model_from_file", str(after).encode())
+    index = c_uint32(9)
+    for side, name in (("input", "picture"), ("output", "scores")):
+        session(f"{side}_tensorindex", name.encode(), byref(index))
+        assert index.value == 0
+    with pytest.raises(nnfw.StatusError):
+        session("input_tensorindex", b"tico::x", byref(index))
