@@ -51,6 +51,16 @@ def test_a_rule_of_a_part_file_may_match_nothing(
     assert all(said in note.message for note, (_, _, said) in zip(plan.notes, notes, strict=True))
 
 
+@pytest.mark.parametrize("count", [20, 21, 22])
+def test_of_many_rules_without_a_match_the_first_are_told(count: int, tmp_path: Path) -> None:
+    rules = tmp_path / "x.part"
+    rules.write_text(PART + "".join(f"CODE{number}=npu\n" for number in range(count)), encoding="utf-8")
+    messages = [note.message for note in planned(rules_file=rules).notes]
+    assert messages[:20] == [f"op:CODE{number} matches no operator" for number in range(20)]
+    more = {20: [], 21: ["1 other rule without a match"], 22: ["2 other rules without a match"]}
+    assert messages[20:] == more[count]
+
+
 def test_a_rule_that_matches_nothing_is_an_error_unless_that_is_allowed() -> None:
     request: dict[str, Any] = {"devices": TWO, "rules": ("op:SOFTMAX=npu", "op:TANH=npu"), "default": "cpu"}
     with pytest.raises(ct.UsageError, match="op:SOFTMAX matches no operator"):

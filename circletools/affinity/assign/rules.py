@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 
 from circletools.affinity.assign.documents import objects_of, read_document, selector_from, selector_of, text_of
 from circletools.affinity.assign.partfile import parse_part
-from circletools.errors import UsageError
+from circletools.errors import UsageError, shortened
 from circletools.findings import Finding
 from circletools.model.selectors import Chooser, Selector
+from circletools.wording import counted
+
+_MOST_NOTES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +65,21 @@ class RuleSet:
         return RuleSet(self.rules + other.rules, default, devices, self.notes + other.notes)
 
     def matching(self, chooser: Chooser, *, allow_unmatched: bool) -> RuleSet:
-        """Return the rules without those that match nothing of a model, with a note about each.
+        """Return the rules without those that match nothing of a model, with a note about each of the first.
 
         One that may not miss stays, unless `allow_unmatched`: for `assign` it is an error.
         """
-        kept, notes = [], list(self.notes)
+        kept, notes = [], list[Finding]()
         for rule in self.rules:
             found = rule if not (rule.may_miss or allow_unmatched) else _matching(rule, chooser)
             if isinstance(found, Rule):
                 kept.append(found)
             else:
-                notes.append(Finding("UNMATCHED_RULE", "warning", rule.place, found.message))
-        return replace(self, rules=tuple(kept), notes=tuple(notes))
+                notes.append(Finding("UNMATCHED_RULE", "warning", rule.place, shortened(found.message)))
+        if len(notes) > _MOST_NOTES:
+            message = f"{counted(len(notes) - _MOST_NOTES, 'other rule')} without a match"
+            notes[_MOST_NOTES:] = [Finding("UNMATCHED_RULE", "warning", "", message)]
+        return replace(self, rules=tuple(kept), notes=(*self.notes, *notes))
 
 
 def _matching(rule: Rule, chooser: Chooser) -> Rule | UsageError:
