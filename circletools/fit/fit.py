@@ -87,7 +87,7 @@ def _misfits(
         return
     all_sources = naming.sources(facts, (operator for operator, _ in here))
     for (operator, refusal), sources in zip(here, all_sources, strict=True):
-        code, origin = codes[operator], tuple(name for _, name in sources)
+        code, origin = codes[operator], tuple([name for _, name in sources])
         is_known = False
         if known:
             key = key_of(code, refusal.reason, origin)
@@ -114,11 +114,12 @@ def _blamed(
     """Return the sources to change; not those of operators that are refused for the sake of another one only."""
     refused = [(one, sources) for one, sources in found if one.measured and not follows_another(one.reason)]
     sizes = {subgraph: _output_bytes(facts[subgraph]) for subgraph in {one.subgraph for one, _ in refused}}
+    places = [(one.subgraph, one.operator) for one, _ in refused]
     blamed = []
     for source, rows in fewest_sources([sources for _, sources in refused]):
-        operators = tuple((refused[row][0].subgraph, refused[row][0].operator) for row in rows)
-        size = int(sum(sizes[subgraph][index] for subgraph, index in operators))
-        blamed.append(Blamed(source[1], operators, size, *naming.details([source])))
+        operators = tuple([places[row] for row in rows])
+        size = int(sum([sizes[subgraph][index] for subgraph, index in operators]))
+        blamed.append(Blamed(source[1], operators, size, *naming.details((source,))))
     return tuple(blamed)
 
 
