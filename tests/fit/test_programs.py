@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -76,7 +75,7 @@ def test_what_a_program_says(
 
 
 def test_another_subgraph() -> None:
-    table = TargetFit("xnnpack", "", 3, (replace(target((2, True)).misfits[0], subgraph=1),), (), Cuts(0, 0, 0), 0)
+    table = TargetFit("xnnpack", "", 3, (target((2, True)).misfits[0]._replace(subgraph=1),), (), Cuts(0, 0, 0), 0)
     answer = told("ok", *on("xnnpack", "xnnpack", "xnnpack"), *on("xnnpack", "xnnpack", "cpu", subgraph=1))
     assert compare(table, [0, 1], answer).disagreements == ()
     answer = told("ok", *on("xnnpack", "xnnpack", "cpu"), *on("xnnpack", "xnnpack", "xnnpack", subgraph=1))

@@ -66,11 +66,14 @@ SCOPE = (mark(100, "[NN_LR_PP]prepare"), mark(200, None))
         ((wake(40, 7), switch(50, 3, "S", 2), switch(150, 1, "S", 7), AWAY, wake(400, 7)), (50, 50, 0, 0)),
         ((switch(50, 3, "S", 2), wake(130, 7), switch(150, 1, "S", 7), AWAY), (50, 20, 0, 30)),
         ((switch(50, 1, "S", 7), wake(120, 7), LAST), (100, 0, 0, 0)),
-        ((switch(50, 1, "S", 2), switch(300, 2, "S", 1)), (0, 0, 0, 100)),
     ],
 )  # fmt: skip
 def test_states_of_a_thread(switches: tuple[str, ...], expected: tuple[int, ...]) -> None:
     assert times(analysed(*SCOPE, *switches)) == {("LR", "PP"): expected}
+
+
+def test_switches_of_other_threads_say_nothing() -> None:
+    assert times(analysed(*SCOPE, switch(50, 1, "S", 2), switch(300, 2, "S", 1))) == {}
 
 
 def test_a_trace_without_switches_says_nothing() -> None:

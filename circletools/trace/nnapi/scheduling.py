@@ -50,7 +50,7 @@ class Scheduling:
             self._parts.append((intervals.starts, intervals.ends, intervals.threads, owners))
 
     def finish(self, tids: list[int]) -> list[Scheduled]:
-        """Return the times by layer and phase; none where the trace has no switches."""
+        """Return the times by layer and phase; none where the trace has no switches of these threads."""
         switches = self._trace.switches
         if not switches:
             return []
@@ -65,6 +65,8 @@ class Scheduling:
                         passed = np.cumsum(segments[1] - segments[0]) - (segments[1] - segments[0])
                         times = covered(ends, *segments, passed) - covered(starts, *segments, passed)
                         np.add.at(found[state], owners, times)
+        if not found.any():
+            return []
         return [
             Scheduled(
                 *BUCKETS[owner],
