@@ -24,6 +24,7 @@ from circletools.model.model import Model
 from circletools.model.sizes import least_bytes
 
 _CONTROL_FLOW = ("IF", "WHILE", "CALL_ONCE")
+_HELD = ("RESOURCE", "VARIANT")
 _OTHER_EACH_TIME = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "CUSTOM", "DELEGATE")
 
 
@@ -131,6 +132,19 @@ class OperatorFacts:
         return least_bytes(self.model.tensor_columns, self.tensor_rows, self.model.schema.enums["TensorType"])
 
     @cached_property
+    def is_held(self) -> NDArray[np.bool_]:
+        """Whether each tensor has no values of its own, but names what the runtime holds (RESOURCE, VARIANT)."""
+        types = self.model.schema.enums["TensorType"]
+        held = [number for number, name in types.items() if name in _HELD]
+        return np.isin(self.model.tensor_columns.types[self.tensor_rows], held)
+
+    @cached_property
+    def is_variable(self) -> NDArray[np.bool_]:
+        """Whether each tensor keeps its value from run to run."""
+        variable: NDArray[np.bool_] = self.model.tensor_columns.variable[self.tensor_rows] != 0
+        return variable
+
+    @cached_property
     def has_data(self) -> NDArray[np.bool_]:
         """Whether each tensor has data in the file and is no variable: then LiteRT takes it for a constant.
 
@@ -143,7 +157,7 @@ class OperatorFacts:
         if indices.size and int(indices.max()) >= len(buffers):
             raise ModelFormatError(f"buffer {indices.max()} does not exist", location=self.place())
         filled: NDArray[np.bool_] = (buffers.data.count > 0) | (buffers.external & (buffers.sizes > 0))
-        constant: NDArray[np.bool_] = filled[indices] & (columns.variable[self.tensor_rows] == 0)
+        constant: NDArray[np.bool_] = filled[indices] & ~self.is_variable
         return constant
 
     @cached_property

@@ -124,7 +124,7 @@ def _of_subgraph(model: Model, index: int, constants: bool, copies: bool) -> lis
     facts = OperatorFacts(model, index)
     inputs = {tensor: slot for slot, tensor in reversed(list(enumerate(subgraph.inputs.tolist())))}
     producers, readers = (_last_operator(uses, facts.tensor_count) for uses in (facts.outputs, facts.inputs))
-    variable = model.tensor_columns.variable[facts.tensor_rows]
+    variable = facts.is_variable
     times = Counter(outputs)
     found, seen = [], dict[int, int]()
     for slot, tensor in enumerate(outputs):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from circletools.runtimes.protocol import Array, Request
 
 # Integer inputs are often indices, sizes or axes: larger numbers only show how a runtime rejects them.
 _INT_LIMIT = 3
@@ -39,3 +41,11 @@ def make_input(seed: int, place: int | str, dtype: np.dtype[Any], shape: Sequenc
             array.flat[number] = _STRINGS[(seed + number) % len(_STRINGS)]
         return array
     raise NotImplementedError(f"no input values for dtype {dtype}")
+
+
+def inputs_by_run(request: Request, ends: Iterable[tuple[Any, Sequence[int]]]) -> list[list[Array]]:
+    """Return the inputs of each run that is asked for; what is not given is made for `ends`, types and shapes."""
+    if request.inputs is not None:
+        return request.inputs
+    made = [make_input(request.seed, place, np.dtype(kind), shape) for place, (kind, shape) in enumerate(ends)]
+    return [made] * request.repeat

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from circletools.runtimes.inputs import make_input
+from circletools.runtimes.inputs import inputs_by_run
 from circletools.runtimes.plan import nodes, placed, plans
 from circletools.runtimes.protocol import Answer, Array, RefusedError, Request, Verdict
 
@@ -52,13 +52,7 @@ def run(request: Request) -> Answer:
     try:
         interpreter = _interpreter(request)
         details = interpreter.get_input_details()
-        runs = request.inputs
-        if runs is None:
-            made = [
-                make_input(request.seed, position, np.dtype(detail["dtype"]), detail["shape"])
-                for position, detail in enumerate(details)
-            ]
-            runs = [made] * request.repeat
+        runs = inputs_by_run(request, ((detail["dtype"], detail["shape"]) for detail in details))
         inputs = runs[0]
         if len(inputs) != len(details):
             return Answer([], [], f"the model has {len(details)} inputs, not {len(inputs)}")

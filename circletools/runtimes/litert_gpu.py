@@ -18,7 +18,7 @@ import numpy as np
 from ai_edge_litert import compiled_model
 from ai_edge_litert.compiled_model import CompiledModel, HardwareAccelerator
 
-from circletools.runtimes.inputs import make_input
+from circletools.runtimes.inputs import inputs_by_run
 from circletools.runtimes.plan import Plan, Spy, nodes, placed
 from circletools.runtimes.protocol import Answer, NoDeviceError, Placed, RefusedError, Request, Verdict, mark, printed
 
@@ -63,13 +63,7 @@ def run(request: Request) -> Answer:
         names = model.get_signature_by_index(0)
         ends = model.get_input_tensor_details(key), model.get_output_tensor_details(key)
         (taken, details), (made, results) = zip((names["inputs"], names["outputs"]), ends, strict=True)
-        runs = request.inputs
-        if runs is None:
-            fed = [
-                make_input(request.seed, place, np.dtype(details[name]["dtype"]), details[name]["shape"])
-                for place, name in enumerate(taken)
-            ]
-            runs = [fed] * request.repeat
+        runs = inputs_by_run(request, ((details[name]["dtype"], details[name]["shape"]) for name in taken))
         buffers, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
         arrays = []
         for inputs in runs:

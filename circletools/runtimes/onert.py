@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from circletools.runtimes.inputs import make_input
+from circletools.runtimes.inputs import inputs_by_run
 from circletools.runtimes.onert_c import Session, StatusError, TensorInfo
 from circletools.runtimes.protocol import Answer, Array, Placed, RefusedError, Request, Verdict, mark, printed
 
@@ -111,10 +111,7 @@ def run(request: Request) -> Answer:
     try:
         count = _prepare(session, request)
         infos = [session.input_info(position) for position in range(count)]
-        runs = request.inputs
-        if runs is None:
-            made = [make_input(request.seed, at, dtype_of(info), info.shape()) for at, info in enumerate(infos)]
-            runs = [made] * request.repeat
+        runs = inputs_by_run(request, ((dtype_of(info), info.shape()) for info in infos))
         if len(runs[0]) != count:
             return Answer([], [], f"the model has {count} inputs, not {len(runs[0])}")
         buffers = bind_outputs(session)

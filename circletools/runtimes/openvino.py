@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import openvino
 
-from circletools.runtimes.inputs import make_input
+from circletools.runtimes.inputs import inputs_by_run
 from circletools.runtimes.protocol import Answer, Placed, RefusedError, Request, Verdict
 
 _CODES = re.compile(r"No translator found for (\S+) node|operation of type (\S+) and name")
@@ -46,15 +46,8 @@ def run(request: Request) -> Answer:
         _, model, compiled = _compiled(request)
     except RefusedError as error:
         return Answer([], [], str(error))
-    runs = request.inputs
-    if runs is None:
-        made = [
-            make_input(
-                request.seed, place, np.dtype(end.get_element_type().to_dtype()), _sizes(end.get_partial_shape())
-            )
-            for place, end in enumerate(model.inputs)
-        ]
-        runs = [made] * request.repeat
+    ends = ((end.get_element_type().to_dtype(), _sizes(end.get_partial_shape())) for end in model.inputs)
+    runs = inputs_by_run(request, ends)
     asked = compiled.create_infer_request()
     outputs: list[Any] = []
     try:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tflite_micro.python.tflite_micro import runtime
 
-from circletools.runtimes.inputs import make_input
+from circletools.runtimes.inputs import inputs_by_run
 from circletools.runtimes.protocol import Answer, Placed, RefusedError, Request, Verdict, mark, printed
 
 # Larger than any microcontroller has. The system gives it page by page, as it is used.
@@ -36,13 +36,8 @@ def run(request: Request) -> Answer:
     try:
         interpreter, _ = _loaded(request)
         since = mark()
-        runs = request.inputs
-        if runs is None:
-            made = [
-                make_input(request.seed, place, np.dtype(detail["dtype"]), detail["shape"])
-                for place, detail in enumerate(_details(interpreter.get_input_details))
-            ]
-            runs = [made] * request.repeat
+        details = _details(interpreter.get_input_details)
+        runs = inputs_by_run(request, ((detail["dtype"], detail["shape"]) for detail in details))
         outputs: list[Any] = []
         count = len(list(_details(interpreter.get_output_details)))
         for inputs in runs:

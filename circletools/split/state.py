@@ -8,7 +8,7 @@ several parts, each with its own operators that name it and give it its value; a
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -26,7 +26,6 @@ Numbers = NDArray[np.int64]
 Kept = str
 """What a runtime keeps, in words."""
 
-_HELD = ("RESOURCE", "VARIANT")
 _NAMING = {"VAR_HANDLE": "VarHandleOptions", "HASHTABLE": "HashtableOptions"}
 _READING = frozenset(("READ_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_SIZE"))
 _ONCE = "CALL_ONCE"
@@ -87,20 +86,17 @@ def uses_of(model: Model, subgraph: int) -> Uses:
     facts = OperatorFacts(model, subgraph)
     codes = facts.code_names
     named = dict(_named(model, facts))
-    low = facts.tensor_rows.start
-    types = model.schema.enums["TensorType"]
-    held = np.isin(
-        model.tensor_columns.types[facts.tensor_rows], [value for value, name in types.items() if name in _HELD]
-    )
-    variable = model.tensor_columns.variable[facts.tensor_rows] != 0
+    variable = facts.is_variable
     operators, tensors = (np.concatenate(both) for both in zip(facts.inputs, facts.outputs, strict=True))
-    chosen = held[tensors] | variable[tensors]
+    chosen = facts.is_held[tensors] | variable[tensors]
+    called = Counter(facts.tensor_names) if variable.any() else Counter[bytes]()
     by_operator: dict[int, set[Kept]] = defaultdict(set)
     written: set[Kept] = set()
     for operator, tensor in zip(operators[chosen].tolist(), tensors[chosen].tolist(), strict=True):
         if variable[tensor]:
-            name = text(model.tensor_columns.names[low + tensor])
-            kept = f"the variable tensor {name!r}" + (f" of subgraph {subgraph}" if subgraph else "")
+            raw = facts.tensor_names[tensor]
+            name = repr(text(raw)) if raw and called[raw] == 1 else str(tensor)
+            kept = f"the variable tensor {name}" + (f" of subgraph {subgraph}" if subgraph else "")
         else:
             kept = named.get(int(facts.producers[tensor]), _UNKNOWN)
         by_operator[operator].add(kept)

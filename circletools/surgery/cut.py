@@ -129,7 +129,7 @@ class Cutter:
         } - set(inputs)
         further = self._ordered(missing, self.given)
         for what, tensors in (("an input", (*inputs, *further)), ("an output", outputs)):
-            held = next((tensor for tensor in tensors if self.flow.is_held(tensor)), None)
+            held = next((tensor for tensor in tensors if self.flow.facts.is_held[tensor]), None)
             if held is not None:
                 message = f"it is a {self._type(held).lower()}, which cannot be {what} of a model"
                 raise self._refusal(message, held, "cut elsewhere, so that all that use it are inside or outside")
@@ -178,7 +178,7 @@ class Cutter:
         is_constant = bool(self.flow.facts.has_data[tensor]) and self.flow.maker[tensor] < 0
         if is_constant and tensor not in self.given:
             raise self._refusal("it is a constant, not an input", tensor, "leave it out of --from")
-        if self._is_variable(tensor):
+        if self.flow.facts.is_variable[tensor]:
             raise self._refusal("it keeps its value between runs, and is no input", tensor, "leave it out of --from")
 
     def _check_output(self, tensor: int, inputs: Sequence[int]) -> None:
@@ -186,10 +186,6 @@ class Cutter:
             raise self._refusal("it would be an input and an output", tensor, "leave it out of --from or --to")
         if self.flow.maker[tensor] < 0:
             raise self._refusal("no operator makes it", tensor, "name what an operator computes with --to")
-
-    def _is_variable(self, tensor: int) -> bool:
-        columns = self.model.tensor_columns
-        return bool(columns.variable[int(columns.splits[self.subgraph]) + tensor])
 
     def _type(self, tensor: int) -> str:
         return self.model.subgraphs[self.subgraph].tensors[tensor].type

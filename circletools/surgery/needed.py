@@ -11,9 +11,6 @@ from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import OperatorCode
 
-HELD = ("RESOURCE", "VARIANT")
-"""The tensor types without values of their own."""
-
 _FOREIGN = ("CUSTOM", "DELEGATE", "UNKNOWN")  # nobody but their program knows what they do
 
 
@@ -31,10 +28,6 @@ class Flow:
     def _of(self, operator: int, inputs: bool) -> list[int]:
         slots = self.facts.input_slots if inputs else self.facts.output_slots
         return [tensor for tensor in slots.of(operator) if tensor >= 0]
-
-    def is_held(self, tensor: int) -> bool:
-        """Say whether a tensor has no values of its own."""
-        return self.facts.model.subgraphs[self.facts.subgraph].tensors[tensor].type in HELD
 
     def readers(self) -> dict[int, list[int]]:
         """Return who reads each tensor that is read, ascending."""
@@ -96,13 +89,10 @@ class Needs:
 def _acting(model: Model, subgraph: int) -> Iterator[int]:
     """Yield the operators that do more than compute their outputs, or whose doing is not known."""
     facts, codes = OperatorFacts(model, subgraph), model.operator_codes
-    types = model.schema.enums["TensorType"]
-    held = np.isin(model.tensor_columns.types[facts.tensor_rows], [at for at, name in types.items() if name in HELD])
-    variable = model.tensor_columns.variable[facts.tensor_rows] != 0
     users = np.zeros(facts.tensor_count, np.int64)
     for operator in range(len(facts)):
         users[list({*facts.input_slots.of(operator), *facts.output_slots.of(operator)} - {-1})] += 1
-    touching = held | (variable & (users > 1))
+    touching = facts.is_held | (facts.is_variable & (users > 1))
     for operator, code in enumerate(model.subgraphs[subgraph].code_indices()):
         outputs = [tensor for tensor in facts.output_slots.of(operator) if tensor >= 0]
         used = [tensor for tensor in facts.input_slots.of(operator) if tensor >= 0] + outputs

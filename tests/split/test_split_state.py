@@ -271,6 +271,19 @@ def test_a_variable_is_known_by_container_and_name(
     assert dict(state.copied) == ({0: [1, 3], 2: [1, 3]} if words else {0: [1], 2: [3]})
 
 
+def test_variable_tensors_of_one_name_are_several() -> None:
+    build = Build()
+    graph = build.graph()
+    last = x = graph.tensor("x")
+    for number, name in enumerate(("same", "same", "", "own")):
+        last = graph.compute("ADD", [last, graph.tensor(name, is_variable=True)], f"y{number}")
+    graph.ends([x], [last])
+    with open_model(build.to_bytes()) as model:
+        users = read_state(model, 0).users
+    words = ("1", "3", "5", "'own'")
+    assert users == {f"the variable tensor {name}": [number] for number, name in enumerate(words)}
+
+
 def test_hash_tables_are_known_by_their_number() -> None:
     build = Build()
     graph, first = build.graph(), build.graph("first")
