@@ -211,7 +211,7 @@ def reached(tests: list[str], database: Path, room: Path) -> dict[tuple[str, int
             "join file on file.id = file_id join context on context.id = context_id"
         )
         for path, context, bits in connection.execute(query):
-            test = context.partition("|")[0]
+            test = context.rpartition("|")[0]
             if not test:  # on import: line -n; and 0 stands for the file
                 found.update({(path, -line): [] for line in numbits_to_nums(bits)})
             elif test not in failed:
