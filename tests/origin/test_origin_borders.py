@@ -47,7 +47,7 @@ def test_operators_of_one_layer_of_keras_are_one_step() -> None:
         made, step_of = _model_graph(model)
     assert (made.kinds, step_of) == (["NORM", "TANH", "ABS", "NEG"], [0, 0, 1, 2, 3])
     assert (made.feeding, made.ends) == ([[], [0], [1], [2]], frozenset({3}))
-    assert [len(one) for one in made.weights] == [1, 0, 0, 0]
+    assert [len([*one]) for one in made.weights] == [1, 0, 0, 0]
 
 
 def test_ways_in_which_constants_are_the_same_differ() -> None:
