@@ -120,8 +120,7 @@ class _Block:
         prints = _find_prints(np.frombuffer(data, np.uint8), starts, ends)
         for at in np.flatnonzero(prints.odd).tolist():
             self._one(data, int(starts[at]), int(ends[at]), prints, at)
-        keep = prints.stop > prints.start
-        keep &= (prints.times >= 0) & (prints.times < LATEST_NS)
+        keep = (prints.stop > prints.start) & (prints.times < LATEST_NS)
         prints, places = prints.only(keep), places[keep]
         kinds = np.frombuffer(data, np.uint8)[prints.start]
         following = np.frombuffer(data, np.uint8)[prints.start + 1]
@@ -189,16 +188,15 @@ def _find_prints(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) ->
         threads[numbers[is_thread]] = values[is_thread]
         at[numbers] = after
     found = data[starts] == _TIME_TAG
-    odd = ~found | (threads < 0) | (threads >= 1 << 32) | (times < 0)
+    odd = ~found | (threads < 0) | (threads >= 1 << 32)
     odd |= data[at] & 7 == 0  # more numbers than were looked at, or one with a field number of two bytes
     is_print = found & (data[at] == _PRINT_TAG)
-    size, inner = varints(data, np.where(is_print, at + 1, 0))
+    size, inner = varints(data, at + 1)
     stop = np.minimum(inner + size, ends)
     has_ip = is_print & (data[inner] == _IP_TAG)
     inner[has_ip] = varints(data, inner[has_ip] + 1)[1]
-    has_text = is_print & (data[inner] == _BUF_TAG) & (inner < stop)
-    size, text = varints(data, np.where(has_text, inner + 1, 0))
-    good = has_text & (text + size <= stop) & (size >= 0)
+    size, text = varints(data, inner + 1)
+    good = is_print & (data[inner] == _BUF_TAG) & (text + size <= stop)
     odd |= is_print & ~good
     good &= ~odd
     return _Prints(times, threads, text, np.where(good, text + size, text), odd)

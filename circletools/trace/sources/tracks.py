@@ -96,10 +96,9 @@ class TrackEvents:
 
     def _describe(self, parts: Parts) -> None:
         thread = message_in(parts, 4)
-        tid = number_in(thread, 2, -1)
-        if not thread or not 0 <= tid < 1 << 32:
+        if 2 not in thread or thread[2][0] >= 1 << 32:
             return
-        uuid = number_in(parts, 1)
+        uuid, tid = number_in(parts, 1), thread[2][0]
         self._threads[uuid] = tid, number_in(thread, 1), bytes_in(thread, 5).decode("utf-8", "backslashreplace")
         if bytes_in(parts, 2) == TRACK_NAME:
             self._own.add(uuid)
@@ -117,7 +116,7 @@ class TrackEvents:
         event = contents(data, 0, len(data))
         time = _time(parts, sequence)
         uuid, kind = number_in(event, 11, sequence.track), number_in(event, 9)
-        if time is None or time >= LATEST_NS or uuid < 0 or kind not in (_BEGIN, _END):
+        if time is None or time >= LATEST_NS or kind not in (_BEGIN, _END):
             return
         text = -1
         if kind == _BEGIN:

@@ -88,7 +88,7 @@ def message_in(parts: Parts, field: int) -> Parts:
 def varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
     """Return the numbers at many places, and where they end; the data must reach ten bytes beyond each place.
 
-    A number of more than ten bytes, or of more than 63 bits, comes out as something else: check what follows.
+    None is negative. A number of more than 63 bits, or ten bytes, comes out as something else: check what follows.
     """
     byte = data[at]
     value, end = (byte & 0x7F).astype(np.int64), at + 1
