@@ -40,11 +40,10 @@ def parse(data: bytes) -> OperatorTrace:
         for number, _, start, end in fields(profile, 0, len(profile)):
             of_delegate = number == 2
             subgraph = 0 if of_delegate else number_in(contents(profile, start, end), 2)
-            for run, each in sorted(
-                _operators(profile, start, end, 2 if of_delegate else 3), key=lambda row: row[0].start_ns
-            ):
+            rows = _operators(profile, start, end, 2 if of_delegate else 3, subgraph)
+            for run, each in sorted(rows, key=lambda row: row[0].start_ns):
                 executions = max(executions, run.calls // max(1, each))
-                (inside if of_delegate else runs).append(run._replace(subgraph=subgraph, start_ns=0))
+                (inside if of_delegate else runs).append(run._replace(start_ns=0))
     except BrokenMessage as error:
         raise InvalidInputError("the report is broken or cut", location=f"byte {error.at}") from error
     if not runs:
@@ -52,7 +51,7 @@ def parse(data: bytes) -> OperatorTrace:
     return OperatorTrace("benchmark_model", tuple(runs), executions, averaged=True, inside=tuple(inside))
 
 
-def _operators(data: bytes, start: int, end: int, wanted: int) -> Iterator[tuple[OperatorRun, int]]:
+def _operators(data: bytes, start: int, end: int, wanted: int, subgraph: int) -> Iterator[tuple[OperatorRun, int]]:
     """Yield operators, their place in the run order as start, and how often each is called in an execution."""
     for number, _, first, stop in fields(data, start, end):
         parts = contents(data, first, stop) if number == wanted else {}
@@ -64,6 +63,6 @@ def _operators(data: bytes, start: int, end: int, wanted: int) -> Iterator[tuple
         total, count = number_in(stat, 8), number_in(stat, 9)
         if not total < _LARGEST > count:
             raise InvalidInputError(f"{name[:40]!r} has a time or count that cannot be")
-        of_delegate = name.startswith(DELEGATE_PREFIX)
-        run = OperatorRun(0, place, kind, "", number_in(parts, 6), total * 1000, 0, 0, max(1, count), of_delegate)
+        order, of_delegate = number_in(parts, 6), name.startswith(DELEGATE_PREFIX)
+        run = OperatorRun(subgraph, place, kind, "", order, total * 1000, 0, 0, max(1, count), of_delegate)
         yield run, number_in(parts, 4)
