@@ -137,7 +137,7 @@ def test_an_operator_is_its_call_and_named_after_the_kernel_within() -> None:
 def test_what_delegates_ran_is_within_their_calls() -> None:
     run: Sequence[Row] = [
         of_delegate("Conv #1", 0, 10, 13),
-        (None, 0, 0, 7, None, 13, 20),
+        (None, 0, 0, 0, None, 13, 20),
         instruction("DELEGATE_CALL", 0, 10, 20),
         of_delegate("Conv #1", 3, 5, 9),
         of_delegate("Add #1", 3, 31, 41),
@@ -148,7 +148,7 @@ def test_what_delegates_ran_is_within_their_calls() -> None:
     assert shown(trace.runs) == [
         (0, 0, "DELEGATE_CALL", 10, 10, 0, False),
         (1, 0, "Conv #1", 10, 3, 0, True),
-        (1, 1, "7", 13, 7, 0, True),
+        (1, 1, "0", 13, 7, 0, True),
         (0, 3, "DELEGATE_CALL", 30, 10, 0, False),
         (1, 4, "Add #2", 31, 9, 0, True),
     ]
