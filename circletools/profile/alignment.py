@@ -30,8 +30,8 @@ class Becomes:
     before: frozenset[str]
     does: frozenset[str] | None
     after: frozenset[str]
-    many: bool = False
-    elided: bool = False
+    many: bool
+    elided: bool
 
 
 def align(operators: Sequence[Becomes], rows: Sequence[str]) -> list[list[int]]:
@@ -39,16 +39,19 @@ def align(operators: Sequence[Becomes], rows: Sequence[str]) -> list[list[int]]:
 
     Long lists are aligned piece by piece.
     """
+    if not (operators and rows):
+        return [[] for _ in rows]
     found: list[list[int]] = []
     first = 0
-    while len(found) < len(rows) and operators:
+    while True:
         some, more = operators[first : first + _OPERATORS], rows[len(found) : len(found) + _ROWS]
         last = len(found) + len(more) == len(rows)
-        places = _Window(some, more, last).places()
-        kept = len(more) if last else len(more) // 2
-        found += [[first + place for place in row] for row in places[:kept]]
-        first += places[kept][0] if kept < len(places) else 0
-    return found + [[]] * (len(rows) - len(found))
+        places = [[first + place for place in row] for row in _Window(some, more, last).places()]
+        if last:
+            return found + places
+        kept = len(places) // 2  # what comes behind can still change the others
+        found += places[:kept]
+        first = places[kept][0]
 
 
 class _Window:

@@ -101,19 +101,16 @@ def _measured(analysis: Analysis) -> list[int]:
 
 
 def _of(times: dict[_Key, Samples], key: _Key) -> Samples:
-    """Return the times of a key; zeros where the recording has none."""
-    if key in times:
-        return times[key]
-    return np.zeros(len(times.get(("execution", *_ELAPSED), (0,))) if key[0] == "execution" else 1)
+    """Return the times of a key; no time where the recording has none."""
+    return times.get(key, np.zeros(1))
 
 
 def _times(analysis: Analysis, executed: bool) -> dict[_Key, Samples]:
     """Return the times of each layer and phase: one for each execution, or the mean of the runs."""
     found: dict[_Key, Samples] = {}
-    count = 0
+    chosen = _measured(analysis)
+    count = len(chosen)
     if executed:
-        chosen = _measured(analysis)
-        count = len(chosen)
         found["execution", *_ELAPSED] = np.array(
             [analysis.executions[place].elapsed_ns for place in chosen], np.float64
         )

@@ -106,7 +106,7 @@ class Delegates:
             if not any(_can_become(becomes[place], kinds[at]) for place in places):
                 return [alike[kinds[at]] for at in group.rows]
         found: list[tuple[int, ...]] = []
-        last = len(becomes) - 1
+        end = len(becomes)
         between: tuple[int, ...] = ()
         firsts = [0]  # for each row, where that behind it may end
         for at in group.rows:
@@ -114,11 +114,11 @@ class Delegates:
         for first, at in zip(reversed(firsts[:-1]), reversed(group.rows), strict=True):
             if at in aligned:
                 found.append(tuple(group.operators[place] for place in aligned[at]))
-                last, between = aligned[at][0], ()
+                end, between = aligned[at][0] + 1, ()
             elif kinds[at] in self._known:
                 found.append(())
             else:  # of what is between its neighbours, these included
-                between = between or group.operators[first : last + 1]
+                between = between or group.operators[first:end]
                 found.append(between)
         return found[::-1]
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import accumulate
 from typing import Literal
 
 from circletools.errors import InvalidInputError
@@ -301,14 +303,9 @@ def median_bounds(count: int) -> tuple[int, int]:
     All of them are, where there are too few for that. It is true of times of any distribution: so many of them are
     below the median as heads come of tossing a coin.
     """
-    lower = 0  # times at this position and before are too low with 2.5 % at most
-    chance = tail = math.exp(-count * math.log(2)) if count < 1000 else 0.0
-    if count >= 1000:
+    if count < 1000:
+        tails = list(accumulate(math.comb(count, heads) / 2**count for heads in range(count)))
+        lower = max(bisect(tails, 0.025) - 1, 0)  # times here and before are too low with 2.5 % at most
+    else:
         lower = int(count / 2 - 0.98 * math.sqrt(count)) - 1
-    while count < 1000 and lower + 1 < count:
-        chance *= (count - lower) / (lower + 1)
-        tail += chance
-        if tail > 0.025:
-            break
-        lower += 1
     return lower, count - 1 - lower
