@@ -206,8 +206,7 @@ class Join:
     def _kind(self, run: OperatorRun) -> Kind:
         """Say what a run is; None for none of these. Raises InvalidInputError for an operator of another model."""
         if run.of_delegate or self._runtime == BY_NAME:
-            known = self._named.get(run.name) == (run.subgraph, run.operator)
-            return "delegate" if run.of_delegate else "operator" if known else "inserted"
+            return "delegate" if run.of_delegate else "operator" if run.name in self._named else "inserted"
         if run.subgraph >= len(self._codes):
             raise _other_model(f"subgraph {run.subgraph} runs {run.name}", f"subgraphs: {len(self._codes)}")
         if self._runtime == "onert" and run.name == "Permute":
@@ -263,7 +262,7 @@ def _row(kind: Kind, run: OperatorRun, trace: OperatorTrace) -> Row:
     if kind == "operator":
         return Row(run.operator, run.name, of_delegate=False)
     copies = run.calls // trace.executions if trace.averaged and run.calls % trace.executions == 0 else 1
-    return Row(run.operator if run.of_delegate else WHOLE, run.name, True, max(copies, 1))
+    return Row(run.operator if run.of_delegate else WHOLE, run.name, True, copies)
 
 
 def _other_model(traced: str, model: str) -> InvalidInputError:

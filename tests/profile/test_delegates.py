@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from circletools.model.model import open_model
+from circletools.profile import delegates
 from circletools.profile.alignment import Becomes, align
 from circletools.profile.delegates import WHOLE, Delegates, Row
 from circletools.profile.xnnpack import kind_of, kinds_before, kinds_of
@@ -66,14 +68,17 @@ def test_long_lists_are_aligned_in_pieces() -> None:
     assert sum(len(places) == 1 for places in found) > 0.6 * len(rows)
 
 
-def model_of(*codes: str, inputs: Sequence[Sequence[int]] | None = None) -> bytes:
-    """Return a model with these operators; by default each reads what the one before it writes."""
+def model_of(*codes: str, inputs: Sequence[Sequence[int]] | None = None, **options: Any) -> bytes:
+    """Return a model with these operators; by default each reads what the one before it writes.
+
+    `options` are those of the first one.
+    """
     build = Build()
     graph = build.graph()
     first = graph.tensor("in")
     for at, code in enumerate(codes):
         outputs = [graph.tensor(f"t{at}")]
-        graph.operator(code, list(inputs[at]) if inputs else [at], outputs)
+        graph.operator(code, list(inputs[at]) if inputs else [at], outputs, **({} if at else options))
     graph.ends([first], [len(codes)])
     return build.to_bytes()
 
@@ -132,6 +137,35 @@ def test_rows_of_no_known_kind_are_of_what_is_between_their_neighbours() -> None
     assert operators_of(data, add, row(1, "Softmax"), sub) == [[0], [], [3]]
 
 
+@pytest.mark.parametrize(
+    ("codes", "kind"),
+    [
+        (("RELU", "MAXIMUM"), "Clamp"),
+        (("DEQUANTIZE", "CAST"), "Convert"),
+        (("RESHAPE", "PACK"), "Copy"),
+        (("CONV_2D", "FULLY_CONNECTED"), "Fully Connected"),
+    ],
+)
+def test_operators_whose_work_is_done_elsewhere_seldom_have_a_row(codes: tuple[str, str], kind: str) -> None:
+    elided = codes[0] != "CONV_2D"
+    assert operators_of(model_of(*codes), row(0, f"{kind} (NC)")) == [[1] if elided else [0, 1]]
+    assert operators_of(model_of(*codes[::-1]), row(0, f"{kind} (NC)")) == [[0] if elided else [0, 1]]
+
+
+def test_an_activation_has_a_row_where_the_operator_s_own_does_not_clamp() -> None:
+    rows = row(0, "Add (ND)"), row(1, "Clamp (NC)"), row(2, "Multiply (ND)")
+    assert operators_of(model_of("ADD", "MUL", fused_activation_function="RELU"), *rows) == [[0], [0], [1]]
+    assert operators_of(model_of("ADD", "MUL"), *rows) == [[0], [], [1]]
+    rows = row(0, "Convolution (NHWC)"), *rows[1:]
+    assert operators_of(model_of("CONV_2D", "MUL", fused_activation_function="RELU"), *rows) == [[0], [], [1]]
+
+
+def test_inputs_of_a_fully_connected_are_flattened_unless_it_keeps_their_dimensions() -> None:
+    rows = row(0, "Static Reshape (NC)"), row(1, "Fully Connected (NC)")
+    assert operators_of(model_of("FULLY_CONNECTED", keep_num_dims=False), *rows) == [[0], [0]]
+    assert operators_of(model_of("FULLY_CONNECTED", keep_num_dims=True), *rows) == [[], [0]]
+
+
 def test_rows_of_several_groups_in_averages() -> None:
     data = model_of("ADD", "MUL", "POW", "ADD", "SUB", "POW", "ABS", "MUL")
     first, second = row(0, "Add (ND)", 2), row(1, "Multiply (ND)", 2)
@@ -181,10 +215,25 @@ def test_a_number_that_is_missing_counts_before_one_that_may_follow() -> None:
     assert found == [[0], [1, 7], [], [3], [], [6], [8]]
 
 
+def test_a_row_of_several_groups_follows_where_its_number_is_the_next() -> None:
+    data = model_of("ADD", "MUL", "ABS", "POW", "ADD", "ABS", "POW", "ADD", "MUL", "ABS")
+    rows = [row(0, "Add (ND)"), row(1, "Multiply (ND)"), row(2, "Abs (NC)", 2), own(3), row(0, "Add (ND)"), own(6)]
+    found = operators_of(data, *rows, row(0, "Add (ND)"), row(1, "Multiply (ND)"))
+    assert found == [[0], [1], [2, 9], [], [4], [], [7], [8]]
+
+
 def test_two_rows_of_one_number_may_both_be_missing() -> None:
     data = model_of("ADD", "POW", "MUL", "POW", "ADD", "MUL", "SUB", "ADD")
     rows = (row(0, "Add (ND)", 2), own(1), row(0, "Multiply (ND)", 2), own(3), row(1, "Subtract (ND)"))
     assert operators_of(data, *rows) == [[0, 4, 7], [], [2, 5], [], [6]]
+
+
+def test_rows_of_several_groups_are_looked_for_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = model_of("ADD", "POW", "ADD", "MUL", "POW", "ADD")
+    rows = row(0, "Add (ND)", 2), own(1), row(1, "Multiply (ND)"), own(4)
+    for limit, first in ((3, [0, 2]), (2, [0, 2, 5])):  # a row, three groups
+        monkeypatch.setattr(delegates, "_MOST_LOOKED_AT", limit)
+        assert operators_of(data, *rows)[0] == first
 
 
 def test_many_rows_of_several_groups_are_of_all_alike() -> None:

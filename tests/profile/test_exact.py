@@ -49,6 +49,9 @@ def test_how_the_times_of_executions_differ() -> None:
     found = time_in(20, 2100, times, OperatorTrace("onert", (), 20))
     assert found == Time(20, 2100, 105, Spread(10, 180, 200, 100, 60, 150))
     assert time_in(1, 7, {0: 7}, OperatorTrace("onert", (), 4)).spread == Spread(0, 7, 7, 0, 0, 7)
+    many = time_in(0, 0, {number: number + 1 for number in range(1000)}, OperatorTrace("onert", (), 1000))
+    assert many.spread is not None
+    assert (many.spread.p90_ns, many.spread.p99_ns, many.spread.spread_ns) == (900, 990, 750 - 250)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 7, 9, 10, 20, 101, 500, 999, 1000, 1001, 40_000])
