@@ -122,7 +122,7 @@ def test_a_single_row_is_sure_where_its_bounds_leave_out_one() -> None:
 
 
 def test_the_clock_bounds_what_can_be_known() -> None:
-    """Recordings that agree are still rounded to ticks: evenly, so with a variance of a twelfth of a tick's square."""
+    """Recordings that agree are still rounded to ticks, which has a variance of a twelfth of a tick's square."""
     found = one(side(5e3, 5e3, 5e3), side(8e3, 8e3, 8e3, 8e3), tick_ns=1000)
     variance = ((1 / 5) ** 2 + (1 / 8) ** 2) / 12 / 2 * (1 / 3 + 1 / 4)
     reach = stats.t(5).ppf(0.975) * math.sqrt(variance)

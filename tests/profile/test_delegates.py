@@ -11,8 +11,11 @@ from circletools.model.model import open_model
 from circletools.profile import delegates
 from circletools.profile.alignment import Becomes, align
 from circletools.profile.delegates import WHOLE, Delegates, Row
+from circletools.profile.joining import Time
 from circletools.profile.xnnpack import kind_of, kinds_before, kinds_of
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from tests.kit.build import Build
+from tests.kit.profile_support import joined
 
 A, B, C = (frozenset({kind}) for kind in "ABC")
 NONE: frozenset[str] = frozenset()
@@ -59,8 +62,8 @@ def test_alignments(operators: list[Becomes], rows: str, expected: list[list[int
 
 def test_long_lists_are_aligned_in_pieces() -> None:
     kinds = [A, B, C, A, A, B]
-    operators = [becomes(kinds[at % 6], elided=at % 7 == 0) for at in range(9000)]
-    kept = [at for at in range(9000) if at % 7]
+    operators = [becomes(kinds[at % 6], elided=at % 7 == 0) for at in range(2500)]
+    kept = [at for at in range(2500) if at % 7]
     rows = [next(iter(kinds[at % 6])) for at in kept]
     found = align(operators, rows)
     assert len(found) == len(rows)
@@ -241,3 +244,25 @@ def test_many_rows_of_several_groups_are_of_all_alike() -> None:
     rows = [one for at in range(1100) for one in (row(at, "Add (ND)", 2), own(2 * at + 1))]
     found = operators_of(data, *rows)
     assert found[0] == found[2] == list(range(0, 2200, 2))
+
+
+@pytest.mark.parametrize(("calls", "operators"), [(3, [0]), (6, [0, 3]), (7, [0]), (9, [0, 3, 5])])
+def test_calls_in_averages_tell_how_many_groups_a_row_is_of(calls: int, operators: list[int]) -> None:
+    """Three executions; a number of calls that is no multiple of theirs tells nothing."""
+    data = model_of("ADD", "MUL", "POW", "ADD", "SUB", "ADD", "POW", "ABS")
+    names = ["Add (ND)", "Multiply (ND)", "POW", "Subtract (ND)", "Add (ND)", "POW", "Abs (NC)"]
+    numbers = [0, 1, 2, 1, 2, 6, 0]
+    runs = [
+        OperatorRun(0, number, name, "", at, 60, 0, calls=3, of_delegate=name != "POW")
+        for at, (number, name) in enumerate(zip(numbers, names, strict=True))
+    ]
+    trace = OperatorTrace("benchmark_model", (runs[0]._replace(calls=calls), *runs[1:]), 3, averaged=True)
+    found = joined(data, trace)
+    shared = [row.operators for row in found.ambiguous]
+    assert shared == ([] if len(operators) == 1 else [tuple((0, operator) for operator in operators)])
+    times = {row.index: row.time for row in found.operators if row.time}
+    assert [times[operator].ambiguous_ns for operator in operators] == [60 // len(operators) * bool(shared)] * len(
+        operators
+    )
+    assert times[1] == Time(3, 60, None, delegated_ns=60)
+    assert times[2] == Time(3, 60, None)
