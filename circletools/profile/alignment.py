@@ -94,7 +94,7 @@ class _Window:
         """Yield the best scores up to and with each row."""
         skipped = self._skipped[:-1]
         entered = skipped.copy()
-        state = np.full((3, len(skipped)), _NEVER, np.int32)
+        state = np.full_like(self._scores[self._rows[0]], _NEVER)
         for row in self._rows:
             before = np.maximum(state[_BEFORE], entered)
             does = np.maximum(before, state[_DOES] + self._many)
