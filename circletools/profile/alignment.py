@@ -64,7 +64,7 @@ class _Window:
         self._rows = rows
         skipped = np.array([0 if one.elided else _SKIPPED for one in operators], np.int32)
         self._skipped = np.append(np.int32(0), np.cumsum(skipped, dtype=np.int32))  # of all operators before each
-        self._end = self._skipped[-1] - self._skipped[1:] if last else np.zeros(len(operators), np.int32)
+        self._end = -self._skipped[1:] if last else np.zeros(len(operators), np.int32)
         self._many = np.array([0 if one.many or one.does is None else _AGAIN for one in operators], np.int32)
         self._scores = {row: self._of(operators, row) for row in set(rows)}
 

@@ -134,9 +134,8 @@ class Delegates:
         There are none where operators ran in another order than is expected: then nothing tells the groups apart.
         """
         own = [row.number for row in rows if not row.of_delegate]
-        devices = [1] * len(self._graph)
-        for operator in own:
-            devices[operator] = 0
+        kept = set(own)
+        devices = [int(operator not in kept) for operator in range(len(self._graph))]
         sets = turns(self._graph, devices)
         taken = tuple(operator for some in sets for operator in some if devices[operator])
         if [operator for some in sets for operator in some if not devices[operator]] != own:

@@ -142,10 +142,10 @@ class Join:
                 self._add("inside" if inside else "operator", told, part, of_delegate=of_delegate, ambiguous=True)
         self.ambiguous = [(tuple(sorted(names)), of, total_ns) for of, names, total_ns in shared.names.values()]
         for run in trace.inside:
-            self._add("inside", run, run.duration_ns)
+            self._add("inside", run, run.duration_ns, of_delegate=run.of_delegate)
 
     def _add(
-        self, kind: Kind, run: OperatorRun, self_ns: int, *, of_delegate: bool = False, ambiguous: bool = False
+        self, kind: Kind, run: OperatorRun, self_ns: int, *, of_delegate: bool, ambiguous: bool = False
     ) -> None:
         if kind == "operator":
             measured = self.operators.setdefault((run.subgraph, run.operator), Measured())

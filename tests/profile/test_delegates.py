@@ -169,6 +169,13 @@ def test_inputs_of_a_fully_connected_are_flattened_unless_it_keeps_their_dimensi
     assert operators_of(model_of("FULLY_CONNECTED", keep_num_dims=True), *rows) == [[], [0]]
 
 
+def test_operators_that_may_have_several_rows() -> None:
+    three = [row(at, "Slice (ND)") for at in range(3)]
+    assert operators_of(model_of("SPLIT", "SLICE"), *three) == [[0], [0], [1]]
+    assert operators_of(model_of("SLICE", "SPLIT"), *three) == [[0], [1], [1]]
+    assert operators_of(model_of("SLICE", "SLICE"), *three) == [[0], [0, 1], [1]]
+
+
 def test_rows_of_several_groups_in_averages() -> None:
     data = model_of("ADD", "MUL", "POW", "ADD", "SUB", "POW", "ABS", "MUL")
     first, second = row(0, "Add (ND)", 2), row(1, "Multiply (ND)", 2)
@@ -266,3 +273,4 @@ def test_calls_in_averages_tell_how_many_groups_a_row_is_of(calls: int, operator
     )
     assert times[1] == Time(3, 60, None, delegated_ns=60)
     assert times[2] == Time(3, 60, None)
+    assert all(time.delegated_ns == time.total_ns for operator, time in times.items() if operator not in (2, 6))

@@ -115,9 +115,10 @@ def test_a_run_that_may_be_of_several_subgraphs() -> None:
     found = joined(data, one("litert", UNKNOWN_SUBGRAPH, same[0], name))
     places = ((0, same[0]), (1, same[0]))
     assert found.ambiguous == (AmbiguousTime((name,), places, 5),)
-    times = {(row.subgraph, row.index): row.time.total_ns for row in found.operators if row.time}
-    assert times == dict(zip(places, (3, 2), strict=True))
-    assert [row.time.ambiguous_ns for row in found.operators if row.time] == [3, 2]
+    assert {(row.subgraph, row.index): row.time for row in found.operators if row.time} == {
+        places[0]: Time(1, 3, 3, Spread(3, 3, 3, 0, 3, 3), ambiguous_ns=3),
+        places[1]: Time(1, 2, 2, Spread(2, 2, 2, 0, 2, 2), ambiguous_ns=2),
+    }
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_averages_of_what_is_called_are_inside_its_caller() -> None:
         OperatorRun(1, 0, codes[1][0], "", 0, 60, 0, calls=2),
     )
     averaged = joined(data, OperatorTrace("benchmark_model", runs, 2, averaged=True))
-    assert averaged.total_ns == 100
+    assert (averaged.total_ns, averaged.medians_ns) == (100, 0)
     assert [(row.kind, row.subgraph, row.time) for row in averaged.added] == [("inside", 1, Time(2, 60, None))]
     only = joined(data, OperatorTrace("benchmark_model", runs[1:], 2, averaged=True))
     assert (only.total_ns, only.added) == (60, ())
@@ -196,6 +197,12 @@ def test_the_notes_of_an_attribution() -> None:
         ("UNCHECKED_OPERATORS", "info", "t.json",
          "operators not checked against the model, because their names are unknown: 2"),
     ]  # fmt: skip
+    either = OperatorRun(UNKNOWN_SUBGRAPH, 0, "FULLY_CONNECTED", "", 0, 1, 0)
+    said = "1 kind of row may be of several operators, which share the time evenly: {} % of all"
+    for more, share in (((), "100.0"), ((OperatorRun(0, 0, "IF", "", 9, 3, 0),), "25.0")):
+        trace = OperatorTrace("litert", (either, *more), 1, name="t")
+        ambiguous = ("AMBIGUOUS_OPERATORS", "info", "t", said.format(share))
+        assert told(embedded(bytes_of("circle/if_cond")), trace) == [ambiguous]
     marks = OperatorTrace("litert", tuple(odd._replace(name=name) for name in ("z", "a", "z")), 1, name="t")
     assert told(with_origins, marks) == [
         ("IGNORED_MARKS", "info", "t", "marks that are not operators of the model, ignored: a, z")

@@ -117,8 +117,10 @@ def test_processes_and_threads() -> None:
 
 def test_operators_on_several_threads_are_said() -> None:
     trace = read_profile(marks((10, 11, OURS, 5), (10, 12, OURS, 5)))
-    said = ("SEVERAL_THREADS", "operators ran on threads 11, 12: --thread tells them apart")
-    assert notes(trace) == [said]
+    assert notes(trace) == [("SEVERAL_THREADS", "operators ran on threads 11, 12: --thread tells them apart")]
+    many = [(10, thread, OURS, 5) for thread in range(11, 21)]
+    ((_, said),) = notes(read_profile(marks(*many)))
+    assert "threads 11, 12, 13, 14, 15, 16, 17, 18: " in said
     alone = read_profile(marks((10, 11, OURS, 5)))
     assert notes([alone, alone]) == []
 
@@ -142,6 +144,9 @@ def test_a_trace_of_another_model_alone_is_refused() -> None:
         with pytest.raises(InvalidInputError, match="not of this model") as caught:
             attribute(model, read_profile(marks((10, 11, OTHER, 7), (10, 12, OTHER, 7))))
         assert str(caught.value.hint).endswith("; operators ran on threads 11, 12: try --thread")
+        with pytest.raises(InvalidInputError) as caught:
+            attribute(model, read_profile(marks(*((10, thread, OTHER, 7) for thread in range(11, 21)))))
+        assert "threads 11, 12, 13, 14, 15, 16, 17, 18: " in str(caught.value.hint)
         with pytest.raises(InvalidInputError, match="not of this model") as caught:
             attribute(model, read_profile(marks((10, 11, OTHER, 7))))
         assert "--thread" not in str(caught.value.hint)
