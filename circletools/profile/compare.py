@@ -158,7 +158,7 @@ def _spread(times: Samples) -> float:
     count = min(len(times), _MOST_RESAMPLED)
     times = times[: len(times) - len(times) % count].reshape(count, -1).mean(axis=1)
     length = math.isqrt(count)
-    draw = np.random.default_rng(0).integers(0, count, (_RESAMPLES, -(-count // length)))
+    draw = np.random.default_rng(0).integers(count, size=(_RESAMPLES, -(-count // length)))
     chosen = np.add.outer(draw, np.arange(length)).reshape(_RESAMPLES, -1)[:, :count] % count
     ordered = np.sort(times[chosen], axis=1)
     cut = int(_TRIMMED * count)

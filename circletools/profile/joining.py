@@ -144,9 +144,7 @@ class Join:
         for run in trace.inside:
             self._add("inside", run, run.duration_ns, of_delegate=run.of_delegate)
 
-    def _add(
-        self, kind: Kind, run: OperatorRun, self_ns: int, *, of_delegate: bool, ambiguous: bool = False
-    ) -> None:
+    def _add(self, kind: Kind, run: OperatorRun, self_ns: int, *, of_delegate: bool, ambiguous: bool = False) -> None:
         if kind == "operator":
             measured = self.operators.setdefault((run.subgraph, run.operator), Measured())
             measured.add(run, self_ns)
