@@ -156,7 +156,8 @@ def _estimate(row: Row, tick_ns: float) -> _Estimate:
 def _spread(times: Samples) -> float:
     """Return the standard error of the location of one recording, by bootstrap over blocks of executions."""
     count = min(len(times), _MOST_RESAMPLED)
-    times = times[: len(times) - len(times) % count].reshape(count, -1).mean(axis=1)
+    width = len(times) // count
+    times = times[: count * width].reshape(count, width).mean(axis=1)
     length = math.isqrt(count)
     draw = np.random.default_rng(0).integers(count, size=(_RESAMPLES, -(-count // length)))
     chosen = np.add.outer(draw, np.arange(length)).reshape(_RESAMPLES, -1)[:, :count] % count

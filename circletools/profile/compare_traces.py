@@ -75,7 +75,8 @@ def compare_traces(
     pairs = {key: [[_of(some, key) for some in side] for side in times] for key in keys}
     totals = Counter[str]()
     for (unit, layer, _), (recordings, _) in pairs.items():
-        totals[unit] += round(float(np.mean([location(one) for one in recordings]))) if layer else 0
+        if layer:
+            totals[unit] += round(float(np.mean([location(one) for one in recordings])))
     tick_ns = tick_of(one.astype(np.int64) for side in times for some in side for one in some.values())
     rows = [Row(first, second, totals[unit]) for (unit, _, _), (first, second) in pairs.items()]
     compared = compare_times(rows, limit=threshold_percent / 100, tick_ns=tick_ns)

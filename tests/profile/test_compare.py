@@ -138,6 +138,12 @@ def test_executions_of_a_single_recording_widen_its_bounds() -> None:
     assert found.high == pytest.approx(location(sides[1]) / location(sides[0]) * math.exp(reach), rel=1e-8)
 
 
+def test_what_is_new_is_unsure_where_its_executions_differ() -> None:
+    steady, uneven = [5.0] * 14, np.random.default_rng(0).permutation([1.0] * 9 + [10.0] * 5)
+    verdicts = [one(side(0), [1000 * np.array(times)]).verdict for times in (steady, uneven)]
+    assert verdicts == ["slower", "cannot tell"]
+
+
 @pytest.mark.parametrize("count", [40, 1000, 4096, 5000, 9000])
 def test_how_far_the_location_of_a_recording_is_off(count: int) -> None:
     times = np.random.default_rng(count).normal(100, 10, count)

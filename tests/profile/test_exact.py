@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from circletools.origin.names import origins_by_output
 from circletools.profile.attribution import AmbiguousTime, attribute
 from circletools.profile.joining import Measured, Spread, Time, median_bounds, time_in, time_of
 from circletools.profile.sharing import Shares
-from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace
+from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, Runtime
 from tests.kit.origin_support import embedded, origins
 from tests.kit.presence import Lazy
 from tests.kit.profile_support import MLP, joined, traced, usual
@@ -80,9 +80,7 @@ def refused(data: bytes, trace: OperatorTrace) -> str:
     return str(caught.value)
 
 
-def one(
-    runtime: Literal["onert", "litert", "benchmark_model"], subgraph: int, operator: int, name: str, **more: Any
-) -> OperatorTrace:
+def one(runtime: Runtime, subgraph: int, operator: int, name: str, **more: Any) -> OperatorTrace:
     """Return a trace of one run."""
     return OperatorTrace(runtime, (OperatorRun(subgraph, operator, name, "", 0, 5, 0, **more),), 1)
 
@@ -100,6 +98,7 @@ def one(
         ),
         (one("litert", UNKNOWN_SUBGRAPH, 2, "CONV_2D"), "operators[2] is CONV_2D in the trace; in the model SOFTMAX"),
         (one("benchmark_model", 0, 2, "MyOp"), "operators[2] is MyOp in the trace; in the model SOFTMAX"),
+        (one("openvino", 0, 3, "Odd"), "operators[3] is Odd in the trace; in the model operators there: 3"),
     ],
 )  # fmt: skip
 def test_the_trace_of_another_model(trace: OperatorTrace, said: str) -> None:
@@ -134,6 +133,8 @@ def test_a_run_that_may_be_of_several_subgraphs() -> None:
         (one("onert", 0, 3, "SomethingNew"), [], [("inserted", 0, 3, "SomethingNew")], 0, ()),
         (one("benchmark_model", 7, 3, "MyDelegate", of_delegate=True), [], [("delegate", 7, 3, "MyDelegate")], 0, ()),
         (one("litert", 0, 0, "CONV_2D", of_delegate=True), [], [("delegate", 0, 0, "CONV_2D")], 0, ()),
+        (one("litert", 1, 0, "CONV_2D", of_delegate=True), [], [("delegate", 1, 0, "CONV_2D")], 0, ()),
+        (one("openvino", 0, 2, "Softmax"), [2], [], 0, ()),
         (one("litert", 7, 0, "CONV_2D", of_delegate=True), [], [("delegate", 7, 0, "CONV_2D")], 0, ()),
     ],
 )
@@ -157,6 +158,7 @@ def test_parts_of_a_composite_are_inserted_behind_its_subgraph() -> None:
     (row,) = joined(data, one("litert", 0, len(codes), "ADD")).added
     assert (row.kind, row.index) == ("inserted", len(codes))
     assert "operators there" in refused(data, one("onert", 0, len(codes), "Add"))
+    assert "operators there" in refused(data, one("openvino", 0, len(codes), "Add"))
 
 
 def test_averages_of_what_is_called_are_inside_its_caller() -> None:

@@ -139,6 +139,14 @@ def test_executions_of_another_model_are_left_out() -> None:
     assert (kept.executions, sum(one.total_ns for one in joined.operators.values())) == (2, 33_000)
 
 
+def test_executions_without_operators_are_not_the_models_where_others_are_left_out() -> None:
+    other, ours = OperatorRun(0, 0, "ADD", "", 0, 5, 0), OperatorRun(0, 2, "SOFTMAX", "", 0, 5, 1)
+    with open_model(MLP) as model:
+        found = attribute(model, OperatorTrace("litert", (other, ours), 3))
+        assert (found.executions, found.others) == (1, 2)
+        assert attribute(model, OperatorTrace("litert", (ours,), 3)).executions == 3
+
+
 def test_a_trace_of_another_model_alone_is_refused() -> None:
     with open_model(MLP) as model:
         with pytest.raises(InvalidInputError, match="not of this model") as caught:
