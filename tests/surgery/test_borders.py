@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import circletools as ct
 from circletools.surgery.cut import Cutter
 from circletools.surgery.tensors import TensorNames, listed, quoted
-from tests.kit.build import Build, floats
+from tests.kit.build import Build, Table, floats
 from tests.kit.callers import calling
 from tests.kit.program import put
 from tests.kit.support import bytes_of
@@ -42,6 +43,16 @@ def test_two_tensors_of_one_name_are_refused_and_eight_shown() -> None:
             TensorNames(model, 0).find("same")
         assert str(caught.value).startswith(f"subgraphs[0]: {count} tensors are called 'same'")
         assert caught.value.hint == "name one by " + ", ".join(f"0/index:{index}" for index in range(shown))
+
+
+def test_tensors_are_called_by_names_that_stand_once() -> None:
+    build = Build()
+    graph = build.graph()
+    for name in ("once", "twice", "twice", ""):
+        graph.tensor(name)
+    with ct.open(build.to_bytes()) as model:
+        shown = [TensorNames(model, 0).shown(tensor) for tensor in range(4)]
+    assert shown == ["'once'", "index:1", "index:2", "index:3"]
 
 
 def test_twenty_operators_that_share_a_state_are_named() -> None:
@@ -92,6 +103,22 @@ def test_the_longest_pattern() -> None:
             )
 
 
+@pytest.mark.parametrize(
+    ("pattern", "new", "name"),
+    [
+        ("*1*2*3*", "*-*-*-*", "a-b-c-d"), ("*1*2*", "*-*-*", "a-b-c3d"), ("*1b2*3d", "*--*", "a--c"),
+        ("a*?b*d", "-**-*", "-1-2c3"),
+    ],
+)  # fmt: skip
+def test_every_star_stands_for_what_it_matched(pattern: str, new: str, name: str) -> None:
+    build = Build()
+    graph = build.graph()
+    graph.ends([graph.tensor("a1b2c3d")], [graph.tensor("y")])
+    after, _ = edited(build.to_bytes(), lambda edit: ct.rename(edit, ct.RenameRequest((f"{pattern}={new}",))))
+    with ct.open(after) as model:
+        assert model.subgraphs[0].tensors[0].name == name
+
+
 # --- what is the default --------------------------------------------------------------------------------------
 
 
@@ -136,6 +163,8 @@ def test_the_first_subgraph_is_the_one_that_is_meant() -> None:
     assert (ct.ExtractRequest().subgraph, ct.SignatureRequest().subgraph) == (0, 0)
     _, result = edited(data, lambda edit: ct.reorder(edit, inputs=[0], subgraph=0))
     assert result == edited(data, lambda edit: ct.reorder(edit, inputs=[0]))[1]
+    _, result = edited(data, lambda edit: ct.expose(edit, every=("*",), subgraph=0))
+    assert result == edited(data, lambda edit: ct.expose(edit, every=("*",)))[1]
 
 
 # --- the first and the last -----------------------------------------------------------------------------------
@@ -253,25 +282,28 @@ def test_tables_of_a_model_that_keeps_all_its_operators_stay_as_they_are() -> No
     assert values[0] == values[1]
 
 
-@pytest.mark.parametrize(("caller", "left_out"), [("CALL_ONCE", True), (None, False)])
-def test_one_table_for_all_subgraphs_is_left_out_from_two_on(caller: str | None, left_out: bool) -> None:
-    with ct.open(calling(caller) if caller else wired().to_bytes()) as model, ct.edit(model) as edit:
+@pytest.mark.parametrize(("operators", "left_out"), [("0-2", True), ("0-1", False)])
+def test_one_table_for_all_subgraphs_is_left_out_from_two_on(operators: str, left_out: bool) -> None:
+    """Operator 2 calls the other subgraph, which goes along."""
+    with ct.open(calling("CALL_ONCE")) as model, ct.edit(model) as edit:
         ct.origins.embed(edit)
         for name in ("CIRCLETOOLS_origins", "CIRCLETOOLS_stamp"):
             edit.remove_metadata(name)
         data = edit.to_bytes()
-    after, result = extracted(data, operators="0-2")
+    after, result = extracted(data, operators=operators)
     assert ("METADATA_LEFT_OUT" in codes(result)) == left_out
     with ct.open(after) as model:
         assert (ct.origins.read(model) is None) == left_out
 
 
-def test_the_archive_behind_a_pruned_model_is_where_it_says() -> None:
-    data = bytes_of("tflite/zip_tail")
-    with ct.open(data) as model, ct.edit(model) as edit:
-        edit.add_tensor(0, "idle", type="FLOAT32", shape=(1,))
-        wasteful = edit.to_bytes()
-    after, _ = pruned(wasteful)
+def test_the_archive_behind_a_pruned_model_is_where_it_says(tmp_path: Path) -> None:
+    build = wired()
+    for index in range(50):
+        build.model.subgraphs[0].tensors.append(Table("Tensor", name=f"idle {index}", shape=[1]))
+    path = put(tmp_path / "in.tflite", build.to_bytes())
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("labels.txt", "cat")
+    after, _ = pruned(path.read_bytes())
     end = after.rindex(b"PK\x05\x06")
     size, offset = (int.from_bytes(after[end + at : end + at + 4], "little") for at in (12, 16))
     assert (offset + size, after[offset : offset + 4]) == (end, b"PK\x01\x02")
