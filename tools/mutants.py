@@ -229,8 +229,10 @@ def reached(tests: list[str], database: Path, room: Path) -> dict[tuple[str, int
             if test and test not in failed:
                 for line in (0, *numbits_to_nums(bits)):  # 0 stands for the file
                     found.setdefault((path, line), []).append(test)
+    breadth = Counter(test for each in found.values() for test in each)
     for each in found.values():
-        each[:] = _in_turns(sorted(set(each), key=lambda test: seconds.get(test, 0.0)))
+        # Of tests that are alike in time those first that reach little: they were written for it.
+        each[:] = _in_turns(sorted(set(each), key=lambda test: (seconds.get(test, 0.0), breadth[test], test)))
     return found
 
 
