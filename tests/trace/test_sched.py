@@ -102,6 +102,14 @@ def test_fields_that_are_left_out_and_others() -> None:
     assert rows(bundle(field_bytes(2, field_number(1, 5) + field_number(2, 7) + field_bytes(SWITCH, cut)))) == [
         (5, 7, 0, True)
     ]
+    endless = field_number(2, 7) + number_bytes(5 << 3 | 2) + number_bytes(2**64 - 5) + field_number(6, 8)
+    many = (
+        b"".join(field_number(9, 1) for _ in range(14)) + field_number(2, 7) + field_number(6, 8) + field_number(4, 1)
+    )
+    told = [
+        field_bytes(2, field_number(1, 5) + field_number(2, 7) + field_bytes(SWITCH, one)) for one in (endless, many)
+    ]
+    assert rows(bundle(*told)) == [(5, 7, 0, True), (5, 7, 8, True)]
 
 
 def test_the_compact_form() -> None:

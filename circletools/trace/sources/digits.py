@@ -42,7 +42,7 @@ def number(values: Words) -> npt.NDArray[np.int64]:
     return ((fours * np.uint64(42949672960001)) >> _SHIFTS[2]).astype(np.int64)
 
 
-def _up_to_last(others: Words) -> Words:
+def up_to_last(others: Words) -> Words:
     """Return the bytes up to the last character that is no digit, with all bits set."""
     marks = others.copy()
     for shift in _SHIFTS:
@@ -69,7 +69,7 @@ def stamps(words: Words, colons: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.
     good = (others >> _SHIFTS[1] == 0) & ((fraction & _SECOND) == _POINT)
     before = words[colons - 15]
     seconds, breaks = spread(before)
-    marks = _up_to_last(breaks)
+    marks = up_to_last(breaks)
     good &= (breaks >> _TOP == 0) & ((before ^ _SPACES) & (marks ^ marks >> _EIGHT) == 0) & (marks != 0)
     times = number(seconds & ~marks) * 1_000_000_000 + number(fraction & ~_FIRST_TWO) * 1000
     return times, good

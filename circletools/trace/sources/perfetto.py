@@ -26,7 +26,7 @@ from circletools.trace.sources.wire import BrokenMessage, bytes_in, contents, fi
 
 _FTRACE_EVENTS, _PROCESS_TREE = 1, 2
 _BLOCK_BYTES = 2 << 20
-_TIME_TAG, _PID_TAG, _PRINT_TAG, _IP_TAG, _BUF_TAG = 0x08, 0x10, 0x1A, 0x08, 0x12
+_TIME_TAG, _PID_TAG, _PRINT_TAG, _IP_TAG, _BUF_TAG, _COMPACT_TAG = 0x08, 0x10, 0x1A, 0x08, 0x12, 0x22
 _PADDING = 32
 _FIELDS_BEFORE_PRINT = 6
 
@@ -110,7 +110,7 @@ class _Block:
                 elif number == 3 and value:
                     lost = True
                     self.trace.fault(FaultKind.LOST, field.packet.where, b"events were lost before this bundle")
-                elif number == 4:
+                elif data[at] == _COMPACT_TAG:
                     compact = data[content:end]
                 at = end
             if compact:
