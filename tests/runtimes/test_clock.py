@@ -29,30 +29,41 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
     return made
 
 
-def call(system: System, seconds: float, **waits: float) -> str:
+def call(system: System, seconds: float, **waits: float) -> None:
     system.now += seconds
     for thread, waited in waits.items():
         system.waited(thread, waited)
-    return "done"
+
+
+def lap(watch: Clock, system: System, seconds: float, **waits: float) -> float:
+    (taken,) = watch.laps(lambda: call(system, seconds, **waits))
+    return round(taken, 6)
 
 
 def test_time_in_which_others_ran_does_not_count(system: System) -> None:
     system.waited("a", 1.5)
     system.waited("b", 0)
     watch = Clock(str(system.folder))
-    done, seconds = watch.taken(lambda: call(system, 8, a=3.5, b=1))
-    assert (done, round(seconds, 6)) == ("done", 5)
-    assert round(watch.taken(lambda: call(system, 8))[1], 6) == 8
+    assert lap(watch, system, 8, a=3.5, b=1) == 5
+    assert lap(watch, system, 8) == 8
+    watch.close()
+
+
+def test_it_is_taken_from_the_longest_of_several_calls(system: System) -> None:
+    system.waited("a", 1)
+    watch = Clock(str(system.folder))
+    calls = [lambda: call(system, 1, a=1.5), lambda: call(system, 5, a=3), lambda: call(system, 4)]
+    assert watch.laps(*calls) == pytest.approx([1, 3, 4])
     watch.close()
 
 
 def test_threads_that_are_started_later_count_when_they_are_looked_for(system: System) -> None:
     watch = Clock(str(system.folder))
     system.waited("new", 7)
-    assert watch.taken(lambda: call(system, 4, new=8))[1] == pytest.approx(4)
+    assert lap(watch, system, 4, new=8) == 4
     watch.watch()
     watch.watch()
-    assert watch.taken(lambda: call(system, 4, new=9))[1] == pytest.approx(3)
+    assert lap(watch, system, 4, new=9) == 3
     watch.close()
 
 
@@ -66,24 +77,24 @@ def test_a_thread_that_ended_or_cannot_be_read_waits_no_more(system: System) -> 
         (system.folder / "a" / "schedstat").write_text("")
         system.waited("b", 2)
 
-    assert watch.taken(end)[1] == pytest.approx(3)
+    assert watch.laps(end) == pytest.approx([3])
     watch.close()
 
 
 def test_it_never_runs_backward(system: System) -> None:
     system.waited("a", 0)
     watch = Clock(str(system.folder))
-    assert watch.taken(lambda: call(system, 1, a=2))[1] == 0
+    assert lap(watch, system, 1, a=2) == 0
     watch.close()
 
 
 def test_without_such_counts_it_is_an_ordinary_clock(system: System) -> None:
     watch = Clock(str(system.folder / "absent"))
-    assert watch.taken(lambda: call(system, 2)) == ("done", 2)
+    assert lap(watch, system, 2) == 2
 
 
 def test_it_watches_this_process_and_lets_go() -> None:
     watch = Clock()
-    assert watch.taken(lambda: sum(range(10_000)))[1] > 0
+    assert watch.laps(lambda: sum(range(10_000)))[0] > 0
     watch.close()
     watch.close()
