@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
-from time import perf_counter
+from time import perf_counter, process_time
 
 _THREADS = "/proc/self/task"
 
@@ -36,16 +36,19 @@ class Clock:
         """Return the seconds that each of some calls takes, one after the other.
 
         What this process waited meanwhile is taken from the longest: to look after each would slow down short ones.
+        Threads may wait while another runs, so no more is taken than leaves the time that processors worked.
         """
-        waited = self._seconds_waited()
+        waited, worked = self._seconds_waited(), process_time()
         marks = [perf_counter()]
         for call in calls:
             call()
             marks.append(perf_counter())
+        worked = process_time() - worked
         waited = self._seconds_waited() - waited
         seconds = [after - before for before, after in pairwise(marks)]
         longest = seconds.index(max(seconds))
-        seconds[longest] = max(0.0, seconds[longest] - waited)
+        idle = max(0.0, sum(seconds) - worked)
+        seconds[longest] -= min(waited, idle, seconds[longest])
         return seconds
 
     def _seconds_waited(self) -> float:

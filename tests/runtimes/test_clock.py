@@ -14,7 +14,7 @@ class System:
     """A folder of threads as Linux has it, and the time."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.now = folder, 100.0
+        self.folder, self.now, self.worked = folder, 100.0, 50.0
 
     def waited(self, thread: str, seconds: float) -> None:
         path = self.folder / thread
@@ -26,6 +26,7 @@ class System:
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
     made = System(tmp_path)
     monkeypatch.setattr(clock, "perf_counter", lambda: made.now)
+    monkeypatch.setattr(clock, "process_time", lambda: made.worked)
     return made
 
 
@@ -78,6 +79,19 @@ def test_a_thread_that_ended_or_cannot_be_read_waits_no_more(system: System) -> 
         system.waited("b", 2)
 
     assert watch.laps(end) == pytest.approx([3])
+    watch.close()
+
+
+@pytest.mark.parametrize(("worked", "taken"), [(0, 3), (2, 3), (5, 5), (8, 8), (20, 8)])
+def test_no_more_is_taken_than_leaves_what_processors_worked(worked: float, taken: float, system: System) -> None:
+    system.waited("a", 0)
+    watch = Clock(str(system.folder))
+
+    def work() -> None:
+        call(system, 8, a=5)
+        system.worked += worked
+
+    assert watch.laps(work) == pytest.approx([taken])
     watch.close()
 
 
