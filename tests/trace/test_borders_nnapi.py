@@ -101,6 +101,18 @@ def test_a_process_number_of_64_bits_is_none() -> None:
     assert [process(number) for number in (7, 2**63 - 1, 2**63, 2**64 - 1)] == [7, 2**63 - 1, -1, -1]
 
 
+def test_what_may_stand_in_the_application() -> None:
+    assert codes(read("0 T1 B [NN_LA_PO]a\n1 T1 B [NN_LI_PP]i\n2 T1 E\n3 T1 B [NN_LR_PP]r\n4 T1 E\n5 T1 E")) == [
+        "T021"
+    ]
+    found = read("0 T1 B [NN_LR_PP]r\n10 T1 B [SUB][NN_LA_PP]a\n13 T1 E\n20 T1 E")
+    assert (codes(found), own(found), inclusive(found)) == (
+        ["T030"], {"LR_PP": 17, "LA_PP": 3}, {"LR_PP": 17, "LA_PP": 3}
+    )  # fmt: skip
+    found = read("0 T1 B [NN_LA_PO]a\n2 T1 B [NN_LA_PWU]w\n9 T1 E\n10 T1 E")
+    assert (own(found), inclusive(found)) == ({"LA_PO": 3, "LA_PWU": 7}, {"LA_PO": 10, "LA_PWU": 7})
+
+
 # --- executions -----------------------------------------------------------------------------------------------
 
 
@@ -181,6 +193,19 @@ def test_a_worker_for_each_execution_and_none_beyond() -> None:
     # Of work that goes on behind the execution the part within it counts, and the rest for nobody.
     found = at_once(flying(100, 200, 300), work(5, 9, 100003), work(10, 150, 100002))
     assert [shares(found, place).get("LC_PE", 0) for place in range(3)] == [4 + 90, 0, 0]
+
+
+@pytest.mark.parametrize("other", [999, 1001, 1002])
+def test_processes_keep_their_executions_and_workers_apart(other: int) -> None:
+    def computing(process: int, *workers: tuple[int, int]) -> list[list[Ev]]:
+        threads = [work(*worker, 100 * process + at) for at, worker in enumerate(workers, 2)]
+        return [[Ev(0, 100 * process + 1, COMPUTE), Ev(100, 100 * process + 1, None)], *threads]
+
+    # Two workers of the one execution of a process are both its, though other executions are in flight.
+    found = at_once(*computing(1000, (10, 30), (20, 50)), *computing(other, (60, 65)))
+    assert {one.process: shares(found, at) for at, one in enumerate(found.executions)} == {
+        1000: {"LC_PE": 40, "LR_PE": 60}, other: {"LC_PE": 5, "LR_PE": 95}
+    }  # fmt: skip
 
 
 def test_executions_and_work_that_begin_together() -> None:
