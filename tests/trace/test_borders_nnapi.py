@@ -7,10 +7,12 @@ import pytest
 
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.analysis import Analysis, read_trace
+from circletools.trace.nnapi.contexts import Contexts
+from circletools.trace.nnapi.executions import Execution
 from circletools.trace.nnapi.scheduling import Scheduled
 from circletools.trace.nnapi.statistics import covered, union
 from circletools.trace.nnapi.timeline import run_of
-from circletools.trace.nnapi.wall_clock import OWN_PROCESS
+from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Work, wall_clock
 from circletools.trace.sources import content
 from circletools.trace.sources.wire import field_bytes, field_number
 from tests.kit.trace_support import US, Ev, codes, ftrace, inclusive, own, read, table
@@ -249,6 +251,19 @@ def test_the_thirty_two_busiest_drivers_are_told_apart() -> None:
     found = at_once(main, *calls, again)
     told = {one.process: one.self_ns // US for one in found.wall_clock.shares([0]) if one.layer == "LD"}
     assert told == dict.fromkeys(range(50, 81), 1) | {82: 2, OWN_PROCESS: 1}
+
+
+def test_how_long_executions_may_take_together() -> None:
+    def told(*ends: int) -> list[tuple[str, int, int]]:
+        executions = [Execution(at, 1, 0, "synchronous", 7, 0, 0, 7 + end) for at, end in enumerate(ends)]
+        found = wall_clock(Work(Contexts()), executions, [1], "name").shares()
+        return [(one.layer, one.self_ns, one.inclusive_ns) for one in found]
+
+    half = 1 << 61
+    assert told(half, half - 1) == [("LR", 2 * half - 1, 2 * half - 1)]
+    assert told() == told(0) == []
+    with pytest.raises(InvalidInputError, match="name: executions take too long"):
+        told(half, half)
 
 
 # --- sums -----------------------------------------------------------------------------------------------------
