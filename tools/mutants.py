@@ -339,7 +339,7 @@ def main() -> None:
     where = reached(tests, database, room if room.is_dir() else room.parent)
     skipped = set(given.skip.read_text().splitlines()) if given.skip else set()
     every = [mutant for path in paths for mutant in mutants_of(path)]
-    sample = Random(given.seed).sample(every, min(given.count, len(every)))  # noqa: S311
+    sample = Random(given.seed).sample(every, min(given.count, len(every)))
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
     for module in ("pytest", "hypothesis", "numpy", "typer", "flatbuffers", "flatbuffers.flexbuffers"):

@@ -26,6 +26,11 @@ _COUNTED: dict[Evidence, tuple[Sequence[float], Sequence[float]]] = {
 """By evidence: agreement, ascending, and the share of origins with it that were right."""
 
 
+def related(kinship: float) -> float:
+    """Return how often one of two models was made from the other, by their kinship; both from 0 to 1."""
+    return kinship
+
+
 def calibrated(evidence: Evidence, agreement: float) -> float:
     """Return how often an origin with this evidence is right, both from 0 to 1; more agreement is never less."""
     return float(np.interp(agreement, *_COUNTED[evidence]))

@@ -69,9 +69,14 @@ class Scorer:
         if named and self.names[0][first[0]] == self.names[1][second[0]] != b"":
             return Evidence.TAG if self.names[1][second[0]] in self.matcher.tags else Evidence.NAME
         held = self.matcher.held[0].get(old, frozenset()) & self.matcher.held[1].get(new, frozenset())
+        held = frozenset(number for number in held if self._is_telling(number))
         if any(self.matcher.classes.how[number] == EXACT for number in held):
             return Evidence.CONSTANT
         return Evidence.VALUES if held else Evidence.POSITION
+
+    def _is_telling(self, number: int) -> bool:
+        """Say whether a constant tells its operators from others: tied weights do not."""
+        return all(len(holders.get(number, ())) < 2 for holders in self.matcher.holders)
 
     def confidence(self, old: int, new: int) -> float:
         """Return the confidence in a pair."""
