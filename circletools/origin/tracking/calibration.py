@@ -7,6 +7,7 @@ identities, custom operators, quantizing), from Vela and from TICO. Between two 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -31,6 +32,7 @@ def related(kinship: float) -> float:
     return kinship
 
 
+@lru_cache(1 << 12)
 def calibrated(evidence: Evidence, agreement: float) -> float:
     """Return how often an origin with this evidence is right, both from 0 to 1; more agreement is never less."""
     return float(np.interp(agreement, *_COUNTED[evidence]))

@@ -102,6 +102,9 @@ class Matcher:
         With `by_size` the outputs of two operators must have as many elements; without `choosing`, what looks alike
         is left for later.
         """
+        if not all(NONE in partners for partners in self.pairs.partners):
+            self.pairs.fresh.clear()
+            return
         self._spread_from_ends(by_size=by_size)
         self._match_constants(by_size=by_size)
         for with_constants in (True, False) if by_size else (False,):
