@@ -35,9 +35,15 @@ def pooled(rows: Sequence[tuple[float, bool]]) -> list[tuple[float, float, int]]
     for x, right in sorted(rows):
         pools.append((x, float(right), 1))
         while len(pools) > 1 and not _in_order(*pools[-2:]):
-            (a, b, n), (c, d, m) = pools.pop(-2), pools.pop()
-            pools.append(((a * n + c * m) / (n + m), (b * n + d * m) / (n + m), n + m))
+            pools.append(_joined(pools.pop(), pools.pop()))
+    if len(pools) > 1 and pools[-1][2] < FEWEST:
+        pools.append(_joined(pools.pop(), pools.pop()))
     return pools
+
+
+def _joined(first: tuple[float, float, int], second: tuple[float, float, int]) -> tuple[float, float, int]:
+    (a, b, n), (c, d, m) = first, second
+    return (a * n + c * m) / (n + m), (b * n + d * m) / (n + m), n + m
 
 
 def _in_order(first: tuple[float, float, int], second: tuple[float, float, int]) -> bool:

@@ -10,12 +10,12 @@ import numpy as np
 from tools.tracking.graphs import Net, Operator, Value
 
 
-def mobile(net: Net) -> None:
-    """Make a network of depthwise blocks."""
+def mobile(net: Net, blocks: int = 0) -> None:
+    """Make a network of depthwise blocks, some by chance where it is not said how many."""
     x, width = net.input(1, 32, 32, 3), net.random.choice([8, 12, 16])
     net.scope = "mobile/stem"
     x = net.act(net.batch_norm(net.conv(x, width, 3, 2)), "RELU6")
-    for block in range(net.random.randint(2, 7)):
+    for block in range(blocks or net.random.randint(2, 7)):
         net.scope = f"mobile/block_{block}"
         y = x
         if net.random.random() < 0.5:
@@ -32,7 +32,7 @@ def mobile(net: Net) -> None:
     net.outputs = [net.act(net.dense(x, 10), "SOFTMAX")]
 
 
-def transformer(net: Net) -> None:
+def transformer(net: Net, layers: int = 0) -> None:
     """Make an encoder."""
     length, width, heads = net.random.choice([8, 16]), net.random.choice([32, 48]), 4
     depth = width // heads
@@ -44,7 +44,7 @@ def transformer(net: Net) -> None:
         )
         return net.add("TRANSPOSE", [y, net.integers(0, 2, 1, 3)], (1, heads, length, depth))
 
-    for layer in range(net.random.randint(1, 4)):
+    for layer in range(layers or net.random.randint(1, 4)):
         net.scope = f"enc/layers.{layer}"
         h = net.layer_norm(x)
         q, k, v = head(h), head(h), head(h)
