@@ -15,8 +15,8 @@ from circletools.origin.tracking.score import Evidence
 
 _COUNTED: dict[Evidence, tuple[Sequence[float], Sequence[float]]] = {
     Evidence.TAG: ((0.0, 1.0), (1.0, 1.0)),
-    Evidence.NAME: ((0.0, 0.878, 0.935, 0.97, 1.0), (0.5, 0.8957, 0.9796, 0.9966, 0.9999)),
-    Evidence.CONSTANT: ((0.0, 0.883, 0.998), (0.5, 0.9873, 0.9999)),
+    Evidence.NAME: ((0.0, 0.878, 0.935, 0.97, 1.0), (0.5, 0.8957, 0.9796, 0.9966, 1.0)),
+    Evidence.CONSTANT: ((0.0, 0.883, 0.998, 1.0), (0.5, 0.9873, 0.9999, 1.0)),
     Evidence.VALUES: ((0.0, 0.8, 0.958), (0.5, 0.97, 0.9971)),
     Evidence.POSITION: ((0.0, 0.427, 0.504, 0.712, 1.0), (0.0, 0.8783, 0.9838, 0.9857, 1.0)),
     Evidence.FUSED: ((0.0, 0.372, 0.751), (0.0, 0.617, 0.9623)),
@@ -29,9 +29,9 @@ _COUNTED: dict[Evidence, tuple[Sequence[float], Sequence[float]]] = {
 """By evidence: agreement, ascending, and the share of origins with it that were right."""
 
 _RELATED = ((0.0, 0.25, 0.4, 0.45, 0.8, 0.95, 1.0), (0.0, 0.02, 0.4, 0.75, 0.9, 0.97, 1.0))
-"""Kinship, and the share of pairs of models with it of which one was made from the other, among as many that were not.
+"""Kinship, and the share of pairs of models with it of which one was made from the other, of as many that were not.
 
-Up to 0.4 stand networks of one structure with other weights, too: nobody can tell whether one was trained from the other.
+Up to 0.4 is that of networks of one structure with other weights: whether one was trained from the other is unknown.
 """
 
 

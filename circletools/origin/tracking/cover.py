@@ -165,7 +165,7 @@ def _share_out(
     unknown = len(news) > 1 and not opaque.isdisjoint(news)  # where one ends and the next begins
     if unknown or len(news) * len(olds) > _MOST_SHARED or share < _LEAST_SHARE:
         return
-    score = share * IN_REGION * _score(matcher, parts, region, found)
+    score = share**2 * IN_REGION * _score(matcher, parts, region, found)
     for new in news:
         for old in olds:
             found[new].setdefault(old, (Evidence.REGION, score))
@@ -231,7 +231,7 @@ def _absorb(matcher: Matcher, region: Region, named: dict[int, int], found: list
         heirs = takers if behind else feeds[-1:]
     if len(heirs) * len(region.operators) > _MOST_SHARED:
         return
-    usual = min(1.0, _MOST_FUSED / len(region.operators))
+    usual = min(1.0, _MOST_FUSED / len(region.operators)) ** 2
     for heir in heirs:
         own = max((confidence for _, confidence in found[heir].values()), default=IN_REGION)
         for row in region.operators:

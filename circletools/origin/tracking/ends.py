@@ -37,7 +37,7 @@ def revise(matcher: Matcher) -> None:
 
 def drop_the_adrift(matcher: Matcher) -> None:
     """Undo the pairs of parts of AFTER that may as well be elsewhere in BEFORE."""
-    if matcher.tagged or not any(cut_ends(matcher)):
+    if matcher.tagged or NONE not in matcher.pairs.to_after or not any(cut_ends(matcher)):
         return
     pairs, shown = matcher.pairs, matcher.views[1]
     held = _held_in_place(matcher)
