@@ -10,7 +10,8 @@ from circletools.affinity.findings import affinity_findings
 from circletools.asking import as_file, operators_of
 from circletools.findings import Finding
 from circletools.model.model import Model
-from circletools.model.verify import check_model
+from circletools.model.soundness import soundness_findings
+from circletools.model.verify import check_model, leads_nowhere
 from circletools.origin.findings import origin_findings
 from circletools.origin.read import Origins, read_origins
 from circletools.outputs.analysis import output_findings
@@ -26,15 +27,18 @@ _LISTED = 5  # of the sources that operators came from
 
 
 def check(model: Model, with_: Sequence[str] = (), *, timeout_s: float = 600.0) -> list[Finding]:
-    """Return what `verify` finds, and on a model without errors also the outputs, the origins and the affinity.
+    """Return what `verify` finds, and where all indices lead somewhere, what else is wrong with the model.
+
+    That is its graph, tensors, operators, signatures, names, outputs, origins and affinity.
 
     `with_` names runtimes and compilers to load the model in, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
     each may take `timeout_s` seconds. Raises ModelFormatError when the structure is broken, UsageError where a
     program is not known or not installed.
     """
     findings = check_model(model)
-    if any(finding.severity == "error" for finding in findings):
+    if any(map(leads_nowhere, findings)):
         return findings
+    findings += soundness_findings(model)
     origins = origin_findings(model)
     findings = [*findings, *output_findings(model), *origins, *affinity_findings(model)]
     if with_:

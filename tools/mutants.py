@@ -46,7 +46,10 @@ COMPUTED = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One changed place of a file: the bytes from `start` to `stop` become `text`; `said` is its first line."""
+    """One changed place of a file: the bytes from `start` to `stop` become `text`; `said` is its first line.
+
+    `on_import`: it runs when the module is imported, and not again.
+    """
 
     path: Path
     line: int
@@ -56,6 +59,7 @@ class Mutant:
     text: str
     was: str
     said: str
+    on_import: bool
 
     @property
     def name(self) -> str:
@@ -70,14 +74,14 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     tree = ast.parse(source)
-    quiet, lines = _annotations(tree), _statements(tree)
+    quiet, lines, inside = _annotations(tree), _statements(tree), _in_functions(tree)
 
     def made(node: ast.expr, text: str) -> Mutant:
         start = starts[node.lineno - 1] + node.col_offset
         stop = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
         was = " ".join(source[start:stop].decode().split())
         said = source[starts[node.lineno - 1] : starts[node.lineno]].decode().strip()
-        return Mutant(path, node.lineno, lines[id(node)], start, stop, text, was, said)
+        return Mutant(path, node.lineno, lines[id(node)], start, stop, text, was, said, id(node) not in inside)
 
     for node in ast.walk(tree):
         if id(node) in quiet:
@@ -111,6 +115,16 @@ def _statements(tree: ast.Module) -> dict[int, range]:
                 known = found.get(id(node))
                 if known is None or known.start <= lines.start:
                     found[id(node)] = lines
+    return found
+
+
+def _in_functions(tree: ast.Module) -> set[int]:
+    """Return the nodes that run when a function is called, and not where it is defined."""
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            body = node.body if isinstance(node.body, list) else [node.body]
+            found |= {id(inner) for part in body for inner in ast.walk(part)}
     return found
 
 
@@ -211,14 +225,14 @@ def reached(tests: list[str], database: Path, room: Path) -> dict[tuple[str, int
             "join file on file.id = file_id join context on context.id = context_id"
         )
         for path, context, bits in connection.execute(query):
-            test = context.partition("|")[0]
-            if not test:  # on import: line -n; and 0 stands for the file
-                found.update({(path, -line): [] for line in numbits_to_nums(bits)})
-            elif test not in failed:
-                for line in (0, *numbits_to_nums(bits)):
+            test = context.rpartition("|")[0]
+            if test and test not in failed:
+                for line in (0, *numbits_to_nums(bits)):  # 0 stands for the file
                     found.setdefault((path, line), []).append(test)
+    breadth = Counter(test for each in found.values() for test in each)
     for each in found.values():
-        each[:] = _in_turns(sorted(set(each), key=lambda test: seconds.get(test, 0.0)))
+        # Of tests that are alike in time those first that reach little: they were written for it.
+        each[:] = _in_turns(sorted(set(each), key=lambda test: (seconds.get(test, 0.0), breadth[test], test)))
     return found
 
 
@@ -234,12 +248,13 @@ def _in_turns(tests: list[str]) -> list[str]:
 
 
 def chosen_tests(mutant: Mutant, where: dict[tuple[str, int], list[str]]) -> list[str]:
-    """Return the tests to run: those that reach the statement; all of the file's where it runs on import."""
+    """Return the tests to run: those that reach the statement; all of the file's where it runs on import.
+
+    Who imports a module is chance: the first test that needs it.
+    """
     path = str(mutant.path)
-    found = dict.fromkeys(test for line in mutant.lines for test in where.get((path, line), ()))
-    if not found and (path, 0) in where and any((path, -line) in where for line in mutant.lines):
-        found = dict.fromkeys(where[path, 0])
-    return list(found)[:MOST_TESTS]
+    lines = (0,) if mutant.on_import else mutant.lines
+    return list(dict.fromkeys(test for line in lines for test in where.get((path, line), ())))[:MOST_TESTS]
 
 
 def _seconds(output: str) -> dict[str, float]:
@@ -339,7 +354,7 @@ def main() -> None:
     where = reached(tests, database, room if room.is_dir() else room.parent)
     skipped = set(given.skip.read_text().splitlines()) if given.skip else set()
     every = [mutant for path in paths for mutant in mutants_of(path)]
-    sample = Random(given.seed).sample(every, min(given.count, len(every)))
+    sample = Random(given.seed).sample(every, min(given.count, len(every)))  # noqa: S311
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
     for module in ("pytest", "hypothesis", "numpy", "typer", "flatbuffers", "flatbuffers.flexbuffers"):

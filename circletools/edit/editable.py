@@ -8,7 +8,7 @@ from circletools.flatbuf.prefix import find_base
 from circletools.flatbuf.verify import walk
 from circletools.model.external import external_data
 from circletools.model.model import Model
-from circletools.model.verify import check_model
+from circletools.model.verify import check_model, leads_nowhere
 
 
 def check_editable(model: Model) -> None:
@@ -16,7 +16,7 @@ def check_editable(model: Model) -> None:
 
     New entries could make such an index valid, and moving the file such a position.
     """
-    broken = next((finding for finding in check_model(model) if finding.severity == "error"), None)
+    broken = next(filter(leads_nowhere, check_model(model)), None)
     if broken is not None:
         raise EditError(
             f"{broken.message}; new entries could make it valid",

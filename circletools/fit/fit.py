@@ -115,10 +115,11 @@ def _blamed(
     refused = [(one, sources) for one, sources in found if one.measured and not follows_another(one.reason)]
     sizes = {subgraph: _output_bytes(facts[subgraph]) for subgraph in {one.subgraph for one, _ in refused}}
     places = [(one.subgraph, one.operator) for one, _ in refused]
+    of_place = [sizes[subgraph][index] for subgraph, index in places]
     blamed = []
     for source, rows in fewest_sources([sources for _, sources in refused]):
         operators = tuple([places[row] for row in rows])
-        size = int(sum([sizes[subgraph][index] for subgraph, index in operators]))
+        size = int(sum([of_place[row] for row in rows]))
         blamed.append(Blamed(source[1], operators, size, *naming.details((source,))))
     return tuple(blamed)
 

@@ -31,8 +31,7 @@ class Misfit(NamedTuple):
     details: tuple[SourceDetails, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Blamed:
+class Blamed(NamedTuple):
     """A source, the refused operators (subgraph, index) that come from it, and the bytes of what they compute."""
 
     name: str

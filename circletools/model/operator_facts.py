@@ -175,7 +175,7 @@ class OperatorFacts:
             raise ModelFormatError("two operators produce the tensor", location=place)
         sources = self.producers[self.inputs.tensors]
         fed = sources >= 0
-        effects = self._with_side_effects()
+        effects = self._with_side_effects
         try:
             graph = graph_from_edges(
                 len(self),
@@ -211,9 +211,9 @@ class OperatorFacts:
         able = np.zeros(len(self), np.bool_)
         able[readers] = True
         able[readers[~fixed[read] & (self.producers[read] < 0)]] = False
-        able[self._with_side_effects()] = False
+        able[self._with_side_effects] = False
         able[self.outputs.operators[np.isin(self.outputs.tensors, outputs)]] = False
-        if not any(able[operator] and not row for operator, row in enumerate(graph.predecessors)):
+        if all(graph.predecessors[operator] for operator in np.flatnonzero(able).tolist()):
             return ()
         found: set[int] = set()
         for operator in graph.order:
@@ -222,6 +222,7 @@ class OperatorFacts:
                 found.add(operator)
         return tuple(sorted(found))
 
+    @cached_property
     def _with_side_effects(self) -> Indices:
         resource = self.model.schema.enum_value("TensorType", "RESOURCE")
         holds = self.model.tensor_columns.types[self.tensor_rows] == resource

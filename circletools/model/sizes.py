@@ -18,7 +18,7 @@ _LARGEST = 1 << 62  # a hostile shape must not become infinite
 
 def size_bytes(tensor: Tensor) -> int | None:
     """Return the bytes of a tensor's value, None where the shape or the size of an element is not known."""
-    bits = _element_bits(tensor.type)
+    bits = element_bits(tensor.type)
     if bits is None or any(size < 0 for size in (*tensor.shape, *(tensor.shape_signature or ()))):
         return None
     return -(-prod(tensor.shape) * bits // 8)
@@ -39,7 +39,7 @@ def least_bytes(columns: TensorColumns, rows: slice, types: Mapping[int, str]) -
     is_open[np.repeat(paired, shapes.count)] |= signatures.flat()[np.repeat(paired, signatures.count)] < 0
     sizes[is_open] = 1
     kinds, which = np.unique(columns.types[rows], return_inverse=True)
-    bits = np.array([_element_bits(types.get(kind, "")) or 0 for kind in kinds.tolist()], np.float64)[which]
+    bits = np.array([element_bits(types.get(kind, "")) or 0 for kind in kinds.tolist()], np.float64)[which]
     some = np.flatnonzero(shapes.count)
     with np.errstate(over="ignore", invalid="ignore"):  # infinite x 0, which is nothing
         if some.size:
@@ -47,6 +47,7 @@ def least_bytes(columns: TensorColumns, rows: slice, types: Mapping[int, str]) -
         return np.minimum(np.ceil(np.nan_to_num(bits, nan=0.0, posinf=np.inf) / 8), _LARGEST)
 
 
-def _element_bits(type_name: str) -> int | None:
+def element_bits(type_name: str) -> int | None:
+    """Return the bits of an element of a type by its name, None where they are not known."""
     width = re.fullmatch(r"(?:U?INT|B?FLOAT|COMPLEX)(\d+)", type_name)
     return 8 if type_name == "BOOL" else int(width[1]) if width else None

@@ -6,26 +6,30 @@ for all subgraphs at once. Which fields are indices, and of what, says schema/ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Literal
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.findings import Finding
+from circletools.findings import Finding, Severity
 from circletools.flatbuf.roles import Kind
 from circletools.flatbuf.verify import MAX_TABLES
 from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
 from circletools.model.external import ExternalData, external_data
 from circletools.model.indices import Indices, model_indices
 from circletools.model.model import Model
+from circletools.model.places import place_of, told
 
-_SHOWN = 20  # findings of one kind that are told one by one
+_INDEX, _EXTERNAL = "INDEX_OUT_OF_RANGE", "EXTERNAL_DATA_OUTSIDE_FILE"
 OPTIONAL = -1  # an optional input, or one that is left out
 _INDICES: tuple[Kind, ...] = (
     "buffer", "operator_code", "tensor", "subgraph", "external_buffer", "external_buffer_group", "debug_metadata"
 )  # fmt: skip
+_NEEDED = frozenset(
+    {("Operator", "inputs"), ("Operator", "outputs"), ("Operator", "opcode_index"), ("Tensor", "buffer")}
+)
+"""Fields that every runtime follows when it loads a model; others only when it comes to them."""
 _ANY = np.iinfo(np.int64).max
 
 
@@ -37,11 +41,17 @@ def check_model(model: Model) -> list[Finding]:
 def check_indices(model: Model) -> list[Finding]:
     """Return a finding `INDEX_OUT_OF_RANGE` for each index that leads nowhere.
 
-    One that leads to debug information is a warning: nothing that runs depends on it.
+    It is an error where runtimes refuse the model for it, a warning where the model can run as long as nobody follows
+    the index: those of signatures, metadata, ends of subgraphs, options, debug information.
     """
     _ = model.reachable  # the structure
     bounds = _Bounds(model)
     return [finding for indices in model_indices(model, *_INDICES) for finding in bounds.check(indices)]
+
+
+def leads_nowhere(finding: Finding) -> bool:
+    """Say whether a finding is about an index or a position that an edit could give a meaning."""
+    return finding.code in (_INDEX, _EXTERNAL) and not finding.location.endswith("debug_metadata_index")
 
 
 class _Bounds:
@@ -66,7 +76,9 @@ class _Bounds:
         elif kind == "debug_metadata":
             yield from self._check_debug_metadata(indices)
         else:
-            yield from _check(indices, _bounds(indices, self.tensors) if kind == "tensor" else self.counts[kind])
+            limit = _bounds(indices, self.tensors) if kind == "tensor" else self.counts[kind]
+            needed = indices.key in _NEEDED and (kind != "buffer" or self.model.format == "tflite")
+            yield from _check(indices, limit, "error" if needed else "warning")
 
     def _check_identifiers(self, indices: Indices) -> Iterator[Finding]:
         """Check that the external buffers that tensors name by an id are there."""
@@ -75,8 +87,8 @@ class _Bounds:
             return
         known = self.model.root.children("external_buffers", self.model.schema)[0].scalars("id")
         bad = np.flatnonzero(~np.isin(values, known) & ~np.isin(values, indices.role.none))
-        yield from _findings(
-            "INDEX_OUT_OF_RANGE", bad, indices.place, lambda at: f"external buffer {values[at]} does not exist"
+        yield from told(
+            _INDEX, bad, indices.place, lambda at: f"external buffer {values[at]} does not exist", "warning"
         )
 
     def _check_debug_metadata(self, indices: Indices) -> Iterator[Finding]:
@@ -85,12 +97,12 @@ class _Bounds:
         if described is None:
             return
         if indices.key[0] == "SubGraph":
-            yield from _check(indices, len(described), "warning")
+            yield from _check(indices, len(described))
             return
         of_subgraph = self.model.subgraph_tables.scalars("debug_metadata_index").astype(np.int64)
         known = (of_subgraph >= 0) & (of_subgraph < len(described))
         counts = np.append(described, _ANY)[np.where(known, of_subgraph, -1)]
-        yield from _check(indices, _bounds(indices, counts), "warning")
+        yield from _check(indices, _bounds(indices, counts))
 
 
 def _count(model: Model, name: str) -> int:
@@ -124,13 +136,15 @@ def _check_external(model: Model) -> Iterator[Finding]:
         def place(row: int, data: ExternalData = data) -> str:
             index = int(data.rows[row])
             return (
-                f"buffers[{index}]" if data.kind == "Buffer" else f"{_place('operators', splits, index)}.{data.kind}"
+                f"buffers[{index}]"
+                if data.kind == "Buffer"
+                else f"{place_of('operators', splits, index)}.{data.kind}"
             )
 
         def message(row: int, data: ExternalData = data) -> str:
             return f"{data.sizes[row]} bytes at {data.offsets[row]}, but the file ends at {limit}"
 
-        yield from _findings("EXTERNAL_DATA_OUTSIDE_FILE", np.flatnonzero(end > limit), place, message)
+        yield from told(_EXTERNAL, np.flatnonzero(end > limit), place, message, "warning")
 
 
 def _check_sentinel(model: Model) -> Iterator[Finding]:
@@ -145,14 +159,7 @@ def _check_size(model: Model) -> Iterator[Finding]:
         yield Finding("TOO_MANY_TABLES", "warning", "model", message)
 
 
-def _place(field: str, splits: NDArray[np.int64], row: int) -> str:
-    subgraph = int(np.searchsorted(splits, row, "right")) - 1
-    return f"subgraphs[{subgraph}].{field}[{row - int(splits[subgraph])}]"
-
-
-def _check(
-    indices: Indices, limit: int | NDArray[np.int64], severity: Literal["error", "warning"] = "error"
-) -> Iterator[Finding]:
+def _check(indices: Indices, limit: int | NDArray[np.int64], severity: Severity = "warning") -> Iterator[Finding]:
     values, limits = indices.values, np.broadcast_to(limit, indices.values.shape)
     bad = (values < 0) | (values >= limits)
     for none in indices.role.none:
@@ -162,17 +169,4 @@ def _check(
     def message(at: int) -> str:
         return f"{what} {values[at]} does not exist; there are {limits[at]}"
 
-    yield from _findings("INDEX_OUT_OF_RANGE", np.flatnonzero(bad), indices.place, message, severity)
-
-
-def _findings(
-    code: str,
-    rows: NDArray[np.int64],
-    place: Callable[[int], str],
-    message: Callable[[int], str],
-    severity: Literal["error", "warning"] = "error",
-) -> Iterator[Finding]:
-    for row in rows[:_SHOWN].tolist():
-        yield Finding(code, severity, place(row), message(row))
-    if len(rows) > _SHOWN:
-        yield Finding(code, severity, place(int(rows[_SHOWN])), f"and {len(rows) - _SHOWN} more like the one before")
+    yield from told(_INDEX, np.flatnonzero(bad), indices.place, message, severity)

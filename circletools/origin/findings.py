@@ -8,12 +8,35 @@ from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
 from circletools.origin.names import entry_subgraphs
 from circletools.origin.read import Origins, check_freshness, read_origins
-from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, decode_op_table, decode_source_table
+from circletools.origin.tables import (
+    EXECUTION_PLAN_TABLE,
+    OP_TABLE,
+    SOURCE_TABLE,
+    decode_execution_plan,
+    decode_op_table,
+    decode_source_table,
+)
 from circletools.wording import ranges
 
 
 def origin_findings(model: Model) -> list[Finding]:
     """Return what is wrong with the tables; nothing where the model has none."""
+    return [*_of_origins(model), *_of_plan(model)]
+
+
+def _of_plan(model: Model) -> list[Finding]:
+    """Return what is wrong with the execution plan that the ONE compiler keeps beside the origins."""
+    plan = model.metadata_value(EXECUTION_PLAN_TABLE)
+    try:
+        if plan is not None:
+            decode_execution_plan(plan)
+    except TableFormatError as error:
+        message = f"{error.message}; run `circletool strip-metadata --name {EXECUTION_PLAN_TABLE}`"
+        return [Finding("MALFORMED_EXECUTION_PLAN", "warning", f"metadata {error.location}", message)]
+    return []
+
+
+def _of_origins(model: Model) -> list[Finding]:
     source_table, op_table = model.metadata_value(SOURCE_TABLE), model.metadata_value(OP_TABLE)
     code = "MALFORMED_ORIGIN_TABLE"
     try:

@@ -166,17 +166,23 @@ def _last_operator(uses: Uses, tensors: int) -> NDArray[np.int64]:
 def output_findings(model: Model, subgraphs: Iterable[int] | None = None) -> list[Finding]:
     """Return the aliased outputs as findings.
 
-    In the bodies of While and If they are a matter of course, and a tap is harmless in most runtimes: both are
-    of severity info.
+    In the bodies of While and If all but outputs that nothing produces are a matter of course, and a tap is harmless
+    in most runtimes: both are of severity info.
     """
     entries, patterns = set(entry_subgraphs(model)), pattern_subgraphs(model)
     return [
         output.finding(
-            "info" if output.kind is AliasKind.TAP or output.subgraph not in entries else "warning",
+            _severity(output, output.subgraph in entries),
             LEFT_ALONE if output.subgraph in patterns else _remedy(output, output.subgraph in entries),
         )
         for output in aliased_outputs(model, "all" if subgraphs is None else subgraphs)
     ]
+
+
+def _severity(output: AliasedOutput, entry: bool) -> Severity:
+    if output.kind is AliasKind.UNPRODUCED:
+        return "warning"
+    return "info" if output.kind is AliasKind.TAP or not entry else "warning"
 
 
 def _remedy(output: AliasedOutput, entry: bool) -> str:

@@ -30,8 +30,8 @@ class Becomes:
     before: frozenset[str]
     does: frozenset[str] | None
     after: frozenset[str]
-    many: bool = False
-    elided: bool = False
+    many: bool
+    elided: bool
 
 
 def align(operators: Sequence[Becomes], rows: Sequence[str]) -> list[list[int]]:
@@ -39,16 +39,19 @@ def align(operators: Sequence[Becomes], rows: Sequence[str]) -> list[list[int]]:
 
     Long lists are aligned piece by piece.
     """
+    if not (operators and rows):
+        return [[] for _ in rows]
     found: list[list[int]] = []
     first = 0
-    while len(found) < len(rows) and operators:
+    while True:
         some, more = operators[first : first + _OPERATORS], rows[len(found) : len(found) + _ROWS]
         last = len(found) + len(more) == len(rows)
-        places = _Window(some, more, last).places()
-        kept = len(more) if last else len(more) // 2
-        found += [[first + place for place in row] for row in places[:kept]]
-        first += places[kept][0] if kept < len(places) else 0
-    return found + [[]] * (len(rows) - len(found))
+        places = [[first + place for place in row] for row in _Window(some, more, last).places()]
+        if last:
+            return found + places
+        kept = len(places) // 2  # what comes behind can still change the others
+        found += places[:kept]
+        first = places[kept][0]
 
 
 class _Window:
@@ -61,7 +64,7 @@ class _Window:
         self._rows = rows
         skipped = np.array([0 if one.elided else _SKIPPED for one in operators], np.int32)
         self._skipped = np.append(np.int32(0), np.cumsum(skipped, dtype=np.int32))  # of all operators before each
-        self._end = self._skipped[-1] - self._skipped[1:] if last else np.zeros(len(operators), np.int32)
+        self._end = -self._skipped[1:] if last else np.zeros(len(operators), np.int32)
         self._many = np.array([0 if one.many or one.does is None else _AGAIN for one in operators], np.int32)
         self._scores = {row: self._of(operators, row) for row in set(rows)}
 
@@ -91,7 +94,7 @@ class _Window:
         """Yield the best scores up to and with each row."""
         skipped = self._skipped[:-1]
         entered = skipped.copy()
-        state = np.full((3, len(skipped)), _NEVER, np.int32)
+        state = np.full_like(self._scores[self._rows[0]], _NEVER)
         for row in self._rows:
             before = np.maximum(state[_BEFORE], entered)
             does = np.maximum(before, state[_DOES] + self._many)

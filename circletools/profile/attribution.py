@@ -9,7 +9,7 @@ every time add up to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from circletools.findings import Finding
@@ -103,9 +103,9 @@ class Attribution:
     named: bool
     unchecked: int
     ignored: tuple[str, ...]
-    ambiguous: tuple[AmbiguousTime, ...] = ()
-    medians_ns: int = 0
-    others: int = 0
+    ambiguous: tuple[AmbiguousTime, ...]
+    medians_ns: int
+    others: int
     notes: tuple[Finding, ...] = ()
 
 
@@ -227,7 +227,7 @@ def _added(joined: Join, trace: OperatorTrace) -> tuple[AddedTime, ...]:
 
 
 def _groups(
-    rows: Iterable[OperatorTime],
+    rows: Sequence[OperatorTime],
     measured: Mapping[Place, Measured],
     origins: Origins,
     trace: OperatorTrace,
@@ -236,14 +236,16 @@ def _groups(
     """Return the times by source and by module."""
     by_source, by_module = Shares(measured, trace), Shares(measured, trace)
     modules: dict[int | None, Sequence[str | None]] = {None: (None,)}
+    modules |= {
+        source: modules_of(origins.sources[source], origins.details_of(source), depth)
+        for source in {source for row in rows for source in row.sources}
+    }
     for row in rows:
         place = (row.subgraph, row.index)
         sources: Sequence[int | None] = row.sources or (None,)
         shares = split(row.time.total_ns if row.time else 0, len(sources))
         for source, share in zip(sources, shares, strict=True):
             by_source.add(source, place, share, 1 / len(sources))
-            if source is not None and source not in modules:
-                modules[source] = modules_of(origins.sources[source], origins.details_of(source), depth)
             parts = split(share, len(modules[source]))
             for module, part in zip(modules[source], parts, strict=True):
                 by_module.add(module, place, part, 1 / len(sources) / len(parts))

@@ -78,7 +78,7 @@ class _Estimate:
     def statistic(self) -> float:
         """The logarithm of the ratio in standard errors; of what is new or gone, the time in its own."""
         if not (self.before and self.after):
-            return (self.after > 0) / self.error if self.after or not self.before else -1 / self.error
+            return (bool(self.after) - bool(self.before)) / self.error
         return math.log(self.after / self.before) / self.error
 
 
@@ -155,13 +155,12 @@ def _estimate(row: Row, tick_ns: float) -> _Estimate:
 
 def _spread(times: Samples) -> float:
     """Return the standard error of the location of one recording, by bootstrap over blocks of executions."""
-    count = len(times)
-    if count > _MOST_RESAMPLED:
-        times = times[: count - count % _MOST_RESAMPLED].reshape(_MOST_RESAMPLED, -1).mean(axis=1)
-        count = _MOST_RESAMPLED
+    count = min(len(times), _MOST_RESAMPLED)
+    width = len(times) // count
+    times = times[: count * width].reshape(count, width).mean(axis=1)
     length = math.isqrt(count)
-    draw = np.random.default_rng(0).integers(0, count, (_RESAMPLES, -(-count // length)))
-    chosen = (draw[:, :, None] + np.arange(length)).reshape(_RESAMPLES, -1)[:, :count] % count
+    draw = np.random.default_rng(0).integers(count, size=(_RESAMPLES, -(-count // length)))
+    chosen = np.add.outer(draw, np.arange(length)).reshape(_RESAMPLES, -1)[:, :count] % count
     ordered = np.sort(times[chosen], axis=1)
     cut = int(_TRIMMED * count)
     return float(ordered[:, cut : count - cut].mean(axis=1).std())

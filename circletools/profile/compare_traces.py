@@ -75,7 +75,8 @@ def compare_traces(
     pairs = {key: [[_of(some, key) for some in side] for side in times] for key in keys}
     totals = Counter[str]()
     for (unit, layer, _), (recordings, _) in pairs.items():
-        totals[unit] += round(float(np.mean([location(one) for one in recordings]))) if layer else 0
+        if layer:
+            totals[unit] += round(float(np.mean([location(one) for one in recordings])))
     tick_ns = tick_of(one.astype(np.int64) for side in times for some in side for one in some.values())
     rows = [Row(first, second, totals[unit]) for (unit, _, _), (first, second) in pairs.items()]
     compared = compare_times(rows, limit=threshold_percent / 100, tick_ns=tick_ns)
@@ -101,19 +102,16 @@ def _measured(analysis: Analysis) -> list[int]:
 
 
 def _of(times: dict[_Key, Samples], key: _Key) -> Samples:
-    """Return the times of a key; zeros where the recording has none."""
-    if key in times:
-        return times[key]
-    return np.zeros(len(times.get(("execution", *_ELAPSED), (0,))) if key[0] == "execution" else 1)
+    """Return the times of a key; no time where the recording has none."""
+    return times.get(key, np.zeros(1))
 
 
 def _times(analysis: Analysis, executed: bool) -> dict[_Key, Samples]:
     """Return the times of each layer and phase: one for each execution, or the mean of the runs."""
     found: dict[_Key, Samples] = {}
-    count = 0
+    chosen = _measured(analysis)
+    count = len(chosen)
     if executed:
-        chosen = _measured(analysis)
-        count = len(chosen)
         found["execution", *_ELAPSED] = np.array(
             [analysis.executions[place].elapsed_ns for place in chosen], np.float64
         )

@@ -106,7 +106,7 @@ class Delegates:
             if not any(_can_become(becomes[place], kinds[at]) for place in places):
                 return [alike[kinds[at]] for at in group.rows]
         found: list[tuple[int, ...]] = []
-        last = len(becomes) - 1
+        end = len(becomes)
         between: tuple[int, ...] = ()
         firsts = [0]  # for each row, where that behind it may end
         for at in group.rows:
@@ -114,11 +114,11 @@ class Delegates:
         for first, at in zip(reversed(firsts[:-1]), reversed(group.rows), strict=True):
             if at in aligned:
                 found.append(tuple(group.operators[place] for place in aligned[at]))
-                last, between = aligned[at][0], ()
+                end, between = aligned[at][0] + 1, ()
             elif kinds[at] in self._known:
                 found.append(())
             else:  # of what is between its neighbours, these included
-                between = between or group.operators[first : last + 1]
+                between = between or group.operators[first:end]
                 found.append(between)
         return found[::-1]
 
@@ -134,9 +134,8 @@ class Delegates:
         There are none where operators ran in another order than is expected: then nothing tells the groups apart.
         """
         own = [row.number for row in rows if not row.of_delegate]
-        devices = [1] * len(self._graph)
-        for operator in own:
-            devices[operator] = 0
+        kept = set(own)
+        devices = [int(operator not in kept) for operator in range(len(self._graph))]
         sets = turns(self._graph, devices)
         taken = tuple(operator for some in sets for operator in some if devices[operator])
         if [operator for some in sets for operator in some if not devices[operator]] != own:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import accumulate
 from typing import Literal
 
 from circletools.errors import InvalidInputError
@@ -140,11 +142,9 @@ class Join:
                 self._add("inside" if inside else "operator", told, part, of_delegate=of_delegate, ambiguous=True)
         self.ambiguous = [(tuple(sorted(names)), of, total_ns) for of, names, total_ns in shared.names.values()]
         for run in trace.inside:
-            self._add("inside", run, run.duration_ns)
+            self._add("inside", run, run.duration_ns, of_delegate=run.of_delegate)
 
-    def _add(
-        self, kind: Kind, run: OperatorRun, self_ns: int, *, of_delegate: bool = False, ambiguous: bool = False
-    ) -> None:
+    def _add(self, kind: Kind, run: OperatorRun, self_ns: int, *, of_delegate: bool, ambiguous: bool = False) -> None:
         if kind == "operator":
             measured = self.operators.setdefault((run.subgraph, run.operator), Measured())
             measured.add(run, self_ns)
@@ -204,8 +204,7 @@ class Join:
     def _kind(self, run: OperatorRun) -> Kind:
         """Say what a run is; None for none of these. Raises InvalidInputError for an operator of another model."""
         if run.of_delegate or self._runtime == BY_NAME:
-            known = self._named.get(run.name) == (run.subgraph, run.operator)
-            return "delegate" if run.of_delegate else "operator" if known else "inserted"
+            return "delegate" if run.of_delegate else "operator" if run.name in self._named else "inserted"
         if run.subgraph >= len(self._codes):
             raise _other_model(f"subgraph {run.subgraph} runs {run.name}", f"subgraphs: {len(self._codes)}")
         if self._runtime == "onert" and run.name == "Permute":
@@ -261,7 +260,7 @@ def _row(kind: Kind, run: OperatorRun, trace: OperatorTrace) -> Row:
     if kind == "operator":
         return Row(run.operator, run.name, of_delegate=False)
     copies = run.calls // trace.executions if trace.averaged and run.calls % trace.executions == 0 else 1
-    return Row(run.operator if run.of_delegate else WHOLE, run.name, True, max(copies, 1))
+    return Row(run.operator if run.of_delegate else WHOLE, run.name, True, copies)
 
 
 def _other_model(traced: str, model: str) -> InvalidInputError:
@@ -301,14 +300,9 @@ def median_bounds(count: int) -> tuple[int, int]:
     All of them are, where there are too few for that. It is true of times of any distribution: so many of them are
     below the median as heads come of tossing a coin.
     """
-    lower = 0  # times at this position and before are too low with 2.5 % at most
-    chance = tail = math.exp(-count * math.log(2)) if count < 1000 else 0.0
-    if count >= 1000:
+    if count < 1000:
+        tails = list(accumulate(math.comb(count, heads) / 2**count for heads in range(count)))
+        lower = max(bisect(tails, 0.025) - 1, 0)  # times here and before are too low with 2.5 % at most
+    else:
         lower = int(count / 2 - 0.98 * math.sqrt(count)) - 1
-    while count < 1000 and lower + 1 < count:
-        chance *= (count - lower) / (lower + 1)
-        tail += chance
-        if tail > 0.025:
-            break
-        lower += 1
     return lower, count - 1 - lower

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ class Shares:
         """Yield what every group got, by name; the one without a name comes last."""
         for group, parts in sorted(self._parts.items(), key=lambda entry: (entry[0] is None, entry[0])):
             runs = sum(self._measured[place].runs for place in parts if place in self._measured)
-            shared = any(part < 1 - 1e-9 for part in parts.values())
+            shared = any(not math.isclose(part, 1) for part in parts.values())
             time = time_in(runs, self._totals[group], self._times(parts), self._trace)
             yield group, Shared(tuple(sorted(parts)), shared, time)
 

@@ -12,12 +12,11 @@ _TINY = 1e-300
 
 def tail(t: float, freedom: float) -> float:
     """Return the probability of more than `t` with `freedom` degrees of freedom; infinite ones are the normal's."""
-    if math.isinf(t):
-        return 0.0 if t > 0 else 1.0
     if math.isinf(freedom):
         return math.erfc(t / math.sqrt(2)) / 2
-    half = _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
-    return half if t >= 0 else 1 - half
+    if t < 0:
+        return 1 - tail(-t, freedom)
+    return _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
 
 
 @lru_cache(maxsize=256)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -47,8 +47,10 @@ class Flow:
         found, pending = set[int](), list(tensors)
         while pending:
             tensor = pending.pop()
-            operator = -1 if tensor in stop else self.maker[tensor]
-            if operator >= 0 and operator not in found and (only is None or operator in only):
+            operator = self.maker[tensor]
+            if tensor in stop or operator < 0 or operator in found:
+                continue
+            if only is None or operator in only:
                 found.add(operator)
                 pending += self.reads[operator]
         return found
@@ -86,18 +88,19 @@ class Needs:
         return sorted(acting | flow.behind([*tensors, *(read for one in acting for read in flow.reads[one])]))
 
 
-def _acting(model: Model, subgraph: int) -> Iterator[int]:
-    """Yield the operators that do more than compute their outputs, or whose doing is not known."""
-    facts, codes = OperatorFacts(model, subgraph), model.operator_codes
-    users = np.zeros(facts.tensor_count, np.int64)
-    for operator in range(len(facts)):
-        users[list({*facts.input_slots.of(operator), *facts.output_slots.of(operator)} - {-1})] += 1
+def _acting(model: Model, subgraph: int) -> list[int]:
+    """Return the operators that do more than compute their outputs, or whose doing is not known."""
+    facts = OperatorFacts(model, subgraph)
+    facts.check_tensors()
+    codes = [model.operator_codes[code] for code in model.subgraphs[subgraph].code_indices()]
+    each = np.concatenate([np.stack(facts.inputs, axis=1), np.stack(facts.outputs, axis=1)])
+    operators, tensors = np.unique(each, axis=0).T
+    users = np.bincount(tensors, minlength=facts.tensor_count)
     touching = facts.is_held | (facts.is_variable & (users > 1))
-    for operator, code in enumerate(model.subgraphs[subgraph].code_indices()):
-        outputs = [tensor for tensor in facts.output_slots.of(operator) if tensor >= 0]
-        used = [tensor for tensor in facts.input_slots.of(operator) if tensor >= 0] + outputs
-        if not outputs or _is_foreign(codes[code]) or bool(touching[used].any()):
-            yield operator
+    acting = np.array([_is_foreign(code) for code in codes], np.bool_)
+    acting[np.setdiff1d(np.arange(len(facts)), facts.outputs.operators)] = True
+    acting[operators[touching[tensors]]] = True
+    return list(np.flatnonzero(acting).tolist())
 
 
 def _is_foreign(code: OperatorCode) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from circletools.edit.edit import ModelEdit
@@ -63,7 +63,7 @@ def rename(edit: ModelEdit, request: RenameRequest) -> RewriteResult:
     return RewriteResult(tuple(changes))
 
 
-def split_pair(pair: Pair, known: Iterable[str] = ()) -> tuple[str, str]:
+def split_pair(pair: Pair, known: Container[str] = ()) -> tuple[str, str]:
     """Return the old and the new name; where a name has a `=` of its own, the old one is that which is `known`.
 
     Raises UsageError where there is no `=`, or where it cannot be told.
@@ -73,8 +73,7 @@ def split_pair(pair: Pair, known: Iterable[str] = ()) -> tuple[str, str]:
     places = [at for at, character in enumerate(pair) if character == "="]
     if not places:
         raise UsageError(f"{quoted(pair)} has no =", hint="write OLD=NEW")
-    names = set(known) if len(places) > 1 else set()
-    fitting = [at for at in places if pair[:at] in names]
+    fitting = [at for at in places if pair[:at] in known]
     if len(fitting) > 1:
         raise UsageError(f"{quoted(pair)} can be read in {len(fitting)} ways", hint="name a tensor by index:N")
     at = (fitting or places)[0]

@@ -53,6 +53,14 @@ def test_whole_architectures_are_partitioned(name: str) -> None:
         assert len(found) <= len(make_partitions(graph, devices, "safe"))
 
 
+def test_a_long_chain_with_skips_over_the_other_device() -> None:
+    """Of its 20,001 operators no two are of one level and device; nothing can be merged."""
+    blocks = 10_000
+    edges = [pair for at in range(0, 2 * blocks, 2) for pair in ((at, at + 1), (at + 1, at + 2), (at, at + 2))]
+    found = make_partitions(graph_of(2 * blocks + 1, edges), [0, 1] * blocks + [0])
+    assert [partition.operators for partition in found] == [(at,) for at in range(2 * blocks + 1)]
+
+
 def test_what_is_one_piece_stays_one_piece() -> None:
     """A skip beside a chain that stays on the device takes nothing apart."""
     graph = graph_of(4, [(0, 1), (1, 2), (0, 2), (2, 3)])

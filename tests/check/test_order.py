@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pytest
 
 from circletools.check import check
@@ -28,11 +26,12 @@ def everything() -> bytes:
     return rebuilt(tables, rename)
 
 
-@pytest.mark.parametrize("severity", ["error", "warning", "info"])
-def test_only_errors_of_the_structure_keep_the_rest_from_being_looked_at(
-    severity: Literal["error", "warning", "info"], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("code", ["INDEX_OUT_OF_RANGE", "EXTERNAL_DATA_OUTSIDE_FILE", "OTHER"])
+@pytest.mark.parametrize("place", ["b", "b.debug_metadata_index"])
+def test_only_what_leads_nowhere_keeps_the_rest_from_being_looked_at(
+    code: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = Finding("A", "warning", "a", "one"), Finding("B", severity, "b", "two")
+    first, second = Finding("A", "error", "a", "one"), Finding(code, "warning", place, "two")
     with open_model(everything()) as model:
         others = check(model)
         codes = [finding.code for finding in others]
@@ -40,4 +39,4 @@ def test_only_errors_of_the_structure_keep_the_rest_from_being_looked_at(
         assert "STALE_ORIGIN" in codes
         assert "STALE_AFFINITY" in codes
         monkeypatch.setitem(check.__globals__, "check_model", lambda _: [first, second])
-        assert check(model) == [first, second, *([] if severity == "error" else others)]
+        assert check(model) == [first, second, *([] if code != "OTHER" and place == "b" else others)]

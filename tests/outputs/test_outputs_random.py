@@ -90,7 +90,8 @@ def test_findings_are_what_is_mended(case: Case) -> None:
         (codes[kind], f"subgraphs[0].outputs[{slot}]", "info" if kind == "tap" else "warning")
         for kind, slot in aliased_slots(read(case.data), 0, detach_taps=True, copies=False)
     ]
-    assert [(found.code, found.location, found.severity) for found in findings_of(case.data)] == expected
+    found = [one for one in findings_of(case.data) if one.code in codes.values()]
+    assert [(one.code, one.location, one.severity) for one in found] == expected
 
 
 @settings(max_examples=60)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy import stats
+from scipy.stats import mstats
 
 from circletools.profile import compare
 from circletools.profile.compare import ASSUMED_SPREAD, ComparedTime, Row, Samples, compare_times, location, tick_of
@@ -89,6 +91,8 @@ def test_the_tick_of_a_clock() -> None:
         ((100, 101, 99), (100, 200, 300), "cannot tell"),
         ((3, 3, 3), (4, 4, 4), "cannot tell"),  # a tick
         ((3, 3, 3), (5, 5, 5), "slower"),
+        ((4, 4, 4), (3, 3, 3), "cannot tell"),
+        ((100, 101, 99), (92, 93, 91), "cannot tell"),  # surely no more than the limit, perhaps less by more
         ((0, 0, 0), (0, 0, 0), "same"),
         ((0, 0, 0), (60, 61, 59), "slower"),
         ((0, 0, 0), (40, 41, 39), "cannot tell"),  # of 500, less than the limit
@@ -104,6 +108,57 @@ def test_verdicts(before: tuple[int, ...], after: tuple[int, ...], verdict: str)
     assert found.delta_ns == 1000 * (sum(after) - sum(before)) // 3
     assert (found.ratio is None) == (sum(before) == 0)
     assert (found.low is None) == (not all((sum(before), sum(after))))
+
+
+def test_a_single_row_is_sure_where_its_bounds_leave_out_one() -> None:
+    verdicts = set()
+    for percent in np.arange(95, 105, 0.1):
+        found = one(side(100e3, 101e3, 99e3), side(*(1e3 * percent + np.array([0, 1e3, -1e3]))), limit=0)
+        assert found.low is not None
+        assert found.high is not None
+        assert found.verdict == ("slower" if found.low > 1 else "faster" if found.high < 1 else "cannot tell")
+        verdicts.add(found.verdict)
+    assert verdicts == {"slower", "faster", "cannot tell"}
+
+
+def test_the_clock_bounds_what_can_be_known() -> None:
+    """Recordings that agree are still rounded to ticks, which has a variance of a twelfth of a tick's square."""
+    found = one(side(5e3, 5e3, 5e3), side(8e3, 8e3, 8e3, 8e3), tick_ns=1000)
+    variance = ((1 / 5) ** 2 + (1 / 8) ** 2) / 12 / 2 * (1 / 3 + 1 / 4)
+    reach = stats.t(5).ppf(0.975) * math.sqrt(variance)
+    assert (found.low, found.high) == pytest.approx((1.6 * math.exp(-reach), 1.6 * math.exp(reach)), rel=1e-8)
+
+
+def test_executions_of_a_single_recording_widen_its_bounds() -> None:
+    draw = np.random.default_rng(1)
+    sides = [draw.lognormal(0, 2, 60) + 1, draw.lognormal(0, 1, 40) + 5]
+    found = one([sides[0]], [sides[1]], tick_ns=0)
+    own = [compare._spread(times / location(times)) ** 2 for times in sides]
+    reach = stats.norm.ppf(0.975) * math.sqrt(2 * (ASSUMED_SPREAD**2 + sum(own) / 2))
+    assert found.high == pytest.approx(location(sides[1]) / location(sides[0]) * math.exp(reach), rel=1e-8)
+
+
+def test_what_is_new_is_unsure_where_its_executions_differ() -> None:
+    steady, uneven = [5.0] * 14, np.random.default_rng(0).permutation([1.0] * 9 + [10.0] * 5)
+    verdicts = [one(side(0), [1000 * np.array(times)]).verdict for times in (steady, uneven)]
+    assert verdicts == ["slower", "cannot tell"]
+
+
+@pytest.mark.parametrize("count", [40, 1000, 4096, 5000, 9000])
+def test_how_far_the_location_of_a_recording_is_off(count: int) -> None:
+    times = np.random.default_rng(count).normal(100, 10, count)
+    assert compare._spread(times) == pytest.approx(float(mstats.trimmed_stde(times, (0.2, 0.2))), rel=0.2)
+    assert compare._spread(np.sort(times)) > 2 * compare._spread(times)  # executions that drift tell less
+    assert compare._spread(np.full(count, 7.0)) == 0
+
+
+def test_long_recordings_need_little_memory() -> None:
+    times = np.random.default_rng(0).normal(100, 10, 100_000)
+    tracemalloc.start()
+    compare._spread(times)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 50e6
 
 
 def test_many_rows_must_be_surer() -> None:

@@ -82,6 +82,23 @@ def test_averages_are_compared_between_recordings() -> None:
     assert {row.time.verdict for row in alone} == {"cannot tell"}
 
 
+def test_the_clock_of_averages_is_finer_by_the_number_of_executions() -> None:
+    """The sum over 100 executions is in whole microseconds, so the average tells steps of 10 ns."""
+    for nanoseconds, verdict in ((10, "cannot tell"), (20, "slower")):
+        before, after = (
+            OperatorTrace("benchmark_model", (OperatorRun(0, 0, "ADD", "", 0, time, 0),), 100, averaged=True)
+            for time in (10_000, 10_000 + 100 * nanoseconds)
+        )
+        assert comparison_document(before, after, 1)["rows"][1]["verdict"] == verdict
+
+
+def test_a_tick_of_the_clock_is_no_difference() -> None:
+    before = [traced({0: 3000})] * 20
+    for microseconds, verdict in ((4, "cannot tell"), (5, "slower")):
+        after = [traced({0: 1000 * microseconds})] * 20
+        assert {row.time.verdict for row in compare_profiles(before, after).rows} == {verdict}
+
+
 def test_what_only_one_trace_has() -> None:
     long = {0: 100_000, 1: 50_000}
     document = comparison_document(traced({0: 100_000}), traced(long), 10)

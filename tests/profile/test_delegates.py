@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from circletools.model.model import open_model
+from circletools.profile import delegates
 from circletools.profile.alignment import Becomes, align
 from circletools.profile.delegates import WHOLE, Delegates, Row
+from circletools.profile.joining import Time
 from circletools.profile.xnnpack import kind_of, kinds_before, kinds_of
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from tests.kit.build import Build
+from tests.kit.profile_support import joined
 
 A, B, C = (frozenset({kind}) for kind in "ABC")
 NONE: frozenset[str] = frozenset()
@@ -57,8 +62,8 @@ def test_alignments(operators: list[Becomes], rows: str, expected: list[list[int
 
 def test_long_lists_are_aligned_in_pieces() -> None:
     kinds = [A, B, C, A, A, B]
-    operators = [becomes(kinds[at % 6], elided=at % 7 == 0) for at in range(9000)]
-    kept = [at for at in range(9000) if at % 7]
+    operators = [becomes(kinds[at % 6], elided=at % 7 == 0) for at in range(2500)]
+    kept = [at for at in range(2500) if at % 7]
     rows = [next(iter(kinds[at % 6])) for at in kept]
     found = align(operators, rows)
     assert len(found) == len(rows)
@@ -66,14 +71,17 @@ def test_long_lists_are_aligned_in_pieces() -> None:
     assert sum(len(places) == 1 for places in found) > 0.6 * len(rows)
 
 
-def model_of(*codes: str, inputs: Sequence[Sequence[int]] | None = None) -> bytes:
-    """Return a model with these operators; by default each reads what the one before it writes."""
+def model_of(*codes: str, inputs: Sequence[Sequence[int]] | None = None, **options: Any) -> bytes:
+    """Return a model with these operators; by default each reads what the one before it writes.
+
+    `options` are those of the first one.
+    """
     build = Build()
     graph = build.graph()
     first = graph.tensor("in")
     for at, code in enumerate(codes):
         outputs = [graph.tensor(f"t{at}")]
-        graph.operator(code, list(inputs[at]) if inputs else [at], outputs)
+        graph.operator(code, list(inputs[at]) if inputs else [at], outputs, **({} if at else options))
     graph.ends([first], [len(codes)])
     return build.to_bytes()
 
@@ -132,6 +140,42 @@ def test_rows_of_no_known_kind_are_of_what_is_between_their_neighbours() -> None
     assert operators_of(data, add, row(1, "Softmax"), sub) == [[0], [], [3]]
 
 
+@pytest.mark.parametrize(
+    ("codes", "kind"),
+    [
+        (("RELU", "MAXIMUM"), "Clamp"),
+        (("DEQUANTIZE", "CAST"), "Convert"),
+        (("RESHAPE", "PACK"), "Copy"),
+        (("CONV_2D", "FULLY_CONNECTED"), "Fully Connected"),
+    ],
+)
+def test_operators_whose_work_is_done_elsewhere_seldom_have_a_row(codes: tuple[str, str], kind: str) -> None:
+    elided = codes[0] != "CONV_2D"
+    assert operators_of(model_of(*codes), row(0, f"{kind} (NC)")) == [[1] if elided else [0, 1]]
+    assert operators_of(model_of(*codes[::-1]), row(0, f"{kind} (NC)")) == [[0] if elided else [0, 1]]
+
+
+def test_an_activation_has_a_row_where_the_operator_s_own_does_not_clamp() -> None:
+    rows = row(0, "Add (ND)"), row(1, "Clamp (NC)"), row(2, "Multiply (ND)")
+    assert operators_of(model_of("ADD", "MUL", fused_activation_function="RELU"), *rows) == [[0], [0], [1]]
+    assert operators_of(model_of("ADD", "MUL"), *rows) == [[0], [], [1]]
+    rows = row(0, "Convolution (NHWC)"), *rows[1:]
+    assert operators_of(model_of("CONV_2D", "MUL", fused_activation_function="RELU"), *rows) == [[0], [], [1]]
+
+
+def test_inputs_of_a_fully_connected_are_flattened_unless_it_keeps_their_dimensions() -> None:
+    rows = row(0, "Static Reshape (NC)"), row(1, "Fully Connected (NC)")
+    assert operators_of(model_of("FULLY_CONNECTED", keep_num_dims=False), *rows) == [[0], [0]]
+    assert operators_of(model_of("FULLY_CONNECTED", keep_num_dims=True), *rows) == [[], [0]]
+
+
+def test_operators_that_may_have_several_rows() -> None:
+    three = [row(at, "Slice (ND)") for at in range(3)]
+    assert operators_of(model_of("SPLIT", "SLICE"), *three) == [[0], [0], [1]]
+    assert operators_of(model_of("SLICE", "SPLIT"), *three) == [[0], [1], [1]]
+    assert operators_of(model_of("SLICE", "SLICE"), *three) == [[0], [0, 1], [1]]
+
+
 def test_rows_of_several_groups_in_averages() -> None:
     data = model_of("ADD", "MUL", "POW", "ADD", "SUB", "POW", "ABS", "MUL")
     first, second = row(0, "Add (ND)", 2), row(1, "Multiply (ND)", 2)
@@ -181,10 +225,25 @@ def test_a_number_that_is_missing_counts_before_one_that_may_follow() -> None:
     assert found == [[0], [1, 7], [], [3], [], [6], [8]]
 
 
+def test_a_row_of_several_groups_follows_where_its_number_is_the_next() -> None:
+    data = model_of("ADD", "MUL", "ABS", "POW", "ADD", "ABS", "POW", "ADD", "MUL", "ABS")
+    rows = [row(0, "Add (ND)"), row(1, "Multiply (ND)"), row(2, "Abs (NC)", 2), own(3), row(0, "Add (ND)"), own(6)]
+    found = operators_of(data, *rows, row(0, "Add (ND)"), row(1, "Multiply (ND)"))
+    assert found == [[0], [1], [2, 9], [], [4], [], [7], [8]]
+
+
 def test_two_rows_of_one_number_may_both_be_missing() -> None:
     data = model_of("ADD", "POW", "MUL", "POW", "ADD", "MUL", "SUB", "ADD")
     rows = (row(0, "Add (ND)", 2), own(1), row(0, "Multiply (ND)", 2), own(3), row(1, "Subtract (ND)"))
     assert operators_of(data, *rows) == [[0, 4, 7], [], [2, 5], [], [6]]
+
+
+def test_rows_of_several_groups_are_looked_for_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = model_of("ADD", "POW", "ADD", "MUL", "POW", "ADD")
+    rows = row(0, "Add (ND)", 2), own(1), row(1, "Multiply (ND)"), own(4)
+    for limit, first in ((3, [0, 2]), (2, [0, 2, 5])):  # a row, three groups
+        monkeypatch.setattr(delegates, "_MOST_LOOKED_AT", limit)
+        assert operators_of(data, *rows)[0] == first
 
 
 def test_many_rows_of_several_groups_are_of_all_alike() -> None:
@@ -192,3 +251,26 @@ def test_many_rows_of_several_groups_are_of_all_alike() -> None:
     rows = [one for at in range(1100) for one in (row(at, "Add (ND)", 2), own(2 * at + 1))]
     found = operators_of(data, *rows)
     assert found[0] == found[2] == list(range(0, 2200, 2))
+
+
+@pytest.mark.parametrize(("calls", "operators"), [(3, [0]), (6, [0, 3]), (7, [0]), (9, [0, 3, 5])])
+def test_calls_in_averages_tell_how_many_groups_a_row_is_of(calls: int, operators: list[int]) -> None:
+    """Three executions; a number of calls that is no multiple of theirs tells nothing."""
+    data = model_of("ADD", "MUL", "POW", "ADD", "SUB", "ADD", "POW", "ABS")
+    names = ["Add (ND)", "Multiply (ND)", "POW", "Subtract (ND)", "Add (ND)", "POW", "Abs (NC)"]
+    numbers = [0, 1, 2, 1, 2, 6, 0]
+    runs = [
+        OperatorRun(0, number, name, "", at, 60, 0, calls=3, of_delegate=name != "POW")
+        for at, (number, name) in enumerate(zip(numbers, names, strict=True))
+    ]
+    trace = OperatorTrace("benchmark_model", (runs[0]._replace(calls=calls), *runs[1:]), 3, averaged=True)
+    found = joined(data, trace)
+    shared = [row.operators for row in found.ambiguous]
+    assert shared == ([] if len(operators) == 1 else [tuple((0, operator) for operator in operators)])
+    times = {row.index: row.time for row in found.operators if row.time}
+    assert [times[operator].ambiguous_ns for operator in operators] == [60 // len(operators) * bool(shared)] * len(
+        operators
+    )
+    assert times[1] == Time(3, 60, None, delegated_ns=60)
+    assert times[2] == Time(3, 60, None)
+    assert all(time.delegated_ns == time.total_ns for operator, time in times.items() if operator not in (2, 6))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from circletools.origin.names import origins_by_output
 from circletools.profile.attribution import AmbiguousTime, attribute
 from circletools.profile.joining import Measured, Spread, Time, median_bounds, time_in, time_of
 from circletools.profile.sharing import Shares
-from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace
+from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, Runtime
 from tests.kit.origin_support import embedded, origins
 from tests.kit.presence import Lazy
 from tests.kit.profile_support import MLP, joined, traced, usual
@@ -49,6 +49,9 @@ def test_how_the_times_of_executions_differ() -> None:
     found = time_in(20, 2100, times, OperatorTrace("onert", (), 20))
     assert found == Time(20, 2100, 105, Spread(10, 180, 200, 100, 60, 150))
     assert time_in(1, 7, {0: 7}, OperatorTrace("onert", (), 4)).spread == Spread(0, 7, 7, 0, 0, 7)
+    many = time_in(0, 0, {number: number + 1 for number in range(1000)}, OperatorTrace("onert", (), 1000))
+    assert many.spread is not None
+    assert (many.spread.p90_ns, many.spread.p99_ns, many.spread.spread_ns) == (900, 990, 750 - 250)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 7, 9, 10, 20, 101, 500, 999, 1000, 1001, 40_000])
@@ -77,9 +80,7 @@ def refused(data: bytes, trace: OperatorTrace) -> str:
     return str(caught.value)
 
 
-def one(
-    runtime: Literal["onert", "litert", "benchmark_model"], subgraph: int, operator: int, name: str, **more: Any
-) -> OperatorTrace:
+def one(runtime: Runtime, subgraph: int, operator: int, name: str, **more: Any) -> OperatorTrace:
     """Return a trace of one run."""
     return OperatorTrace(runtime, (OperatorRun(subgraph, operator, name, "", 0, 5, 0, **more),), 1)
 
@@ -97,6 +98,7 @@ def one(
         ),
         (one("litert", UNKNOWN_SUBGRAPH, 2, "CONV_2D"), "operators[2] is CONV_2D in the trace; in the model SOFTMAX"),
         (one("benchmark_model", 0, 2, "MyOp"), "operators[2] is MyOp in the trace; in the model SOFTMAX"),
+        (one("openvino", 0, 3, "Odd"), "operators[3] is Odd in the trace; in the model operators there: 3"),
     ],
 )  # fmt: skip
 def test_the_trace_of_another_model(trace: OperatorTrace, said: str) -> None:
@@ -112,9 +114,10 @@ def test_a_run_that_may_be_of_several_subgraphs() -> None:
     found = joined(data, one("litert", UNKNOWN_SUBGRAPH, same[0], name))
     places = ((0, same[0]), (1, same[0]))
     assert found.ambiguous == (AmbiguousTime((name,), places, 5),)
-    times = {(row.subgraph, row.index): row.time.total_ns for row in found.operators if row.time}
-    assert times == dict(zip(places, (3, 2), strict=True))
-    assert [row.time.ambiguous_ns for row in found.operators if row.time] == [3, 2]
+    assert {(row.subgraph, row.index): row.time for row in found.operators if row.time} == {
+        places[0]: Time(1, 3, 3, Spread(3, 3, 3, 0, 3, 3), ambiguous_ns=3),
+        places[1]: Time(1, 2, 2, Spread(2, 2, 2, 0, 2, 2), ambiguous_ns=2),
+    }
 
 
 @pytest.mark.parametrize(
@@ -130,6 +133,8 @@ def test_a_run_that_may_be_of_several_subgraphs() -> None:
         (one("onert", 0, 3, "SomethingNew"), [], [("inserted", 0, 3, "SomethingNew")], 0, ()),
         (one("benchmark_model", 7, 3, "MyDelegate", of_delegate=True), [], [("delegate", 7, 3, "MyDelegate")], 0, ()),
         (one("litert", 0, 0, "CONV_2D", of_delegate=True), [], [("delegate", 0, 0, "CONV_2D")], 0, ()),
+        (one("litert", 1, 0, "CONV_2D", of_delegate=True), [], [("delegate", 1, 0, "CONV_2D")], 0, ()),
+        (one("openvino", 0, 2, "Softmax"), [2], [], 0, ()),
         (one("litert", 7, 0, "CONV_2D", of_delegate=True), [], [("delegate", 7, 0, "CONV_2D")], 0, ()),
     ],
 )
@@ -153,6 +158,7 @@ def test_parts_of_a_composite_are_inserted_behind_its_subgraph() -> None:
     (row,) = joined(data, one("litert", 0, len(codes), "ADD")).added
     assert (row.kind, row.index) == ("inserted", len(codes))
     assert "operators there" in refused(data, one("onert", 0, len(codes), "Add"))
+    assert "operators there" in refused(data, one("openvino", 0, len(codes), "Add"))
 
 
 def test_averages_of_what_is_called_are_inside_its_caller() -> None:
@@ -165,7 +171,7 @@ def test_averages_of_what_is_called_are_inside_its_caller() -> None:
         OperatorRun(1, 0, codes[1][0], "", 0, 60, 0, calls=2),
     )
     averaged = joined(data, OperatorTrace("benchmark_model", runs, 2, averaged=True))
-    assert averaged.total_ns == 100
+    assert (averaged.total_ns, averaged.medians_ns) == (100, 0)
     assert [(row.kind, row.subgraph, row.time) for row in averaged.added] == [("inside", 1, Time(2, 60, None))]
     only = joined(data, OperatorTrace("benchmark_model", runs[1:], 2, averaged=True))
     assert (only.total_ns, only.added) == (60, ())
@@ -193,6 +199,12 @@ def test_the_notes_of_an_attribution() -> None:
         ("UNCHECKED_OPERATORS", "info", "t.json",
          "operators not checked against the model, because their names are unknown: 2"),
     ]  # fmt: skip
+    either = OperatorRun(UNKNOWN_SUBGRAPH, 0, "FULLY_CONNECTED", "", 0, 1, 0)
+    said = "1 kind of row may be of several operators, which share the time evenly: {} % of all"
+    for more, share in (((), "100.0"), ((OperatorRun(0, 0, "IF", "", 9, 3, 0),), "25.0")):
+        trace = OperatorTrace("litert", (either, *more), 1, name="t")
+        ambiguous = ("AMBIGUOUS_OPERATORS", "info", "t", said.format(share))
+        assert told(embedded(bytes_of("circle/if_cond")), trace) == [ambiguous]
     marks = OperatorTrace("litert", tuple(odd._replace(name=name) for name in ("z", "a", "z")), 1, name="t")
     assert told(with_origins, marks) == [
         ("IGNORED_MARKS", "info", "t", "marks that are not operators of the model, ignored: a, z")

@@ -117,8 +117,10 @@ def test_processes_and_threads() -> None:
 
 def test_operators_on_several_threads_are_said() -> None:
     trace = read_profile(marks((10, 11, OURS, 5), (10, 12, OURS, 5)))
-    said = ("SEVERAL_THREADS", "operators ran on threads 11, 12: --thread tells them apart")
-    assert notes(trace) == [said]
+    assert notes(trace) == [("SEVERAL_THREADS", "operators ran on threads 11, 12: --thread tells them apart")]
+    many = [(10, thread, OURS, 5) for thread in range(11, 21)]
+    ((_, said),) = notes(read_profile(marks(*many)))
+    assert "threads 11, 12, 13, 14, 15, 16, 17, 18: " in said
     alone = read_profile(marks((10, 11, OURS, 5)))
     assert notes([alone, alone]) == []
 
@@ -137,11 +139,22 @@ def test_executions_of_another_model_are_left_out() -> None:
     assert (kept.executions, sum(one.total_ns for one in joined.operators.values())) == (2, 33_000)
 
 
+def test_executions_without_operators_are_not_the_models_where_others_are_left_out() -> None:
+    other, ours = OperatorRun(0, 0, "ADD", "", 0, 5, 0), OperatorRun(0, 2, "SOFTMAX", "", 0, 5, 1)
+    with open_model(MLP) as model:
+        found = attribute(model, OperatorTrace("litert", (other, ours), 3))
+        assert (found.executions, found.others) == (1, 2)
+        assert attribute(model, OperatorTrace("litert", (ours,), 3)).executions == 3
+
+
 def test_a_trace_of_another_model_alone_is_refused() -> None:
     with open_model(MLP) as model:
         with pytest.raises(InvalidInputError, match="not of this model") as caught:
             attribute(model, read_profile(marks((10, 11, OTHER, 7), (10, 12, OTHER, 7))))
         assert str(caught.value.hint).endswith("; operators ran on threads 11, 12: try --thread")
+        with pytest.raises(InvalidInputError) as caught:
+            attribute(model, read_profile(marks(*((10, thread, OTHER, 7) for thread in range(11, 21)))))
+        assert "threads 11, 12, 13, 14, 15, 16, 17, 18: " in str(caught.value.hint)
         with pytest.raises(InvalidInputError, match="not of this model") as caught:
             attribute(model, read_profile(marks((10, 11, OTHER, 7))))
         assert "--thread" not in str(caught.value.hint)

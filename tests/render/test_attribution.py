@@ -49,6 +49,7 @@ FOUND = Attribution(
         AmbiguousTime(("Add (ND)", "Clamp"), ((0, 0), (1, 4)), 301),
     ),
     medians_ns=1000,
+    others=0,
 )
 AVERAGED = replace(
     FOUND,

@@ -46,6 +46,12 @@ def test_many_varints_at_once() -> None:
     assert ends.tolist() == [*places[1:], len(data)]
 
 
+def test_of_many_numbers_none_is_negative() -> None:
+    for value in (2**63, 2**64 - 1):
+        found, ends = varints(np.frombuffer(number_bytes(value) + bytes(10), np.uint8), np.array([0]))
+        assert (found.tolist(), ends.tolist()) == ([value % 2**63], [9])
+
+
 def test_a_number_of_64_bits_is_cut_to_them() -> None:
     assert varint(b"\xff" * 9 + b"\x7f", 0, 10) == (2**64 - 1, 10)
     with pytest.raises(BrokenMessage):

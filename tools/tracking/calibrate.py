@@ -20,6 +20,7 @@ import numpy as np
 
 from benchmarks.tracking_pairs import Pair, judge
 from circletools.origin.tracking import tracker
+from circletools.origin.tracking.kinship import kinship
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.score import Evidence, Scorer
 from tools.tracking.kinds import KINDS
@@ -60,7 +61,7 @@ class Notes:
 
     def add(self, one: Pair, *, strangers: bool) -> None:
         """Track a pair and note what it gives."""
-        kinship, seen = tracker.kinship, list[float]()
+        seen = list[float]()
 
         def noting(matcher: Matcher, scores: Scorer) -> float:
             seen.append(kinship(matcher, scores))

@@ -206,8 +206,8 @@ def remove_identities(net: Net) -> Removed:
         same = operator.code in ("RESHAPE", "CAST") and x.shape == operator.outputs[0].shape
         back = (before.code, operator.code) == ("QUANTIZE", "DEQUANTIZE")
         if before.code == operator.code == "TRANSPOSE":
-            orders = before.inputs[1].data, more[0].data
-            back = orders[0] is not None and orders[1] is not None and np.array_equal(*orders)
+            first, second = before.inputs[1].data, more[0].data
+            back = first is not None and second is not None and np.array_equal(first, second)
         if same or back:
             net.replace(operator.outputs[0], x if same else before.inputs[0])
             net.operators.remove(operator)

@@ -116,7 +116,7 @@ def why_not(capability: Capability, facts: OperatorFacts) -> list[Refusal | None
         kinds = traits.kinds()
     operators = [traits.operator(example) for example in kinds.examples]
     of_kind = [capability.why_not(operator) for operator in operators]
-    reasons = [of_kind[kind] for kind in kinds.of]
+    reasons = [of_kind[kind] for kind in kinds.of.tolist()]
     for index in unpacking:
         reasons[index] = None
     _keep_unpacked(traits, unpacking, reasons)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.measures import Measures
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Vectors
+from circletools.flatbuf.columns import Vectors, places_in_rows
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts, Slots
 from circletools.model.options import options_of
@@ -61,7 +61,7 @@ class OperatorTraits:
 class Kinds:
     """Which operators no table can tell apart: the kind of each, from 0, and the first operator of each kind."""
 
-    of: list[int]
+    of: NDArray[np.int64]
     examples: list[int]
 
 
@@ -98,16 +98,25 @@ class SubgraphTraits:
 
     def kinds(self) -> Kinds:
         """Return the kinds of operators, as things are now."""
-        both = (self._inputs, self._outputs)
-        words = [(self._words(slots.tensors).tobytes(), slots.splits.tolist()) for slots in both]
-        inputs, outputs = ([data[4 * a : 4 * b] for a, b in pairwise(splits)] for data, splits in words)
-        numbers: dict[Key, int] = {}
-        of = [
-            numbers.setdefault(key, len(numbers))
-            for key in zip(self._codes, self._setting_of, inputs, outputs, strict=True)
-        ]
-        examples = dict(zip(reversed(of), range(len(of) - 1, -1, -1), strict=True))
-        return Kinds(of, [examples[kind] for kind in range(len(numbers))])
+        columns = (self._inputs, self._outputs)
+        words = [np.array(self._codes, np.int32), np.array(self._setting_of, np.int32)]
+        words += [np.diff(slots.splits).astype(np.int32) for slots in columns]
+        places = np.arange(len(self) + 1) * len(words) + sum(slots.splits for slots in columns)
+        rows = np.empty(places[-1], np.int32)  # of each operator the four numbers, then its inputs, then its outputs
+        for at, each in enumerate(words):
+            rows[places[:-1] + at] = each
+        begins = places[:-1] + len(words)
+        for slots in columns:
+            counts = np.diff(slots.splits)
+            rows[np.repeat(begins, counts) + places_in_rows(counts)] = self._words(slots.tensors)
+            begins = begins + counts
+        data = rows.tobytes()
+        keys = [data[start:end] for start, end in pairwise((places * rows.itemsize).tolist())]
+        number = {key: kind for kind, key in enumerate(dict.fromkeys(keys))}
+        of = np.array([number[key] for key in keys], np.int64)
+        examples = np.empty(len(number), np.int64)
+        examples[of[::-1]] = np.arange(len(of))[::-1]  # the first is written last
+        return Kinds(of, examples.tolist())
 
     def key(self, index: int) -> Key:
         """Return what only operators of one kind have in common, as things are now."""

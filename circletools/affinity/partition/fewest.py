@@ -33,7 +33,9 @@ from circletools.affinity.partition.repair import OperatorSets
 from circletools.model.graph import OperatorGraph
 
 _MANY = 20_000
-"""More single operators are a start only where pieces by level can be merged; else they seldom win."""
+"""Of so many operators on cycles each is a start, and of more where two starts of the graph differed so far; but of
+more on the same cycles only where pieces by level can be merged. Else they seldom win.
+"""
 _ORDERS, _EDGES, _AGREED = 64, 40_000, 4
 """Orders by chance of the edges on a cycle, and how many edges may be tried for all cycles of a graph.
 
@@ -50,7 +52,7 @@ def fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
     rank = {operator: number for number, operator in enumerate(graph.order)}
     beside = sets_beside(graph, devices)
     partitions: OperatorSets = []
-    tries = _EDGES
+    tries, singles, differed = _EDGES, _MANY, False
     for component in strong_components(group_successors(graph, group, len(members))):
         if len(component) == 1:
             partitions.append(tuple(members[component[0]]))
@@ -59,9 +61,16 @@ def fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
         operators.sort(key=rank.__getitem__)
         whole = graph_inside(graph, operators, devices)
         rows = _inside(beside, operators)
-        found = sorted(_from_starts(whole, rows), key=max)
+        singles -= len(operators)
+        found: list[list[int]] = []
+        for home in _from_starts(whole, rows, all_singles=singles >= 0 or differed):
+            found.append(home)
+            if max(home) <= len(component):  # there are no fewer: of those on a cycle at least one falls apart
+                break
+        found.sort(key=max)
         home = found[0]
-        if max(home) > len(component):  # of those on a cycle at least one falls apart
+        differed = differed or max(home) < max(found[-1])
+        if max(home) > len(component):
             worth = tries if max(home) < max(found[-1]) else tries // _AGREED
             pairs = [pair for row in rows for pair in combinations(row[:_NEAR], 2)]
             count = sum(map(len, whole.successors)) + len(pairs)
@@ -81,21 +90,24 @@ def _inside(beside: Sequence[Sequence[int]], operators: Sequence[int]) -> list[l
     return [row for row in rows if len(row) > 1]
 
 
-def _from_starts(whole: GroupGraph, rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+def _from_starts(whole: GroupGraph, rows: Sequence[Sequence[int]], *, all_singles: bool) -> Iterator[list[int]]:
     """Yield what merging makes of each start: the partition of each operator, numbered from 0."""
-    can_merge = len(whole) <= _MANY or bool(rows)
+    can_merge, counts = len(whole) <= _MANY or bool(rows), set[int]()
     for start in (_levels(whole, rows), _levels(whole, rows, from_the_end=True), list(range(len(whole)))):
         graph = whole.contracted(start)
-        if len(graph) == len(whole) and not can_merge:
+        is_worth = can_merge and (all_singles or len(counts) > 1)
+        if counts and len(graph) == len(whole) and not is_worth:
             break
         last = len(graph) - 1
         pieces = [sorted({start[operator] for operator in row}) for row in rows]
         backward = [[last - piece for piece in reversed(row)] for row in pieces]
         home = _merged(graph, pieces)
+        counts.add(max(home))
         yield [home[piece] for piece in start]
         if max(home) + 1 < len(graph):  # else nothing can be merged
             can_merge = True
             home = _merged(graph.reversed(), backward)[::-1]
+            counts.add(max(home))
             yield [home[piece] for piece in start]
             if rows:
                 home = _merged(graph, pieces, beside_first=True)

@@ -92,7 +92,7 @@ def _by_content(side: Side, numbers: dict[bytes, int]) -> tuple[Indices, dict[in
     for row, buffer in zip(rows.tolist(), buffers, strict=True):
         if buffer not in number_of:
             data = side.model.buffers[buffer].data
-            digest = blake2b(data, digest_size=16).digest()
+            digest = blake2b(data).digest()
             number = number_of[buffer] = numbers.setdefault(digest, len(numbers))
             distinct.setdefault(number, _Constant(row, data, tuple(shapes.row(row).tolist())))
         classes[row] = number_of[buffer]

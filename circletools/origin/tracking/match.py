@@ -194,11 +194,8 @@ class Matcher:
                     int(classes[value]) for _, _, value in self.views[side].sources[row] if is_constant[value]
                 )
                 constants[side].setdefault(own, []).append(row)
-        return [
-            (rows[0], others[0])
-            for own, rows in constants[0].items()
-            if own and len(rows) == len(others := constants[1].get(own, ())) == 1
-        ]
+        both = [(rows, constants[1].get(own, [])) for own, rows in constants[0].items() if own]
+        return [(rows[0], others[0]) for rows, others in both if len(rows) == len(others) == 1]
 
     # ------------------------------------------------------------------ colours
 

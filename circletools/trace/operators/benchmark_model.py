@@ -80,7 +80,7 @@ def parse(data: bytes) -> OperatorTrace:
     rows = [row for section in sections for row in section.rows]
     if rows and all(_ANONYMOUS.fullmatch(row.name) for row in rows):
         return _compiled_model(rows)
-    executions = max((section.count for section in sections), default=0) or 1
+    executions = max([1, *(section.count for section in sections)])
     runs: list[OperatorRun] = []
     inside: list[OperatorRun] = []
     for section in sections:

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from circletools.errors import InvalidInputError
 from circletools.trace.operators.benchmark_model import DELEGATE_PREFIX, place_in
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nothing_found
-from circletools.trace.sources.wire import BrokenMessage, contents, fields, varint
+from circletools.trace.sources.wire import BrokenMessage, bytes_in, contents, fields, message_in, number_in, varint
 
 _NAME, _INIT, _RUNTIME = 1, 2, 3
 _LARGEST = 1 << 50
-_Parts = dict[int, tuple[int, bytes]]
 
 
 def is_report(memory: memoryview) -> bool:
@@ -36,16 +35,15 @@ def is_report(memory: memoryview) -> bool:
 def parse(data: bytes) -> OperatorTrace:
     """Read the report. Raises InvalidInputError."""
     try:
-        profile = contents(data, 0, len(data)).get(_RUNTIME, (0, b""))[1]
+        profile = bytes_in(contents(data, 0, len(data)), _RUNTIME)
         runs, inside, executions = list[OperatorRun](), list[OperatorRun](), 1
         for number, _, start, end in fields(profile, 0, len(profile)):
             of_delegate = number == 2
-            subgraph = 0 if of_delegate else contents(profile, start, end).get(2, (0, b""))[0]
-            for run, each in sorted(
-                _operators(profile, start, end, 2 if of_delegate else 3), key=lambda row: row[0].start_ns
-            ):
+            subgraph = 0 if of_delegate else number_in(contents(profile, start, end), 2)
+            rows = _operators(profile, start, end, 2 if of_delegate else 3, subgraph)
+            for run, each in sorted(rows, key=lambda row: row[0].start_ns):
                 executions = max(executions, run.calls // max(1, each))
-                (inside if of_delegate else runs).append(run._replace(subgraph=subgraph, start_ns=0))
+                (inside if of_delegate else runs).append(run._replace(start_ns=0))
     except BrokenMessage as error:
         raise InvalidInputError("the report is broken or cut", location=f"byte {error.at}") from error
     if not runs:
@@ -53,20 +51,18 @@ def parse(data: bytes) -> OperatorTrace:
     return OperatorTrace("benchmark_model", tuple(runs), executions, averaged=True, inside=tuple(inside))
 
 
-def _operators(data: bytes, start: int, end: int, wanted: int) -> Iterator[tuple[OperatorRun, int]]:
+def _operators(data: bytes, start: int, end: int, wanted: int, subgraph: int) -> Iterator[tuple[OperatorRun, int]]:
     """Yield operators, their place in the run order as start, and how often each is called in an execution."""
     for number, _, first, stop in fields(data, start, end):
         parts = contents(data, first, stop) if number == wanted else {}
-        name, kind = (parts.get(field, (0, b""))[1].decode("utf-8", "surrogateescape") for field in (5, 1))
+        name, kind = (bytes_in(parts, field).decode("utf-8", "surrogateescape") for field in (5, 1))
         place = place_in(name)
         if place is None:
             continue
-        times = parts.get(2, (0, b""))[1]
-        stat = contents(times, 0, len(times))
-        total, count = (stat.get(field, (0, b""))[0] for field in (8, 9))
+        stat = message_in(parts, 2)
+        total, count = number_in(stat, 8), number_in(stat, 9)
         if not total < _LARGEST > count:
             raise InvalidInputError(f"{name[:40]!r} has a time or count that cannot be")
-        order = parts.get(6, (0, b""))[0]
-        of_delegate = name.startswith(DELEGATE_PREFIX)
-        run = OperatorRun(0, place, kind, "", order, total * 1000, 0, 0, max(1, count), of_delegate)
-        yield run, parts.get(4, (0, b""))[0]
+        order, of_delegate = number_in(parts, 6), name.startswith(DELEGATE_PREFIX)
+        run = OperatorRun(subgraph, place, kind, "", order, total * 1000, 0, 0, max(1, count), of_delegate)
+        yield run, number_in(parts, 4)

@@ -149,14 +149,14 @@ def self_times(runs: Sequence[OperatorRun]) -> list[int]:
         end = run.start_ns + run.duration_ns
         if run.lane != lane:
             lane, stack = run.lane, []
-        while stack and (stack[-1][0] <= run.start_ns or stack[-1][0] < end):
+        while stack and stack[-1][0] < end:
             stack.pop()
         parent = None
         if stack:
             _, above, beyond = stack[-1]
             parent = above if runs[above].subgraph != run.subgraph else beyond
-        if parent is not None and end > covered[parent]:
-            own[parent] -= end - max(run.start_ns, covered[parent])
-            covered[parent] = end
+        if parent is not None:
+            own[parent] -= max(0, end - max(run.start_ns, covered[parent]))
+            covered[parent] = max(end, covered[parent])
         stack.append((end, at, parent))
     return own

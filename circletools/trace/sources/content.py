@@ -79,8 +79,6 @@ def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
                     if window_bits != 31:
                         return
                     rest, engine, begun = engine.unused_data, zlib.decompressobj(window_bits), False
-                elif not unpacked and not rest:
-                    break
 
     return read
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from circletools.trace.sources.batch import FaultKind, Trace
 from circletools.trace.sources.packets import Field
-from circletools.trace.sources.wire import BrokenMessage, contents, fields
+from circletools.trace.sources.wire import BrokenMessage, contents, fields, number_in
 
 SEQUENCE, FTRACE_STATS, TRACE_STATS, PREVIOUS_DROPPED = 10, 34, 35, 42
 LOSSES = frozenset({SEQUENCE, FTRACE_STATS, TRACE_STATS, PREVIOUS_DROPPED})
@@ -46,7 +46,7 @@ class Losses:
 
     def _dropped(self, field: Field) -> None:
         data = field.packet.data
-        sequence = contents(data, 0, len(data)).get(SEQUENCE, (0, b""))[0]
+        sequence = number_in(contents(data, 0, len(data)), SEQUENCE)
         # The flag is set on the first packet of a sequence, too, where it says nothing.
         if field.value and self._first.get(sequence, data) is not data:
             self._note(field, "packets were dropped before this one")
@@ -60,9 +60,9 @@ class Losses:
             if number != _CPU_STATS or phase not in (_START, _END):
                 continue
             counters = contents(data, start, end)
-            cpu = counters.get(1, (0, b""))[0]
+            cpu = number_in(counters, 1)
             for counter, word in _EVENTS.items():
-                count = counters.get(counter, (0, b""))[0]
+                count = number_in(counters, counter)
                 before = self._before.get((cpu, counter), 0)
                 if phase == _END and count > before:
                     self._note(field, f"CPU {cpu}, events {word}: {count - before}")
@@ -73,7 +73,7 @@ class Losses:
         for number, _, start, end in fields(data, field.start, field.end):
             counters = contents(data, start, end) if number == _BUFFER_STATS else {}
             for counter, word in _BUFFER.items():
-                if count := counters.get(counter, (0, b""))[0]:
+                if count := number_in(counters, counter):
                     self._note(field, f"{word}: {count}")
 
     def _note(self, field: Field, text: str) -> None:

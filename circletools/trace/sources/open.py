@@ -90,8 +90,8 @@ def _after(pieces: Pieces, count: int) -> Pieces:
     def read() -> Iterator[memoryview | bytes]:
         left = count
         for piece in pieces():
-            if left < len(piece):
-                yield piece[left:]
+            if rest := piece[left:]:
+                yield rest
             left = max(0, left - len(piece))
 
     return read
@@ -103,4 +103,4 @@ def _is_zlib(start: bytes) -> bool:
 
 def _is_perfetto(start: bytes) -> bool:
     """Say whether it begins as a packet does, and is not text with an empty first line."""
-    return start[0] == 0x0A and len(start) > 1 and any(byte < 32 and byte not in b"\t\n\r" for byte in start[1:])
+    return start[0] == 0x0A and any(byte < 32 and byte not in b"\t\n\r" for byte in start[1:])

@@ -21,7 +21,7 @@ from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Numbers, read_names
 from circletools.trace.sources.packets import Field, packet_fields
 from circletools.trace.sources.tracks import TRACK_FIELDS, TrackEvents
-from circletools.trace.sources.wire import BrokenMessage, contents, fields, varints
+from circletools.trace.sources.wire import BrokenMessage, bytes_in, contents, fields, number_in, varints
 
 _FTRACE_EVENTS, _PROCESS_TREE = 1, 2
 _BLOCK_BYTES = 2 << 20
@@ -68,9 +68,9 @@ def _note_processes(trace: Trace, field: Field) -> None:
             if number not in (1, 2):
                 continue
             found = contents(data, start, end)
-            tid, process = found.get(1, (0, b""))[0], found.get(3, (0, b""))
-            trace.processes[tid] = tid if number == 1 else process[0]
-            name = process[1] if number == 1 else found.get(2, (0, b""))[1]
+            tid = number_in(found, 1)
+            trace.processes[tid] = tid if number == 1 else number_in(found, 3)
+            name = bytes_in(found, 3 if number == 1 else 2)
             trace.thread_names[tid] = name.decode("utf-8", "backslashreplace")
     except BrokenMessage:
         trace.fault(FaultKind.MALFORMED, field.packet.where, b"a broken process tree")
@@ -120,8 +120,7 @@ class _Block:
         prints = _find_prints(np.frombuffer(data, np.uint8), starts, ends)
         for at in np.flatnonzero(prints.odd).tolist():
             self._one(data, int(starts[at]), int(ends[at]), prints, at)
-        keep = prints.stop > prints.start
-        keep &= (prints.times >= 0) & (prints.times < LATEST_NS)
+        keep = (prints.stop > prints.start) & (prints.times < LATEST_NS)
         prints, places = prints.only(keep), places[keep]
         kinds = np.frombuffer(data, np.uint8)[prints.start]
         following = np.frombuffer(data, np.uint8)[prints.start + 1]
@@ -188,17 +187,16 @@ def _find_prints(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) ->
         is_thread = tag[numbers] == _PID_TAG
         threads[numbers[is_thread]] = values[is_thread]
         at[numbers] = after
-    found = (data[starts] == _TIME_TAG) & (at < ends)
-    odd = ~found | (threads < 0) | (threads >= 1 << 32) | (times < 0)
+    found = data[starts] == _TIME_TAG
+    odd = ~found | (threads < 0) | (threads >= 1 << 32)
     odd |= data[at] & 7 == 0  # more numbers than were looked at, or one with a field number of two bytes
     is_print = found & (data[at] == _PRINT_TAG)
-    size, inner = varints(data, np.where(is_print, at + 1, 0))
+    size, inner = varints(data, at + 1)
     stop = np.minimum(inner + size, ends)
     has_ip = is_print & (data[inner] == _IP_TAG)
     inner[has_ip] = varints(data, inner[has_ip] + 1)[1]
-    has_text = is_print & (data[inner] == _BUF_TAG) & (inner < stop)
-    size, text = varints(data, np.where(has_text, inner + 1, 0))
-    good = has_text & (text + size <= stop) & (size >= 0)
+    size, text = varints(data, inner + 1)
+    good = is_print & (data[inner] == _BUF_TAG) & (text + size <= stop)
     odd |= is_print & ~good
     good &= ~odd
-    return _Prints(times, threads, np.where(good, text, 0), np.where(good, text + size, 0), odd)
+    return _Prints(times, threads, text, np.where(good, text + size, text), odd)

@@ -20,7 +20,7 @@ import numpy as np
 
 from circletools.trace.sources.batch import LATEST_NS, TRACK_NAME, Batch, FaultKind, Trace
 from circletools.trace.sources.packets import Field
-from circletools.trace.sources.wire import BrokenMessage, contents, fields
+from circletools.trace.sources.wire import BrokenMessage, Parts, bytes_in, contents, fields, message_in, number_in
 
 _CLOCKS, _TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _CLOCK_ID, _DEFAULTS, _DESCRIPTOR = (
     6, 8, 10, 11, 12, 13, 58, 59, 60
@@ -31,7 +31,6 @@ TRACK_FIELDS = frozenset({_CLOCKS, _EVENT, _INTERNED, _FLAGS, _DEFAULTS, _DESCRI
 _CLEARED = 1
 _BEGIN, _END = 1, 2
 _FIRST_OWN_CLOCK = 64
-_Parts = dict[int, tuple[int, bytes]]
 
 
 @dataclass(slots=True)
@@ -73,65 +72,65 @@ class TrackEvents:
         except BrokenMessage:
             self._trace.fault(FaultKind.MALFORMED, told.packet.where, b"a broken track event")
 
-    def _add(self, parts: _Parts, where: int) -> None:
-        number = _number(parts, _SEQUENCE)
-        if _number(parts, _FLAGS) & _CLEARED:
+    def _add(self, parts: Parts, where: int) -> None:
+        number = number_in(parts, _SEQUENCE)
+        if number_in(parts, _FLAGS) & _CLEARED:
             self._sequences[number] = _Sequence()
         sequence = self._sequences.setdefault(number, _Sequence())
         if _CLOCKS in parts:
             self._set_clocks(sequence, parts[_CLOCKS][1])
         if _DEFAULTS in parts:
-            defaults = _inner(parts, _DEFAULTS)
-            sequence.clock = _number(defaults, _CLOCK_ID)
-            sequence.track = _number(_inner(defaults, _EVENT), 11, sequence.track)
+            defaults = message_in(parts, _DEFAULTS)
+            sequence.clock = number_in(defaults, _CLOCK_ID)
+            sequence.track = number_in(message_in(defaults, _EVENT), 11, sequence.track)
         if _INTERNED in parts:
-            for at, _, start, end in fields(parts[_INTERNED][1], 0, len(parts[_INTERNED][1])):
+            data = parts[_INTERNED][1]
+            for at, _, start, end in fields(data, 0, len(data)):
                 if at == 2:
-                    entry = contents(parts[_INTERNED][1], start, end)
-                    sequence.names[_number(entry, 1)] = entry.get(2, (0, b""))[1]
+                    entry = contents(data, start, end)
+                    sequence.names[number_in(entry, 1)] = bytes_in(entry, 2)
         if _DESCRIPTOR in parts:
-            self._describe(_inner(parts, _DESCRIPTOR))
+            self._describe(message_in(parts, _DESCRIPTOR))
         if _EVENT in parts:
             self._add_event(parts, sequence, where)
 
-    def _describe(self, parts: _Parts) -> None:
-        thread = _inner(parts, 4)
-        tid = _number(thread, 2, -1)
-        if not thread or not 0 <= tid < 1 << 32:
+    def _describe(self, parts: Parts) -> None:
+        thread = message_in(parts, 4)
+        if 2 not in thread or thread[2][0] >= 1 << 32:
             return
-        uuid = _number(parts, 1)
-        self._threads[uuid] = tid, _number(thread, 1), thread.get(5, (0, b""))[1].decode("utf-8", "backslashreplace")
-        if parts.get(2, (0, b""))[1] == TRACK_NAME:
+        uuid, tid = number_in(parts, 1), thread[2][0]
+        self._threads[uuid] = tid, number_in(thread, 1), bytes_in(thread, 5).decode("utf-8", "backslashreplace")
+        if bytes_in(parts, 2) == TRACK_NAME:
             self._own.add(uuid)
 
     def _set_clocks(self, sequence: _Sequence, snapshot: bytes) -> None:
         for at, _, start, end in fields(snapshot, 0, len(snapshot)):
             clock = contents(snapshot, start, end) if at == 1 else {}
-            if _number(clock, 1) >= _FIRST_OWN_CLOCK:
-                unit_ns = _number(clock, 4) or 1
-                time = _number(clock, 2)
-                sequence.clocks[_number(clock, 1)] = _Clock(time, unit_ns, bool(_number(clock, 3)))
+            if number_in(clock, 1) >= _FIRST_OWN_CLOCK:
+                unit_ns = number_in(clock, 4) or 1
+                time = number_in(clock, 2)
+                sequence.clocks[number_in(clock, 1)] = _Clock(time, unit_ns, bool(number_in(clock, 3)))
 
-    def _add_event(self, parts: _Parts, sequence: _Sequence, where: int) -> None:
+    def _add_event(self, parts: Parts, sequence: _Sequence, where: int) -> None:
         data = parts[_EVENT][1]
         event = contents(data, 0, len(data))
         time = _time(parts, sequence)
-        uuid, kind = _number(event, 11, sequence.track), _number(event, 9)
-        if time is None or not 0 <= time < LATEST_NS or uuid < 0 or kind not in (_BEGIN, _END):
+        uuid, kind = number_in(event, 11, sequence.track), number_in(event, 9)
+        if time is None or time >= LATEST_NS or kind not in (_BEGIN, _END):
             return
         text = -1
         if kind == _BEGIN:
-            name = event[23][1] if 23 in event else sequence.names.get(_number(event, 10), b"")
+            name = event[23][1] if 23 in event else sequence.names.get(number_in(event, 10), b"")
             for at, _, start, end in fields(data, 0, len(data)):
                 note = contents(data, start, end) if at == 4 else {}
-                name = note.get(6, (0, b""))[1] if note.get(10, (0, b""))[1] == b"mark" else name
+                name = bytes_in(note, 6) if bytes_in(note, 10) == b"mark" else name
             text = self._names.setdefault(name, len(self._names))
         self._rows.append((time, uuid, text, where))
 
     def finish(self, *, foreign: bool) -> Iterator[Batch]:
         """Yield the events, if there are any; those of other programs' tracks where they are asked for."""
         known = self._own or (set(self._threads) if foreign else set())
-        rows = [row for row in self._rows if row[1] in known and row[1] in self._threads]
+        rows = [row for row in self._rows if row[1] in known]
         for uuid in {row[1] for row in rows}:
             tid, process, name = self._threads[uuid]
             self._trace.processes[tid], self._trace.thread_names[tid] = process, name
@@ -145,11 +144,11 @@ def _batch(rows: list[tuple[int, int, int, int]], threads: dict[int, int], names
     return Batch(times, tids, texts, places, names)
 
 
-def _time(parts: _Parts, sequence: _Sequence) -> int | None:
+def _time(parts: Parts, sequence: _Sequence) -> int | None:
     """Return the time of a packet in nanoseconds; of a clock that is not known it has none."""
     if _TIMESTAMP not in parts:
         return None
-    time, number = parts[_TIMESTAMP][0], _number(parts, _CLOCK_ID, sequence.clock)
+    time, number = parts[_TIMESTAMP][0], number_in(parts, _CLOCK_ID, sequence.clock)
     if number < _FIRST_OWN_CLOCK:
         return time
     clock = sequence.clocks.get(number)
@@ -157,12 +156,3 @@ def _time(parts: _Parts, sequence: _Sequence) -> int | None:
         return None
     clock.last = clock.last + time if clock.incremental else time
     return clock.last * clock.unit_ns
-
-
-def _number(parts: _Parts, field_number: int, default: int = 0) -> int:
-    return parts[field_number][0] if field_number in parts else default
-
-
-def _inner(parts: _Parts, field_number: int) -> _Parts:
-    data = parts[field_number][1] if field_number in parts else b""
-    return contents(data, 0, len(data))

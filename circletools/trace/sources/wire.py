@@ -14,6 +14,9 @@ from circletools.trace.sources.names import Numbers
 
 _MASK = (1 << 64) - 1
 
+Parts = dict[int, tuple[int, bytes]]
+"""The fields of a message by their numbers: value and bytes of each."""
+
 
 class BrokenMessage(Exception):  # noqa: N818 - never leaves this package
     """A message that does not follow the encoding, or that ends early; `at` is where."""
@@ -61,15 +64,31 @@ def fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, i
         at = stop
 
 
-def contents(data: bytes, start: int, end: int) -> dict[int, tuple[int, bytes]]:
+def contents(data: bytes, start: int, end: int) -> Parts:
     """Return value and bytes of each field by its number, of several the last. Raises BrokenMessage."""
     return {number: (value, data[first:stop]) for number, value, first, stop in fields(data, start, end)}
+
+
+def number_in(parts: Parts, field: int, default: int = 0) -> int:
+    """Return the number that a field holds, `default` where the message lacks the field."""
+    return parts[field][0] if field in parts else default
+
+
+def bytes_in(parts: Parts, field: int) -> bytes:
+    """Return the bytes of a field, none where the message lacks it."""
+    return parts[field][1] if field in parts else b""
+
+
+def message_in(parts: Parts, field: int) -> Parts:
+    """Return the message that a field holds, an empty one where there is none. Raises BrokenMessage."""
+    data = bytes_in(parts, field)
+    return contents(data, 0, len(data))
 
 
 def varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
     """Return the numbers at many places, and where they end; the data must reach ten bytes beyond each place.
 
-    A number of more than ten bytes, or of more than 63 bits, comes out as something else: check what follows.
+    None is negative. A number of more than 63 bits, or ten bytes, comes out as something else: check what follows.
     """
     byte = data[at]
     value, end = (byte & 0x7F).astype(np.int64), at + 1

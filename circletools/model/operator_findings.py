@@ -1,0 +1,158 @@
+"""Whether operators are ones that exist: codes, versions, numbers of inputs and outputs, enums in their options.
+
+What LiteRT's kernels take is a table for which LiteRT was asked (`tools.measure.operators`): schema/litert.json.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.findings import Finding
+from circletools.flatbuf.roles import load_roles
+from circletools.flatbuf.schema import schema_document
+from circletools.model.graph_findings import CORRECT
+from circletools.model.model import Model
+from circletools.model.places import told
+from circletools.model.uses import ModelUses
+
+_SCHEMA_VERSION = 3
+_MANY = 1 << 40
+_TYPES = 256  # more than there are
+_STEPS = re.compile(r"(stride|dilation)_[dhw](_factor)?")
+_LONGEST_STEP = 1 << 16
+_ENUMS = {
+    "fused_activation_function": "ActivationFunctionType",
+    "padding": "Padding",
+    "weights_format": "FullyConnectedOptionsWeightsFormat",
+    "kernel_type": "LSTMKernelType",
+}
+"""The enums of fields of options; where the format has another under the name, nothing is said."""
+
+_LETTERS = {
+    "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
+    "STRING": "t",
+}  # fmt: skip
+"""How the table writes types; of others it does not speak."""
+
+
+@cache
+def _kernels() -> Mapping[str, Any]:
+    """Return what LiteRT's kernels take, by the name of the operator."""
+    kernels: Mapping[str, Any] = schema_document("litert")["operators"]
+    return kernels
+
+
+def operator_findings(model: Model, uses: ModelUses) -> Iterator[Finding]:
+    """Yield what is wrong with operators; the indices of the model lead somewhere."""
+    if model.format == "tflite":
+        if model.version != _SCHEMA_VERSION:
+            message = f"the schema version is {model.version}, not {_SCHEMA_VERSION}; LiteRT refuses the model"
+            yield Finding("SCHEMA_VERSION", "warning", "model.version", message)
+        if not len(model.buffers):
+            yield Finding(
+                "NO_BUFFERS", "warning", "model", f"there are no buffers; LiteRT refuses the model; {CORRECT}"
+            )
+    used = np.unique(uses.operators.code_indices).tolist()
+    yield from _codes(model, used)
+    if model.format == "tflite":
+        yield from _versions(model, used)
+        yield from _counts(model, uses, used)
+        yield from _types(model, uses, used)
+    yield from _options(model)
+
+
+def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
+    for index in used:
+        code = model.operator_codes[index]
+        place = f"operator_codes[{index}]"
+        if code.name.startswith("UNKNOWN:"):
+            yield Finding("UNKNOWN_OPERATOR", "warning", place, f"no operator has the code {code.code}; {CORRECT}")
+        elif code.name == "CUSTOM:":
+            yield Finding("UNKNOWN_OPERATOR", "warning", place, f"a custom operator has no name; {CORRECT}")
+
+
+def _versions(model: Model, used: list[int]) -> Iterator[Finding]:
+    for index in used:
+        code = model.operator_codes[index]
+        if code.name.startswith(("CUSTOM:", "UNKNOWN:")):
+            continue
+        least, most = _kernels()[code.name]["versions"] if code.name in _kernels() else (1, 0)
+        if not least <= code.version <= most:
+            there = f"only for {least} to {most}" if most else "and for no other"
+            message = f"LiteRT has no kernel for version {code.version} of {code.name}, {there}"
+            yield Finding("OPERATOR_VERSION", "warning", f"operator_codes[{index}].version", message)
+
+
+def _counts(model: Model, uses: ModelUses, used: list[int]) -> Iterator[Finding]:
+    """Compare the numbers of inputs and outputs with those that LiteRT's kernels take."""
+    codes = uses.operators.code_indices
+    for side in ("inputs", "outputs"):
+        spans = np.tile(np.array([0, _MANY]), (len(model.operator_codes), 1))
+        for index in used:
+            span = _kernels().get(model.operator_codes[index].name, {}).get(side)
+            if span:
+                spans[index] = span[0], _MANY if span[1] is None else span[1]
+        counts: NDArray[np.int64] = getattr(uses.operators, side).count
+        odd = np.flatnonzero((counts < spans[codes, 0]) | (counts > spans[codes, 1]))
+
+        def message(row: int, side: str = side, counts: NDArray[np.int64] = counts, spans: Any = spans) -> str:
+            code = int(codes[row])
+            least, most = spans[code].tolist()
+            wanted = f"{least} or more" if most == _MANY else f"{least} to {most}" if least < most else str(least)
+            return f"{model.operator_codes[code].name} has {counts[row]} {side}; LiteRT's kernel takes {wanted}"
+
+        yield from told("OPERATOR_SLOTS", odd, uses.operator, message, "warning")
+
+
+def _types(model: Model, uses: ModelUses, used: list[int]) -> Iterator[Finding]:
+    """Look for types that LiteRT's kernels do not take together, in the inputs that must be there and the output."""
+    numbers = {number: _LETTERS.get(name, "") for number, name in model.schema.enums["TensorType"].items()}
+    kinds = model.tensor_columns.types
+    named = {name: at for at, name in enumerate(dict.fromkeys(model.operator_codes[one].name for one in used))}
+    which_name = np.array([named.get(code.name, -1) for code in model.operator_codes], np.int64)
+    names_of = which_name[uses.operators.code_indices]
+    for name, at in named.items():
+        kernel = _kernels().get(name, {})
+        if "types" not in kernel:
+            continue
+        taken, count = frozenset(kernel["types"].split()), kernel["inputs"][0]
+        rows = np.flatnonzero(names_of == at)
+        slots = uses.first_slots(rows, count)
+        rows, slots = rows[(slots >= 0).all(axis=1)], slots[(slots >= 0).all(axis=1)]
+        combined = kinds[slots].astype(np.int64) @ (_TYPES ** np.arange(count + 1))
+        _, first, which = np.unique(combined, return_index=True, return_inverse=True)
+        texts = ["".join(numbers.get(number, "") for number in one) for one in kinds[slots[first]].tolist()]
+        odd = [len(text) == count + 1 and text not in taken for text in texts]
+
+        def message(at: int, name: str = name, slots: NDArray[np.int64] = slots) -> str:
+            names = [model.schema.enums["TensorType"][int(number)] for number in kinds[slots[at]]]
+            return f"LiteRT's kernel of {name} does not take {', '.join(names[:-1])} with an output {names[-1]}"
+
+        def place(at: int, rows: NDArray[np.int64] = rows) -> str:
+            return uses.operator(int(rows[at]))
+
+        bad = np.flatnonzero(np.array(odd, np.bool_)[which.reshape(-1)])
+        yield from told("OPERATOR_TYPES", bad, place, message, "warning")
+
+
+def _options(model: Model) -> Iterator[Finding]:
+    """Look for values that no runtime knows in the options of all operators: of enums, strides and dilations."""
+    for name, tables in model.reachable.tables.items():
+        for field in tables.type.fields if name.endswith("Options") else ():
+            role = load_roles().get((name, field.name))
+            enum = "TensorType" if role is not None and role.kind == "tensor_type" else _ENUMS.get(field.name, "")
+            members = model.schema.enums.get(enum)
+            if members is None and not _STEPS.fullmatch(field.name):
+                continue
+            values = np.unique(tables.scalars(field.name))
+            known = (values > 0) & (values < _LONGEST_STEP) if members is None else np.isin(values, list(members))
+            for value in values[~known].tolist():
+                allowed = f"no member of {enum}" if enum else "no step"
+                message = f"{name}.{field.name} is {value}, which is {allowed}; {CORRECT}"
+                yield Finding("UNKNOWN_OPTION", "warning", f"{name}.{field.name}", message)

@@ -1,0 +1,53 @@
+"""How many elements a sparse tensor stores."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.flatbuf.columns import Tables
+from circletools.flatbuf.schema import Schema
+
+_DENSE, _SPARSE = 0, 1
+
+
+def sparse_elements(tensor: Tables, schema: Schema) -> int | str:
+    """Return how many elements the data of one sparse tensor has by its sparsity, or what is wrong with that.
+
+    The levels are walked in the order that they are stored in: a dense one repeats what is above it by its size, a
+    sparse one has as many as it has indices, which its segments divide.
+    """
+    sparsity, _ = tensor.child("sparsity", schema)
+    order, levels = sparsity.vectors("traversal_order"), sparsity.children("dim_metadata", schema)[0]
+    rank, blocks = int(tensor.vectors("shape").count[0]), int(sparsity.vectors("block_map").count[0])
+    if len(levels) != int(order.count[0]) or len(levels) != rank + blocks:
+        return f"sparsity has {len(levels)} levels for {rank} dimensions and {blocks} of blocks"
+    if sorted(order.row(0).tolist()) != list(range(len(levels))):
+        return "the traversal order of sparsity names dimensions twice, or none"
+    stored = 1
+    sizes, formats = levels.scalars("dense_size").tolist(), levels.scalars("format").tolist()
+    for at, (size, kind) in enumerate(zip(sizes, formats, strict=True)):
+        if kind == _DENSE:
+            if size <= 0:
+                return f"level {at} of sparsity has the size {size}"
+            stored *= size
+            continue
+        level = levels.take(slice(at, at + 1))
+        segments, indices = (_numbers(level, name, schema) for name in ("array_segments", "array_indices"))
+        if kind != _SPARSE or segments is None or indices is None:
+            return f"level {at} of sparsity has no segments or indices"
+        if len(segments) != stored + 1 or (np.diff(segments) < 0).any() or int(segments[-1]) != len(indices):
+            return f"level {at} of sparsity: the segments do not divide {len(indices)} indices among {stored}"
+        stored = len(indices)
+    return stored
+
+
+def _numbers(level: Tables, name: str, schema: Schema) -> NDArray[np.int64] | None:
+    """Return the numbers of a level, None where it has none."""
+    field = level.field(name)
+    member = schema.unions[str(field.target)].get(int(level.union_codes(field)[0]))
+    target = level.targets(name)
+    if member is None or not target[0]:
+        return None
+    values: NDArray[np.int64] = Tables(level.wire, schema.tables[member], target).vectors("values").row(0)
+    return values.astype(np.int64)

@@ -1,0 +1,192 @@
+"""Whether every tensor is what its type, shape, data and quantization say together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.findings import Finding
+from circletools.flatbuf.columns import Tables, Vectors
+from circletools.model.graph_findings import CORRECT
+from circletools.model.model import Model
+from circletools.model.places import told
+from circletools.model.sizes import element_bits
+from circletools.model.sparsity import sparse_elements
+from circletools.model.uses import ModelUses
+
+_LARGEST_BYTES = 2.0**31
+_UNSIZED = ("STRING", "RESOURCE", "VARIANT")
+
+
+def tensor_findings(model: Model, uses: ModelUses) -> Iterator[Finding]:
+    """Yield what is wrong with tensors; the indices of the model lead somewhere."""
+    columns = model.tensor_columns
+    types = model.schema.enums["TensorType"]
+    unknown = np.flatnonzero(~np.isin(columns.types, list(types)))
+    yield from told(
+        "UNKNOWN_TENSOR_TYPE",
+        unknown,
+        uses.tensor,
+        lambda row: f"the type {columns.types[row]} is not known; {CORRECT}",
+        "warning",
+    )
+    yield from _shapes(uses)
+    yield from _data(model, uses)
+    yield from _variables(model, uses)
+    yield from _quantization(model, uses)
+
+
+def _shapes(uses: ModelUses) -> Iterator[Finding]:
+    columns = uses.tensors
+    shapes, signatures = columns.shapes, columns.shape_signatures
+    negative = np.unique(np.repeat(np.arange(len(shapes.count)), shapes.count)[shapes.flat() < 0])
+    yield from told(
+        "NEGATIVE_DIMENSION",
+        negative,
+        uses.tensor,
+        lambda row: f"the shape is {shapes.row(row).tolist()}; an open dimension is 1 there, and -1 in the signature",
+        "warning",
+    )
+    ranks = np.flatnonzero((signatures.count > 0) & (signatures.count != shapes.count))
+    yield from told(
+        "SHAPE_SIGNATURE_MISMATCH",
+        ranks,
+        uses.tensor,
+        lambda row: f"the shape has {shapes.count[row]} dimensions, its signature {signatures.count[row]}; {CORRECT}",
+        "warning",
+    )
+
+
+def _elements(shapes: Vectors) -> NDArray[np.float64]:
+    """Return the number of elements of each tensor, 1 for a scalar."""
+    sizes = shapes.flat().astype(np.float64)
+    found = np.ones(len(shapes.count))
+    some = np.flatnonzero(shapes.count)
+    if some.size:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found[some] = np.multiply.reduceat(sizes, shapes.splits()[some])
+    return found
+
+
+def _bits(model: Model) -> NDArray[np.float64]:
+    """Return the bits of an element of each tensor, 0 where they are not known."""
+    types, names = model.tensor_columns.types, model.schema.enums["TensorType"]
+    kinds, which = np.unique(types, return_inverse=True)
+    bits = np.array([element_bits(names.get(kind, "")) or 0 for kind in kinds.tolist()], np.float64)
+    found: NDArray[np.float64] = bits[which]
+    return found
+
+
+def _data(model: Model, uses: ModelUses) -> Iterator[Finding]:
+    """Compare the bytes of constants with their shapes."""
+    columns, buffers = model.tensor_columns, model.buffers
+    elements, bits = _elements(columns.shapes), _bits(model)
+    expected = np.ceil(elements * bits / 8)
+    large = np.flatnonzero(expected >= _LARGEST_BYTES)
+    yield from told(
+        "TENSOR_TOO_LARGE",
+        large,
+        uses.tensor,
+        lambda row: f"{columns.shapes.row(row).tolist()} takes {expected[row]:.4g} bytes; runtimes end at 2 GiB",
+        "warning",
+    )
+    if not len(buffers):
+        return
+    indices = columns.buffers.astype(np.int64)
+    actual = np.where(buffers.external, buffers.sizes.astype(np.float64), buffers.data.count)[indices]
+    sparse = columns.tables.has("sparsity")
+    compared = (indices > 0) & ((actual > 0) | buffers.external[indices]) & (bits > 0)
+    for row in np.flatnonzero(compared & sparse).tolist():
+        stored = sparse_elements(columns.tables.take(slice(row, row + 1)), model.schema)
+        if isinstance(stored, str):
+            yield Finding("INVALID_SPARSITY", "warning", uses.tensor(row), f"{stored}; {CORRECT}")
+            compared[row] = False
+        else:
+            expected[row] = np.ceil(stored * bits[row] / 8)
+
+    def message(row: int) -> str:
+        size = f"{columns.shapes.row(row).tolist()} takes {expected[row]:.15g} bytes"
+        return f"{size}, buffer {indices[row]} has {actual[row]:.15g}; {CORRECT}"
+
+    short = np.flatnonzero(compared & (actual < expected))
+    yield from told("CONSTANT_TOO_SHORT", short, uses.tensor, message, "warning")
+    long = np.flatnonzero(compared & (actual > expected))
+    yield from told("CONSTANT_TOO_LONG", long, uses.tensor, message, "info")
+
+
+def _variables(model: Model, uses: ModelUses) -> Iterator[Finding]:
+    unsized = [number for number, name in model.schema.enums["TensorType"].items() if name in _UNSIZED]
+    odd = uses.is_variable & (uses.has_data | np.isin(uses.tensors.types, unsized))
+    message = f"a variable has data, or a type whose size is not known; LiteRT refuses both; {CORRECT}"
+    yield from told("INVALID_VARIABLE", np.flatnonzero(odd), uses.tensor, lambda _: message, "warning")
+
+
+# --- quantization -------------------------------------------------------------------------------------------
+
+
+def _quantization(model: Model, uses: ModelUses) -> Iterator[Finding]:
+    tables, rows = model.tensor_columns.tables.child("quantization", model.schema)
+    if not len(tables):
+        return
+    scales, zeros = tables.vectors("scale"), tables.vectors("zero_point")
+    axis = tables.scalars("quantized_dimension").astype(np.int64)
+    shapes = model.tensor_columns.shapes.take(rows)
+    some, ranked = scales.count > 0, shapes.count > 0
+    inside = (axis >= 0) & ((axis < shapes.count) | ~ranked)
+    sizes = np.ones(len(rows), np.int64)
+    along = some & ranked & inside
+    sizes[along] = shapes.wire.gather(shapes.start[along] + 4 * axis[along], shapes.dtype)
+    for broken, words in (
+        (some & (zeros.count != scales.count), "{scales} scales and {zeros} zero points"),
+        (some & ~inside, "dimension {axis} of {rank} is quantized"),
+        (
+            along & (scales.count != 1) & (scales.count != sizes),
+            "there are {scales} scales for {size} of dimension {axis}",
+        ),
+        (some & _not_positive(scales), "a scale is not a positive number"),
+    ):
+
+        def message(row: int, words: str = words) -> str:
+            return (
+                words.format(
+                    scales=scales.count[row],
+                    zeros=zeros.count[row],
+                    axis=axis[row],
+                    rank=shapes.count[row],
+                    size=sizes[row],
+                )
+                + f"; {CORRECT}"
+            )
+
+        found = np.flatnonzero(broken)
+        yield from told("INVALID_QUANTIZATION", found, lambda at: uses.tensor(int(rows[at])), message, "warning")
+    yield from _blocks(model, uses, tables, rows)
+
+
+def _not_positive(scales: Vectors) -> NDArray[np.bool_]:
+    values = scales.flat()
+    odd = np.repeat(np.arange(len(scales.count)), scales.count)[~(np.isfinite(values) & (values > 0))]
+    found = np.zeros(len(scales.count), np.bool_)
+    found[odd] = True
+    return found
+
+
+def _blocks(model: Model, uses: ModelUses, tables: Tables, rows: NDArray[np.int64]) -> Iterator[Finding]:
+    """Compare the number of scales of blockwise quantization with the number of blocks."""
+    field = tables.field("details")
+    targets, members = tables.targets("details"), model.schema.unions[str(field.target)]
+    codes = tables.union_codes(field)
+    columns = model.tensor_columns
+    for at in np.flatnonzero([members.get(int(code)) == "BlockwiseQuantization" for code in codes]).tolist():
+        if not targets[at]:
+            continue
+        row = int(rows[at])
+        details = Tables(tables.wire, model.schema.tables["BlockwiseQuantization"], targets[at : at + 1])
+        size, index = int(details.scalars("block_size")[0]), int(details.scalars("scales")[0])
+        first = int(columns.splits[np.searchsorted(columns.splits, row, "right") - 1])
+        counts = _elements(columns.shapes.take(np.array([row, first + index])))
+        if size <= 0 or counts[0] != counts[1] * size:
+            message = f"{counts[0]:.15g} elements in blocks of {size} have {counts[1]:.15g} scales; {CORRECT}"
+            yield Finding("INVALID_QUANTIZATION", "warning", uses.tensor(row), message)

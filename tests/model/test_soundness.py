@@ -1,0 +1,444 @@
+"""What keeps a model from being executed is found, where it is, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import pytest
+
+from circletools.findings import Finding
+from circletools.model.model import open_model
+from circletools.model.places import SHOWN
+from circletools.model.soundness import soundness_findings
+from tests.kit.build import CODES, Build, Code, Graph, Table, floats, quantization
+
+Found = tuple[str, str, str]
+Change = Callable[[Graph], object]
+
+
+def of(data: bytes) -> list[Finding]:
+    """Return the findings about a file."""
+    with open_model(data) as model:
+        return list(soundness_findings(model))
+
+
+def chain(change: Change, kind: str = "tflite") -> list[Finding]:
+    """Return the findings about x -> NEG -> y -> ADD c -> z, changed. Tensors 0 to 3 are x, y, c and z."""
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x")
+    y = graph.compute("NEG", [x], "y")
+    c = graph.constant("c", floats(2, 2))
+    z = graph.compute("ADD", [y, c], "z")
+    graph.ends([x], [z])
+    change(graph)
+    return of(build.to_bytes(kind))
+
+
+def places(found: Sequence[Finding]) -> list[Found]:
+    return [(finding.code, finding.severity, finding.location.removeprefix("subgraphs[0].")) for finding in found]
+
+
+def update(table: Table, fields: dict[str, object]) -> None:
+    for name, value in fields.items():
+        setattr(table, name, value)
+
+
+def operator(index: int, field: str, value: object) -> Change:
+    return lambda graph: update(graph.table.operators[index], {field: value})
+
+
+def tensor(index: int, **fields: object) -> Change:
+    return lambda graph: update(graph.table.tensors[index], fields)
+
+
+def code(index: int, **fields: object) -> Change:
+    return lambda graph: update(graph.build.model.operator_codes[index], fields)
+
+
+def short(graph: Graph) -> None:
+    graph.build.model.buffers[1].data = b"\0" * 15
+
+
+def long(graph: Graph) -> None:
+    graph.build.model.buffers[1].data = b"\0" * 17
+
+
+def outside(graph: Graph) -> None:
+    graph.build.model.buffers[1] = Table("Buffer", offset=8, size=15)
+
+
+def swap(graph: Graph) -> None:
+    graph.table.operators.reverse()
+
+
+def signed(
+    inputs: Sequence[tuple[str, int]], outputs: Sequence[tuple[str, int]], key: str = "a"
+) -> Callable[..., object]:
+    return lambda graph: graph.build.signature(key, inputs, outputs)
+
+
+def with_options(kind: str, **fields: int) -> Change:
+    return operator(1, "builtin_options", Table(kind, **fields))
+
+
+SOUND: list[Change] = [
+    lambda _: None,
+    tensor(1, is_variable=True),
+    tensor(0, shape=[1, 2], shape_signature=[-1, 2]),
+    tensor(0, quantization=quantization([0.5])),
+    tensor(0, quantization=quantization([0.5, 1], axis=1)),
+    tensor(0, shape=[], quantization=quantization([0.5], axis=3)),
+    tensor(0, quantization=Table("QuantizationParameters", min=[0.0], max=[1.0], quantized_dimension=9)),
+    operator(1, "inputs", [1, 2]),
+    code(1, version=6),
+    signed([("x", 0)], [("z", 3)]),
+    with_options("AddOptions", fused_activation_function=5),
+    with_options("Conv2DOptions", stride_w=1, stride_h=65535, dilation_w_factor=1, dilation_h_factor=1),
+    lambda graph: operator(1, "inputs", [graph.tensor("r", type="RESOURCE"), 2])(graph),
+]
+
+
+@pytest.mark.parametrize("change", range(len(SOUND)))
+def test_a_sound_model_has_none(change: int) -> None:
+    if change == len(SOUND) - 1:  # the handle of a variable: nobody makes it, and ADD takes none
+        assert {found.code for found in chain(SOUND[change])} <= {"NOT_USED", "UNPRODUCED_OUTPUT"}
+    else:
+        assert places(chain(SOUND[change])) == []
+
+
+W, E, INFO = "warning", "error", "info"
+BROKEN: dict[str, tuple[Change, list[Found], str]] = {
+    "unproduced": (
+        lambda graph: operator(1, "inputs", [graph.tensor("lost"), 2])(graph),
+        [("UNPRODUCED_TENSOR", W, "operators[1]")],
+        "nothing produces the tensor 4 (lost): no operator, input or constant",
+    ),
+    "twice": (
+        lambda graph: graph.operator("NEG", [0], [1]),
+        [("PRODUCED_TWICE", W, "operators[2]")],
+        "operator 0 produces the tensor 1 (y) already",
+    ),
+    "input": (
+        lambda graph: graph.ends([0, 1], [3]),
+        [("PRODUCED_INPUT", W, "operators[0]")],
+        "1 (y), which is an input of the subgraph",
+    ),
+    "constant": (
+        operator(0, "outputs", [2]),
+        [("WRITTEN_CONSTANT", W, "operators[0]")],
+        "2 (c), which is a constant",
+    ),
+    "constant input": (
+        lambda graph: graph.ends([0, 2], [3]),
+        [("WRITTEN_CONSTANT", W, "tensors[2]")],
+        "an input of the subgraph is a constant",
+    ),
+    "in place": (
+        lambda graph: graph.operator("NEG", [3], [3]),
+        [("IN_PLACE_OPERATOR", W, "operators[2]"), ("PRODUCED_TWICE", W, "operators[2]")],
+        "a tensor is input and output of the operator",
+    ),
+    "left out on both sides": (
+        lambda graph: graph.operator(Code("CUSTOM", custom="mine"), [-1], [-1]),
+        [("IN_PLACE_OPERATOR", W, "operators[2]")],
+        "LiteRT refuses",
+    ),
+    "order": (swap, [("OPERATOR_ORDER", W, "operators[0]")], "reads the tensor 1 (y) before operator 1 makes it"),
+    "cycle": (
+        operator(0, "inputs", [3]),
+        [("CYCLIC_OPERATORS", W, "operators[0]")],
+        "wait for each other",
+    ),
+    "repeated input": (
+        lambda graph: graph.ends([0, 0], [3]),
+        [("DUPLICATE_INPUT", W, "tensors[0]")],
+        "an input of the subgraph more than once",
+    ),
+    "type": (tensor(2, type=99), [("UNKNOWN_TENSOR_TYPE", W, "tensors[2]")], "the type 99 is not known"),
+    "negative": (tensor(0, shape=[-1, 2]), [("NEGATIVE_DIMENSION", W, "tensors[0]")], "the shape is [-1, 2]"),
+    "rank of signature": (
+        tensor(0, shape_signature=[-1]),
+        [("SHAPE_SIGNATURE_MISMATCH", W, "tensors[0]")],
+        "the shape has 2 dimensions, its signature 1",
+    ),
+    "large": (
+        tensor(0, shape=[1 << 29]),
+        [("TENSOR_TOO_LARGE", W, "tensors[0]")],
+        "[536870912] takes 2.147e+09 bytes",
+    ),
+    "short": (short, [("CONSTANT_TOO_SHORT", W, "tensors[2]")], "[2, 2] takes 16 bytes, buffer 1 has 15"),
+    "short outside": (outside, [("CONSTANT_TOO_SHORT", W, "tensors[2]")], "takes 16 bytes, buffer 1 has 15"),
+    "long": (long, [("CONSTANT_TOO_LONG", INFO, "tensors[2]")], "[2, 2] takes 16 bytes, buffer 1 has 17"),
+    "variable with data": (
+        tensor(2, is_variable=True),
+        [("INVALID_VARIABLE", W, "tensors[2]")],
+        "a variable has data",
+    ),
+    "zero points": (
+        tensor(0, quantization=Table("QuantizationParameters", scale=[0.5])),
+        [("INVALID_QUANTIZATION", W, "tensors[0]")],
+        "1 scales and 0 zero points",
+    ),
+    "axis": (
+        tensor(0, quantization=quantization([0.5], axis=2)),
+        [("INVALID_QUANTIZATION", W, "tensors[0]")],
+        "dimension 2 of 2 is quantized",
+    ),
+    "negative axis": (
+        tensor(0, quantization=quantization([0.5], axis=-1)),
+        [("INVALID_QUANTIZATION", W, "tensors[0]")],
+        "dimension -1 of 2 is quantized",
+    ),
+    "scales": (
+        tensor(0, shape=[4, 2], quantization=quantization([1, 1, 1], axis=1)),
+        [("INVALID_QUANTIZATION", W, "tensors[0]")],
+        "3 scales for 2 of dimension 1",
+    ),
+    "scale": (
+        tensor(0, quantization=quantization([0.0])),
+        [("INVALID_QUANTIZATION", W, "tensors[0]")],
+        "a scale is not a positive number",
+    ),
+    "operator": (
+        code(0, builtin_code=500),
+        [("UNKNOWN_OPERATOR", W, "operator_codes[0]")],
+        "no operator has the code 500",
+    ),
+    "custom": (
+        code(0, builtin_code=32, deprecated_builtin_code=32),
+        [("UNKNOWN_OPERATOR", W, "operator_codes[0]")],
+        "a custom operator has no name",
+    ),
+    "version": (
+        code(1, version=7),
+        [("OPERATOR_VERSION", W, "operator_codes[1].version")],
+        "no kernel for version 7 of ADD, only for 1 to 6",
+    ),
+    "version 0": (code(1, version=0), [("OPERATOR_VERSION", W, "operator_codes[1].version")], "version 0 of ADD"),
+    "no kernel": (
+        code(0, builtin_code=CODES["STABLEHLO_LOGISTIC"], deprecated_builtin_code=127),
+        [("OPERATOR_VERSION", W, "operator_codes[0].version")],
+        "version 1 of STABLEHLO_LOGISTIC, and for no other",
+    ),
+    "inputs": (
+        operator(1, "inputs", [1]),
+        [("OPERATOR_SLOTS", W, "operators[1]"), ("NOT_USED", INFO, "tensors[2]")],
+        "ADD has 1 inputs; LiteRT's kernel takes 2",
+    ),
+    "outputs": (
+        lambda graph: operator(1, "outputs", [3, graph.tensor("more")])(graph),
+        [("OPERATOR_SLOTS", W, "operators[1]")],
+        "ADD has 2 outputs; LiteRT's kernel takes 1",
+    ),
+    "types": (
+        tensor(2, type="INT32"),
+        [("OPERATOR_TYPES", W, "operators[1]")],
+        "LiteRT's kernel of ADD does not take FLOAT32, INT32 with an output FLOAT32",
+    ),
+    "enum": (
+        with_options("AddOptions", fused_activation_function=6),
+        [("UNKNOWN_OPTION", W, "AddOptions.fused_activation_function")],
+        "is 6, which is no member of ActivationFunctionType",
+    ),
+    "type in options": (
+        with_options("CastOptions", in_data_type=99),
+        [("UNKNOWN_OPTION", W, "CastOptions.in_data_type")],
+        "is 99, which is no member of TensorType",
+    ),
+    "stride": (
+        with_options("Pool2DOptions", stride_w=0, stride_h=1),
+        [("UNKNOWN_OPTION", W, "Pool2DOptions.stride_w")],
+        "is 0, which is no step",
+    ),
+    "long stride": (
+        with_options("Pool2DOptions", stride_w=1, stride_h=1 << 16),
+        [("UNKNOWN_OPTION", W, "Pool2DOptions.stride_h")],
+        "is 65536, which is no step",
+    ),
+    "names": (tensor(1, name="x"), [("DUPLICATE_NAME", INFO, "tensors[1]")], "tensors 1 have names of others"),
+    "unused tensor": (
+        lambda graph: graph.tensor("left"),
+        [("NOT_USED", INFO, "tensors[4]")],
+        "nothing uses tensors 4; `circletool compact --prune`",
+    ),
+    "unused code": (
+        lambda graph: graph.build.code("MUL"),
+        [("NOT_USED", INFO, "operator_codes[2]")],
+        "nothing uses operator_codes 2",
+    ),
+    "unused buffer": (
+        lambda graph: graph.build.buffer(b"1"),
+        [("NOT_USED", INFO, "buffers[2]")],
+        "nothing uses buffers 2",
+    ),
+    "signature": (
+        signed([("x", 1)], [("z", 3)]),
+        [
+            ("INVALID_SIGNATURE", W, "signature_defs[0].inputs[0]"),
+            ("INCOMPLETE_SIGNATURE", INFO, "signature_defs[0].inputs"),
+        ],
+        "tensor 1 ('x') is no input of the subgraph",
+    ),
+    "no name": (
+        signed([("x", 0)], [("", 3)]),
+        [("INVALID_SIGNATURE", W, "signature_defs[0].outputs[0]")],
+        "the output has no name",
+    ),
+    "same names": (
+        signed([("x", 0), ("x", 0)], [("z", 3)]),
+        [("INVALID_SIGNATURE", W, "signature_defs[0].inputs[1]")],
+        "another input has the name 'x'",
+    ),
+    "empty signature": (
+        signed([], []),
+        [
+            ("INCOMPLETE_SIGNATURE", INFO, "signature_defs[0].inputs"),
+            ("INCOMPLETE_SIGNATURE", INFO, "signature_defs[0].outputs"),
+        ],
+        "1 of 1 inputs of the subgraph have no name in the signature",
+    ),
+    "version of the schema": (
+        lambda graph: update(graph.build.model, {"version": 2}),
+        [("SCHEMA_VERSION", W, "model.version")],
+        "the schema version is 2, not 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_is_broken_is_found(case: str) -> None:
+    change, expected, words = BROKEN[case]
+    found = chain(change)
+    company = [one for one in places(found) if one[0] != "NOT_USED" or one in expected]
+    assert set(expected) <= set(company)
+    assert {one[0] for one in company} - {one[0] for one in expected} <= {"UNPRODUCED_TENSOR", "OPERATOR_TYPES"}
+    assert [one for one in found if places([one]) == expected[:1] and words in one.message]
+
+
+def test_circle_has_other_kernels() -> None:
+    """What LiteRT takes says nothing of models that it does not read."""
+    for change in (code(1, version=7), operator(1, "outputs", [3, 0]), tensor(2, type="INT32")):
+        codes = {found.code for found in chain(change, "circle")}
+        assert not any(one.startswith("OPERATOR_") or one in ("SCHEMA_VERSION", "NO_BUFFERS") for one in codes)
+
+
+def test_no_subgraph_and_no_buffers() -> None:
+    build = Build()
+    assert places(of(build.to_bytes())) == [("NO_SUBGRAPH", E, "model")]
+    build.model.buffers = []
+    assert places(of(build.to_bytes())) == [("NO_SUBGRAPH", E, "model"), ("NO_BUFFERS", W, "model")]
+    assert places(of(build.to_bytes("circle"))) == [("NO_SUBGRAPH", E, "model")]
+
+
+def test_keys_of_signatures() -> None:
+    def change(graph: Graph) -> None:
+        for key in ("a", "b", "a", "a"):
+            signed([("x", 0)], [("z", 3)], key)(graph)
+        graph.build.model.signature_defs[1].signature_key = None
+
+    found = chain(change)
+    assert [(one.location, "no key" in one.message) for one in found] == [
+        ("signature_defs[1]", True),
+        ("signature_defs[2]", False),
+    ]
+
+
+def test_each_subgraph_counts_by_itself() -> None:
+    """Tensor and operator indices are those of the subgraph, and a tensor of another one is another tensor."""
+    build = Build()
+    for name in ("main", "other"):
+        graph = build.graph(name)
+        x = graph.tensor("x")
+        graph.ends([x], [graph.compute("NEG", [x], "y")])
+    graph.operator("ABS", [graph.tensor("lost")], [graph.tensor("w", (1 << 30,))])
+    found = of(build.to_bytes())
+    assert [(one.code, one.location) for one in found if one.severity == W] == [
+        ("UNPRODUCED_TENSOR", "subgraphs[1].operators[1]"),
+        ("TENSOR_TOO_LARGE", "subgraphs[1].tensors[3]"),
+    ]
+    assert "tensor 2 (lost)" in found[0].message
+
+
+def test_scratch_of_custom_operators_is_nobodys() -> None:
+    def change(graph: Graph) -> None:
+        graph.operator(Code("CUSTOM", custom="npu"), [graph.tensor("scratch")], [graph.tensor("o")])
+
+    assert chain(change) == []
+
+
+def test_a_tensor_without_elements_needs_no_data() -> None:
+    assert chain(lambda graph: operator(1, "inputs", [1, graph.tensor("none", (0,))])(graph))[0].code == "NOT_USED"
+
+
+def test_many_of_a_kind_are_told_together() -> None:
+    def change(graph: Graph) -> None:
+        for index in range(SHOWN + 2):
+            graph.tensor(f"t{index}", type="FLOAT32", shape_signature=[1])
+
+    found = [one for one in chain(change) if one.code == "SHAPE_SIGNATURE_MISMATCH"]
+    assert len(found) == SHOWN + 1
+    assert found[-1].message == "and 2 more like the one before"
+    assert found[-1].location == f"subgraphs[0].tensors[{SHOWN + 4}]"
+
+
+def test_blocks_have_a_scale_each() -> None:
+    def change(graph: Graph, size: int, scales: int) -> None:
+        at = graph.constant("scales", floats(scales))
+        details = Table("BlockwiseQuantization", scales=at, zero_points=-1, block_size=size)
+        graph.table.tensors[2].quantization = Table("QuantizationParameters", details=details)
+
+    assert chain(partial(change, size=2, scales=2)) == []
+    for size, scales in ((2, 1), (0, 2), (-2, 2)):
+        (found,) = chain(partial(change, size=size, scales=scales))
+        assert places([found]) == [("INVALID_QUANTIZATION", W, "tensors[2]")]
+        assert f"4 elements in blocks of {size} have {scales} scales" in found.message
+
+
+# --- sparse constants ---------------------------------------------------------------------------------------
+
+
+def level(size: int | None, segments: Sequence[int] = (), indices: Sequence[int] = ()) -> Table:
+    if size is not None:
+        return Table("DimensionMetadata", format=0, dense_size=size)
+    vectors = (Table("Int32Vector", values=list(values)) for values in (segments, indices))
+    parts = dict(zip(("array_segments", "array_indices"), vectors, strict=True))
+    return Table("DimensionMetadata", format=1, **parts)
+
+
+def sparse(levels: Sequence[Table], stored: int, order: Sequence[int] = (0, 1)) -> list[Finding]:
+    def change(graph: Graph) -> None:
+        graph.table.tensors[2].sparsity = Table(
+            "SparsityParameters", traversal_order=list(order), dim_metadata=list(levels)
+        )
+        graph.build.model.buffers[1].data = np.zeros(stored, np.float32).tobytes()
+
+    return chain(change)
+
+
+def test_sparse_constants_are_as_long_as_their_indices() -> None:
+    rows = [level(2), level(None, [0, 1, 3], [0, 0, 1])]
+    assert sparse(rows, 3) == []
+    (found,) = sparse(rows, 2)
+    assert found.code == "CONSTANT_TOO_SHORT"
+    assert "takes 12 bytes, buffer 1 has 8" in found.message
+
+
+@pytest.mark.parametrize(
+    ("levels", "order", "words"),
+    [
+        ([level(2)], (0,), "1 levels for 2 dimensions"),
+        ([level(2), level(2)], (0, 0), "names dimensions twice"),
+        ([level(2), level(0)], (0, 1), "level 1 of sparsity has the size 0"),
+        ([level(2), level(None, [0, 1], [0])], (0, 1), "do not divide 1 indices among 2"),
+        ([level(2), level(None, [0, 2, 1], [0])], (0, 1), "do not divide 1 indices among 2"),
+        ([level(2), level(None, [0, 1, 3], [0])], (0, 1), "do not divide 1 indices among 2"),
+        ([level(2), Table("DimensionMetadata", format=1)], (0, 1), "level 1 of sparsity has no segments"),
+    ],
+)
+def test_sparsity_that_is_none(levels: Sequence[Table], order: Sequence[int], words: str) -> None:
+    (found,) = sparse(levels, 4, order)
+    assert (found.code, found.severity) == ("INVALID_SPARSITY", W)
+    assert words in found.message

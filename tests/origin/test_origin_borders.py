@@ -1,0 +1,54 @@
+"""Where rules of the room begin and end: defaults, the first tensor, layers of one operator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import circletools as ct
+from circletools.origin.exporters.onnx_file import _model_graph
+from circletools.origin.exporters.recording import Conversion, Recording
+from circletools.origin.read import Origins
+from circletools.origin.tracking.constants import CLOSE, EXACT, SCALED
+from tests.kit.build import Build, floats
+from tests.kit.support import bytes_of
+
+
+def test_origins_that_are_there_are_kept_unless_asked() -> None:
+    with ct.open(bytes_of("circle/inception")) as model, ct.edit(model) as edit:
+        ct.origins.embed(edit)
+        data = edit.to_bytes()
+    with ct.open(data) as model, ct.edit(model) as edit:
+        with pytest.raises(ct.EditError, match="the model has origins already"):
+            ct.origins.embed(edit)
+        ct.origins.embed(edit, replace=True)
+
+
+def test_what_was_recorded_is_written_for_people_too(tmp_path: Path) -> None:
+    origins = Origins({0: "layer"}, ({0: frozenset({0})},))
+    Recording([Conversion(b"", origins)]).write(tmp_path / "origins.json")
+    assert (tmp_path / "origins.json").read_text(encoding="utf-8").startswith('{\n "schema_version": 1,\n "')
+
+
+def test_operators_of_one_layer_of_keras_are_one_step() -> None:
+    """Of the kind of the layer; one that stands alone is of its own kind. Weights count from the first tensor on."""
+    build = Build()
+    graph = build.graph()
+    weights = graph.constant("w", floats(4, 8))
+    x = graph.tensor("x", (4, 8))
+    names = ("model/norm_1/Mul", "model/norm_1/Add", "model/dense/Tanh", "model/tf.abs/Abs", "plain")
+    value = x
+    for code, name in zip(("MUL", "ADD", "TANH", "ABS", "NEG"), names, strict=True):
+        inputs = [value, weights] if code == "MUL" else [value, value] if code == "ADD" else [value]
+        value = graph.compute(code, inputs, name, (4, 8))
+    graph.ends([x], [value])
+    with ct.open(build.to_bytes()) as model:
+        made, step_of = _model_graph(model)
+    assert (made.kinds, step_of) == (["NORM", "TANH", "ABS", "NEG"], [0, 0, 1, 2, 3])
+    assert (made.feeding, made.ends) == ([[], [0], [1], [2]], frozenset({3}))
+    assert [len([*one]) for one in made.weights] == [1, 0, 0, 0]
+
+
+def test_ways_in_which_constants_are_the_same_differ() -> None:
+    assert len({EXACT, CLOSE, SCALED}) == 3

@@ -1,0 +1,373 @@
+"""Operator-level traces: what is merged and left out, and the borders of what their readers take."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from circletools.errors import InvalidInputError, UsageError
+from circletools.trace.operators import benchmark_proto
+from circletools.trace.operators.names import agrees, is_builtin
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, merged, self_times, warm_up, without_first
+from circletools.trace.operators.read import read_profile
+from circletools.trace.sources.wire import field_bytes, field_number
+
+
+def run(execution: int, duration: int, lane: int = 0, subgraph: int = 0, start: int = 0) -> OperatorRun:
+    return OperatorRun(subgraph, 0, "N", "", start, duration, execution, lane)
+
+
+def lasting(*times: int) -> OperatorTrace:
+    """Return a trace whose executions take these times."""
+    return OperatorTrace("litert", tuple(run(at, time, at) for at, time in enumerate(times)), len(times))
+
+
+# --- executions -----------------------------------------------------------------------------------------------
+
+
+def test_a_trace_is_complete_unless_it_says_otherwise() -> None:
+    trace = OperatorTrace("onert", (), 1)
+    assert (trace.averaged, trace.inside, trace.incomplete, trace.skipped, trace.name) == (False, (), 0, 0, "")
+
+
+def test_how_many_executions_warm_up() -> None:
+    for times, wanted in (
+        ((9000, 1000, 1000, 1000), 1),
+        ((1101, 1101, 1000, 1000), 2),
+        ((1100, 1101, 1000, 1000), 0),  # a tenth is no more than chance
+        ((9000, 9000, 9000, 9000), 0),
+        ((9000, 9000, 9000, 1000, 1000, 1000), 3),
+        ((9000, 9000, 9000, 9000, 1000, 1000, 1000), 3),  # half of them stay
+        ((9000, 9000, 1000, 1000, 1000), 2),
+        ((9000, 1000, 1000), 0),  # too few to tell
+        ((), 0),
+        ((600, 1000, 100, 200), 2),
+        ((500, 1000, 100, 200), 0),
+        ((175, 175, 175, 90, 100, 110), 3),  # a spread of 14.8 about 100: 174.1
+        ((174, 175, 175, 90, 100, 110), 0),
+        ((0, 9000, 1000, 1000), 0),
+    ):
+        assert warm_up(lasting(*times)) == wanted, times
+        found = without_first(lasting(*times), "auto")
+        assert (found.skipped, found.executions) == (wanted, len(times) - wanted)
+    assert warm_up(replace(lasting(9000, 1000, 1000, 1000), averaged=True)) == 0
+
+
+def test_the_time_of_a_called_subgraph_counts_once() -> None:
+    runs = [run(at, 1000, at) for at in range(4)]
+    called = [run(1, 1000, 1, subgraph=1), run(1, 900, 1, subgraph=2)]
+    assert warm_up(OperatorTrace("litert", (*runs, *called), 4)) == 0
+    apart = [run(0, 200, 0, subgraph=1, start=1000)]
+    assert warm_up(OperatorTrace("litert", (*runs, *apart), 4)) == 1
+
+
+def test_skipped_executions_add_up() -> None:
+    once = without_first(lasting(1, 2, 3, 4), 1)
+    assert (once.skipped, once.executions, [one.duration_ns for one in once.runs]) == (1, 3, [2, 3, 4])
+    twice = without_first(once, 2)
+    assert (twice.skipped, twice.executions, [one.execution for one in twice.runs]) == (3, 1, [0])
+    with pytest.raises(UsageError, match="cannot skip 1 execution: the trace has 1"):
+        without_first(twice, 1)
+
+
+def test_recordings_one_behind_the_other() -> None:
+    first = OperatorTrace("litert", (run(0, 5, 2), run(1, 6)), 2, inside=(run(1, 1, 3),), incomplete=1, skipped=2)
+    empty = OperatorTrace("litert", (), 1, incomplete=4)
+    last = OperatorTrace("litert", (run(0, 7, 1),), 1, inside=(run(0, 2),), incomplete=8, skipped=16, name="last")
+    found = merged([replace(first, name="first"), empty, last])
+    assert [(one.execution, one.lane, one.duration_ns) for one in found.runs] == [(0, 2, 5), (1, 0, 6), (3, 6, 7)]
+    assert [(one.execution, one.lane, one.duration_ns) for one in found.inside] == [(1, 3, 1), (3, 5, 2)]
+    assert (found.executions, found.incomplete, found.skipped, found.name) == (4, 13, 18, "first")
+    assert merged([last]) == last
+    averaged = replace(last, averaged=True)
+    assert merged([averaged, averaged]).averaged
+    for wrong in ([], [last, averaged], [last, replace(last, runtime="onert")]):
+        with pytest.raises(UsageError, match="one runtime wrote them all"):
+            merged(wrong)
+
+
+def test_self_times_of_runs_that_touch() -> None:
+    def own(*rows: tuple[int, int, int]) -> list[int]:
+        return self_times([run(0, duration, 0, subgraph, start) for subgraph, start, duration in rows])
+
+    assert own((0, 0, 10), (1, 10, 0), (1, 10, 5)) == [10, 0, 5]
+    assert own((0, 0, 10), (1, 0, 4), (1, 4, 6)) == [0, 4, 6]
+    assert own((0, 0, 10), (1, 2, 6), (1, 4, 2), (1, 4, 5)) == [3, 6, 2, 5]
+    assert own((0, 0, 10), (1, 0, 10), (2, 0, 10)) == [0, 0, 10]
+
+
+# --- benchmark_model ------------------------------------------------------------------------------------------
+
+
+def test_a_table_without_rows() -> None:
+    table = b"= Run Order =\nnode type, first, avg_ms, %, cdf%, mem KB, times called, name\n\nx"
+    with pytest.raises(InvalidInputError, match="the report's tables list no operators"):
+        read_profile(table)
+
+
+def operator(name: bytes, time: int, count: int, calls: int, order: int) -> bytes:
+    """Return a row of benchmark_model's proto."""
+    stat = field_number(8, time) + field_number(9, count)
+    row = field_bytes(1, b"ADD") + field_bytes(2, stat) + field_number(4, calls) + field_bytes(5, name)
+    return row + field_number(6, order)
+
+
+def proto(*operators: bytes, subgraph: int = 3, delegate: bytes = b"") -> bytes:
+    told = field_bytes(1, field_number(2, subgraph) + b"".join(field_bytes(3, one) for one in operators))
+    parts = field_bytes(2, field_bytes(1, b"GPU") + field_bytes(2, delegate)) if delegate else b""
+    return field_bytes(3, told + parts)
+
+
+def test_rows_of_a_proto_in_their_run_order() -> None:
+    rows = [operator(b"b:1", 7, 4, 2, 9), operator(b"a:0", 5, 2, 1, 8), operator(b"no operator", 5, 99, 1, 1)]
+    found = read_profile(proto(*rows, delegate=operator(b"Delegate/x:6", 2, 0, 0, 1)))
+    assert found.runs == (
+        OperatorRun(3, 0, "ADD", "", 0, 5_000, 0, 0, 2),
+        OperatorRun(3, 1, "ADD", "", 0, 7_000, 0, 0, 4),
+    )
+    assert found.inside == (OperatorRun(0, 6, "ADD", "", 0, 2_000, 0, 0, 1, True),)
+    assert (found.executions, found.averaged, found.incomplete) == (2, True, 0)
+    assert read_profile(proto(operator(b"a:0", 1, 1, 1, 0))).executions == 1
+    assert read_profile(proto(operator(b"a:0", 1, 5, 0, 0))).executions == 5
+
+
+def test_how_large_the_numbers_of_a_proto_may_be() -> None:
+    largest = (1 << 50) - 1
+    found = read_profile(proto(operator(b"a:0", largest, largest, 1, 0)))
+    assert (found.runs[0].duration_ns, found.executions) == (largest * 1000, largest)
+    for time, count in ((largest + 1, 1), (1, largest + 1)):
+        with pytest.raises(InvalidInputError, match="'" + "n" * 40 + "' has a time or count that cannot be"):
+            read_profile(proto(operator(b"n" * 41 + b":0", time, count, 1, 0)))
+
+
+def test_how_a_proto_begins() -> None:
+    def is_one(data: bytes) -> bool:
+        return benchmark_proto.is_report(memoryview(data))
+
+    name = field_bytes(1, b"model")
+    for first, wanted in ((2, True), (3, True), (1, False), (4, False), (18, False)):
+        assert is_one(field_bytes(first, b"")) is is_one(name + field_bytes(first, b"")) is wanted
+    assert not any(
+        map(is_one, (b"", b"\x0a", name, b"\x10\x01", b"\x18\x01", name + b"\x18\x01", name[:-1] + b"\x12"))
+    )
+    # The profile begins within the first 4096 bytes, or elsewhere what this is cannot be told.
+    assert is_one(field_bytes(1, b"n" * 4092) + b"\x12")
+    assert not is_one(field_bytes(1, b"n" * 4093) + b"\x12")
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------
+
+
+def litert(*rows: tuple[str, int, int, int, int, int]) -> OperatorTrace:
+    names = ("tag", "event_type", "start_timestamp_us", "elapsed_time_us", "event_metadata1", "event_metadata2")
+    return read_profile(json.dumps({"events": [dict(zip(names, row, strict=True)) for row in rows]}).encode())
+
+
+def test_an_inference_begins_where_the_one_before_has_ended() -> None:
+    def executions(*times: tuple[int, int]) -> int:
+        return litert(*(("Invoke", 1, *time, 0, 0) for time in times), ("ADD", 2, 0, 0, 0, 0)).executions
+
+    assert executions((0, 5)) == 1
+    assert executions((0, 5), (5, 5), (9, 1), (10, 0), (10, 0)) == 4
+    assert executions((3, 5), (4, 1)) == 1
+    # Only a default event of that name is an inference.
+    found = litert(("Invoke", 1, 0, 5, 0, 0), ("Invoke", 2, 6, 5, 7, 8), ("x", 1, 20, 5, 0, 0), ("y", 8, 0, 2, 1, 1))
+    assert (found.executions, found.inside, found.incomplete) == (1, (), 0)
+    assert found.runs == (
+        OperatorRun(8, 7, "Invoke", "", 6_000, 5_000, 0),
+        OperatorRun(1, 1, "y", "", 6_000, 2_000, 0, of_delegate=True),
+    )
+
+
+def test_a_delegates_operators_begin_with_the_inference_at_the_earliest() -> None:
+    found = litert(
+        ("Invoke", 1, 7, 9, 0, 0),
+        ("a", 8, 0, 2, 0, 0),
+        ("b", 8, 0, 3, 1, 0),
+        ("C", 2, 8, 1, 2, 0),
+        ("d", 8, 0, 1, 0, 0),
+    )
+    assert [(one.name, one.start_ns) for one in found.runs] == [
+        ("a", 7_000),
+        ("b", 9_000),
+        ("C", 8_000),
+        ("d", 12_000),
+    ]
+
+
+def test_how_large_the_numbers_of_an_event_may_be() -> None:
+    largest = (1 << 50) - 1
+    found = litert(("Invoke", 1, 0, largest, 1 << 60, -1), ("ADD", 2, largest, 0, largest, largest))
+    assert found.runs == (OperatorRun(largest, largest, "ADD", "", largest * 1000, 0, 0),)
+    for wrong in (-1, 1 << 50, True):
+        for place in range(2, 6):
+            row = ["ADD", 2, 0, 0, 0, 0]
+            row[place] = wrong
+            with pytest.raises(InvalidInputError, match=r"events\[0\].* is not a number that can be"):
+                litert(tuple(row))  # type: ignore[arg-type]
+    bare = {"events": [{"tag": "Invoke", "event_type": 1}, {"tag": "A", "event_type": 2, "elapsed_time_us": 4}]}
+    assert read_profile(json.dumps(bare).encode()).runs == (OperatorRun(0, 0, "A", "", 0, 4_000, 0),)
+
+
+def node(start: int, duration: int, **others: object) -> dict[str, object]:
+    event = {"cat": "Node", "ph": "X", "tid": 1, "ts": start, "dur": duration, "name": "n_kernel_time"}
+    return {key: value for key, value in (event | others).items() if value is not None}
+
+
+def onnxruntime(*events: object) -> OperatorTrace:
+    begin = {"cat": "Session", "ph": "X", "tid": 1, "ts": 10, "dur": 5, "name": "session_initialization"}
+    return read_profile(json.dumps([begin, *events]).encode())
+
+
+def test_what_a_node_need_not_say() -> None:
+    for thread in (None, "7", 1.5, True):
+        assert onnxruntime(node(3, 4, tid=thread)).runs == (OperatorRun(0, 0, "n", "", 3_000, 4_000, 0),)
+    args = {"node_index": "1234567890", "provider": 7}
+    for told in (None, "x", args, {"node_index": 5}, {"node_index": "-1"}):
+        assert onnxruntime(node(3, 4, args=told)).runs == (OperatorRun(0, 0, "n", "", 3_000, 4_000, 0, 1),)
+    found = onnxruntime(node(3, 4, args={"node_index": "123456789", "provider": "P"}))
+    assert found.runs == (OperatorRun(0, 123456789, "n", "P", 3_000, 4_000, 0, 1),)
+
+
+def test_only_kernels_are_nodes_and_only_runs_of_the_model_executions() -> None:
+    begin = {"cat": "Session", "ph": "X", "ts": 5, "name": "model_run"}
+    others = [
+        "no event", node(1, 1, ph="B"), node(1, 1, cat="Session"), node(1, 1, cat="Api"), node(1, 1, name=7),
+        node(1, 1, name="n_fence_before"), begin | {"cat": "Node"}, begin | {"name": "SequentialExecutor::Execute"},
+    ]  # fmt: skip
+    found = onnxruntime(*others, node(4, 1), node(5, 1), begin | {"ts": 6}, node(6, 1), begin)
+    assert [(one.start_ns, one.execution) for one in found.runs] == [(4_000, 0), (5_000, 0), (6_000, 1)]
+    assert found.executions == 2
+
+
+def test_how_late_a_node_may_be() -> None:
+    largest = (1 << 50) - 1
+    assert onnxruntime(node(largest, 0)).runs[0].start_ns == largest * 1000
+    for wrong in (largest + 1, -1, True, 1.5, "1"):
+        for field in ("ts", "dur"):
+            with pytest.raises(InvalidInputError, match=f"event 1: {field} is not a time in microseconds"):
+                onnxruntime(node(1, 1) | {field: wrong})
+
+
+def test_nodes_that_take_no_time_lie_within_those_that_do() -> None:
+    def levels(*rows: tuple[int, int]) -> list[int]:
+        return [one.subgraph for one in onnxruntime(*(node(*row) for row in rows)).runs]
+
+    assert levels((1, 3), (4, 0)) == [0, 0]
+    assert levels((1, 3), (3, 0), (3, 1)) == [0, 1, 2]
+    assert levels((1, 0), (1, 0)) == [0, 0]
+    assert levels((1, 3), (1, 3), (2, 2)) == [0, 1, 2]
+
+
+# --- OpenVINO, onert, names -----------------------------------------------------------------------------------
+
+
+def test_each_table_of_counters_is_an_execution() -> None:
+    header = "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"
+    rows = "a;b;EXECUTED;T;k;1.5;0\nx;EXECUTED;U;k;0.25;0\n123456789;EXECUTED;V;k;2.000001;0\n1;NOT_RUN;T;k;0.0;0\n"
+    found = read_profile((header + rows + "\n" + header + rows).encode())
+    first = (
+        OperatorRun(0, 0, "T", "k", 0, 1_500_000, 0, 1, of_delegate=True),
+        OperatorRun(0, 1, "U", "k", 1_500_000, 250_000, 0, 1, of_delegate=True),
+        OperatorRun(0, 123456789, "V", "k", 1_750_000, 2_000_001, 0, 1),
+    )
+    assert found.runs == (*first, *(one._replace(execution=1, lane=2) for one in first))
+    assert (found.executions, found.averaged) == (2, False)
+    assert read_profile((header + "1234567890;EXECUTED;T;k;1.5;0").encode()).runs[0].of_delegate
+    with pytest.raises(InvalidInputError, match=f"'{'9' * 40}' is not a time") as caught:
+        read_profile((header + rows + "a;EXECUTED;T;k;" + "9" * 41 + ";0").encode())
+    assert caught.value.location == "<bytes>:6"
+
+
+def test_sessions_of_onert_that_never_ran_their_main_subgraph() -> None:
+    def event(name: str, phase: str, time: int, track: str) -> dict[str, str]:
+        return {"name": name, "ph": phase, "ts": str(time), "tid": track}
+
+    def pair(track: str, time: int, name: str = "@4 Add") -> list[dict[str, str]]:
+        return [event(name, "B", time, track), event(name, "E", time, track)]
+
+    rows = [*pair("$5 sess, $1 subg, cpu", 3), *pair("$1 sess, $0 subg", 9, "$0 subg")]
+    rows += [
+        *pair("$1 sess, $0 subg, cpu", 9),
+        *pair("$1 sess, $2 subg, cpu", 8),
+        *pair("$1 sess, $1 subg", 7, "$1 subg"),
+    ]
+    found = read_profile(json.dumps(rows).encode())
+    assert found.runs == (
+        OperatorRun(1, 4, "Add", "cpu", 3_000, 0, 1, 5),
+        OperatorRun(0, 4, "Add", "cpu", 9_000, 0, 0, 1),
+        OperatorRun(2, 4, "Add", "cpu", 8_000, 0, 0, 1),
+    )
+    assert (found.executions, found.incomplete) == (2, 0)
+    for missing in ("name", "tid", "ts"):
+        broken = [{**row, missing: None} for row in pair("$0 sess, $0 subg, cpu", 1)]
+        assert read_profile(json.dumps([*rows, *broken]).encode()).runs == found.runs
+
+
+def test_what_names_of_operators_agree_with() -> None:
+    known = ("ADD", "CONV_2D")
+    for runtime, name, code, wanted in (
+        ("onert", "Squre", "ADD", False), ("onert", "Add", "ADD", True), ("onert", "Conv2D", "ADD", False),
+        ("onert", "x", "ADD", None), ("onert", "Add", "CUSTOM:Add", None),
+        ("openvino", "Pad", "PADV2", True), ("openvino", "Pad", "ADD", False), ("openvino", "add_", "ADD", True),
+        ("openvino", "Sub", "ADD", None),
+        ("litert", "ADD", "ADD", True), ("litert", "ADD/x", "ADD", None), ("litert", "ADD", "CONV_2D", False),
+        ("benchmark_model", "ADD/x", "ADD", True), ("benchmark_model", "ADD/x", "CONV_2D", False),
+        ("benchmark_model", "ADDx", "ADD", None), ("benchmark_model", "m/x", "CUSTOM:m", True),
+    ):  # fmt: skip
+        assert agrees(runtime, name, code, known) is wanted, (runtime, name, code)  # type: ignore[arg-type]
+    for runtime, name, wanted in (
+        ("onert", "Squre", True), ("onert", "conv_2d", True), ("onert", "x", False),
+        ("litert", "ADD", True), ("litert", "ADD/x", False), ("litert", "add", False),
+        ("benchmark_model", "ADD/x/y", True), ("benchmark_model", "x/ADD", False), ("benchmark_model", "x", False),
+    ):  # fmt: skip
+        assert is_builtin(runtime, name, known) is wanted, (runtime, name)  # type: ignore[arg-type]
+
+
+# --- system traces --------------------------------------------------------------------------------------------
+
+
+def test_one_process_or_one_thread_of_a_system_trace() -> None:
+    def marked(process: int, thread: int, name: str) -> str:
+        head = f" app-{thread} ({process}) [001] .... 1.000001: tracing_mark_write: "
+        begins = "".join(f"{head}B|{process}|{text}\n" for text in ("Invoke@0/0", f"{name}@0/0"))
+        return begins + f"{head}E\n" * 2
+
+    data = (marked(1, 2, "A") + marked(1, 3, "B") + marked(4, 5, "C")).encode()
+
+    def names(process: int | None, thread: int | None) -> str:
+        return "".join(one.name for one in read_profile(data, process=process, thread=thread).runs)
+
+    assert [names(None, None), names(1, None), names(None, 3), names(1, 2), names(4, None)] == [
+        "ABC",
+        "AB",
+        "B",
+        "A",
+        "C",
+    ]
+    with pytest.raises(InvalidInputError, match="no operator times"):
+        names(4, 3)
+    document = json.dumps([node(1, 1)]).encode()
+    for process, thread in ((1, None), (None, 1)):
+        with pytest.raises(UsageError, match="only system traces tell processes and threads"):
+            read_profile(document, process=process, thread=thread)
+
+
+def test_operators_begin_within_the_innermost_inference() -> None:
+    def read(*texts: str) -> OperatorTrace:
+        head = " app-7 (70) [001] .... 1.{:06}: tracing_mark_write: {}\n"
+        marks = [head.format(at, "E" if text == "E" else f"B|70|{text}") for at, text in enumerate(texts)]
+        return read_profile("".join(marks).encode())
+
+    found = read(
+        "Invoke@0/0", "x", "A@1/0", "E", "Invoke@0/1", "B@2/1", "E", "E", "E", "C@3/0", "y", "D@4/0", "E", "E", "E"
+    )
+    assert [(one.name, one.execution) for one in found.runs] == [("A", 0), ("B", 0), ("C", 0)]
+    assert ([one.name for one in found.inside], found.executions, found.incomplete) == (["D"], 1, 1)
+    found = read(
+        "E", "Invoke@0/0", "A@1/0", "E", "E", "B@1/0", "C@2/0", "E", "E", "Invoke@0/0", "D@1/0", "E", "x", "E@2/0"
+    )
+    assert [(one.name, one.execution) for one in found.runs] == [("A", 0), ("D", 1)]
+    assert (found.executions, found.incomplete) == (2, 2)
