@@ -18,7 +18,7 @@ from tests.kit.tracking_support import tracked
 _WORD = re.compile(
     r"(?P<code>[A-Z_2D]+?)(?P<own>\d+)?(\*(?P<times>\d+))?(?P<zero>:0)?(#(?P<more>#?\d+))?(@(?P<act>\w+))?$"
 )
-_SHAPE = (4, 4)
+_SHAPE = (8, 8)
 
 
 def sketch(text: str, *, named: bool = False) -> bytes:
@@ -43,14 +43,14 @@ def _operator(graph: Graph, word: str, inputs: list[int], outputs: list[int]) ->
     code, constants = found["code"], []
     if code == "FC":
         code, number, times = "FULLY_CONNECTED", int(found["own"]), float(found["times"] or 1)
-        bias = np.zeros(4, np.float32) if found["zero"] else np.float32(times) * floats(4, seed=50 + number)
-        constants = [np.float32(times) * floats(4, 4, seed=number), bias]
+        bias = np.zeros(8, np.float32) if found["zero"] else np.float32(times) * floats(8, seed=50 + number)
+        constants = [np.float32(times) * floats(8, 8, seed=number), bias]
     elif found["own"]:
         code += found["own"]
     if found["more"]:
         bias_of = found["more"].removeprefix("#")
         constants.append(
-            floats(4, seed=50 + int(bias_of)) if "#" in found["more"] else floats(4, seed=90 + int(bias_of))
+            floats(8, seed=50 + int(bias_of)) if "#" in found["more"] else floats(8, seed=90 + int(bias_of))
         )
     options = {"fused_activation_function": found["act"]} if found["act"] else {}
     graph.operator(code, [*inputs, *(graph.constant("", data) for data in constants)], outputs, **options)

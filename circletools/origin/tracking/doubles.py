@@ -48,9 +48,9 @@ def _numbers(matcher: Matcher, side: int) -> list[int]:
             takes = [
                 ("made", numbers[maker], place)
                 if maker != NONE and numbers[maker] != NONE
-                else ("held", int(classes[value]), 0)
+                else ("held", int(classes[value]))
                 if this.is_constant[value]
-                else ("value", value, 0)
+                else ("value", value)
                 for maker, place, value in sources
             ]
             key = (codes[row], sizes[row], len(shown.made[row]), *takes)
