@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import circletools as ct
 from circletools.affinity.assign.assign import Constraints, assign
 from circletools.affinity.assign.rules import RuleSet, parse_rules, parse_setting
 from circletools.affinity.partitioning import Sizing, make_partitioning
@@ -314,3 +315,17 @@ def test_what_reprojecting_takes(broken: str) -> None:
     earlier = with_origins if broken == "no affinity" else with_affinity(with_origins, ["cpu"], default="cpu")
     with open_model(model) as new, open_model(earlier) as old, pytest.raises(EditError, match=broken):
         reproject(new, devices_of_sources(old))
+
+
+@pytest.mark.parametrize(
+    ("count", "notes", "last"),
+    [(20, 20, "op:NONE19"), (21, 21, "1 other rule without"), (25, 21, "5 other rules without")],
+)
+def test_twenty_rules_without_a_match_are_told(count: int, notes: int, last: str) -> None:
+    with ct.open(bytes_of("tflite/cnn")) as model:
+        rules = (*(f"op:NONE{at}=npu" for at in range(count)), "op:CONV_2D=npu")
+        plan = ct.plan(
+            model, ct.PlanRequest(devices=("npu", "cpu"), rules=rules, default="cpu", allow_unmatched=True)
+        )
+    found = [note.message for note in plan.notes if note.code == "UNMATCHED_RULE"]
+    assert (len(found), last in found[-1]) == (notes, True)

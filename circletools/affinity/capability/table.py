@@ -158,7 +158,7 @@ def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: li
     left = np.array([reason is not None for reason in reasons])
     reader = traits.last_reader_among(left)
     for index in unpacking:
-        at = max((int(reader[tensor]) for tensor in traits.outputs_of(index) if tensor >= 0), default=-1)
+        at = max((int(reader[tensor]) for tensor in traits.outputs_of(index) if tensor >= 0), default=index)
         reading = reasons[at] if at > index else None
         if reading is not None:
             words = f"operator {at}, which reads the constant that it unpacks, is not taken"

@@ -147,7 +147,7 @@ class _Program:
         graph = self._graph
         if not regions:
             path = longest_path(graph)
-            return np.stack([path[:-1], path[1:]], axis=1) if len(path) > 1 else np.zeros((0, 2), np.int64)
+            return np.stack([path[:-1], path[1:]], axis=1)
         edges = [(a, b) for a, row in enumerate(graph.successors) for b in row]
         return np.array(edges, np.int64).reshape(-1, 2)
 
