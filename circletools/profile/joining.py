@@ -109,7 +109,7 @@ class Join:
         kinds: dict[tuple[int, int, str, bool], Kind] = {}
         runs: list[tuple[Kind, OperatorRun]] = []
         places: dict[int, tuple[Place, ...]] = {}
-        for told in self._by_name(trace.runs) if trace.runtime == BY_NAME else trace.runs:
+        for told in self._by_name(trace.runs) if trace.runtime in BY_NAME else trace.runs:
             found = self._subgraphs_of(told) if told.subgraph == UNKNOWN_SUBGRAPH else [told.subgraph]
             if len(found) > 1:
                 places[len(runs)] = tuple((subgraph, told.operator) for subgraph in found)
@@ -203,7 +203,7 @@ class Join:
 
     def _kind(self, run: OperatorRun) -> Kind:
         """Say what a run is; None for none of these. Raises InvalidInputError for an operator of another model."""
-        if run.of_delegate or self._runtime == BY_NAME:
+        if run.of_delegate or self._runtime in BY_NAME:
             return "delegate" if run.of_delegate else "operator" if run.name in self._named else "inserted"
         if run.subgraph >= len(self._codes):
             raise _other_model(f"subgraph {run.subgraph} runs {run.name}", f"subgraphs: {len(self._codes)}")

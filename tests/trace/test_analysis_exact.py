@@ -7,9 +7,9 @@ import pytest
 
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.analysis import _Known, _Pass, analyse, read_trace
-from circletools.trace.nnapi.automaton import Machine
 from circletools.trace.nnapi.diagnostics import KINDS, Collector
 from circletools.trace.nnapi.executions import Execution
+from circletools.trace.nnapi.machine import Machine
 from circletools.trace.nnapi.statistics import Cutter
 from circletools.trace.sources import content, open_trace
 from circletools.trace.sources.batch import FaultKind

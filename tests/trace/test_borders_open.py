@@ -14,7 +14,7 @@ from circletools.errors import CircleToolsError, InvalidInputError
 from circletools.trace.sources import Event, content, events, open_trace
 from circletools.trace.sources.batch import LATEST_NS, NO_PROCESS, NO_THREAD, Fault, FaultKind, Switches, Trace
 from circletools.trace.sources.content import head, inflated, lines, pieces_of
-from circletools.trace.sources.digits import beginning, ending, number, spread, words_at
+from circletools.trace.sources.digits import beginning, number, spread, up_to_last, words_at
 from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import distinct, read_names, sums
 
@@ -143,7 +143,7 @@ def test_digits_at_either_end_of_a_word() -> None:
         """Return the number at the end, that at the beginning, and how many characters the latter leaves out."""
         values, others = spread(words_at(text))
         first, dropped = beginning(values, others)
-        return int(number(ending(values, others))[0]), int(number(first)[0]), int(dropped[0])
+        return int(number(values & ~up_to_last(others))[0]), int(number(first)[0]), int(dropped[0])
 
     for text, wanted in (
         (b"12345678", (12345678, 12345678, 0)), (b"1234567x", (0, 1234567, 1)), (b"x2345678", (2345678, 0, 8)),
@@ -189,16 +189,26 @@ def test_a_trace_keeps_a_thousand_faults_of_each_kind() -> None:
 
 def test_switches_from_the_first_moment_on() -> None:
     switches = Switches()
+
+    def add(*rows: tuple[int, int, int, bool]) -> None:
+        columns = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+        switches.add(*columns)
+
     assert (bool(switches), switches.first_ns, switches.last_ns) == (False, LATEST_NS, -1)
-    switches.add(3, NO_THREAD, 7, runnable=True)
+    add((3, NO_THREAD, 7, True))
     assert not switches
-    switches.add(0, 0, 7, runnable=False)
+    add((0, 0, 7, False))
     assert switches
     assert (switches.first_ns, switches.last_ns) == (0, 0)
-    switches.add(9, 7, 0, runnable=True)
-    switches.add(5, 1, 2, runnable=True)
+    add((9, 7, 0, True), (5, 1, 2, True), (11, NO_THREAD, 7, True))
     assert (switches.first_ns, switches.last_ns) == (0, 9)
-    assert switches.rows() == [(3, -1, 7, True), (0, 0, 7, False), (9, 7, 0, True), (5, 1, 2, True)]
+    assert switches.rows() == [
+        (3, -1, 7, True),
+        (0, 0, 7, False),
+        (9, 7, 0, True),
+        (5, 1, 2, True),
+        (11, -1, 7, True),
+    ]
 
 
 def test_an_event_at_0_of_no_known_process() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,8 @@ from hypothesis import strategies as st
 
 from circletools.trace.sources import open_trace, text
 from circletools.trace.sources.batch import LATEST_NS, Fault
-from circletools.trace.sources.digits import beginning, ending, number, spread, word, words_at
+from circletools.trace.sources.digits import beginning, number, spread, stamps, word, words_at
+from circletools.trace.sources.names import interned
 from tests.kit.trace_support import Ev, lines
 
 CHARACTERS = st.lists(st.sampled_from(b"0123456789/:. a\x00\xff"), min_size=8, max_size=8).map(bytes)
@@ -21,10 +24,7 @@ def test_eight_characters_as_a_word(eight: bytes) -> None:
     values, others = spread(words)
     digits = [byte - 48 if 48 <= byte < 58 else None for byte in eight]
     assert others.tolist() == [sum(128 << 8 * at for at, digit in enumerate(digits) if digit is None)]
-    last = max((at for at, digit in enumerate(digits) if digit is None), default=-1)
     first = min((at for at, digit in enumerate(digits) if digit is None), default=8)
-    kept = [0] * (last + 1) + [digit or 0 for digit in digits[last + 1 :]]
-    assert ending(values, others).tolist() == [int.from_bytes(bytes(kept), "little")]
     moved, dropped = beginning(values, others)
     assert dropped.tolist() == [8 - first]
     if first:  # a shift of all the bits is none
@@ -33,6 +33,49 @@ def test_eight_characters_as_a_word(eight: bytes) -> None:
         ]
     if first == 8:
         assert number(values).tolist() == [int(eight)]
+
+
+@given(
+    st.one_of(
+        st.from_regex(rb"[a-z ]{7,9} [0-9]{1,9}\.[0-9]{5,7}", fullmatch=True),
+        st.text("0123456789. a", min_size=15, max_size=24).map(str.encode),
+    ).filter(lambda text: len(text) >= 15)
+)
+def test_stamps(text: bytes) -> None:
+    times, good = stamps(words_at(text + b":" + bytes(8)), np.array([len(text)], np.int64))
+    stamp = re.search(rb" (\d{1,7})\.(\d{6})$", text)
+    assert good.tolist() == [stamp is not None]
+    if stamp is not None:
+        assert times.tolist() == [int(stamp[1]) * 1_000_000_000 + int(stamp[2]) * 1000]
+
+
+TEXTS = st.one_of(
+    st.binary(max_size=40),
+    st.sampled_from(
+        [b"12345678", b"1234567", b"12|a", b"12|" + b"x" * 253, b"12|" + b"x" * 254, b"12|ab" + b"y" * 40]
+    ),
+    st.tuples(st.sampled_from([b"77|begin", b"x"]), st.integers(0, 30), st.sampled_from([b"the end!", b"z"])).map(
+        lambda parts: parts[0] + b"-" * parts[1] + parts[2]
+    ),
+)
+
+
+@given(st.lists(TEXTS, max_size=30))
+def test_stretches_of_one_text_have_one_index(texts: list[bytes]) -> None:
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    starts = ends - np.array([len(text) for text in texts], np.int64)
+    codes, known = interned(b"".join(texts), starts, ends)
+    assert [known[code] for code in codes.tolist()] == texts
+    assert sorted(known) == sorted(set(texts))
+
+
+def test_texts_of_one_slot_are_told_apart() -> None:
+    texts = [b"123|%s|abcdefgh" % middle for middle in (b"m" * 9, b"n" * 9, b"m" * 8 + b"n", b"m" * 9)]
+    whole = b"".join(texts)
+    starts = np.cumsum([0, *(len(text) for text in texts[:-1])])
+    codes, known = interned(whole, starts, starts + len(texts[0]))
+    assert codes.tolist() == [0, 1, 2, 0]
+    assert known == texts[:3]
 
 
 def test_numbers_of_digits_and_views_of_words() -> None:

@@ -21,7 +21,7 @@ from circletools.trace.sources.content import head, inflated, lines, most_unpack
 from circletools.trace.sources.html import _sections
 from circletools.trace.sources.open import _after, _is_zlib
 from circletools.trace.sources.packets import packet_fields
-from circletools.trace.sources.perfetto import _blocks, _find_prints
+from circletools.trace.sources.perfetto import _blocks, _find_prints, _heads
 from circletools.trace.sources.wire import field_bytes, field_number, number_bytes
 from tests.kit.trace_support import SIMPLE, ftrace, table
 
@@ -37,7 +37,7 @@ def in_pieces(data: bytes, size: int) -> content.Pieces:
 
 def test_numbers_that_are_fixed() -> None:
     assert (BEGIN, END, NO_PROCESS, LATEST_NS) == ("B", "E", -1, 2**62)
-    assert content.PIECE_BYTES == 512 * 1024
+    assert content.PIECE_BYTES == 1 << 20
     assert [most_unpacked(size) for size in (0, 1, 1000)] == [4 * 2**20, 4 * 2**20 + 100, 4 * 2**20 + 100_000]
 
 
@@ -298,7 +298,8 @@ def test_usual_events_are_read_many_at_a_time() -> None:
     lengths = np.array([len(row) for row, _ in rows])
     starts = np.cumsum(lengths) - lengths
     data = np.frombuffer(b"".join(row for row, _ in rows) + bytes(32), np.uint8)
-    found = _find_prints(data, starts, starts + lengths)
+    ends = starts + lengths
+    found = _find_prints(data, starts, ends, _heads(data, starts, ends))
     assert found.odd.tolist() == [odd for _, odd in rows]
     shown = [bytes(data[start:stop]) for start, stop in zip(found.start, found.stop, strict=True)]
     assert shown == [b"B|7|x"] * 3 + [b"E"] + [b""] * 10

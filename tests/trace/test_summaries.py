@@ -82,13 +82,13 @@ def test_pieces_without_segments_are_the_intervals() -> None:
 def test_a_timeline() -> None:
     timeline = Timeline()
     least = np.iinfo(np.int64).min
-    assert (timeline.current, [column.tolist() for column in timeline.arrays()]) == (0, [[least], [0]])
+    assert [column.tolist() for column in timeline.arrays()] == [[least], [0]]
     timeline.forget()
     timeline.add(5, 7)
     timeline.add(9, 8)
-    assert (timeline.current, [column.tolist() for column in timeline.arrays()]) == (8, [[least, 5, 9], [0, 7, 8]])
+    assert [column.tolist() for column in timeline.arrays()] == [[least, 5, 9], [0, 7, 8]]
     timeline.forget()
-    assert (timeline.current, [column.tolist() for column in timeline.arrays()]) == (8, [[least], [8]])
+    assert [column.tolist() for column in timeline.arrays()] == [[least], [8]]
     timeline.add(11, 3)
     timeline.forget()
     assert [column.tolist() for column in timeline.arrays()] == [[least], [3]]
@@ -102,7 +102,7 @@ def test_segments_of_runs() -> None:
     assert [Run(index, 0, "", 0, 0).first_segment for index in range(3)] == [1, 4, 7]
     assert Run(0, 0, "", 0, 0).partial is False
     runs = Runs(Collector())
-    assert (runs.segment(5), runs.latest(5), runs.common.current) == (0, None, 0)
+    assert (runs.segment(5), runs.latest(5)) == (0, None)
 
 
 def test_totals_by_segment_and_code() -> None:

@@ -11,11 +11,12 @@ from typing import BinaryIO
 import numpy as np
 
 from circletools.errors import InvalidInputError
-from circletools.trace.nnapi.automaton import Machine
+from circletools.trace.nnapi.automaton import Path
 from circletools.trace.nnapi.conclude import Seen, judge
 from circletools.trace.nnapi.diagnostics import KINDS, Collector, Diagnostic
 from circletools.trace.nnapi.executions import DriverExecutions, Execution, Executions
 from circletools.trace.nnapi.functions import Function, functions
+from circletools.trace.nnapi.machine import Machine
 from circletools.trace.nnapi.marks import FOREIGN, Mark, Role, Side, classify
 from circletools.trace.nnapi.scheduling import Scheduled, Scheduling
 from circletools.trace.nnapi.statistics import (
@@ -114,13 +115,14 @@ class _Pass:
         self.learnt = _Known(set(known.drivers), known.ignored, known.sort)
         self.collector = Collector()
         self.machine = Machine(self)
+        self.automaton = self.machine.automaton
         self.cutter = Cutter(self.machine, trace.name)
         self.runs = Runs(self.collector)
         self.executions = Executions(known.ignored, self.machine.set_flight)
         self.driver = DriverExecutions()
         self.seen = Seen()
-        self.work = Work(self.machine.contexts)
-        self.scheduling = Scheduling(trace, self.machine.contexts)
+        self.work = Work(self.automaton.contexts)
+        self.scheduling = Scheduling(trace, self.automaton.contexts)
         self.totals: Totals = defaultdict(int)
         self.waiting: Totals = defaultdict(int)
         self.overlaps: Overlapping = defaultdict(int)
@@ -147,7 +149,7 @@ class _Pass:
 
     def finish(self) -> Analysis:
         """Return what was read."""
-        contexts = self.machine.contexts
+        contexts = self.automaton.contexts
         self.executions.all.sort(key=lambda execution: execution.number)
         threads = list(zip(self._tids, self._processes, strict=True))
         judge(self.collector, self.trace, self.seen, self.runs, self.executions, self.machine, threads)
@@ -160,7 +162,7 @@ class _Pass:
             self.executions.all,
             wall_clock(self.work, self.executions.all, self._processes, self.trace.name),
             self.driver,
-            functions(self.machine.paths),
+            functions(self.automaton.paths),
             self.collector.finish(self.trace.place),
             frozenset(self._tids[thread] for thread in self.seen.counted),
             self.last_ns,
@@ -171,13 +173,13 @@ class _Pass:
     def _take(self, batch: Batch) -> None:
         threads = self._threads(batch)
         symbols = self._symbols_of(batch, threads)
-        before = self.machine.feed(batch.times.tolist(), threads.tolist(), symbols.tolist(), batch.places.tolist())
+        before = self.machine.feed(batch.times, threads, symbols, batch.places)
         intervals = self.cutter.cut(batch.times, threads, batch.texts >= 0, before)
         self.seen.counted.update(distinct(intervals.threads))
         for path, self_ns in sums(intervals.paths, intervals.ends - intervals.starts):
-            self.machine.paths[path].self_ns += self_ns
-        busy = Busy(self.machine.contexts, intervals)
-        overlaps = Overlaps(self.machine.contexts, self._processes)
+            self.automaton.paths[path].self_ns += self_ns
+        busy = Busy(self.automaton.contexts, intervals)
+        overlaps = Overlaps(self.automaton.contexts, self._processes)
         for timeline, some in self._by_timeline(intervals):
             overlaps.add_up(self.overlaps, some, timeline)
             for part, segments in pieces(some, *timeline.arrays()):
@@ -203,9 +205,8 @@ class _Pass:
 
     def _threads(self, batch: Batch) -> Numbers:
         """Return the index of each event's thread."""
-        tids, inverse = np.unique(batch.threads, return_inverse=True)
-        found = []
-        for tid in tids.tolist():
+        tids, found = distinct(batch.threads), []
+        for tid in tids:
             index = self._indices.get(tid)
             if index is None:
                 index = self._indices[tid] = len(self._tids)
@@ -216,7 +217,7 @@ class _Pass:
                 process = self.trace.processes.get(tid, NO_PROCESS)
                 self._processes[index] = process if process.bit_length() < 64 else NO_PROCESS
             found.append(index)
-        indices: Numbers = np.array(found, np.int64)[inverse]
+        indices: Numbers = np.array(found, np.int64)[np.searchsorted(tids, batch.threads)]
         return indices
 
     def _symbols_of(self, batch: Batch, threads: Numbers) -> Numbers:
@@ -228,7 +229,7 @@ class _Pass:
             return symbols
         width = len(self._tids)
         pairs = [divmod(pair, width) for pair in distinct(symbols[at] * width + threads[at])]
-        self._see([(self.machine.marks[symbol], self._processes[thread]) for symbol, thread in pairs])
+        self._see([(self.automaton.marks[symbol], self._processes[thread]) for symbol, thread in pairs])
         drivers = np.array([process in self.learnt.drivers for process in self._processes], np.bool_)
         return np.where(drivers[threads], both[batch.texts, 1], symbols)
 
@@ -249,35 +250,34 @@ class _Pass:
         if known is None:
             mark = classify(text)
             outside, inside = mark.in_driver(False), mark.in_driver(True)
-            first = 0 if mark is FOREIGN else self.machine.symbol(outside)
-            known = (first, first if inside == outside else self.machine.symbol(inside))
+            first = 0 if mark is FOREIGN else self.automaton.symbol(outside)
+            known = (first, first if inside == outside else self.automaton.symbol(inside))
             if first or len(self._symbols) < _MOST_REMEMBERED:
                 self._symbols[text] = known
         return known
 
     # What the machine tells.
 
-    def began(self, mark: Mark, t_ns: int, thread: int, where: int) -> None:
+    def began(self, path: Path, t_ns: int, thread: int, where: int) -> None:
         """Take the begin of a mark that is more than time."""
-        process, role = self._processes[thread], mark.role
-        if role in _EXECUTION:
+        process, mark = self._processes[thread], path.mark
+        if mark.role in _EXECUTION:
             self.executions.began(mark, t_ns, thread, process, self.runs.segment(process), where)
-        elif role in _APPLICATION:
-            for ended, _ in self.machine.open_marks(thread)[1:2] if mark.switch else ():
-                self.runs.ended(ended, t_ns, thread, process)
+        elif mark.role in _APPLICATION:
+            if mark.switch:
+                self.runs.ended(self.automaton.paths[path.up].mark, t_ns, thread, process)
             self.runs.began(mark, t_ns, thread, process, where)
         else:
             self.driver.began(mark, t_ns, thread, process)
 
-    def ended(self, mark: Mark, t_ns: int, thread: int, where: int) -> None:
+    def ended(self, mark: Mark, t_ns: int, thread: int) -> None:
         """Take the end of such a mark."""
-        process, role = self._processes[thread], mark.role
-        if role in _EXECUTION:
-            self.executions.ended(mark, t_ns, thread, process)
-        elif role in _APPLICATION:
-            self.runs.ended(mark, t_ns, thread, process)
-        elif role is Role.NONE:
-            self.driver.ended(mark, t_ns, thread)
+        if mark.role in _EXECUTION:
+            self.executions.ended(mark, t_ns, thread, self._processes[thread])
+        elif mark.role in _APPLICATION:
+            self.runs.ended(mark, t_ns, thread, self._processes[thread])
+        else:
+            self.driver.ended(t_ns, thread)
 
     def misplaced(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
         """Take a mark that is wrong where it is."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from circletools.trace.nnapi.automaton import Machine
 from circletools.trace.nnapi.diagnostics import KINDS, Collector
 from circletools.trace.nnapi.executions import Executions
+from circletools.trace.nnapi.machine import Machine
 from circletools.trace.nnapi.marks import Mark, Side
 from circletools.trace.nnapi.timeline import APP_PHASES, Runs
 from circletools.trace.sources import FaultKind, Trace

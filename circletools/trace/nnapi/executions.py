@@ -6,13 +6,16 @@ Starts and waits are paired per process, first come first served: a mark does no
 from __future__ import annotations
 
 from array import array
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from circletools.trace.nnapi.marks import Mark, Role, Side
 
 KINDS = {Role.START: "asynchronous", Role.FENCED: "fenced", Role.COMPUTE: "synchronous"}
+# Looked up for every execution: an attribute of an enumeration is slow.
+_START, _WAIT, _FENCED, _CALLBACK, _SERVER = Role.START, Role.WAIT, Role.FENCED, Role.CALLBACK, Side.SERVER
+_ASYNCHRONOUS = KINDS[_START]
 
 
 @dataclass(slots=True)
@@ -59,43 +62,48 @@ class Executions:
         self.lone_waits: list[int] = []
         self.ignored: list[Execution] = []
         self._ignored, self._fly = ignored, fly
-        self._pending: dict[int, deque[Execution]] = {}
-        self._flying: dict[int, int] = {}
-        self._open: dict[int, list[Execution | None]] = {}
+        self._pending: defaultdict[int, deque[Execution]] = defaultdict(deque)
+        self._flying: defaultdict[int, int] = defaultdict(int)
+        self._open: defaultdict[int, list[Execution | None]] = defaultdict(list)
 
     def began(self, mark: Mark, t_ns: int, thread: int, process: int, segment: int, where: int) -> None:
         """Take a begin."""
-        if mark.role is Role.WAIT:
-            pending = self._pending.get(process)
-            waited = pending.popleft() if pending else None
-            if waited is None:
+        role = mark.role
+        if role is _WAIT:
+            pending = self._pending[process]
+            if pending:
+                self._open[thread].append(pending.popleft())
+            else:
                 self.lone_waits.append(where)
-            self._open.setdefault(thread, []).append(waited)
+                self._open[thread].append(None)
             return
         self._count += 1
-        execution = Execution(self._count, process, thread, KINDS[mark.role], t_ns, segment, where)
-        self._open.setdefault(thread, []).append(execution)
-        if mark.role is Role.START:
-            if execution.number in self._ignored:
-                self.ignored.append(execution)
-                return
-            self._pending.setdefault(process, deque()).append(execution)
-            self._flying[thread] = self._flying.get(thread, 0) + 1
+        execution = Execution(
+            self._count, process, thread, _ASYNCHRONOUS if role is _START else KINDS[role], t_ns, segment, where
+        )
+        if role is not _START:
+            self._open[thread].append(execution)
+        elif execution.number in self._ignored:
+            self.ignored.append(execution)
+        else:
+            self._pending[process].append(execution)
+            self._flying[thread] += 1
             self._fly(thread, True, t_ns, thread)
 
     def ended(self, mark: Mark, t_ns: int, thread: int, process: int) -> None:
-        """Take an end."""
+        """Take the end of a wait, or of an execution that has no wait."""
         execution = self._open[thread].pop()
-        if execution is None or mark.role is Role.START:
+        if execution is None:
             return
         known = execution.end_ns >= 0
         execution.end_ns = t_ns
-        if mark.role is Role.FENCED:
-            self._pending.setdefault(process, deque()).append(execution)
-        elif mark.role is Role.WAIT and execution.kind == KINDS[Role.START]:
-            self._flying[execution.thread] -= 1
-            if not self._flying[execution.thread]:
-                self._fly(execution.thread, False, t_ns, thread)
+        if mark.role is _FENCED:
+            self._pending[process].append(execution)
+        elif mark.role is _WAIT and execution.kind == _ASYNCHRONOUS:
+            starter = execution.thread
+            self._flying[starter] -= 1
+            if not self._flying[starter]:
+                self._fly(starter, False, t_ns, thread)
         if not known:
             self.all.append(execution)
 
@@ -103,8 +111,7 @@ class Executions:
         """Return the numbers of the starts whose waits have not ended."""
         left = [execution for pending in self._pending.values() for execution in pending]
         waiting = [execution for stack in self._open.values() for execution in stack if execution is not None]
-        start = KINDS[Role.START]
-        return {one.number for one in left + waiting if one.kind == start and one.end_ns < 0}
+        return {one.number for one in left + waiting if one.kind == _ASYNCHRONOUS and one.end_ns < 0}
 
 
 class DriverExecutions:
@@ -118,26 +125,23 @@ class DriverExecutions:
         self.calls: Spans = Spans()
         self.marks: Spans = Spans()
         self.callbacks: Spans = Spans()
-        self._open: dict[int, list[tuple[int, Mark]]] = {}
-        self._requests: dict[int, deque[int]] = {}
+        self._open: defaultdict[int, list[tuple[int, Mark]]] = defaultdict(list)
+        self._requests: defaultdict[int, deque[int]] = defaultdict(deque)
 
     def began(self, mark: Mark, t_ns: int, thread: int, process: int) -> None:
         """Take a begin in the driver."""
-        if mark.role is Role.CALLBACK:
-            requests = self._requests.get(process)
-            if requests and mark.side is not Side.SERVER:
+        if mark.role is _CALLBACK:
+            requests = self._requests[process]
+            if requests and mark.side is not _SERVER:
                 self.callbacks.add(requests.popleft(), t_ns)
             return
-        if mark.phase == "PE":
-            self._open.setdefault(thread, []).append((t_ns, mark))
-            if mark.side is Side.SERVER and "::execute" in mark.name and "Synchronously" not in mark.name:
-                self._requests.setdefault(process, deque()).append(t_ns)
+        self._open[thread].append((t_ns, mark))
+        if mark.side is _SERVER and "::execute" in mark.name and "Synchronously" not in mark.name:
+            self._requests[process].append(t_ns)
 
-    def ended(self, mark: Mark, t_ns: int, thread: int) -> None:
-        """Take an end in the driver."""
-        if mark.phase != "PE":
-            return
+    def ended(self, t_ns: int, thread: int) -> None:
+        """Take the end of an execution in the driver."""
         stack = self._open[thread]
         start, began = stack.pop()
         if not stack:
-            (self.calls if began.side is Side.SERVER else self.marks).add(start, t_ns)
+            (self.calls if began.side is _SERVER else self.marks).add(start, t_ns)

@@ -20,6 +20,9 @@ from circletools.trace.nnapi.statistics import Intervals, pieces
 from circletools.trace.nnapi.timeline import OUTSIDE
 from circletools.trace.sources.names import Numbers
 
+Times = tuple[Numbers, Numbers]
+"""Starts and ends."""
+
 _SEVERAL, _NONE = -1, -1
 _MOST_LOOKED_AT = 64
 _DRIVER, _CALL = (
@@ -27,24 +30,24 @@ _DRIVER, _CALL = (
 )
 
 
-def links_of(rows: Intervals, executions: Sequence[Execution], processes: Sequence[int]) -> Intervals:
+def links_of(rows: Intervals, executions: Sequence[Execution], times: Times, processes: Sequence[int]) -> Intervals:
     """Return the parts of `rows` that lie within executions; their `paths` are the places of these.
 
-    `rows` are those of `Work.rows`; `processes` has that of each thread.
+    `rows` are those of `Work.rows`; `times` are those of the executions, `processes` has that of each thread.
     """
     driver = rows.codes & _DRIVER != 0
     clients = np.flatnonzero(~driver)
     of_clients = np.array([*processes, 0], np.int64)[rows.threads[clients]]
     order = np.argsort(of_clients, kind="stable")
     clients, of_clients = clients[order], of_clients[order]
-    of_process: dict[int, list[tuple[int, Execution]]] = defaultdict(list)
-    for place, one in enumerate(executions):
-        of_process[one.process].append((place, one))
-    everything = _flights(list(enumerate(executions)))
+    owners = np.array([one.process for one in executions], np.int64)
+    everything = _flights(times, np.arange(len(owners)))
     groups = [(np.flatnonzero(driver), everything)]
-    for process, some in of_process.items():
+    known = np.unique(owners).tolist()
+    for process in known:
         first, last = np.searchsorted(of_clients, (process, process + 1))
-        groups.append((clients[first:last], everything if len(of_process) == 1 else _flights(some)))
+        some = everything if len(known) == 1 else _flights(times, np.flatnonzero(owners == process))
+        groups.append((clients[first:last], some))
     found, unsure = [rows.only(clients[:0])], [rows.only(clients[:0])]
     for chosen, segments in groups:
         for part, flights in pieces(rows.only(chosen), *segments):
@@ -56,7 +59,7 @@ def links_of(rows: Intervals, executions: Sequence[Execution], processes: Sequen
     if len(left.starts):
         links = _links(rows, executions, processes)
         left.paths = links[left.paths]
-        found.append(left.only(_within(left, executions)))
+        found.append(left.only(_within(left, times)))
     return _joined(found)
 
 
@@ -65,18 +68,17 @@ def _joined(parts: Sequence[Intervals]) -> Intervals:
     return Intervals(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def _within(rows: Intervals, executions: Sequence[Execution]) -> Numbers:
+def _within(rows: Intervals, times: Times) -> Numbers:
     """Return the places of the rows that lie within the execution that they are linked to."""
-    starts = np.array([one.start_ns for one in executions], np.int64)
-    ends = np.array([one.end_ns for one in executions], np.int64)
+    starts, ends = times
     known = rows.paths != _NONE
     return np.flatnonzero(known & (starts[rows.paths] <= rows.starts) & (rows.ends <= ends[rows.paths]))
 
 
-def _flights(executions: Sequence[tuple[int, Execution]]) -> tuple[Numbers, Numbers]:
-    """Return from when on which execution is alone in flight, its place and 1 as the segment."""
-    columns = [(one.start_ns, one.end_ns, place + 1) for place, one in executions if one.elapsed_ns]
-    starts, ends, numbers = np.array(columns, np.int64).reshape(-1, 3).T
+def _flights(executions: Times, places: Numbers) -> tuple[Numbers, Numbers]:
+    """Return from when on which of some executions is alone in flight, its place and 1 as the segment."""
+    places = places[executions[0][places] < executions[1][places]]
+    starts, ends, numbers = executions[0][places], executions[1][places], places + 1
     times, steps = np.concatenate((starts, ends)), np.concatenate((numbers, -numbers))
     order = np.lexsort((steps, times))
     flying, alone = np.cumsum(np.sign(steps[order])), np.cumsum(steps[order])

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.errors import InvalidInputError
-from circletools.trace.nnapi.automaton import Machine
 from circletools.trace.nnapi.contexts import BUCKETS, Contexts
+from circletools.trace.nnapi.machine import Machine
 from circletools.trace.nnapi.marks import LAYERS, PHASES
 from circletools.trace.nnapi.timeline import Timeline
 from circletools.trace.sources.names import Numbers, sums
@@ -46,18 +46,17 @@ class Cutter:
         self._last = np.zeros(0, np.int64)
         self._first_ns: int | None = None
 
-    def cut(self, times: Numbers, threads: Numbers, begins: npt.NDArray[np.bool_], before: list[int]) -> Intervals:
+    def cut(self, times: Numbers, threads: Numbers, begins: npt.NDArray[np.bool_], before: Numbers) -> Intervals:
         """Return the intervals that end with a batch; all that are open end with its last event.
 
         Adds the calls of each path to its count. Raises InvalidInputError when the times cannot be true.
         """
-        machine = self._machine
-        states = np.array(before, np.int64)
+        machine, states = self._machine, before
         if machine.breaks:
-            at, when, which, was = (np.array(column, np.int64) for column in zip(*machine.breaks, strict=True))
+            at, when, which, was = machine.breaks
             times, threads = np.insert(times, at, when), np.insert(threads, at, which)
             states, begins = np.insert(states, at, was), np.insert(begins, at, False)
-        now = np.array(machine.states, np.int64)
+        now = machine.states()
         still = np.flatnonzero(now)
         times = np.concatenate((times, np.full(len(still), times[-1])))
         threads, states = np.concatenate((threads, still)), np.concatenate((states, now[still]))
@@ -95,10 +94,10 @@ class Cutter:
         after[last] = now[threads[last]]
         begun = after[begins] >> 1
         for path, count in sums(begun, np.ones(len(begun), np.int64)):
-            self._machine.paths[path].calls += count
+            self._machine.automaton.paths[path].calls += count
         paths = states >> 1
-        codes = np.array(self._machine.context_numbers, np.int64)[paths] << 1 | states & 1
-        running = np.array([mask != 0 for mask in self._machine.contexts.running], np.bool_)
+        codes = self._machine.automaton.context_numbers()[paths] << 1 | states & 1
+        running = np.array([mask != 0 for mask in self._machine.automaton.contexts.running], np.bool_)
         return Intervals(starts, times, threads, paths, codes).only(running[codes] & (times > starts))
 
 

@@ -49,11 +49,6 @@ class Timeline:
         self._starts, self._segments = [np.iinfo(np.int64).min], [OUTSIDE]
         self._arrays: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
 
-    @property
-    def current(self) -> int:
-        """The last segment."""
-        return self._segments[-1]
-
     def add(self, t_ns: int, segment: int) -> None:
         """Begin a segment."""
         self._starts.append(t_ns)
@@ -82,11 +77,13 @@ class Runs:
         self.of_process: dict[int, Timeline] = {}
         self._collector = collector
         self._latest: dict[int, Run] = {}
+        self._segments: dict[int, int] = {}
+        self._common = OUTSIDE
         self._open: dict[int, list[tuple[int, int]]] = {}
 
     def segment(self, process: int) -> int:
         """Return the segment that a process is in."""
-        return self.of_process.get(process, self.common).current
+        return self._segments.get(process, self._common)
 
     def latest(self, process: int) -> Run | None:
         """Return the run that a process is in; that which began last for a process without runs."""
@@ -128,6 +125,8 @@ class Runs:
 
     def _switch(self, t_ns: int, process: int, phase: int) -> None:
         run = self._latest[process]
-        self.of_process[process].add(t_ns, run.first_segment + phase)
+        segment = self._segments[process] = run.first_segment + phase
+        self.of_process[process].add(t_ns, segment)
         if run is self.all[-1]:
-            self.common.add(t_ns, run.first_segment + phase)
+            self._common = segment
+            self.common.add(t_ns, segment)

@@ -110,12 +110,14 @@ def wall_clock(work: Work, executions: Sequence[Execution], processes: Sequence[
 
     Raises InvalidInputError where the times cannot be true.
     """
-    elapsed = np.array([one.elapsed_ns for one in executions], np.int64)
+    begun = np.array([one.start_ns for one in executions], np.int64)
+    ended = np.array([one.end_ns for one in executions], np.int64)
+    elapsed = ended - begun
     base = np.append(0, np.cumsum(elapsed))  # one execution behind the other, as if none overlapped
     if sum(elapsed.tolist()) >= _LIMIT:
         raise InvalidInputError("executions take too long", location=name, hint="timestamps are wrong")
-    rows = links_of(work.rows(), executions, processes)
-    moved = base[rows.paths] - np.array([one.start_ns for one in executions], np.int64)[rows.paths]
+    rows = links_of(work.rows(), executions, (begun, ended), processes)
+    moved = (base[:-1] - begun)[rows.paths]
     rows.starts, rows.ends = rows.starts + moved, rows.ends + moved
     keys: list[Key] = []
     own, whole = [], []

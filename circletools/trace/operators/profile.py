@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 from circletools.errors import InvalidInputError, UsageError
 from circletools.wording import counted
 
-Runtime = Literal["onert", "litert", "benchmark_model", "openvino", "onnxruntime"]
-BY_NAME: Runtime = "onnxruntime"
-"""The one whose names of operators are of what they compute; their indices are not the model's."""
+Runtime = Literal["onert", "litert", "benchmark_model", "openvino", "onnxruntime", "executorch"]
+BY_NAME: tuple[Runtime, ...] = ("onnxruntime", "executorch")
+"""Those whose names of operators are of what they compute, if anything; their indices are not the model's."""
 
 _FEWEST = 4
 _NORMAL_QUARTILE = 0.6745  # of a normal distribution, in standard deviations

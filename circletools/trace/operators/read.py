@@ -6,6 +6,7 @@
     benchmark_model  its report: operator tables as CSV or text, or a proto  `benchmark_model`
     benchmark_app    OpenVINO's detailed counters                            `openvino`
     ONNX Runtime     the profile of a session                                `onnxruntime`
+    ExecuTorch       an ETDump                                               `etdump`
 
 All but benchmark_model tell every run of an operator, that one only averages.
 """
@@ -22,6 +23,7 @@ from circletools.storage.files import open_source
 from circletools.trace.operators import (
     benchmark_model,
     benchmark_proto,
+    etdump,
     litert,
     litert_events,
     onert,
@@ -79,6 +81,7 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
 
 
 _DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], OperatorTrace]], ...] = (
+    (lambda _, memory: etdump.is_dump(memory), etdump.parse),
     (lambda head, _: litert_events.is_events(head), litert_events.parse),
     (lambda head, _: onnxruntime.is_profile(head), onnxruntime.parse),
     (lambda head, _: openvino.is_counters(head), openvino.parse),

@@ -11,6 +11,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+Numbers = npt.NDArray[np.int64]
+
 BEGIN: Literal["B"] = "B"
 END: Literal["E"] = "E"
 NO_PROCESS = NO_THREAD = -1
@@ -71,14 +73,15 @@ class Switches:
         """Return whether there is a switch."""
         return self.last_ns >= 0
 
-    def add(self, t_ns: int, before: int, after: int, *, runnable: bool) -> None:
-        """Add one."""
-        self.times.append(t_ns)
-        self.before.append(before)
-        self.after.append(after)
-        self.runnable.append(runnable)
-        if before != NO_THREAD:
-            self.first_ns, self.last_ns = min(self.first_ns, t_ns), max(self.last_ns, t_ns)
+    def add(self, times: Numbers, before: Numbers, after: Numbers, runnable: Numbers) -> None:
+        """Add some, as columns of one length."""
+        for column, more in ((self.times, times), (self.before, before), (self.after, after)):
+            column.frombytes(more.astype(np.int64).tobytes())
+        self.runnable += runnable.astype(np.bool_).tobytes()
+        proper = times[before != NO_THREAD]
+        if len(proper):
+            self.first_ns = min(self.first_ns, int(proper.min()))
+            self.last_ns = max(self.last_ns, int(proper.max()))
 
     def rows(self) -> list[tuple[int, int, int, bool]]:
         """Return them, in the order of the trace."""

@@ -13,6 +13,8 @@ _LOW = np.uint64(0x7F7F7F7F7F7F7F7F)
 _ABOVE_NINE = np.uint64(0x7676767676767676)
 _ONES = np.uint64(0x0101010101010101)
 _BYTE = np.uint64(0xFF)
+_SPACES = np.uint64(0x2020202020202020)
+_FIRST_TWO, _SECOND, _POINT = np.uint64(0xFFFF), np.uint64(0xFF00), np.uint64((ord(".") ^ ord("0")) << 8)
 _SHIFTS = tuple(np.uint64(bits) for bits in (8, 16, 32))
 _SEVEN, _EIGHT, _TOP = np.uint64(7), np.uint64(8), np.uint64(56)
 
@@ -40,12 +42,12 @@ def number(values: Words) -> npt.NDArray[np.int64]:
     return ((fours * np.uint64(42949672960001)) >> _SHIFTS[2]).astype(np.int64)
 
 
-def ending(values: Words, others: Words) -> Words:
-    """Keep the digits behind the last character that is none."""
+def up_to_last(others: Words) -> Words:
+    """Return the bytes up to the last character that is no digit, with all bits set."""
     marks = others.copy()
     for shift in _SHIFTS:
         marks |= marks >> shift
-    return values & ~((marks >> _SEVEN) * _BYTE)
+    return (marks >> _SEVEN) * _BYTE
 
 
 def beginning(values: Words, others: Words) -> tuple[Words, Words]:
@@ -56,3 +58,18 @@ def beginning(values: Words, others: Words) -> tuple[Words, Words]:
     flags = marks >> _SEVEN
     dropped = flags * _ONES >> _TOP
     return (values & ~(flags * _BYTE)) << (dropped * _EIGHT & np.uint64(63)), dropped
+
+
+def stamps(words: Words, colons: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Read ` SECONDS.MICROS` before each colon, in nanoseconds; return also which are so, with up to seven digits.
+
+    At least 15 characters stand before each colon.
+    """
+    fraction, others = spread(words[colons - 8])  # S . d d d d d d
+    good = (others >> _SHIFTS[1] == 0) & ((fraction & _SECOND) == _POINT)
+    before = words[colons - 15]
+    seconds, breaks = spread(before)
+    marks = up_to_last(breaks)
+    good &= (breaks >> _TOP == 0) & ((before ^ _SPACES) & (marks ^ marks >> _EIGHT) == 0) & (marks != 0)
+    times = number(seconds & ~marks) * 1_000_000_000 + number(fraction & ~_FIRST_TWO) * 1000
+    return times, good

@@ -5,7 +5,48 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from circletools.trace.sources.digits import words_at
+
 Numbers = npt.NDArray[np.int64]
+
+_WORD, _MOST_WORDS = 8, 32
+_SLOTS, _SLOT_SHIFT = 1 << 12, np.uint64(52)
+_MIX, _MIX_LAST = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+
+
+def interned(data: bytes, starts: Numbers, ends: Numbers) -> tuple[Numbers, list[bytes]]:
+    """Return for each stretch of the data its text as an index, and the texts, which are distinct.
+
+    Stretches fall into slots by a few of their characters; those that equal the first of their slot, which most do,
+    are not looked at one by one.
+    """
+    sizes = ends - starts
+    like = np.flatnonzero((sizes >= _WORD) & (sizes <= _MOST_WORDS * _WORD))
+    codes, texts = np.full(len(starts), -1, np.int64), dict[bytes, int]()
+    if len(like):
+        first, last, size = starts[like], ends[like] - _WORD, sizes[like]
+        words = words_at(data)
+        slots = (words[first] * _MIX + words[last] * _MIX_LAST ^ size.astype(np.uint64) * _MIX) >> _SLOT_SHIFT
+        leaders = np.full(_SLOTS, -1)
+        leaders[slots[::-1]] = np.arange(len(like))[::-1]
+        leader = leaders[slots]
+        equal = size == size[leader]
+        for offset in range(0, int(size.max()), _WORD):
+            step = np.minimum(offset, size - _WORD)
+            equal &= words[first + step] == words[np.minimum(first[leader] + step, last[leader])]
+        chosen = np.unique(leader)
+        numbers = np.zeros(len(like), np.int64)
+        numbers[chosen] = [
+            texts.setdefault(data[start:end], len(texts))
+            for start, end in zip(first[chosen].tolist(), (last[chosen] + _WORD).tolist(), strict=True)
+        ]
+        codes[like[equal]] = numbers[leader[equal]]
+    others = np.flatnonzero(codes < 0)
+    codes[others] = [
+        texts.setdefault(data[start:end], len(texts))
+        for start, end in zip(starts[others].tolist(), ends[others].tolist(), strict=True)
+    ]
+    return codes, list(texts)
 
 
 def read_names(
@@ -16,13 +57,11 @@ def read_names(
     Return for each event its text as an index into the names, -1 for an end; the names; and for each its process, -1
     for an end and for a begin without a process id or without a text.
     """
-    raw = [data[start:end] for start, end in zip(starts[begins].tolist(), ends[begins].tolist(), strict=True)]
-    numbers = {text: at for at, text in enumerate(dict.fromkeys(raw))}
-    codes = np.fromiter(map(numbers.__getitem__, raw), np.int64, len(raw))
+    codes, raw = interned(data, starts[begins], ends[begins])
     names: dict[bytes, int] = {}
-    texts, pids = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
+    texts, pids = np.zeros(len(raw), np.int64), np.zeros(len(raw), np.int64)
     found = np.full((2, len(begins)), -1, np.int64)
-    for text, at in numbers.items():
+    for at, text in enumerate(raw):
         pid, bar, name = text.partition(b"|")
         pids[at] = int(pid) if bar and pid.isdigit() and len(pid) <= 10 else -1
         name = name.rstrip(b"\r\n").removesuffix(b"\\n\\")  # the second: a page that holds the lines as a string
@@ -42,7 +81,7 @@ def distinct(keys: Numbers) -> list[int]:
 
 
 def sums(keys: Numbers, values: Numbers) -> list[tuple[int, int]]:
-    """Return each key, none of which is negative, with the sum of its values, none of which is negative either."""
+    """Return each key, none of which is negative, with the sum of its values, which are none either; no sum is 0."""
     if len(keys) and keys.max() < _FEW and values.sum(dtype=np.float64) < 1 << 52:  # exact as floats
         found = np.bincount(keys, values)
         known = np.flatnonzero(found)
@@ -50,4 +89,4 @@ def sums(keys: Numbers, values: Numbers) -> list[tuple[int, int]]:
     known, inverse = np.unique(keys, return_inverse=True)
     totals = np.zeros(len(known), np.int64)
     np.add.at(totals, inverse, values)
-    return list(zip(known.tolist(), totals.tolist(), strict=True))
+    return [(key, total) for key, total in zip(known.tolist(), totals.tolist(), strict=True) if total]

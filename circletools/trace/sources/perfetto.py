@@ -20,12 +20,13 @@ from circletools.trace.sources.losses import LOSSES, Losses
 from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Numbers, read_names
 from circletools.trace.sources.packets import Field, packet_fields
+from circletools.trace.sources.sched import CompactSwitches, note_events
 from circletools.trace.sources.tracks import TRACK_FIELDS, TrackEvents
 from circletools.trace.sources.wire import BrokenMessage, bytes_in, contents, fields, number_in, varints
 
 _FTRACE_EVENTS, _PROCESS_TREE = 1, 2
 _BLOCK_BYTES = 2 << 20
-_TIME_TAG, _PID_TAG, _PRINT_TAG, _IP_TAG, _BUF_TAG = 0x08, 0x10, 0x1A, 0x08, 0x12
+_TIME_TAG, _PID_TAG, _PRINT_TAG, _IP_TAG, _BUF_TAG, _COMPACT_TAG = 0x08, 0x10, 0x1A, 0x08, 0x12, 0x22
 _PADDING = 32
 _FIELDS_BEFORE_PRINT = 6
 
@@ -38,14 +39,15 @@ def read_perfetto(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
 
 def _blocks(trace: Trace, pieces: Pieces, told: dict[int, int]) -> Iterator[Batch]:
     """Yield the events of many bundles at a time; fill `told` with the processes of threads that marks tell."""
-    block, tracks, losses, printed = _Block(trace), TrackEvents(trace), Losses(trace), False
+    tracks, losses, switches, printed = TrackEvents(trace), Losses(trace), CompactSwitches(trace), False
+    block = _Block(trace, switches)
     for field in packet_fields(trace, pieces):
         if field.number in LOSSES:
             losses.add(field)
         if field.number == _FTRACE_EVENTS:
             block.add_bundle(field)
             if block.size >= _BLOCK_BYTES:
-                batch, block = block.read(told), _Block(trace)
+                batch, block = block.read(told), _Block(trace, switches)
                 printed = printed or bool(len(batch))
                 yield batch
         elif field.number == _PROCESS_TREE:
@@ -79,8 +81,8 @@ def _note_processes(trace: Trace, field: Field) -> None:
 class _Block:
     """Events of many bundles."""
 
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
+    def __init__(self, trace: Trace, switches: CompactSwitches) -> None:
+        self.trace, self.switches = trace, switches
         self.parts: list[bytes] = []
         self.size = 0
         self.starts: list[int] = []
@@ -91,6 +93,7 @@ class _Block:
         """Find the events of a bundle."""
         data, at, stop = field.packet.data, field.start, field.end
         shift, known = self.size - at, len(self.starts)
+        cpu, lost, compact = -1, False, b""
         try:
             while at < stop:
                 if data[at] == 0x12 and at + 1 < stop and data[at + 1] < 0x80:  # an event of less than 128 bytes
@@ -102,9 +105,16 @@ class _Block:
                 if number == 2:
                     self.starts.append(content + shift)
                     self.ends.append(end + shift)
+                elif number == 1:
+                    cpu = value
                 elif number == 3 and value:
+                    lost = True
                     self.trace.fault(FaultKind.LOST, field.packet.where, b"events were lost before this bundle")
+                elif data[at] == _COMPACT_TAG:
+                    compact = data[content:end]
                 at = end
+            if compact:
+                self.switches.add(cpu, compact, lost=lost)
         except BrokenMessage:
             self.trace.fault(FaultKind.MALFORMED, field.packet.where, b"a bundle of events that is broken or cut")
         self.places.append((field.packet.where, len(self.starts) - known))
@@ -117,7 +127,7 @@ class _Block:
         starts, ends = np.array(self.starts, np.int64), np.array(self.ends, np.int64)
         where, counts = (np.array(column, np.int64) for column in zip(*self.places, strict=True))
         places = np.repeat(where, counts)
-        prints = _find_prints(np.frombuffer(data, np.uint8), starts, ends)
+        prints = self._events(np.frombuffer(data, np.uint8), starts, ends)
         for at in np.flatnonzero(prints.odd).tolist():
             self._one(data, int(starts[at]), int(ends[at]), prints, at)
         keep = (prints.stop > prints.start) & (prints.times < LATEST_NS)
@@ -130,6 +140,12 @@ class _Block:
         prints, places, begins = prints.only(keep), places[keep], begins[keep]
         texts, names = self._texts(data, prints, begins, places, told)
         return Batch(prints.times, prints.threads, texts, places, names)
+
+    def _events(self, data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> _Prints:
+        """Note the switches among events, and return the prints."""
+        heads = _heads(data, starts, ends)
+        note_events(self.trace, data, heads[0], heads[2], ends)
+        return _find_prints(data, starts, ends, heads)
 
     def _texts(
         self, data: bytes, prints: _Prints, begins: npt.NDArray[np.bool_], places: Numbers, told: dict[int, int]
@@ -174,8 +190,8 @@ class _Prints:
         return _Prints(self.times[keep], self.threads[keep], self.start[keep], self.stop[keep], self.odd[keep])
 
 
-def _find_prints(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> _Prints:
-    """Read events whose fields stand in order: the time, numbers with the thread among them, the print."""
+def _heads(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Read the time and the numbers behind it, with the thread among them, -1; return also where these end."""
     times, at = varints(data, starts + 1)
     threads = np.full(len(starts), -1, np.int64)
     for _ in range(_FIELDS_BEFORE_PRINT):
@@ -187,7 +203,14 @@ def _find_prints(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) ->
         is_thread = tag[numbers] == _PID_TAG
         threads[numbers[is_thread]] = values[is_thread]
         at[numbers] = after
-    found = data[starts] == _TIME_TAG
+    times[data[starts] != _TIME_TAG] = -1
+    return times, threads, at
+
+
+def _find_prints(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers, heads: tuple[Numbers, ...]) -> _Prints:
+    """Find prints in events whose fields stand in order: what `heads` has, then what the event is."""
+    times, threads, at = heads
+    found = (times >= 0) & (at < ends)
     odd = ~found | (threads < 0) | (threads >= 1 << 32)
     odd |= data[at] & 7 == 0  # more numbers than were looked at, or one with a field number of two bytes
     is_print = found & (data[at] == _PRINT_TAG)

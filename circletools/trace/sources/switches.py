@@ -10,10 +10,16 @@ from __future__ import annotations
 
 import re
 
-from circletools.trace.sources.batch import LATEST_NS, NO_THREAD, Trace
+import numpy as np
 
-_EVENT = b": sched_"
+from circletools.trace.sources.batch import LATEST_NS, NO_THREAD, Trace
+from circletools.trace.sources.digits import stamps, words_at
+from circletools.trace.sources.names import Numbers, interned
+
+_EVENT = re.compile(rb": sched_(?=switch|wak)")
+_EVENT_BYTES = len(b": sched_")
 _LONGEST = 512
+_FIRST_FAST = 16
 _TIME = re.compile(rb" (\d{1,9})\.(\d{6,9})$")
 _SWITCH = re.compile(
     rb"switch: +(?:prev_comm=.* prev_pid=(\d{1,9}) prev_prio=-?\d+ prev_state=(\S+) ==> "
@@ -25,25 +31,39 @@ _WAKING = re.compile(rb"(?:waking|wakeup|wakeup_new): +(?:comm=.* pid=(\d{1,9}) 
 
 def note_switches(trace: Trace, data: bytes) -> None:
     """Note the switches of whole lines; a line that is longer than the kernel writes them is none."""
-    at = data.find(_EVENT)
-    while at >= 0:
-        start, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
-        end = end if end >= 0 else len(data)
-        if end - start <= _LONGEST:
-            _note(trace, data[start:at], data[at + len(_EVENT) : end])
-        at = data.find(_EVENT, end)
+    at = np.array([match.start() for match in _EVENT.finditer(data)], np.int64)
+    if not len(at):
+        return
+    ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")), len(data))
+    index = np.searchsorted(ends, at)
+    starts, stops = np.where(index > 0, ends[index - 1] + 1, 0), ends[index]
+    keep = (np.diff(index, prepend=-1) > 0) & (stops - starts <= _LONGEST)
+    at, starts, stops = at[keep], starts[keep], stops[keep]
+    codes, texts = interned(data, at + _EVENT_BYTES, stops)
+    before, after, runnable = np.array([_told(text) for text in texts], np.int64).reshape(-1, 3).T
+    times = _times(data, starts, at)
+    told = (after[codes] >= 0) & (times >= 0)
+    codes = codes[told]
+    trace.switches.add(times[told], before[codes], after[codes], runnable[codes])
 
 
-def _note(trace: Trace, head: bytes, text: bytes) -> None:
-    time = _TIME.search(head)
-    match = _SWITCH.match(text) or _WAKING.match(text)
-    if time is None or match is None:
-        return
-    t_ns = int(time[1]) * 1_000_000_000 + int(time[2]) * 10 ** (9 - len(time[2]))
-    if t_ns >= LATEST_NS:
-        return
-    if match.re is _WAKING:
-        trace.switches.add(t_ns, NO_THREAD, int(match[1] or match[2]), runnable=True)
-    else:
+def _told(text: bytes) -> tuple[int, int, bool]:
+    """Return the thread before, the thread after, and whether the first can still run; -1 for what tells nothing."""
+    if match := _WAKING.match(text):
+        return NO_THREAD, int(match[1] or match[2]), True
+    if match := _SWITCH.match(text):
         before, state, after = match.group(1, 2, 3) if match[1] else match.group(4, 5, 6)
-        trace.switches.add(t_ns, int(before), int(after), runnable=state.startswith(b"R"))
+        return int(before), int(after), state.startswith(b"R")
+    return NO_THREAD, NO_THREAD, False
+
+
+def _times(data: bytes, starts: Numbers, ends: Numbers) -> Numbers:
+    """Return the times at the ends of heads of lines, -1 where there is none."""
+    times, good = np.full(len(ends), -1, np.int64), ends - starts >= _FIRST_FAST
+    words = words_at(data)
+    times[good], good[good] = stamps(words, ends[good])
+    for at in np.flatnonzero(~good).tolist():
+        time = _TIME.search(data[int(starts[at]) : int(ends[at])])
+        t_ns = int(time[1]) * 1_000_000_000 + int(time[2]) * 10 ** (9 - len(time[2])) if time else -1
+        times[at] = t_ns if t_ns < LATEST_NS else -1
+    return times

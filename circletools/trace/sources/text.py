@@ -18,8 +18,8 @@ import numpy.typing as npt
 from circletools.errors import InvalidInputError
 from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
 from circletools.trace.sources.content import EXPECTED, Pieces, lines
-from circletools.trace.sources.digits import beginning, ending, number, spread, word, words_at
-from circletools.trace.sources.names import Numbers, read_names
+from circletools.trace.sources.digits import beginning, number, spread, stamps, word, words_at
+from circletools.trace.sources.names import Numbers, distinct, read_names
 from circletools.trace.sources.switches import note_switches
 
 _HEADER = re.compile(
@@ -53,8 +53,6 @@ def read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterat
         line += left_out
         if first is None:
             first = data[:_HEAD_BYTES]
-        _note_losses(trace, data, line)
-        note_switches(trace, data)
         reader = _Reader(trace, data, line)
         batch = reader.read()
         line += len(reader.ends)
@@ -65,8 +63,8 @@ def read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterat
         raise InvalidInputError("no line is an ftrace line", location=trace.name, hint=EXPECTED)
 
 
-def _note_losses(trace: Trace, data: bytes, line: int) -> None:
-    if b" EVENTS" in data:
+def _note_losses(trace: Trace, data: bytes, line: int, told: bool) -> None:
+    if told:
         at = number = 0
         for match in _LOST.finditer(data):
             at, number = match.start(), number + data.count(b"\n", at, match.start())
@@ -104,6 +102,7 @@ class _Reader:
     def read(self) -> Batch | None:
         """Return the events; None when no line has a mark."""
         found = self._candidates()
+        self._read_others(found.index)
         count = len(found.index)
         if not count:
             return None
@@ -120,6 +119,18 @@ class _Reader:
             self._malformed(int(found.index[at]), int(found.start[at]), int(found.end[at]))
         self._note_processes(found, threads, pids)
         return Batch(times, threads, texts, found.index + self.line, names)
+
+    def _read_others(self, index: Numbers) -> None:
+        """Read what lines without marks tell."""
+        is_mark = np.zeros(len(self.ends) + 2, np.bool_)
+        is_mark[index + 1] = is_mark[0] = is_mark[-1] = True
+        bounds = np.append(0, self.ends + 1)
+        changes = np.flatnonzero(is_mark[1:] != is_mark[:-1])
+        stretches = zip(bounds[changes[::2]].tolist(), bounds[changes[1::2]].tolist(), strict=True)
+        others = b"".join([self.data[start:end] for start, end in stretches])
+        _note_losses(self.trace, self.data, self.line, b" EVENTS" in others)
+        if others:
+            note_switches(self.trace, others)
 
     def _candidates(self) -> _Lines:
         """Return the lines with a ` B|` or ` E|`, or with ` E` at the end, each once."""
@@ -149,16 +160,14 @@ class _Reader:
         bar, start = found.bar[quick], found.start[quick]
         good = (words[bar - 9] == _NAME[0]) & (words[bar - 17] == _NAME[1])
         good &= words[bar - 25] >> np.uint64(16) == _NAME[2]
-        fraction, others = spread(words[bar - 31])  # S . d d d d d d :
-        good &= (others >> np.uint64(16) == 0) & ((fraction & np.uint64(0xFF00)) == 0x1E00)
-        seconds, breaks = spread(words[bar - 38])
-        good &= (breaks != 0) & (breaks >> np.uint64(56) == 0)
+        stamp, stamped = stamps(words, bar - 23)
+        good &= stamped
         tid, after = spread(words[start + _TASK_COLUMNS + 1])
         tid, dropped = beginning(tid, after)
         near, far = data[start + 23], data[start + 25]
         opens = (near == ord(_OPEN)) | (near == ord(_BRACKET)) | (far == ord(_OPEN)) | (far == ord(_BRACKET))
         good &= (data[start + _TASK_COLUMNS] == ord(_DASH)) & (dropped > 0) & (dropped < 8) & opens
-        times[quick] = number(ending(seconds, breaks)) * 1_000_000_000 + number(fraction & ~np.uint64(0xFFFF)) * 1000
+        times[quick] = stamp
         threads[quick] = number(tid)
         quick[quick] = good
         return quick
@@ -189,7 +198,7 @@ class _Reader:
     def _note_processes(self, found: _Lines, threads: Numbers, pids: Numbers) -> None:
         """Learn the process of each thread that is new: from the line's column, or from its first begin."""
         trace = self.trace
-        for tid in set(threads.tolist()) - trace.processes.keys():
+        for tid in set(distinct(threads)) - trace.processes.keys():
             of_thread = np.flatnonzero(threads == tid)
             header = _HEADER.match(self.data, int(found.start[of_thread[0]]), int(found.end[of_thread[0]]))
             if header is not None:

@@ -1,0 +1,214 @@
+"""The machine that follows all threads, a batch of events at a time.
+
+Threads are followed one by one through the automaton. What is more than a move (a diagnostic, an execution, an
+application phase) is then found in the paths they took, and told in the order of time.
+
+State 2n is path n; 2n + 1 is the same path while an execution that began on the thread is in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import getitem
+from typing import Protocol
+
+import numpy as np
+
+from circletools.trace.nnapi.automaton import Automaton, Node, Path
+from circletools.trace.nnapi.marks import Mark
+from circletools.trace.sources.names import Numbers
+
+
+class Watcher(Protocol):
+    """Is told of what is more than time."""
+
+    def began(self, path: Path, t_ns: int, thread: int, where: int) -> None:
+        """Take the begin of a watched mark."""
+
+    def ended(self, mark: Mark, t_ns: int, thread: int) -> None:
+        """Take the end of such a mark, if it says anything."""
+
+    def misplaced(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
+        """Take a mark that is wrong where it is; `find` returns the place of the one around it."""
+
+    def unmatched(self, thread: int, where: int) -> None:
+        """Take an end without a begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """Events by thread: `order` has their places in the batch, `firsts` where each thread begins.
+
+    `before` and `after` are the paths around each. `stacks` holds places of open marks, up to some event.
+    """
+
+    order: Numbers
+    threads: Numbers
+    symbols: Numbers
+    wheres: Numbers
+    firsts: Numbers
+    before: Numbers
+    after: Numbers
+    stacks: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
+
+
+class Machine:
+    """Follows threads; `feed` takes events and returns the state that each one ends.
+
+    `breaks` then holds what ended states of other threads: position among the events, time, thread, state.
+    """
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.automaton: Automaton = Automaton()
+        self.breaks: tuple[Numbers, ...] = ()
+        self._watcher = watcher
+        self._nodes: list[Node] = []
+        self._flying: list[bool] = []
+        self._places: list[list[int]] = []
+        self._turns: list[tuple[int, int, int, int]] = []
+        self._now = 0
+
+    def add_thread(self) -> None:
+        """Add a thread, with no marks open."""
+        self._nodes.append(self.automaton.nodes[0])
+        self._flying.append(False)
+        self._places.append([])
+
+    def states(self) -> Numbers:
+        """Return the state of each thread."""
+        paths = np.array([node.number for node in self._nodes], np.int64)
+        return paths << 1 | np.array(self._flying, np.int64)
+
+    def feed(self, times: Numbers, threads: Numbers, symbols: Numbers, wheres: Numbers) -> Numbers:
+        """Follow events; return the state of each event's thread before it."""
+        flying = np.array(self._flying, np.int64)
+        walk = self._follow(threads, symbols, wheres)
+        self._tell(walk, times)
+        states = np.empty_like(times)
+        states[walk.order] = walk.before << 1 | self._flights(walk, flying)
+        self._keep_places(walk)
+        return states
+
+    def open_marks(self, thread: int) -> list[tuple[Mark, int]]:
+        """Return the marks that are open on a thread, the innermost first, each with its place."""
+        path, found = self._nodes[thread].number, []
+        for where in reversed(self._places[thread]):
+            found.append((self.automaton.paths[path].mark, where))
+            path = self.automaton.paths[path].up
+        return found
+
+    def set_flight(self, thread: int, flying: bool, t_ns: int, current: int) -> None:
+        """Say whether an execution of a thread is in flight, at an event of thread `current`."""
+        if self._flying[thread] != flying:
+            self._flying[thread] = flying
+            self._turns.append((self._now, t_ns, thread, current))
+
+    def _follow(self, threads: Numbers, symbols: Numbers, wheres: Numbers) -> _Walk:
+        order = np.argsort(threads.astype(np.min_scalar_type(len(self._nodes))), kind="stable")
+        threads, symbols = threads[order], symbols[order]
+        firsts = np.flatnonzero(np.diff(threads, prepend=-1))
+        lasts = np.append(firsts[1:], len(order)) - 1
+        given, nodes, finals = symbols.tolist(), list[Node](), list[int]()
+        for thread, first, last in zip(threads[firsts].tolist(), firsts.tolist(), lasts.tolist(), strict=True):
+            nodes += accumulate(given[first : last + 1], getitem, initial=self._nodes[thread])
+            final = self._nodes[thread] = nodes.pop()
+            finals.append(final.number)
+        before = np.array([node.number for node in nodes], np.int64)
+        after = np.append(before[1:], 0)
+        after[lasts] = finals
+        return _Walk(order, threads, symbols, wheres[order], firsts, before, after)
+
+    def _tell(self, walk: _Walk, times: Numbers) -> None:
+        """Tell the watcher what is more than a move."""
+        self._turns = []
+        ends, begins = self.automaton.told()
+        inner = np.where(walk.symbols >= 0, walk.after, walk.before)
+        more = np.flatnonzero(np.where(walk.symbols >= 0, begins[inner], ends[inner]))
+        more = more[np.argsort(walk.order[more])]
+        watcher, paths = self._watcher, self.automaton.paths
+        at = walk.order[more]
+        columns = (more, at, inner[more], times[at], walk.threads[more], walk.symbols[more], walk.wheres[more])
+        for event, now, number, t_ns, thread, symbol, where in zip(*(one.tolist() for one in columns), strict=True):
+            self._now = now
+            path = paths[number]
+            if symbol < 0:
+                if number:
+                    watcher.ended(path.mark, t_ns, thread)
+                else:
+                    watcher.unmatched(thread, where)
+                continue
+            for code in path.faults:
+                self._report(code, path.mark, walk, event)
+            if path.watched:
+                watcher.began(path, t_ns, thread, where)
+
+    def _report(self, code: str, mark: Mark, walk: _Walk, event: int) -> None:
+        """Report a mark together with the live one around it."""
+        paths, number = self.automaton.paths, int(walk.before[event])
+        around = paths[number].home_of(number)
+
+        def find() -> int:
+            places = self._stack(walk, event)
+            path, depth = number, len(places) - 1
+            while path != around:
+                path, depth = paths[path].up, depth - 1
+            return places[depth]
+
+        outer = paths[around].mark if around else None
+        self._watcher.misplaced(code, mark, outer, int(walk.wheres[event]), find)
+
+    def _stack(self, walk: _Walk, event: int) -> list[int]:
+        """Return the places of the marks that are open before an event; events are asked for in the order of time."""
+        thread = int(walk.threads[event])
+        first, places = walk.stacks.get(thread, (-1, self._places[thread]))
+        if first < 0:
+            first, places = int(np.searchsorted(walk.threads, thread)), places.copy()
+        columns = walk.symbols[first:event], walk.wheres[first:event]
+        for symbol, where in zip(*(one.tolist() for one in columns), strict=True):
+            if symbol >= 0:
+                places.append(where)
+            elif places:
+                places.pop()
+        walk.stacks[thread] = event, places
+        return places
+
+    def _flights(self, walk: _Walk, flying: Numbers) -> Numbers:
+        """Return whether an execution is in flight before each event; `flying` is that before the batch.
+
+        Notes the states of threads that another thread's event has changed.
+        """
+        self.breaks = ()
+        found = flying[walk.threads]
+        if not self._turns:
+            return found
+        now, t_ns, threads, current = (np.array(column, np.int64) for column in zip(*self._turns, strict=True))
+        count = len(walk.order)
+        # A turn of a thread counts from its next event in the batch on, if there is one.
+        at = np.searchsorted(walk.threads * count + walk.order, threads * count + now + 1)
+        within = np.append(walk.threads, -1)[at] == threads
+        turns = np.bincount(at[within], minlength=count)
+        passed = np.cumsum(turns)
+        started = (passed - turns)[walk.firsts]
+        found = (found + passed - np.repeat(started, np.diff(walk.firsts, append=count))) & 1
+        finals = np.array([node.number for node in self._nodes], np.int64)
+        paths = np.where(within, np.append(walk.before, 0)[at], finals[threads])
+        others = threads != current
+        # Only the end of a flight is told by another thread.
+        self.breaks = tuple(column[others] for column in (now + 1, t_ns, threads, paths << 1 | 1))
+        return found
+
+    def _keep_places(self, walk: _Walk) -> None:
+        """Follow the places of open marks: those that a batch leaves open, and has left open from before."""
+        depths = self.automaton.depths()[walk.after]
+        least = np.minimum.reduceat(depths, walk.firsts)
+        for thread, depth in zip(walk.threads[walk.firsts].tolist(), least.tolist(), strict=True):
+            del self._places[thread][depth:]
+        # The least depth from here to the end of the thread; that of a later thread is above all of this one's.
+        index = np.repeat(np.arange(len(walk.firsts)), np.diff(walk.firsts, append=len(depths)))
+        levels = depths + index * (int(depths.max()) + 1)
+        later = np.append(np.minimum.accumulate(levels[::-1])[::-1][1:], levels[-1])
+        left = np.flatnonzero((walk.symbols >= 0) & (levels <= later))
+        for thread, where in zip(walk.threads[left].tolist(), walk.wheres[left].tolist(), strict=True):
+            self._places[thread].append(where)

@@ -1,0 +1,103 @@
+"""ExecuTorch's ETDump, as `ETDumpGen` writes it (executorch/devtools/etdump).
+
+A run of a method has its events in the order of their ends. Of an instruction that calls an operator these are
+`native_call_<operator>` and, around it, `OPERATOR_CALL`; of one that calls a delegate, the delegate's own operators
+and `DELEGATE_CALL` around them. Times are nanoseconds where ExecuTorch's clock counts these, as it does on computers.
+A delegate may have a clock of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from circletools.errors import InvalidInputError, ModelFormatError
+from circletools.flatbuf.columns import Tables, Wire
+from circletools.flatbuf.schema import OFFSET, load_schema
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nothing_found
+
+_IDENTIFIER = b"ED00"
+_SIZE_BYTES = 4
+_KERNEL, _OPERATOR, _DELEGATE = "native_call_", "OPERATOR_CALL", "DELEGATE_CALL"
+_OF_DELEGATE = 1
+"""The subgraph of delegates' operators, which are counted through an execution; that of the method is 0."""
+
+_LATEST = 1 << 62
+
+
+class _Event(NamedTuple):
+    run: int
+    name: str
+    chain: int
+    instruction: int
+    delegated: bool
+    start_ns: int
+    end_ns: int
+
+
+def is_dump(memory: memoryview) -> bool:
+    """Say whether this is such a dump; its size may stand before it."""
+    return _IDENTIFIER in (memory[4:8], memory[4 + _SIZE_BYTES : 8 + _SIZE_BYTES])
+
+
+def parse(data: bytes) -> OperatorTrace:
+    """Read the dump. Raises InvalidInputError."""
+    try:
+        events = list(_events(data))
+    except ModelFormatError as error:
+        raise InvalidInputError(f"the dump is broken or cut: {error.message}") from error
+    runs, inside, executions = list[OperatorRun](), list[OperatorRun](), dict[int, int]()
+    kernels: dict[tuple[int, int, int], list[_Event]] = {}
+    parts: dict[tuple[int, int, int], list[OperatorRun]] = {}
+    counts: Counter[int] = Counter()
+    for event in events:
+        if event.chain < 0 or event.instruction < 0:
+            continue
+        key = event.run, event.chain, event.instruction
+        execution = executions.setdefault(event.run, len(executions))
+        time = event.start_ns, event.end_ns - event.start_ns, execution
+        if event.delegated:
+            counts[execution] += 1
+            part = OperatorRun(_OF_DELEGATE, counts[execution] - 1, event.name, "", *time, of_delegate=True)
+            parts.setdefault(key, []).append(part)
+        elif event.name.startswith(_KERNEL):
+            kernels.setdefault(key, []).append(event)
+        elif event.name in (_OPERATOR, _DELEGATE):
+            name = kernels.pop(key, [event])[-1].name.removeprefix(_KERNEL)
+            runs.append(OperatorRun(0, event.instruction, name, "", *time))
+            for part in parts.pop(key, []):
+                within = event.start_ns <= part.start_ns <= part.start_ns + part.duration_ns <= event.end_ns
+                (runs if within else inside).append(part)
+    if not runs:
+        raise nothing_found("the dump has no OPERATOR_CALL or DELEGATE_CALL")
+    return OperatorTrace("executorch", tuple(runs), len(executions), inside=tuple(inside))
+
+
+def _events(data: bytes) -> Iterator[_Event]:
+    """Yield the timed events of all runs. Raises ModelFormatError, InvalidInputError."""
+    wire = Wire(memoryview(data)[0 if data[4:8] == _IDENTIFIER else _SIZE_BYTES :])
+    schema = load_schema("etdump")
+    root = Tables(wire, schema.tables[schema.root], wire.gather(np.zeros(1, np.int64), OFFSET).astype(np.int64))
+    runs, _ = root.children("run_data", schema)
+    held, of_run = runs.children("events", schema)
+    timed, rows = held.child("profile_event", schema)
+    starts, ends = timed.scalars("start_time"), timed.scalars("end_time")
+    if ((ends < starts) | (ends >= _LATEST)).any():
+        raise InvalidInputError("an event ends before it starts, or too late", hint="was its clock running?")
+    ids = timed.scalars("delegate_debug_id_int")
+    columns = (
+        np.repeat(np.arange(len(runs)), of_run.count)[rows].tolist(),
+        timed.strings("name"),
+        timed.strings("delegate_debug_id_str"),
+        ids.tolist(),
+        timed.scalars("chain_index").tolist(),
+        timed.scalars("instruction_id").tolist(),
+        (timed.has("delegate_debug_id_str") | (ids >= 0)).tolist(),
+        starts.tolist(),
+        ends.tolist(),
+    )
+    for run, name, told, number, *others in zip(*columns, strict=True):
+        yield _Event(run, (told or name).decode("utf-8", "backslashreplace") or str(number), *others)
