@@ -43,7 +43,7 @@ GROUPS = {
     "Look": ("inspecting", "comparing", "fitting", "page"),
     "Origins": ("origins", "tracking"),
     "Outputs": ("outputs",),
-    "Devices": ("affinity", "affinity_exports", "splitting"),
+    "Devices": ("affinity", "affinity_exports", "splitting", "measuring"),
     "Time": ("traces", "attribution"),
     "Files": ("surgery", "rewriting"),
 }
