@@ -71,7 +71,7 @@ def test_each_process_goes_by_its_own_runs() -> None:
 
 def test_a_thread_whose_marks_take_no_time_is_in_no_table() -> None:
     found = read("0 T1 B [NN_LR_PP]p\n5 T2 B [NN_LC_PP]q\n5 T2 E\n9 T1 E")
-    assert (found.threads, own(found)) == ({100001}, {"LR_PP": 9})
+    assert (found.threads, own(found)) == (frozenset({100001}), {"LR_PP": 9})
     assert (Table().clock_ns(("LR", "PE")), Table().covered_ns) == (0, 0)
 
 
