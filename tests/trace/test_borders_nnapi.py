@@ -10,7 +10,7 @@ from circletools.trace.nnapi.analysis import Analysis, read_trace
 from circletools.trace.nnapi.contexts import Contexts
 from circletools.trace.nnapi.executions import Execution
 from circletools.trace.nnapi.scheduling import Scheduled
-from circletools.trace.nnapi.statistics import covered, union
+from circletools.trace.nnapi.statistics import Table, covered, union
 from circletools.trace.nnapi.timeline import run_of
 from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Work, wall_clock
 from circletools.trace.sources import content
@@ -40,7 +40,7 @@ def shares(found: Analysis, place: int) -> dict[str, int]:
 
 
 def test_an_earlier_line_in_a_later_piece_is_sorted_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "PIECE_BYTES", 1)
+    monkeypatch.setattr(content, "PIECE_BYTES", 64)  # less than a line
     found = read("10 T1 B [NN_LR_PP]p\n50 T1 E\n20 T1 B [NN_LC_PP]c\n30 T1 E")
     assert (found.ordered, own(found), found.last_ns) == (False, {"LR_PP": 30, "LC_PP": 10}, 50 * US)
     found = read("10 T1 B [NN_LR_PP]p\n20 T1 B [NN_LC_PP]c\n20 T1 E\n50 T1 E")
@@ -48,7 +48,7 @@ def test_an_earlier_line_in_a_later_piece_is_sorted_in(monkeypatch: pytest.Monke
 
 
 def test_a_driver_is_one_from_its_first_mark_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "PIECE_BYTES", 1)
+    monkeypatch.setattr(content, "PIECE_BYTES", 64)  # less than a line
     rows = f"10 D1 B [NN_LC_PE]early\n20 D1 E\n30 D1 B {SERVER}\n40 D1 E"
     assert own(read(rows)) == {"LD_PE": 20}
     assert own(read(f"{rows}\n50 T1 B [NN_LC_PE]c\n57 T1 E")) == {"LD_PE": 20, "LC_PE": 7}
@@ -67,6 +67,12 @@ def test_each_process_goes_by_its_own_runs() -> None:
     )
     spent = {run_of(segment)[0]: table.inclusive_ns["LR", "PP"] // US for segment, table in found.tables.items()}
     assert spent == {0: 10, 1: 5}
+
+
+def test_a_thread_whose_marks_take_no_time_is_in_no_table() -> None:
+    found = read("0 T1 B [NN_LR_PP]p\n5 T2 B [NN_LC_PP]q\n5 T2 E\n9 T1 E")
+    assert (found.threads, own(found)) == (frozenset({100001}), {"LR_PP": 9})
+    assert (Table().clock_ns(("LR", "PE")), Table().covered_ns) == (0, 0)
 
 
 def test_calls_and_times_of_functions() -> None:
