@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, too_large
+from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Tables, too_large
 from circletools.flatbuf.overlay import NewTable, Overlay
 from circletools.model.indices import model_indices
 from circletools.model.model import Model
@@ -13,13 +13,13 @@ from circletools.model.model import Model
 class BufferPool:
     """Adds, replaces and releases buffers without ever moving one to another index.
 
-    The first `original` buffers belong to the file before any edit. Behind them a buffer that nothing names and
+    The first buffers, `original`, belong to the file before any edit. Behind them a buffer that nothing names and
     that holds nothing is a free place: it is filled first, and dropped when it stands at the end.
     """
 
-    def __init__(self, model: Model, overlay: Overlay, original: int) -> None:
+    def __init__(self, model: Model, overlay: Overlay, original: Tables) -> None:
         """Count how often each buffer is named."""
-        self._overlay, self._original = overlay, original
+        self._overlay, self._original, self._before = overlay, len(original), original
         self._buffers = overlay.references(overlay.root, "buffers")
         named = np.zeros(len(model.buffers), np.int64)
         for indices in model_indices(model, "buffer"):
@@ -43,6 +43,17 @@ class BufferPool:
         index = next(free, None)
         if index is None or index == 0:
             return self._append(data)
+        self.replace(index, data)
+        self._named[index] = 1
+        return index
+
+    def restore(self, index: int, data: bytes) -> int | None:
+        """Give a buffer back the data that it had in the original file; None where that is other, or it is named."""
+        if index >= self._original or not self._is_free(index):
+            return None
+        before = self._before.take(slice(index, index + 1))
+        if before.has("offset")[0] or before.vectors("data").row(0).tobytes() != data:
+            return None
         self.replace(index, data)
         self._named[index] = 1
         return index

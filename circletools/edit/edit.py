@@ -14,23 +14,24 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Self
 
 import numpy as np
 
 from circletools.edit.archive import move_archive
-from circletools.edit.buffers import BufferPool
+from circletools.edit.compact import compact
 from circletools.edit.editable import check_editable, original_start
-from circletools.edit.entries import Entry
+from circletools.edit.entries import Entries
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.edit.signatures import Ends, Side, Signatures
 from circletools.errors import EditError, UsageError
-from circletools.flatbuf.columns import Tables
+from circletools.findings import Finding
 from circletools.flatbuf.overlay import FieldValue, NewTable, Overlay, References
 from circletools.flatbuf.prefix import write_prefix
-from circletools.flatbuf.verify import check_header
 from circletools.model.external import FILE_OFFSETS, external_data
-from circletools.model.model import Model
+from circletools.model.model import Model, open_model
 from circletools.model.verify import OPTIONAL
 from circletools.model.views import OperatorCode
 from circletools.storage.files import Part, Progress, check_target, view, write
@@ -51,17 +52,13 @@ class ModelEdit:
         check_editable(model)
         self._base = original_start(model)
         self._overlay = Overlay(model.wire, model.schema, int(model.root.at[0]), self._base, FILE_OFFSETS)
-        tables = model.root.children("metadata", model.schema)[0].at.tolist()
-        self._entries = [
-            Entry(entry.name, entry.buffer, at) for entry, at in zip(model.metadata, tables, strict=True)
-        ]
+        self._entries = Entries(model, self._overlay)
         self._codes = list(model.operator_codes)
         self._new_tensors: Counter[int] = Counter()  # subgraph -> how many were added
         self._added: list[AddedOperator] = []
         self.renamed: dict[tuple[int, int], bytes] = {}  # (subgraph, tensor) -> the new name
         self._ends: dict[tuple[int, Side], list[int]] = {}  # that were set
         self._followers: list[Callable[[ModelEdit], None]] = []
-        self._values: dict[str, bytes | None] = {}  # of the metadata entries that were set or removed
 
     def __enter__(self) -> Self:
         """Return the edit; leaving the block writes nothing, `save` does."""
@@ -69,13 +66,6 @@ class ModelEdit:
 
     def __exit__(self, *_error: object) -> None:
         """Do nothing: an edit holds no resource of its own."""
-
-    @cached_property
-    def _pool(self) -> BufferPool:
-        model = self.model
-        root = check_header(model.wire, model.schema, self._base)
-        original = Tables(model.wire, model.root.type, np.array([root], np.int64)).vectors("buffers")
-        return BufferPool(model, self._overlay, int(original.count[0]))
 
     @property
     def index_map(self) -> IndexMap:
@@ -90,7 +80,7 @@ class ModelEdit:
 
     def metadata_value(self, name: str) -> bytes | memoryview | None:
         """Return the value of a metadata entry as it stands in the edit, None where there is none."""
-        return self._values[name] if name in self._values else self.model.metadata_value(name)
+        return self._entries.value(name)
 
     def set_metadata(self, name: str, value: bytes) -> None:
         """Give the metadata entry `name` this value; it is appended where there is none.
@@ -99,53 +89,25 @@ class ModelEdit:
         """
         if not isinstance(value, bytes):
             raise UsageError(f"the value of a metadata entry is bytes, not {type(value).__name__}")
-        self._values[name] = value
-        same = [entry for entry in self._entries if entry.name == name]
-        if not same:
-            buffer = self._pool.add(value)
-            self._entries.append(Entry(name, buffer, self._table("Metadata", name=name, buffer=buffer)))
-            return
-        entry = same[0]
-        if entry.buffer and not self._pool.shared(entry.buffer):
-            self._pool.replace(entry.buffer, value)
-        else:
-            self._pool.release(entry.buffer)
-            entry.buffer = self._pool.add(value)
-            self._open_entry(entry).set("buffer", entry.buffer)
-        self._drop(same[1:])
+        self._entries.put(name, value)
 
     def remove_metadata(self, name: str) -> int:
         """Remove all entries of this name, and the data that only they name; return how many there were."""
-        same = [entry for entry in self._entries if entry.name == name]
-        self._values[name] = None
-        self._drop(same)
-        return len(same)
-
-    def _open_entry(self, entry: Entry) -> NewTable:
-        if isinstance(entry.table, int):
-            entry.table = self._overlay.open("Metadata", entry.table)
-        return entry.table
+        return self._entries.remove(name)
 
     @property
     def metadata_names(self) -> list[str]:
         """The names of the metadata entries as they stand in the edit."""
-        return [entry.name for entry in self._entries]
+        return [entry.name for entry in self._entries.now]
 
     def rename_metadata(self, index: int, name: str) -> None:
         """Give a metadata entry another name, by its index in `metadata_names`."""
-        _check("metadata entry", index, len(self._entries))
-        self._open_entry(self._entries[index]).set("name", name)
-        self._entries[index].name = name
-
-    def _drop(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            self._pool.release(entry.buffer)
-        gone = set(map(id, entries))
-        self._entries = [entry for entry in self._entries if id(entry) not in gone]
+        _check("metadata entry", index, len(self._entries.now))
+        self._entries.rename(index, name)
 
     def add_buffer(self, data: bytes) -> int:
         """Append a buffer, 16-byte aligned, and return its index (a place that an edit left free is used first)."""
-        return self._pool.add(data)
+        return self._entries.pool.add(data)
 
     # ------------------------------------------------------------------ subgraphs
 
@@ -171,7 +133,7 @@ class ModelEdit:
     ) -> int:
         """Append a tensor and return its index. `type` is a TensorType name, `buffer` 0 means no data."""
         if buffer:
-            _check("buffer", buffer, self._pool.count)
+            _check("buffer", buffer, self._entries.pool.count)
         kind = _member(self.model.schema.enums["TensorType"], type, "tensor type")
         table = self._table(
             "Tensor", shape=shape, shape_signature=shape_signature, type=kind, buffer=buffer, name=name
@@ -337,7 +299,7 @@ class ModelEdit:
         """Return the bytes of the result: the prefix, if one is needed, and the original file."""
         for follower in self._followers:
             follower(self)
-        self._store_metadata()
+        self._entries.store()
         root = self._overlay.settle()
         prefix = b""
         if root is not None:
@@ -350,27 +312,51 @@ class ModelEdit:
         return b"".join(map(view, self.parts()))
 
     def save(
-        self, target: str | os.PathLike[str], *, in_place: bool = False, progress: Progress | None = None
+        self,
+        target: str | os.PathLike[str],
+        *,
+        in_place: bool = False,
+        erase: bool = False,
+        progress: Progress | None = None,
     ) -> None:
         """Write the result to `target` whole or not at all (`-`: standard output).
+
+        With `erase` it is a minimal file, as `compact` writes it: nothing is in it that the model does not use, such
+        as values of metadata that were removed.
 
         Raises UsageError when the target is the file being read and `in_place` is not set, or when the model is
         closed; EditError when it cannot be written; InvalidInputError when the file changed since it was opened.
         """
         self.check_target(target, in_place=in_place)
-        write(target, self.parts(), source=self.model.source, progress=progress)
+        if not erase:
+            write(target, self.parts(), source=self.model.source, progress=progress)
+            return
+        folder = None if os.fspath(target) == "-" else Path(target).absolute().parent
+        with TemporaryDirectory(dir=folder, prefix=".circletools-") as scratch:
+            whole = Path(scratch) / "whole"
+            write(whole, self.parts(), source=self.model.source)
+            with open_model(whole) as model:
+                compact(model, target, progress=progress)
+
+    def remaining(self) -> tuple[Finding, ...]:
+        """Return a note for each metadata entry that the edit changes or removes, but whose old value stays.
+
+        The original file stands behind what an edit writes: what is removed there is no longer referred to, but
+        anyone can read it. `save` with `erase` leaves it out.
+        """
+        model, notes = self.model, []
+        for entry in model.metadata:
+            old = model.buffers[entry.buffer]
+            written = not old.external and int(model.buffers.data.start[entry.buffer]) < self._base
+            if len(old.data) and not written and self.metadata_value(entry.name) != old.data:
+                message = "the old value is still in the file, unused; with --erase it goes"
+                notes.append(Finding("OLD_VALUE_REMAINS", "info", f"metadata {entry.name}", message))
+        return tuple(notes)
 
     def check_target(self, target: str | os.PathLike[str], *, in_place: bool = False) -> None:
         """Raise what `save` would, as far as it shows without writing."""
         self.model.source.check_other(target, in_place=in_place)
         check_target(target)
-
-    def _store_metadata(self) -> None:
-        if "_pool" in self.__dict__:
-            self._pool.trim()
-        entries: References = [entry.table for entry in self._entries]
-        if entries or self.model.metadata:
-            self._overlay.references(self._overlay.root, "metadata")[:] = entries
 
     def _open_file_offsets(self, root: NewTable) -> None:
         """Write anew each table that holds a position in the file, since the file is about to move."""

@@ -1,10 +1,19 @@
-"""A metadata entry as it stands in an edit."""
+"""The metadata entries of an edit."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from circletools.flatbuf.overlay import NewTable
+import numpy as np
+
+from circletools.edit.buffers import BufferPool
+from circletools.flatbuf.columns import Tables
+from circletools.flatbuf.overlay import NewTable, Overlay, References
+from circletools.flatbuf.verify import check_header
+from circletools.model.model import Model
+from circletools.model.views import text
 
 
 @dataclass(slots=True)
@@ -14,3 +23,95 @@ class Entry:
     name: str
     buffer: int
     table: int | NewTable
+
+
+class Entries:
+    """Sets, removes and renames metadata entries; `now` are those that there are."""
+
+    def __init__(self, model: Model, overlay: Overlay) -> None:
+        """Read the entries of the file."""
+        self._model, self._overlay = model, overlay
+        tables = model.root.children("metadata", model.schema)[0].at.tolist()
+        self.now = [Entry(one.name, one.buffer, at) for one, at in zip(model.metadata, tables, strict=True)]
+        self._values: dict[str, bytes | None] = {}  # of those that were set or removed
+
+    @cached_property
+    def _original(self) -> Tables:
+        """The root of the original file."""
+        root = check_header(self._model.wire, self._model.schema, self._overlay.base)
+        return Tables(self._model.wire, self._model.root.type, np.array([root], np.int64))
+
+    @cached_property
+    def pool(self) -> BufferPool:
+        """The buffers."""
+        return BufferPool(self._model, self._overlay, self._original.children("buffers", self._model.schema)[0])
+
+    def value(self, name: str) -> bytes | memoryview | None:
+        """Return the value of an entry, None where there is none."""
+        return self._values[name] if name in self._values else self._model.metadata_value(name)
+
+    def put(self, name: str, value: bytes) -> None:
+        """Give an entry a value, and remove further ones of its name; one that has it already stays as it is."""
+        same = [entry for entry in self.now if entry.name == name]
+        if len(same) == 1 and self.value(name) == value:
+            return
+        self._values[name] = value
+        if not same:
+            self._add(name, value)
+            return
+        entry = same[0]
+        if entry.buffer and not self.pool.shared(entry.buffer):
+            self.pool.replace(entry.buffer, value)
+        else:
+            self.pool.release(entry.buffer)
+            entry.buffer = self.pool.add(value)
+            self._open(entry).set("buffer", entry.buffer)
+        self._drop(same[1:])
+
+    def _add(self, name: str, value: bytes) -> None:
+        """Append an entry; one that the original file has with this value comes back where it was."""
+        tables, _ = self._original.children("metadata", self._model.schema)
+        known = {text(raw): index for index, raw in reversed(list(enumerate(tables.strings("name"))))}
+        at, buffer = len(self.now), None
+        if name in known:
+            buffer = self.pool.restore(int(tables.scalars("buffer")[known[name]]), value)
+        if buffer is None:
+            buffer = self.pool.add(value)
+        else:
+            later = (index for index, entry in enumerate(self.now) if known.get(entry.name, len(known)) > known[name])
+            at = next(later, at)
+        table = NewTable(self._model.schema.tables["Metadata"])
+        table.set("name", name)
+        table.set("buffer", buffer)
+        self.now.insert(at, Entry(name, buffer, table))
+
+    def remove(self, name: str) -> int:
+        """Remove all entries of this name; return how many there were."""
+        same = [entry for entry in self.now if entry.name == name]
+        self._values[name] = None
+        self._drop(same)
+        return len(same)
+
+    def rename(self, index: int, name: str) -> None:
+        """Give an entry another name."""
+        self._open(self.now[index]).set("name", name)
+        self.now[index].name = name
+
+    def store(self) -> None:
+        """Write the entries into the root."""
+        if "pool" in self.__dict__:
+            self.pool.trim()
+        tables: References = [entry.table for entry in self.now]
+        if tables or self._model.metadata:
+            self._overlay.references(self._overlay.root, "metadata")[:] = tables
+
+    def _open(self, entry: Entry) -> NewTable:
+        if isinstance(entry.table, int):
+            entry.table = self._overlay.open("Metadata", entry.table)
+        return entry.table
+
+    def _drop(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self.pool.release(entry.buffer)
+        gone = set(map(id, entries))
+        self.now = [entry for entry in self.now if id(entry) not in gone]

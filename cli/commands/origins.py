@@ -13,7 +13,7 @@ import circletools as ct
 from ..console.reading import read_text, reading
 from ..console.terminal import show, show_as, tell, tell_notes
 from ..signature import option
-from .parameters import FORMAT, Directory, InPlace, Input, JsonFormat, Output, Stamp, form_of
+from .parameters import FORMAT, Directory, Erase, InPlace, Input, JsonFormat, Output, Stamp, form_of
 from .rewriting import rewrite
 
 
@@ -33,6 +33,7 @@ def embed_origins(
         Path | None, option("--onnx", "The ONNX file that was converted, as the exporter wrote it.", "FILE")
     ] = None,
     replace: Annotated[bool, option("--replace", "Replace existing tables.")] = False,
+    erase: Erase = False,
     stamp: Stamp = True,
     in_place: InPlace = False,
 ) -> None:
@@ -63,7 +64,7 @@ def embed_origins(
             error.name_file(str(origins))
             raise
 
-    rewrite(source, output, in_place, change, inputs=[origins, exported_program, onnx])
+    rewrite(source, output, in_place, change, inputs=[origins, exported_program, onnx], erase=erase)
 
 
 def dump_origins(

@@ -14,6 +14,7 @@ Output = Annotated[
     str | None, argument("OUT", "The file to write (a directory where IN is one); - is standard output.")
 ]
 InPlace = Annotated[bool, option("--in-place", "Write over IN.")]
+Erase = Annotated[bool, option("--erase", "Write a minimal file, in which no old value is left.")]
 Stamp = Annotated[bool, option("--stamp/--no-stamp", "Write a stamp to recognise stale tables.")]
 Json = Annotated[bool, option("--json", "Write JSON.")]
 Directory = Annotated[Path, argument("DIR", "The directory to write to.")]

@@ -12,7 +12,7 @@ import circletools as ct
 from ..console.reading import reading
 from ..console.terminal import Bar, tell, tell_notes
 from ..signature import option
-from .parameters import InPlace, Input, Output
+from .parameters import Erase, InPlace, Input, Output
 
 
 def target(source: str, output: str | None, in_place: bool) -> str:
@@ -47,8 +47,11 @@ def rewrite(
     *,
     inputs: Iterable[str | Path | None] = (),
     dry: bool = False,
+    erase: bool | None = None,
 ) -> ct.RewriteResult:
     """Apply `change` to a model and write it; list the changes on standard error.
+
+    With `erase`, old values of metadata go; with False, those that stay are told, and with None nothing is said.
 
     `inputs` are the other files that are read; none of them may be the output. A `dry` run writes nothing and needs
     no output, but fails where writing would.
@@ -60,14 +63,15 @@ def rewrite(
         edit = ct.edit(model)
         result = change(edit)
         if to is not None and not dry:
-            edit.save(to, in_place=in_place, progress=Bar())
+            edit.save(to, in_place=in_place, erase=bool(erase), progress=Bar())
         else:
             if to is not None:
                 edit.check_target(to, in_place=in_place)
             edit.parts()  # to fail where writing would
+        remaining = edit.remaining() if erase is False else ()
     for line in result.changes or ("nothing to change",):
         tell(line)
-    tell_notes(result.notes, source)
+    tell_notes((*result.notes, *remaining), source)
     return result
 
 
@@ -79,12 +83,14 @@ def strip_metadata(
     ] = None,
     origins: Annotated[bool, option("--origins", "Remove the origin tables and their stamp.")] = False,
     affinity: Annotated[bool, option("--affinity", "Remove the affinity tables and their stamp.")] = False,
+    erase: Erase = False,
     in_place: InPlace = False,
 ) -> None:
     """Remove metadata entries.
 
     The data goes with the entry, unless another entry or a tensor shares it. A name that the model does not have
-    is an error, so that a typing mistake is not taken for success.
+    is an error, so that a typing mistake is not taken for success. Without --erase, bytes of an entry that an earlier
+    program wrote stay in the file, unused.
     """
     if not name and not origins and not affinity:
         raise ct.UsageError("nothing to remove", hint="use --name NAME, --origins or --affinity")
@@ -92,7 +98,7 @@ def strip_metadata(
     def change(edit: ct.ModelEdit) -> ct.RewriteResult:
         return ct.strip_metadata(edit, name or (), origins=origins, affinity=affinity)
 
-    rewrite(source, output, in_place, change)
+    rewrite(source, output, in_place, change, erase=erase)
 
 
 def compact(

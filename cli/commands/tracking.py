@@ -11,7 +11,7 @@ import circletools as ct
 from ..console.reading import reading
 from ..console.terminal import show, show_json, tell_notes
 from ..signature import argument, option
-from .parameters import Json, Stamp, refuse_mixing
+from .parameters import Erase, Json, Stamp, refuse_mixing
 from .rewriting import rewrite
 
 Before = Annotated[str, argument("BEFORE", "The model before the tool, with origins or without.")]
@@ -28,6 +28,7 @@ def track_origins(
         float, option("--min-confidence", "Leave out origins of lower confidence.", "X", min=0.0, max=1.0)
     ] = 0.25,
     replace: Annotated[bool, option("--replace", "Replace origins of AFTER that are not those of BEFORE.")] = False,
+    erase: Erase = False,
     stamp: Stamp = True,
     strict: Annotated[bool, option("--strict", "Exit status 1 when an operator has no origin.")] = False,
     tag: Annotated[
@@ -71,7 +72,7 @@ def track_origins(
             notes.extend(found.notes)
             return ct.RewriteResult((*result.changes, *names.changes), result.notes)
 
-        rewrite(after, output, in_place, change, inputs=[before], dry=dry_run)
+        rewrite(after, output, in_place, change, inputs=[before], dry=dry_run, erase=erase)
     tell_notes(notes, after)
     if any(strict or note.severity == "warning" for note in notes):
         raise typer.Exit(1)

@@ -272,3 +272,5 @@ def test_sources_and_modules_are_listed_in_their_order_and_what_has_none_last() 
         (None, None, 7),
     ]
     assert [row.share.shared for row in found.modules] == [True, True, False]
+    # A module's part of a source's part: a has three quarters of 101 and a half of 11, b the rest of both.
+    assert [row.share.time.median_ns for row in found.modules] == [81, 31, 7]
