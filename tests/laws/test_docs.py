@@ -60,6 +60,13 @@ def test_the_transcript_is_what_the_commands_print(folder: Path) -> None:
         assert shell(command, folder) == expected
 
 
+def test_each_question_has_an_answer(folder: Path) -> None:
+    commands = re.findall(r"^\| [^`|]+\? \| `(circletool [^`]+)` \|$", README, re.MULTILINE)
+    assert len(commands) == 5
+    for command in commands:
+        assert len(shell(f"{command} || test $? = 1", folder).splitlines()) > 2  # 1: there are findings
+
+
 def test_the_python_example_runs(folder: Path) -> None:
     (example,) = blocks(README, "python")
     printed = shell(f"{sys.executable} - <<'END'\n{example}\nEND", folder)

@@ -10,7 +10,7 @@ import pytest
 
 import circletools as ct
 from circletools.model.foreign import foreign_format
-from tests.kit.support import bytes_of, own_models
+from tests.kit.support import own_models
 
 
 def archive(*names: str, size: int = 0) -> bytes:
@@ -73,4 +73,15 @@ def test_names_of_an_archive_are_looked_for_at_its_end() -> None:
     """The list of members is there; the first of them stands at the beginning as well."""
     behind = archive("a.bin", "model.weights.h5", size=1 << 18)
     assert foreign_format(memoryview(behind)) == foreign_format(memoryview(archive("model.weights.h5")))
-    assert bytes_of("tflite/cnn")[4:8] == b"TFL3"
+
+
+def test_no_more_than_64_kib_of_an_archive_are_searched() -> None:
+    names = [f"{number:0100}" for number in range(500)]
+    first = archive(*names[:9], "model.weights.h5", *names[9:])
+    assert len(first) - first.rindex(b"model.weights.h5") in range(70_000, 90_000)
+    assert foreign_format(memoryview(first)) == foreign_format(memoryview(archive("readme")))
+
+
+def test_no_more_than_512_bytes_of_the_beginning_are_searched() -> None:
+    for size, found in ((508, True), (509, False)):
+        assert (foreign_format(memoryview(b"<?xml ".ljust(size) + b"<net" + bytes(9))) is not None) == found
