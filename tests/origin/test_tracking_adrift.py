@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.tracking_pairs import Score, judge
 from tests.kit.sketches import sources
+from tools.tracking.kinds import pair
 
 STEPS = "; ".join(f"a{n} = FC1 {f'c{n - 1}' if n else 'x'}; b{n} = TANH a{n}; c{n} = SPLIT b{n}" for n in range(4))
 WHOLE = f"{STEPS}; d = FC2 c3 -> d"
@@ -48,3 +50,19 @@ def test_one_of_a_kind_holds_a_part_in_its_place() -> None:
 def test_two_parts_are_looked_at_each_for_itself() -> None:
     two = "a = TANH x; b = SPLIT a; c = FC1 b; d = TANH c; e = ABS x; f = SPLIT e; g = FC2 f -> d g"
     assert sources(WHOLE.replace("b3 = TANH", "b3 = ABS"), two) == ["", "", "", "", "b3", "c3", "d"]
+
+
+def counted(seed: int, names: str) -> tuple[int, int, int]:
+    score: Score = judge(pair(seed, "cut", names))
+    return score.right, score.wrong, score.missed
+
+
+@pytest.mark.parametrize(("seed", "lost"), [(3016, 13), (3019, 58), (3022, 44), (5002, 11)])
+def test_nothing_is_claimed_of_the_middle_of_an_unrolled_network(seed: int, lost: int) -> None:
+    """Its steps have the same weights: without names they are all alike, with names none is lost."""
+    assert counted(seed, "none") == counted(seed, "permuted") == (0, 0, lost)
+    assert counted(seed, "kept") == (lost, 0, 0)
+
+
+def test_parts_of_other_networks_keep_their_place() -> None:
+    assert [counted(seed, "none")[1:] for seed in (3012, 3013, 3014, 3015, 3017)] == [(0, 0)] * 5
