@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.tracking_pairs import Score, judge
-from tests.kit.sketches import sources
+from circletools.origin.tracking.ends import revise
+from tests.kit.sketches import sketch, sources
+from tests.kit.tracking_support import matcher
 from tools.tracking.kinds import pair
 
 STEPS = "; ".join(f"a{n} = FC1 {f'c{n - 1}' if n else 'x'}; b{n} = TANH a{n}; c{n} = SPLIT b{n}" for n in range(4))
@@ -66,3 +68,24 @@ def test_nothing_is_claimed_of_the_middle_of_an_unrolled_network(seed: int, lost
 
 def test_parts_of_other_networks_keep_their_place() -> None:
     assert [counted(seed, "none")[1:] for seed in (3012, 3013, 3014, 3015, 3017)] == [(0, 0)] * 5
+
+
+def outputs(before: str, after: str) -> list[tuple[int, int]]:
+    """Return the outputs that are paired, by their places among those of each model."""
+    found = matcher(sketch(before), sketch(after))
+    assert found.anchors.outputs == []
+    found.match()
+    found.look_through_the_rest()
+    revise(found)
+    ends = [side.boundary(0, "outputs") for side in found.sides]
+    return [(ends[0].index(old), ends[1].index(new)) for old, new in found.anchors.outputs]
+
+
+def test_outputs_are_paired_late_by_what_makes_them() -> None:
+    whole = "a = FC1 x; b = RELU a; c = FC2 x; d = NEG c; e = EXP d; f = COS e -> b d f"
+    assert outputs(whole, "a = FC1 x; b = RELU a -> b") == [(0, 0)]
+    assert outputs(whole, "a = FC1 x; c = FC2 x -> a c") == [(0, 0), (1, 1)]  # with what can have been fused
+    assert outputs(whole, "a = FC1 x; c = FC2 x; d = NEG c -> d a") == [(1, 0), (0, 1)]
+    assert outputs("a = FC1 x; b = FC3 a; c = NEG x -> b c", "a = FC1 x -> a") == []  # constants that are gone
+    assert outputs("a = FC1 x; b = NEG a; c = EXP b; d = COS c; e = ABS d; f = SIN x -> e f", "a = FC1 x -> a") == []
+    assert outputs("a = FC1 x; b = NEG a; c = EXP a; d = SIN x -> b c d", "a = FC1 x -> a") == []  # two take it
