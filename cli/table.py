@@ -39,6 +39,17 @@ class Row(NamedTuple):
         return self.spread(getattr(module, self.name.replace("-", "_")))
 
 
+GROUPS = {
+    "Look": ("inspecting", "comparing", "fitting", "page"),
+    "Origins": ("origins", "tracking"),
+    "Outputs": ("outputs",),
+    "Devices": ("affinity", "affinity_exports", "splitting", "measuring"),
+    "Time": ("traces", "attribution"),
+    "Files": ("surgery", "rewriting"),
+}
+"""The headings under which `--help` lists the commands, and the modules of each."""
+
+
 # fmt: off
 COMMANDS = (
     Row("embed-origins", "origins", "Write the source of each operator as metadata.",
