@@ -128,7 +128,7 @@ def _output_is_cut(matcher: Matcher, lost: set[int], old: int, new: int) -> bool
 
 def _far(matcher: Matcher, lost: set[int], values: Iterable[int], goal: int) -> bool:
     """Say whether no way back from values to another one goes through a few operators that can have been fused."""
-    was, waiting, seen = matcher.views[0], list(values), set()
+    was, waiting, seen = matcher.views[0], list(values), set[int]()
     while waiting:
         value = waiting.pop()
         if value == goal:
