@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from circletools.planning.export import export_costs
     from circletools.planning.inputs import read_request
     from circletools.planning.inspection import inspect_affinity
+    from circletools.planning.measured import MeasuredPlan as MeasuredPlan
+    from circletools.planning.measured import plan_by_measuring as plan_by_measuring
     from circletools.planning.plan import Plan
     from circletools.planning.planner import plan
     from circletools.planning.request import CostRequest, PlanRequest
@@ -64,6 +66,9 @@ if TYPE_CHECKING:
     from circletools.profile.compare_profiles import compare_profiles as compare_profiles
     from circletools.profile.compare_traces import TraceComparison as TraceComparison
     from circletools.profile.compare_traces import compare_traces as compare_traces
+    from circletools.split.measuring.measure import measure as measure
+    from circletools.split.measuring.request import MeasureRequest as MeasureRequest
+    from circletools.split.measuring.results import Measurement as Measurement
     from circletools.split.verification import verify_split as verify_split
     from circletools.split.write import split as split
     from circletools.surgery.ends import SignatureRequest as SignatureRequest
@@ -92,6 +97,9 @@ __all__ = [
     "Fit",
     "FitRequest",
     "InvalidInputError",
+    "MeasureRequest",
+    "MeasuredPlan",
+    "Measurement",
     "Model",
     "ModelEdit",
     "ModelFormatError",
@@ -128,11 +136,13 @@ __all__ = [
     "fit",
     "inspect",
     "inspect_affinity",
+    "measure",
     "open",
     "open_model",
     "origins",
     "outputs",
     "plan",
+    "plan_by_measuring",
     "prune",
     "read_profile",
     "read_request",
@@ -156,6 +166,9 @@ _PLACES = {
     "ExtractRequest": "circletools.surgery.extract",
     "Fit": "circletools.fit.verdicts",
     "FitRequest": "circletools.fit.request",
+    "MeasureRequest": "circletools.split.measuring.request",
+    "MeasuredPlan": "circletools.planning.measured",
+    "Measurement": "circletools.split.measuring.results",
     "Model": "circletools.model.model",
     "ModelEdit": "circletools.edit.edit",
     "Operator": "circletools.model.views",
@@ -182,12 +195,14 @@ _PLACES = {
     "fit": "circletools.fit.fit",
     "inspect": "circletools.inspection:inspect_model",
     "inspect_affinity": "circletools.planning.inspection",
+    "measure": "circletools.split.measuring.measure",
     "open": "circletools.model.model:open_model",
     "open_model": "circletools.model.model",
     "exporters": "circletools.origin.exporters:",
     "origins": "circletools.origin:",
     "outputs": "circletools.outputs:",
     "plan": "circletools.planning.planner",
+    "plan_by_measuring": "circletools.planning.measured",
     "prune": "circletools.surgery.prune",
     "read_profile": "circletools.trace.operators.read",
     "read_request": "circletools.planning.inputs",

@@ -21,12 +21,27 @@ from .console import signals
 from .console.terminal import complain, fail
 from .console.usage import Command
 from .signature import BETWEEN
-from .table import COMMANDS, Row
+from .table import COMMANDS, GROUPS, Row
+
+_HELP = {"help_option_names": ["--help", "-h"]}
 
 
 def _typer(**settings: Any) -> typer.Typer:
     # plain help: half the start-up time, and the same in every terminal
-    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, **settings)
+    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=_HELP, **settings)
+
+
+class _Grouped(TyperGroup):
+    """The list of commands, under headings."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each group."""
+        width = max(len(row.name) for row in COMMANDS)
+        for title, modules in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(f"{row.name:<{width}}", row.summary) for row in COMMANDS if row.module in modules]
+                )
 
 
 class _Deferred(TyperCommand):
@@ -62,6 +77,7 @@ def _options(
 def _command_line() -> TyperGroup:
     whole = _typer(
         name="circletool",
+        cls=_Grouped,
         help="Read, annotate and repair TFLite and Circle models without a compiler.",
         epilog="Exit status: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made.",
         no_args_is_help=True,

@@ -39,6 +39,17 @@ class Row(NamedTuple):
         return self.spread(getattr(module, self.name.replace("-", "_")))
 
 
+GROUPS = {
+    "Look": ("inspecting", "comparing", "fitting", "page"),
+    "Origins": ("origins", "tracking"),
+    "Outputs": ("outputs",),
+    "Devices": ("affinity", "affinity_exports", "splitting", "measuring"),
+    "Time": ("traces", "attribution"),
+    "Files": ("surgery", "rewriting"),
+}
+"""The headings under which `--help` lists the commands, and the modules of each."""
+
+
 # fmt: off
 COMMANDS = (
     Row("embed-origins", "origins", "Write the source of each operator as metadata.",
@@ -63,6 +74,8 @@ COMMANDS = (
         "out.circle parts/"),
     Row("verify-split", "splitting", "Check that the parts together equal the original.",
         "parts/"),
+    Row("measure", "measuring", "Measure the parts of a split on their devices.",
+        "parts/ --on npu=litert:xnnpack --on cpu=openvino -o costs.json"),
     Row("extract", "surgery", "Write a part of a model as a model of its own.",
         "in.tflite head.tflite --ops 2-6"),
     Row("rename", "surgery", "Rename tensors, inputs, outputs and signatures.",

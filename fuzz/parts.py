@@ -15,6 +15,7 @@ from zlib import crc32
 from circletools.affinity.store import annotate
 from circletools.edit.edit import ModelEdit
 from circletools.model.model import open_model
+from circletools.split.measuring.measure import plan_of_parts
 from circletools.split.verify import check_files, open_split
 from circletools.split.write import MANIFEST, split
 from fuzz.models import plan_of
@@ -90,7 +91,10 @@ def connections(data: bytes) -> None:
     """Verify a split whose connections, or whose manifest, are hostile."""
     documents = sorted(name for name in split_files() if not name.endswith(".circle"))
     with _with(documents[crc32(data) % 4 > 0], data) as (folder, source):
-        check_files(open_split(folder, source))
+        files = open_split(folder, source)
+        with open_model(source) as model:
+            plan_of_parts(model, files.connections, str(folder))
+        check_files(files)
 
 
 def replaced_part(data: bytes) -> None:

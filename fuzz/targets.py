@@ -42,7 +42,7 @@ TARGETS = {
         Target("track-origins", pairs.tracking, models.model_seeds, mutate_model, "track-origins"),
         Target("split", parts.split_model, models.model_seeds, mutate_model, "split verify-split"),
         Target("split-part", parts.replaced_part, parts.part_seeds, mutate_model, "verify-split"),
-        Target("split-connections", parts.connections, parts.connections_seeds, mutate_bytes, "verify-split"),
+        Target("split-connections", parts.connections, parts.connections_seeds, mutate_bytes, "verify-split measure"),
         Target("tables", tables.tables, tables.table_seeds, mutate_bytes, "dump-origins dump-affinity"),
         Target("origins-json", documents.origins_json, seeds.origins_json, mutate_bytes, "embed-origins"),
         Target("origins-csv", documents.origins_csv, seeds.origins_csv, mutate_bytes, "embed-origins"),

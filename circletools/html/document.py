@@ -20,6 +20,7 @@ from circletools.fit.verdicts import Fit
 from circletools.html.fit import fit_document
 from circletools.html.graph import Columns, Interned, layout_json, or_none, picture, short
 from circletools.html.links import NO_LINKS, SourceLinks
+from circletools.html.measured import measured_document
 from circletools.html.modules import module_tree, name_in_tree, operators_below
 from circletools.html.timing import ReadTrace, layer_times, operator_times
 from circletools.inspection import inspect_model
@@ -29,6 +30,7 @@ from circletools.model.operator_facts import OperatorFacts
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.render.inspection import inspection_json
+from circletools.split.measuring.results import PlanTime
 from circletools.wording import SCHEMA_VERSION
 
 MOST_CUTS = 1000
@@ -40,12 +42,14 @@ def page_document(
     traces: Sequence[ReadTrace] = (),
     *,
     fitted: Fit | None = None,
+    measured: Sequence[PlanTime] = (),
     links: SourceLinks = NO_LINKS,
     version: str = "",
 ) -> dict[str, Any]:
     """Return the document of a model that is called `name`; `version` is that of circletools, for who looks at it.
 
-    `fitted` is what targets take of it, where that was asked for; `links` has addresses for the lines of sources.
+    `fitted` is what targets take of it and `measured` what plans took, where that was asked for; `links` has
+    addresses for the lines of sources.
 
     Broken indices and tables are findings, and what they name is left out. Raises ModelFormatError when the
     structure is broken, InvalidInputError for a trace that is not of this model.
@@ -88,8 +92,13 @@ def page_document(
             if (times := trace.operators) is not None
         ],
         "traces": [shortened(layer_times(trace, found)) for trace in traces if (found := trace.layers) is not None],
+        **({"measured": shortened(measured_document(measured, _operators(model)))} if measured else {}),
         **({} if fitted is None else {"fit": shortened(fit_document(fitted))}),
     }
+
+
+def _operators(model: Model) -> int:
+    return len(model.subgraphs[0].operators) if model.subgraphs else 0
 
 
 def _graph(

@@ -15,6 +15,7 @@ from circletools.flatbuf.columns import Tables, Wire
 from circletools.flatbuf.schema import Schema, format_of, load_schema
 from circletools.flatbuf.verify import Reachable, check_header, walk
 from circletools.model.columns import ModelColumns
+from circletools.model.foreign import foreign_format
 from circletools.model.rows import Buffers, Rows, Subgraph
 from circletools.model.views import Metadata, Signature, text
 from circletools.storage.files import Source, open_source
@@ -37,11 +38,15 @@ class Model(ModelColumns):
     def _schema(self, head: bytes) -> Schema:
         name = format_of(head[4:8])
         if name is None:
-            raise ModelFormatError(
-                "neither a TFLite nor a Circle model: no TFL3 or CIR0 at byte 4",
-                location=self.source.name,
-                hint="an empty or truncated file, or another format" if len(head) < 8 else "is it another format?",
+            message = "neither a TFLite nor a Circle model: no TFL3 or CIR0 at byte 4"
+            short = "an empty or truncated file, or another format"
+            what, hint = foreign_format(self.source.memory) or (
+                "",
+                short if len(head) < 8 else "is it another format?",
             )
+            if what:
+                message = f"{what}, not a TFLite or Circle model"
+            raise ModelFormatError(message, location=self.source.name, hint=hint)
         return load_schema(name)
 
     def __enter__(self) -> Model:

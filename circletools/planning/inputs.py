@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import overload
 
-from circletools.affinity.assign.documents import read_bytes
+from circletools.affinity.assign.documents import read_words
 from circletools.affinity.assign.rules import Rule, RuleSet, make_default, parse_rules, parse_setting
 from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability
@@ -111,7 +111,7 @@ def _plan_inputs(request: PlanRequest) -> PlanInputs:
         given = tuple(map(parse_setting, request.rules))
         rules = RuleSet(given, None if request.default is None else make_default(request.default, "--default"))
         if request.rules_file is not None:
-            rules = parse_rules(_text(request.rules_file), os.fspath(request.rules_file)).and_then(rules)
+            rules = parse_rules(read_words(request.rules_file), os.fspath(request.rules_file)).and_then(rules)
         tables = _tables(request.capabilities)
         earlier = None if request.reproject is None else _earlier(os.fspath(request.reproject))
     costs = _cost_inputs(request) if request.has_costs else None
@@ -158,7 +158,7 @@ def _check_costs(request: CostRequest) -> None:
 def _cost_inputs(request: CostRequest) -> CostInputs:
     with naming_files():
         path = request.costs
-        document = CostDocument() if path is None else parse_costs(_text(path), os.fspath(path))
+        document = CostDocument() if path is None else parse_costs(read_words(path), os.fspath(path))
         defaults = Defaults(request.copy_rate, request.copy_overhead, request.launch)
         return CostInputs(document, _traces(request.traces), defaults)
 
@@ -171,11 +171,6 @@ def naming_files() -> Iterator[None]:
     except CircleToolsError as error:
         error.names_file = True
         raise
-
-
-def _text(path: str | os.PathLike[str]) -> str:
-    """Return the text of a file; names in it may be bytes that are no UTF-8. Raises InvalidInputError."""
-    return read_bytes(path).decode("utf-8-sig", "surrogateescape")
 
 
 def _traces(words: Sequence[str]) -> dict[str, tuple[str, OperatorTrace]]:

@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from circletools.findings import Finding
 from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.origin.source import NOTHING, SourceDetails
+from circletools.profile.compare import tick_of
 from circletools.profile.executions import joined_executions
 from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, split, time_of
 from circletools.profile.sharing import Shared, Shares, modules_of
@@ -86,8 +89,8 @@ class Attribution:
     model has no origin tables, and that sources are its operators' own output names. `unchecked` counts operators of
     a name that could not be compared with the model's code, `ignored` are marks that are neither operators nor parts
     of one. Of `ambiguous` rows the operators have even parts. `others` counts executions of other models, which were
-    left out. `notes` tell what a reader of the tables should know besides; a warning means that the origins no longer
-    describe the operators.
+    left out. Times are multiples of `tick_ns`. `notes` tell what a reader of the tables should know besides; a
+    warning means that the origins no longer describe the operators.
     """
 
     runtime: Runtime
@@ -106,6 +109,7 @@ class Attribution:
     ambiguous: tuple[AmbiguousTime, ...]
     medians_ns: int
     others: int
+    tick_ns: int
     notes: tuple[Finding, ...] = ()
 
 
@@ -200,6 +204,7 @@ def attribute_to(
         ambiguous=tuple(AmbiguousTime(*row) for row in sorted(joined.ambiguous)),
         medians_ns=sum(time.median_ns or 0 for time in times),
         others=told.executions - trace.executions,
+        tick_ns=tick_of([np.array([run.duration_ns for run in trace.runs], np.int64)]),
     )
 
 

@@ -103,7 +103,7 @@ def _measured(analysis: Analysis) -> list[int]:
 
 def _of(times: dict[_Key, Samples], key: _Key) -> Samples:
     """Return the times of a key; no time where the recording has none."""
-    return times.get(key, np.zeros(1))
+    return times.get(key, np.array([0.0]))
 
 
 def _times(analysis: Analysis, executed: bool) -> dict[_Key, Samples]:

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from circletools.affinity.capability.traits import options_of
 from circletools.affinity.partition.epochs import turns
 from circletools.model.model import Model
 from circletools.model.operator_facts import operator_graph
+from circletools.model.options import options_of
 from circletools.profile import xnnpack
 from circletools.profile.alignment import Becomes, align
 

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from circletools.render.findings import check_json, findings_text, verdict
     from circletools.render.fit import fit_json, fit_sarif, fit_text
     from circletools.render.inspection import inspection_json, inspection_text
+    from circletools.render.measuring import (
+        costs_text,
+        measured_plan_json,
+        measured_plan_text,
+        measurement_json,
+        measurement_text,
+    )
     from circletools.render.origin_tree import origins_tree
     from circletools.render.origins import origins_csv, origins_json, origins_text
     from circletools.render.plans import plan_json, plan_text
@@ -38,6 +45,7 @@ __all__ = [
     "comparison_csv",
     "comparison_json",
     "comparison_text",
+    "costs_text",
     "csv_text",
     "difference_json",
     "difference_text",
@@ -48,6 +56,10 @@ __all__ = [
     "fit_text",
     "inspection_json",
     "inspection_text",
+    "measured_plan_json",
+    "measured_plan_text",
+    "measurement_json",
+    "measurement_text",
     "origins_csv",
     "origins_json",
     "origins_text",
@@ -81,6 +93,7 @@ _PLACES = {
     "comparison_csv": "circletools.render.comparison",
     "comparison_json": "circletools.render.comparison",
     "comparison_text": "circletools.render.comparison",
+    "costs_text": "circletools.render.measuring",
     "csv_text": "circletools.render.table",
     "difference_json": "circletools.render.difference",
     "difference_text": "circletools.render.difference",
@@ -91,6 +104,10 @@ _PLACES = {
     "fit_text": "circletools.render.fit",
     "inspection_json": "circletools.render.inspection",
     "inspection_text": "circletools.render.inspection",
+    "measured_plan_json": "circletools.render.measuring",
+    "measured_plan_text": "circletools.render.measuring",
+    "measurement_json": "circletools.render.measuring",
+    "measurement_text": "circletools.render.measuring",
     "origins_csv": "circletools.render.origins",
     "origins_json": "circletools.render.origins",
     "origins_text": "circletools.render.origins",

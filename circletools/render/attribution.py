@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
 from circletools.origin.exchange import DETAIL_FIELDS, detail_values, details_json
 from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Place, Time
+from circletools.profile.ranks import ranks
 from circletools.render.origins import with_line
 from circletools.render.table import csv_text, table_text
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, ranges
@@ -16,7 +18,7 @@ EVERY = ("operator", "source", "module")
 """The tables."""
 
 _SPREAD = ("min_ns", "p90_ns", "p99_ns", "spread_ns", "median_low_ns", "median_high_ns")
-_TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "share_percent", "median_share_percent", *_SPREAD)
+_TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "typical_ns", "share_percent", "median_share_percent", *_SPREAD)
 _DELEGATED = ("delegated_ns", "ambiguous_ns")
 CSV_COLUMNS = (
     "kind",
@@ -37,8 +39,8 @@ _ADDED_TITLES = {
 }
 _NO_ORIGIN = "(no origin)"
 _NO_DETAILS = [""] * len(DETAIL_FIELDS)
-_AVERAGES = ("total_us", "mean_us", "share")
-_NUMBERS = ("median_us", "low_us", "high_us", "min_us", "p90_us", "p99_us", "share", "total_us")
+_AVERAGES = ("rank", "total_us", "mean_us", "share")
+_NUMBERS = ("rank", "median_us", "low_us", "high_us", "min_us", "p90_us", "p99_us", "share", "total_us")
 
 
 def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> dict[str, Any]:
@@ -55,7 +57,11 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
         "total_ns": attribution.total_ns,
     }
     if "operator" in by:
-        document["operators"] = [_operator_json(row, attribution) for row in attribution.operators]
+        places = _ranks((row.time for row in attribution.operators), attribution)
+        document["operators"] = [
+            _operator_json(row, attribution) | {"rank": rank}
+            for row, rank in zip(attribution.operators, places, strict=True)
+        ]
     if "source" in by:
         document["sources"] = [
             {"id": row.source, "name": row.name} | details_json(row.details) | _group_json(row, attribution)
@@ -79,6 +85,13 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
         for row in attribution.ambiguous
     ]
     return document
+
+
+def _ranks(times: Iterable[Time | None], attribution: Attribution) -> list[int | None]:
+    """Return the ranks of times, None where there is no time."""
+    known = list(times)
+    found = iter(ranks([time for time in known if time is not None], attribution.tick_ns))
+    return [None if time is None else next(found) for time in known]
 
 
 def _operator_json(row: OperatorTime, attribution: Attribution) -> dict[str, Any]:
@@ -115,7 +128,7 @@ def _times(time: Time | None, attribution: Attribution) -> Sequence[float | None
     mean_ns = time.total_ns / attribution.executions
     spread = [None] * len(_SPREAD) if time.spread is None else [getattr(time.spread, name) for name in _SPREAD]
     shares = share(time, attribution), median_share(time, attribution)
-    return time.runs, time.total_ns, mean_ns, time.median_ns, *shares, *spread
+    return time.runs, time.total_ns, mean_ns, time.median_ns, time.typical_ns, *shares, *spread
 
 
 def _delegated(time: Time | None) -> Sequence[int | None]:
@@ -162,7 +175,7 @@ def _csv_rows(attribution: Attribution, by: Container[str]) -> Iterator[tuple[ob
 
 
 def attribution_text(attribution: Attribution, by: Container[str] = EVERY) -> Iterator[str]:
-    """Yield the tables for people, the greatest medians first; times are microseconds."""
+    """Yield the tables for people, the greatest times first; times are microseconds."""
     executions = counted(attribution.executions, "execution")
     averages = ", averages only" if attribution.averaged else ""
     yield f"{attribution.runtime}: {executions}{averages}, {microseconds(attribution.total_ns)} us in all"
@@ -238,19 +251,17 @@ def _table(
     yield ""
     yield title
     header = _AVERAGES if attribution.averaged else _NUMBERS
-    ordered = sorted(rows, key=lambda row: _rank(row[0]))
+    places = ranks([row[0] for row in rows], attribution.tick_ns)
+    counts = Counter(places)
+    ordered = sorted(zip(places, rows, strict=True), key=lambda pair: pair[0])
     cells = [
-        (*header, *columns, ""), *((*_numbers(time, attribution), *values, label) for time, values, label in ordered)
-    ]  # fmt: skip
+        (*header, *columns, ""),
+        *(
+            (f"{rank}{'=' if counts[rank] > 1 else ''}", *_numbers(time, attribution), *values, label)
+            for rank, (time, values, label) in ordered
+        ),
+    ]
     yield from table_text(cells, right=range(len(header)))
-
-
-def _rank(time: Time) -> tuple[int, int]:
-    """Return what rows are ordered by: their medians, which a rare long run does not change.
-
-    Totals order averages, and what does not run in most executions; else equal rows stay as they are.
-    """
-    return -(time.median_ns or 0), 0 if time.median_ns else -time.total_ns
 
 
 def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
@@ -258,7 +269,7 @@ def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
     if attribution.averaged:
         return total, microseconds(time.total_ns // attribution.executions), f"{share(time, attribution):.1f}%"
     if time.median_ns is None or spread is None:
-        return *("-" for _ in _NUMBERS[1:]), total
+        return *("-" for _ in _NUMBERS[2:]), total
     times = (time.median_ns, spread.median_low_ns, spread.median_high_ns, spread.min_ns, spread.p90_ns, spread.p99_ns)
     return *map(microseconds, times), f"{median_share(time, attribution):.1f}%", total
 

@@ -9,7 +9,17 @@ from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from typing import Any, Literal
 
-from circletools.runtimes.protocol import Answer, Missing, NoDeviceError, Ready, RefusedError, Request, Verdict
+from circletools.runtimes.chains import measure
+from circletools.runtimes.protocol import (
+    Answer,
+    ChainsRequest,
+    Missing,
+    NoDeviceError,
+    Ready,
+    RefusedError,
+    Request,
+    Verdict,
+)
 
 
 def limit(kind: Literal["AS", "DATA"], limit_bytes: int) -> None:
@@ -30,10 +40,10 @@ def serve(program: str, distribution: str, handle: int) -> None:
     connection.send(Ready(_version(distribution)))
     while True:
         try:
-            request: Request = connection.recv()
+            request: Request | ChainsRequest = connection.recv()
         except EOFError:
             return
-        connection.send(_answer(module, request))
+        connection.send(_answer(module, request) if isinstance(request, Request) else measure(request))
 
 
 def _version(distribution: str) -> str:

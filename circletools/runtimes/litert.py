@@ -6,6 +6,7 @@ compute operators one by one. Importing this module imports the runtime, which i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from circletools.runtimes.inputs import inputs_by_run
 from circletools.runtimes.plan import nodes, placed, plans
-from circletools.runtimes.protocol import Answer, Array, RefusedError, Request, Verdict
+from circletools.runtimes.protocol import Answer, Array, Make, RefusedError, Request, Verdict, plain
 
 _RESOLVERS = {"xnnpack": "AUTO", "builtin": "BUILTIN_WITHOUT_DEFAULT_DELEGATES", "reference": "BUILTIN_REF"}
 _REFUSALS = (RuntimeError, ValueError)
+FAILURES = (*_REFUSALS, MemoryError, RefusedError)
 _DEVICES = {"": "cpu", "TfLiteXNNPackDelegate": "xnnpack"}
 
 
@@ -65,11 +67,43 @@ def run(request: Request) -> Answer:
             for detail, value in zip(details, given, strict=True):
                 interpreter.set_tensor(detail["index"], value)
             interpreter.invoke()
-            outputs += [_plain(interpreter.get_tensor(one["index"])) for one in interpreter.get_output_details()]
-    except (*_REFUSALS, MemoryError, RefusedError) as error:
+            outputs += [plain(interpreter.get_tensor(one["index"])) for one in interpreter.get_output_details()]
+    except FAILURES as error:
         cause = error.__cause__ or error
         return Answer([], [], f"{type(cause).__name__}: {cause}".strip())
     return Answer(inputs, outputs)
+
+
+class Running:
+    """A model that is ready to run: with inputs of the shapes that are given, and of its own where None is."""
+
+    def __init__(self, variant: str, model: str, given: Sequence[Array | None], make: Make) -> None:
+        """Load it. Raises one of `FAILURES`."""
+        self._interpreter = interpreter = _interpreter(Request("run", model, variant))
+        details = interpreter.get_input_details()
+        self.inputs = [
+            make(place, np.dtype(detail["dtype"]), detail["shape"]) if value is None else value
+            for place, (detail, value) in enumerate(zip(details, given, strict=True))
+        ]
+        for detail, value in zip(details, self.inputs, strict=True):
+            if tuple(detail["shape"]) != value.shape:
+                interpreter.resize_tensor_input(detail["index"], value.shape)
+        interpreter.allocate_tensors()
+        self._places = [detail["index"] for detail in details]
+        self._outputs = [detail["index"] for detail in interpreter.get_output_details()]
+
+    def feed(self, inputs: Sequence[Array]) -> None:
+        """Copy the inputs to the runtime."""
+        for place, value in zip(self._places, inputs, strict=True):
+            self._interpreter.set_tensor(place, value)
+
+    def run(self) -> None:
+        """Run once."""
+        self._interpreter.invoke()
+
+    def fetch(self) -> list[Array]:
+        """Copy the outputs from the runtime."""
+        return [self._interpreter.get_tensor(place) for place in self._outputs]
 
 
 def _interpreter(request: Request) -> Any:
@@ -83,8 +117,3 @@ def _interpreter(request: Request) -> Any:
 def _refused(error: Exception | str) -> RefusedError:
     text = str(error).strip()
     return RefusedError(text, nodes(text))
-
-
-def _plain(array: Array) -> Array:
-    """Return an array that any process can read: some dtypes are known only where their package is imported."""
-    return array if array.dtype.kind in "biufcOSU" else array.view(np.dtype(f"u{array.dtype.itemsize}"))

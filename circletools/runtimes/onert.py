@@ -16,9 +16,10 @@ import numpy as np
 
 from circletools.runtimes.inputs import inputs_by_run
 from circletools.runtimes.onert_c import Session, StatusError, TensorInfo
-from circletools.runtimes.protocol import Answer, Array, Placed, RefusedError, Request, Verdict, mark, printed
+from circletools.runtimes.protocol import Answer, Array, Make, Placed, RefusedError, Request, Verdict, mark, printed
 
 Bound = ctypes.Array[ctypes.c_char]
+FAILURES = (StatusError, KeyError, ValueError)
 DTYPES = {
     0: "float32",
     1: "int32",
@@ -36,6 +37,7 @@ _OPEN_OUTPUT_BYTES = 1 << 24
 _LEAST_OUTPUT_BYTES = 1 << 16
 # Bytes that a runtime leaves untouched must not look like a plausible zero.
 _UNWRITTEN = b"\xa5"
+_FEWEST_BYTES = 4  # of which no plausible values are just these
 _OPERATION = re.compile(r"Unsupported operation: (\w+)|NYI for operation '(\w+)'")
 
 
@@ -85,6 +87,14 @@ def results(session: Session, buffers: Sequence[Bound]) -> list[Array]:
     return arrays
 
 
+def _unwritten(arrays: Sequence[Array]) -> int | None:
+    """Return the first output that has only what its buffer was filled with, None where there is none."""
+    for place, array in enumerate(arrays):
+        if array.nbytes >= _FEWEST_BYTES and array.tobytes() == _UNWRITTEN * array.nbytes:
+            return place
+    return None
+
+
 def loads(request: Request) -> Verdict:
     """Say whether onert loads the model and compiles it for a backend."""
     session = Session()
@@ -120,12 +130,53 @@ def run(request: Request) -> Answer:
             for position, (info, value) in enumerate(zip(infos, inputs, strict=True)):
                 session.set_input(position, info.dtype, value.tobytes())
             session.run()
-            outputs += results(session, buffers)
+            found = results(session, buffers)
+            if (place := _unwritten(found)) is not None:
+                return Answer([], [], f"onert writes nothing to output {place}")
+            outputs += found
     except (StatusError, KeyError) as error:  # KeyError: a type that the interface does not have
         return Answer([], [], f"{type(error).__name__}: {error}")
     finally:
         session.close()
     return Answer(runs[0], outputs)
+
+
+class Running:
+    """A model that is ready to run: with inputs of the shapes that are given, and of its own where None is."""
+
+    def __init__(self, variant: str, model: str, given: Sequence[Array | None], make: Make) -> None:
+        """Compile it. Raises one of `FAILURES`."""
+        self._session = session = Session()
+        session.load(Path(model))
+        session.use_backends(variant)
+        infos = [session.input_info(position) for position in range(session.input_count())]
+        self.inputs = [
+            make(place, dtype_of(info), tuple(map(abs, info.shape()))) if value is None else value
+            for place, (info, value) in enumerate(zip(infos, given, strict=True))
+        ]
+        fix_shapes(session, [value.shape for value in self.inputs])
+        session.prepare()
+        self._bound = [(ctypes.c_char * max(1, value.nbytes))() for value in self.inputs]
+        for place, (info, buffer, value) in enumerate(zip(infos, self._bound, self.inputs, strict=True)):
+            session.bind_input(place, info.dtype, buffer, value.nbytes)
+        self._buffers = bind_outputs(session)
+
+    def feed(self, inputs: Sequence[Array]) -> None:
+        """Copy the inputs to the runtime."""
+        for buffer, value in zip(self._bound, inputs, strict=True):
+            ctypes.memmove(buffer, np.ascontiguousarray(value).ctypes.data, value.nbytes)
+
+    def run(self) -> None:
+        """Run once."""
+        self._session.run()
+
+    def fetch(self) -> list[Array]:
+        """Copy the outputs from the runtime."""
+        return results(self._session, self._buffers)
+
+    def __del__(self) -> None:
+        """Free the session."""
+        self._session.close()
 
 
 def _prepare(session: Session, request: Request) -> int:

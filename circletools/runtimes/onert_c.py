@@ -131,9 +131,12 @@ class Session:
 
     def set_input(self, position: int, dtype: int, data: bytes) -> None:
         """Bind `data`."""
-        buffer = ctypes.create_string_buffer(data, max(1, len(data)))
+        self.bind_input(position, dtype, ctypes.create_string_buffer(data, max(1, len(data))), len(data))
+
+    def bind_input(self, position: int, dtype: int, buffer: ctypes.Array[ctypes.c_char], size: int) -> None:
+        """Bind the first `size` bytes of a buffer, which may be filled anew before each run."""
         self._bound.append(buffer)
-        _call("nnfw_set_input", self._handle, position, dtype, buffer, len(data))
+        _call("nnfw_set_input", self._handle, position, dtype, buffer, size)
 
     def set_output(self, position: int, dtype: int, buffer: ctypes.Array[ctypes.c_char]) -> None:
         """Bind `buffer`."""

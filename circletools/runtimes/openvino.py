@@ -6,6 +6,7 @@ Importing this module imports the runtime, which is an optional package.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -13,8 +14,9 @@ import numpy as np
 import openvino
 
 from circletools.runtimes.inputs import inputs_by_run
-from circletools.runtimes.protocol import Answer, Placed, RefusedError, Request, Verdict
+from circletools.runtimes.protocol import Answer, Array, Make, Placed, RefusedError, Request, Verdict
 
+FAILURES = (RuntimeError, ValueError, TypeError, RefusedError)
 _CODES = re.compile(r"No translator found for (\S+) node|operation of type (\S+) and name")
 _LINES = re.compile(r"(?:Exception from|Check '.*failed at|FrontEnd API failed with).*")
 
@@ -57,6 +59,35 @@ def run(request: Request) -> Answer:
     except RuntimeError as error:
         return Answer([], [], _short(error))
     return Answer(runs[0], outputs)
+
+
+class Running:
+    """A model that is ready to run, with inputs of any shape that it takes."""
+
+    def __init__(self, variant: str, model: str, given: Sequence[Array | None], make: Make) -> None:
+        """Compile it. Raises one of `FAILURES`."""
+        _, read, self._compiled = _compiled(Request("run", model, variant))
+        self.inputs = [
+            make(place, end.get_element_type().to_dtype(), _sizes(end.get_partial_shape()))
+            if value is None
+            else value
+            for place, (end, value) in enumerate(zip(read.inputs, given, strict=True))
+        ]
+        self._asked = self._compiled.create_infer_request()
+
+    def feed(self, inputs: Sequence[Array]) -> None:
+        """Copy the inputs to the runtime."""
+        for place, value in enumerate(inputs):
+            self._asked.set_input_tensor(place, openvino.Tensor(value))
+
+    def run(self) -> None:
+        """Run once."""
+        self._asked.infer(share_outputs=True)
+
+    def fetch(self) -> list[Array]:
+        """Copy the outputs from the runtime."""
+        count = len(self._compiled.outputs)
+        return [np.array(self._asked.get_output_tensor(place).data) for place in range(count)]
 
 
 def _sizes(shape: Any) -> list[int]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+Make = Callable[[int, np.dtype[Any], Sequence[int]], Array]
+"""Makes the values of an input: its position, type and shape."""
 Question = Literal["loads", "placement", "run"]
 Status = Literal["ok", "refused", "crash", "timeout", "memory"]
 
@@ -29,6 +32,36 @@ class Request:
     inputs: list[list[Array]] | None = None
     seed: int = 0
     repeat: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A model in a chain: the program and the variant that run it, and what its inputs and outputs are called."""
+
+    program: str
+    variant: str
+    model: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+Chain = tuple[Step, ...]
+"""Models that run one after the other; what one makes, later ones read by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainsRequest:
+    """Chains whose time is to be taken, turn by turn, for so many seconds; all run in one process.
+
+    `known` has values by name; what is not known and not made is made up from `seed`. With `values`, the answer has
+    what the first chain made.
+    """
+
+    chains: tuple[Chain, ...]
+    seconds: float
+    known: dict[str, Array]
+    seed: int = 0
+    values: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +85,20 @@ class Answer:
     inputs: list[Array]
     outputs: list[Array]
     failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """The times of chains in microseconds: an array a chain, by round, by step, and by what is done.
+
+    That is bringing inputs, running, and taking outputs. `failed` is the chain and the step that did not run, None
+    where the process ended.
+    """
+
+    times_us: list[NDArray[np.float64]]
+    values: dict[str, Array]
+    failure: str = ""
+    failed: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +160,8 @@ def printed(since: int = 0) -> str:
     with suppress(OSError):
         return os.pread(_PRINTED, _MOST_PRINTED, since).decode(errors="replace")
     return ""
+
+
+def plain(array: Array) -> Array:
+    """Return an array that any process can read: some dtypes are known only where their package is imported."""
+    return array if array.dtype.kind in "biufcOSU" else array.view(np.dtype(f"u{array.dtype.itemsize}"))

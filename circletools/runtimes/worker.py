@@ -20,7 +20,18 @@ from typing import Self
 
 from circletools.errors import UsageError
 from circletools.runtimes.programs import PROGRAMS, command, named, not_installed
-from circletools.runtimes.protocol import Answer, Array, Missing, Question, Ready, Request, Status, Verdict
+from circletools.runtimes.protocol import (
+    Answer,
+    Array,
+    ChainsRequest,
+    Missing,
+    Question,
+    Ready,
+    Request,
+    Status,
+    Timed,
+    Verdict,
+)
 
 MEMORY_BYTES = 8 << 30
 """What a child may take beyond the model, unless told otherwise."""
@@ -91,16 +102,27 @@ class Worker:
         """Run a model once with each of these inputs; the outputs follow each other."""
         return self._run(Request("run", str(model), self.variant, [list(each) for each in inputs]))
 
+    def measure(self, request: ChainsRequest) -> Timed:
+        """Take the time of chains, whose programs must be of the Python that this worker starts."""
+        largest = max((step.model for chain in request.chains for step in chain), key=os.path.getsize)
+        found = self._ask(request, Path(largest))
+        if isinstance(found, Timed):
+            return found
+        assert isinstance(found, Verdict)
+        words = found.words.removeprefix(f"{self.runtime} ")  # which is but one of the programs in it
+        return Timed([], {}, f"{words} {self._last_words()}".strip())
+
     def _run(self, request: Request) -> Answer:
-        found = self._ask(request)
+        found = self._ask(request, Path(request.model))
         if isinstance(found, Verdict):
             return Answer([], [], found.words)
+        assert isinstance(found, Answer)
         return Answer([], [], f"{found.failure} {self._last_words()}".strip()) if found.failure else found
 
     def _judge(self, question: Question, model: Path) -> Verdict:
         if model.is_file() and (wrong := self._wrong_format(model)):
             return Verdict("refused", wrong)
-        found = self._ask(Request(question, str(model), self.variant))
+        found = self._ask(Request(question, str(model), self.variant), model)
         assert isinstance(found, Verdict)
         if found.status in {"crash", "timeout", "memory"} and (words := self._last_words()) not in found.words:
             return Verdict(found.status, f"{found.words}; the last that it printed: {words}")
@@ -113,16 +135,16 @@ class Worker:
         is_circle = identifier == b"CIR0"
         return f"{self.runtime} reads no Circle models" if is_circle and "circle" not in formats else ""
 
-    def _ask(self, request: Request) -> Answer | Verdict:
+    def _ask(self, request: Request | ChainsRequest, model: Path) -> Answer | Timed | Verdict:
         """Return the answer of the child, a verdict where there is none."""
-        self._make_room(Path(request.model))
+        self._make_room(model)
         connection = self._connection or self._start()
         self._printed.truncate(0)
         self._printed.seek(0)  # the child writes at the same place
         try:
             connection.send(request)
             if connection.poll(self._seconds):
-                answer: Answer | Verdict | Missing = connection.recv()
+                answer: Answer | Timed | Verdict | Missing = connection.recv()
                 if isinstance(answer, Missing):
                     raise UsageError(f"{self.runtime} cannot run here: {answer.text}", hint="see docs/runtimes.md")
                 return answer

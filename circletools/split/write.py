@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from circletools.edit.archive import directory_start
 from circletools.edit.extract import Excerpt, Excerpts, Section
@@ -17,6 +18,7 @@ from circletools.model.model import Model
 from circletools.model.views import Tensor, text
 from circletools.split.annotations import Annotations, part_metadata, part_records, read_annotations
 from circletools.split.connections import Connections, Piece, decode_connections, encode_connections, encode_manifest
+from circletools.split.openvino_runner import RUNNER, openvino_runner
 from circletools.split.plan import PlannedPart, SplitPlan, plan_split
 from circletools.storage.directories import check_directory, write_directory
 from circletools.storage.files import Part
@@ -36,11 +38,19 @@ class Split:
     notes: tuple[Finding, ...]
 
 
-def split(model: Model, target: str | os.PathLike[str], *, subgraph: int = 0, force: bool = False) -> Split:
+def split(
+    model: Model,
+    target: str | os.PathLike[str],
+    *,
+    subgraph: int = 0,
+    force: bool = False,
+    runner: Literal["openvino"] | None = None,
+) -> Split:
     """Write a model for each partition of a subgraph to the directory `target`, whole or not at all.
 
-    With `force`, a directory that an earlier split wrote is replaced. Raises EditError where the model cannot be
-    split (see `plan_split`), UsageError where the directory is not empty (with `force`, where it holds anything that
+    With `force`, a directory that an earlier split wrote is replaced. With a `runner`, a program that runs each part
+    on its device is written too. Raises EditError where the model cannot be split (see `plan_split`), or the runner
+    does not read it; UsageError where the directory is not empty (with `force`, where it holds anything that
     no split wrote), OutputError when it cannot be written.
 
     >>> with ct.open("annotated.circle") as model:
@@ -61,8 +71,9 @@ def split(model: Model, target: str | os.PathLike[str], *, subgraph: int = 0, fo
     annotations, records = read_annotations(model), part_records(model, plan)
     stem = Path(model.source.path.name).stem if model.source.path else "model"
     signatures = _signatures(model, plan)
-    connections = _connect(model, plan, stem)
+    connections = connect(model, plan, stem)
     obstacle = package_obstacle(connections) or _open_shape(model, plan)
+    program = openvino_runner(connections, plan).encode() if runner == "openvino" else None
     notes = list(_notes(model, plan, annotations))
     if obstacle is not None:
         notes.append(Finding("NO_MANIFEST", "info", "", obstacle))
@@ -74,6 +85,8 @@ def split(model: Model, target: str | os.PathLike[str], *, subgraph: int = 0, fo
             excerpt = Excerpt([taken], metadata, signatures.get(_ends(part), ()))
             yield piece.file, excerpts.take(excerpt)
         yield f"{stem}{CONNECTIONS}", [encode_connections(connections)]
+        if program is not None:
+            yield RUNNER, [program]
         if obstacle is None:
             yield MANIFEST, [encode_manifest(connections, model.format)]
 
@@ -110,10 +123,10 @@ def _is_split(directory: Path) -> bool:
 
 def written(name: str, connections: Connections) -> set[str]:
     """Return the paths that a split writes in its directory; `name` is the file of the connections."""
-    return {name, MANIFEST, str(Path(MANIFEST).parent), *(part.file for part in connections.parts)}
+    return {name, RUNNER, MANIFEST, str(Path(MANIFEST).parent), *(part.file for part in connections.parts)}
 
 
-def _connect(model: Model, plan: SplitPlan, stem: str) -> Connections:
+def connect(model: Model, plan: SplitPlan, stem: str) -> Connections:
     def piece(file: str, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Piece:
         return Piece(file, *(tuple(text(plan.names[tensor]) for tensor in ends) for ends in (inputs, outputs)))
 

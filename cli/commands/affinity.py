@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -17,10 +17,20 @@ from .affinity_options import COSTS, PLANNING, WHAT_IF, filling
 from .parameters import FormatOption, InPlace, Input, Json, JsonFormat, Output, form_of, refuse_mixing
 from .rewriting import rewrite
 
+Measured = Annotated[
+    list[str] | None,
+    option("--measure", "Choose by measuring, as on npu=litert:xnnpack; may be repeated.", "DEVICE=PROGRAM"),
+]
+
 
 @filling(ct.PlanRequest, PLANNING)
 def annotate_affinity(
-    source: Input, request: ct.PlanRequest, output: Output = None, in_place: InPlace = False, json: Json = False
+    source: Input,
+    request: ct.PlanRequest,
+    measured: Measured = None,
+    output: Output = None,
+    in_place: InPlace = False,
+    json: Json = False,
 ) -> None:
     """Write the device of each operator as metadata.
 
@@ -34,17 +44,13 @@ def annotate_affinity(
     inputs = ct.read_request(replace(request, keep=False))
 
     def change(edit: ct.ModelEdit) -> ct.RewriteResult:
-        plan = ct.plan(edit.model, inputs)
-        if json or request.explain:
-            _show_plan(plan, json)
-        tell_notes(plan.notes)
-        return ct.affinity.annotate(edit, plan)
+        return ct.affinity.annotate(edit, _planned(edit.model, inputs, measured, json, json or request.explain))
 
     rewrite(source, output, in_place, change, inputs=request.files)
 
 
 @filling(ct.PlanRequest, WHAT_IF)
-def partition(source: Input, request: ct.PlanRequest, json: Json = False) -> None:
+def partition(source: Input, request: ct.PlanRequest, measured: Measured = None, json: Json = False) -> None:
     """Plan devices and partitions without writing a model.
 
     Shows the partitions in the order they run, and what they cost. Without any option for devices, those in the
@@ -52,9 +58,7 @@ def partition(source: Input, request: ct.PlanRequest, json: Json = False) -> Non
     """
     inputs = ct.read_request(request)
     with reading(source) as model:
-        plan = ct.plan(model, inputs)
-        _show_plan(plan, json)
-    tell_notes(plan.notes)
+        _planned(model, inputs, measured, json, shown=True)
 
 
 @filling(ct.CostRequest, COSTS)
@@ -87,5 +91,17 @@ def dump_affinity(
         raise typer.Exit(1)
 
 
-def _show_plan(plan: ct.Plan, json: bool) -> None:
-    show_as("json" if json else "text", plan, text=ct.render.plan_text, json=ct.render.plan_json)
+def _planned(model: ct.Model, inputs: Any, measured: list[str] | None, json: bool, shown: bool) -> ct.Plan:
+    """Return the plan for a model, and show it."""
+    form = "json" if json else "text"
+    if measured:
+        found = ct.plan_by_measuring(model, inputs, ct.MeasureRequest(on=tuple(measured)))
+        if shown:
+            show_as(form, found, text=ct.render.measured_plan_text, json=ct.render.measured_plan_json)
+        tell_notes((*found.measurement.notes, *found.plan.notes))
+        return found.plan
+    plan = ct.plan(model, inputs)
+    if shown:
+        show_as(form, plan, text=ct.render.plan_text, json=ct.render.plan_json)
+    tell_notes(plan.notes)
+    return plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,6 +28,9 @@ def report(
     on: Annotated[
         str | None, option("--on", "Targets that the model is to run on, as in fit --on.", "TARGETS")
     ] = None,
+    costs: Annotated[
+        Path | None, option("--costs", "What measure wrote, to show measured beside predicted times.", "FILE")
+    ] = None,
     source_url: Annotated[
         str,
         option("--source-url", "Link lines of sources to this, with {file} and {line}.", "URL", show_default=False),
@@ -41,14 +45,20 @@ def report(
     opened from a disk or sent on. Exit status 1 when `check` has an error or a warning, `trace-stats` an error, or
     a target refuses an operator; the page is written all the same. docs/report.md describes it.
     """
-    inputs = [source, *(traces or ())]
+    inputs = [source, *(traces or ()), *([str(costs)] if costs else [])]
     if inputs.count("-") > 1:
         raise ct.UsageError("only one of the inputs can be standard input")
     refuse_inputs(output, inputs)
     ct.files.check_target(output)
     with reading(source) as model:
         made = ct.report_html(
-            model, traces or (), skip=skip, on=listed(on), source_url=source_url, source_root=source_root
+            model,
+            traces or (),
+            skip=skip,
+            on=listed(on),
+            costs=costs,
+            source_url=source_url,
+            source_root=source_root,
         )
     ct.files.write(output, [made.html])
     if made.notes:

@@ -22,6 +22,9 @@ def split(
     directory: Directory,
     subgraph: Subgraph = 0,
     force: Annotated[bool, option("--force", "Replace what an earlier split wrote to DIR.")] = False,
+    runner: Annotated[
+        Literal["openvino"] | None, option("--runner", "Also write a program that runs each part on its device.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Write a model for each partition of an annotated model.
@@ -31,7 +34,7 @@ def split(
     parts contain.
     """
     with reading(source) as model:
-        done = ct.split(model, directory, subgraph=subgraph, force=force)
+        done = ct.split(model, directory, subgraph=subgraph, force=force, runner=runner)
     if json:
         show_json(ct.render.split_json(done))
     count = len(done.plan.parts)

@@ -28,8 +28,11 @@ OPERATOR_TRACE = json.dumps(
 def test_commands() -> None:
     ran = run("--help")
     assert (ran.status, ran.err) == (0, "")
-    listed = ran.out.decode().split("Commands:\n")[1].split("\n\n")[0]
-    assert re.findall(r"^  (\S+)", listed, re.M) == list(COMMANDS)
+    listed = ran.out.decode().split("Look:\n")[1].split("\n\n  Exit")[0]
+    assert sorted(re.findall(r"^  (\S+)", listed, re.M)) == sorted(COMMANDS)
+    assert re.findall(r"^(\S+):$", listed, re.M) == list(table.GROUPS)[1:]
+    assert run("-h") == ran
+    assert run("fit", "-h") == run("fit", "--help")
     assert "0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4" in ran.out.decode()
     assert run().status == 2
 

@@ -83,3 +83,8 @@ def test_an_unknown_command_gets_the_one_it_looks_like(typed: str, meant: str | 
 
 def test_the_application_can_be_called_with_words() -> None:
     assert app(["verify", str(path_of("circle/mlp"))], standalone_mode=False) == 0
+
+
+def test_the_package_runs_as_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "circletools", "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout == run("--help").stdout

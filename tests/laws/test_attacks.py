@@ -78,6 +78,7 @@ _READERS: dict[str, dict[str, str]] = {
     "trace-compare": {"trace-text": "{} {}", "operators": "{} {} --operators"},
     "attribute": {"operators": f"{{}} --model {path_of('circle/mlp')}"},
     "verify-split": {"connections": "{}"},  # below
+    "measure": {"connections": "{}"},
 }
 
 
@@ -252,12 +253,14 @@ def test_hostile_connections_of_a_split(name: str, runner: Runner) -> None:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_bytes(held)
     source.write_bytes(annotated())
-    command = f"verify-split {folder} --source {source} --runtime none"
-    ran = runner.run(command.split())
+    options = {"verify-split": "--runtime none", "measure": "--on npu=onert --on cpu=onert"}
+    commands = [f"{name} {folder} --source {source} {words}" for name, words in options.items()]
+    done = [runner.run(command.split()) for command in commands]
     remove(folder)
     source.unlink()
-    check_run(ran, command, folder, runner.folder / "out", None)
-    assert ran.status in (1, 3)
+    for ran, command in zip(done, commands, strict=True):
+        check_run(ran, command, folder, runner.folder / "out", None)
+        assert ran.status in (1, 3)
 
 
 @pytest.mark.parametrize("name", ["deep", "integer", "empty", "line", "torn", "other"])

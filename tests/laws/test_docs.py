@@ -60,6 +60,13 @@ def test_the_transcript_is_what_the_commands_print(folder: Path) -> None:
         assert shell(command, folder) == expected
 
 
+def test_each_question_has_an_answer(folder: Path) -> None:
+    commands = re.findall(r"^\| [^`|]+\? \| `(circletool [^`]+)` \|$", README, re.MULTILINE)
+    assert len(commands) == 5
+    for command in commands:
+        assert len(shell(f"{command} || test $? = 1", folder).splitlines()) > 2  # 1: there are findings
+
+
 def test_the_python_example_runs(folder: Path) -> None:
     (example,) = blocks(README, "python")
     printed = shell(f"{sys.executable} - <<'END'\n{example}\nEND", folder)
@@ -82,8 +89,8 @@ def test_ci_runs_the_second_command() -> None:
 
 def test_every_command_is_in_the_readme() -> None:
     listed = set(re.findall(r"^\| `([a-z-]+) ", README, re.MULTILINE))
-    shown = shell("circletool --help", ROOT).split("Commands:\n")[1].split("\n\n")[0]
-    assert listed == {line.split()[0] for line in shown.splitlines() if re.match(r"  \S", line)}
+    shown = shell("circletool --help", ROOT).partition("Look:\n")[2]
+    assert listed == set(re.findall(r"^  ([a-z-]+)  +[A-Z]", shown, re.MULTILINE))
 
 
 def test_links_lead_somewhere() -> None:

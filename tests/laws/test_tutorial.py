@@ -42,7 +42,7 @@ def without_times(text: str) -> list[str]:
     Slow first executions, which not every run has, are told of in a note.
     """
     lines = [line for line in text.splitlines() if "took longer than the rest" not in line]
-    return sorted(re.sub(r" +", " ", re.sub(r"[\d.]+(?=[ %]|$)", "N", line)) for line in lines)
+    return sorted(re.sub(r" +", " ", re.sub(r"[\d.]+=?(?=[ %]|$)", "N", line)) for line in lines)
 
 
 def test_the_module_is_the_one_that_was_exported() -> None:

@@ -286,12 +286,15 @@ def test_the_evidence_of_a_pair() -> None:
     scores = scored(before, after, (0, 0), (1, 1), (2, 2), (3, 3))
     assert [scores.evidence(at, at) for at in range(4)] == [Evidence.CONSTANT, *[Evidence.POSITION] * 3]
     scores.matcher.names_count = True
+    scores.known.clear()
     assert [scores.evidence(at, at) for at in range(4)] == [Evidence.NAME, Evidence.NAME, *[Evidence.POSITION] * 2]
     scores.matcher.names_count = False
     scores.matcher.classes.how[:] = 1
+    scores.known.clear()
     assert scores.evidence(0, 0) is Evidence.VALUES
     scores.matcher.pairs.choices[:] = [9, 9, 1, 2]
     scores.matcher.pairs.to_after[1] = scores.matcher.pairs.to_before[1] = NONE
+    scores.whole = [False] * 4
     assert scores.agreement(0, 0) == 2 / 3
     assert scores.confidence(0, 0) == pytest.approx(1 - 0.2 / 3)
     assert scores.confidence(1, 1) == 0.5 * scores.agreement(1, 1) > 0

@@ -30,25 +30,29 @@ def test_text(tmp_path: Path) -> None:
         "onert: 1 execution, 1000.000 us in all\n"
         "\n"
         "operators\n"
-        "  median_us   low_us  high_us   min_us   p90_us   p99_us  share  total_us  index  code             backend\n"
-        "    600.000  600.000  600.000  600.000  600.000  600.000  60.0%   600.000  2      SOFTMAX"
+        "  rank  median_us   low_us  high_us   min_us   p90_us   p99_us  share  total_us  index"
+        "  code             backend\n"
+        "     1    600.000  600.000  600.000  600.000  600.000  600.000  60.0%   600.000  2      SOFTMAX"
         "          cpu      <- (no origin)\n"
-        "    300.000  300.000  300.000  300.000  300.000  300.000  30.0%   300.000  0      FULLY_CONNECTED"
+        "     2    300.000  300.000  300.000  300.000  300.000  300.000  30.0%   300.000  0      FULLY_CONNECTED"
         "  cpu      <- 1 a/one\n"
         "\n"
         "sources\n"
-        "  median_us   low_us  high_us   min_us   p90_us   p99_us  share  total_us  operators  shared\n"
-        "    600.000  600.000  600.000  600.000  600.000  600.000  60.0%   600.000  1                  (no origin)\n"
-        "    300.000  300.000  300.000  300.000  300.000  300.000  30.0%   300.000  2          yes     1 a/one\n"
+        "  rank  median_us   low_us  high_us   min_us   p90_us   p99_us  share  total_us  operators  shared\n"
+        "     1    600.000  600.000  600.000  600.000  600.000  600.000  60.0%   600.000  1       "
+        "           (no origin)\n"
+        "     2    300.000  300.000  300.000  300.000  300.000  300.000  30.0%   300.000  2       "
+        "   yes     1 a/one\n"
         "\n"
         "modules\n"
-        "  median_us   low_us  high_us   min_us   p90_us   p99_us  share  total_us  operators  shared\n"
-        "    600.000  600.000  600.000  600.000  600.000  600.000  60.0%   600.000  1                  (no origin)\n"
-        "    300.000  300.000  300.000  300.000  300.000  300.000  30.0%   300.000  2                  a\n"
+        "  rank  median_us   low_us  high_us   min_us   p90_us   p99_us  share  total_us  operators  shared\n"
+        "     1    600.000  600.000  600.000  600.000  600.000  600.000  60.0%   600.000  1       "
+        "           (no origin)\n"
+        "     2    300.000  300.000  300.000  300.000  300.000  300.000  30.0%   300.000  2                  a\n"
         "\n"
         "inserted by the runtime\n"
-        "  median_us   low_us  high_us   min_us   p90_us   p99_us  share  total_us  index  backend\n"
-        "    100.000  100.000  100.000  100.000  100.000  100.000  10.0%   100.000  3      cpu      Permute\n"
+        "  rank  median_us   low_us  high_us   min_us   p90_us   p99_us  share  total_us  index  backend\n"
+        "     1    100.000  100.000  100.000  100.000  100.000  100.000  10.0%   100.000  3      cpu      Permute\n"
         "\n"
         "operators without a time: 1 FULLY_CONNECTED\n"
     )
@@ -182,8 +186,8 @@ def test_a_single_long_run_makes_no_hot_spot(tmp_path: Path) -> None:
         ]
     status, out, _ = run(shown(tmp_path, *events), "--model", path_of("circle/mlp"), "--by", "operator")
     rows = [line.split() for line in out.splitlines()[4:6]]
-    assert (status, [(row[0], row[9]) for row in rows]) == (
-        0, [("50.000", "SOFTMAX"), ("2.000", "FULLY_CONNECTED")]
+    assert (status, [(row[0], row[1], row[10]) for row in rows]) == (
+        0, [("1", "50.000", "SOFTMAX"), ("2", "2.000", "FULLY_CONNECTED")]
     )  # fmt: skip
 
 

@@ -139,6 +139,15 @@ def test_executions_of_another_model_are_left_out() -> None:
     assert (kept.executions, sum(one.total_ns for one in joined.operators.values())) == (2, 33_000)
 
 
+def test_what_a_delegate_ran_is_of_operators_where_others_are_left_out() -> None:
+    other = OperatorRun(0, 0, "ADD", "", 0, 5, 0)
+    ours = OperatorRun(0, 0, "Softmax (NC, F32)", "", 0, 7, 1, of_delegate=True)
+    with open_model(MLP) as model:
+        found = attribute(model, OperatorTrace("litert", (other, ours), 2))
+    assert [row.index for row in found.operators if row.time] == [2]
+    assert (found.executions, found.added, found.total_ns) == (1, (), 7)
+
+
 def test_executions_without_operators_are_not_the_models_where_others_are_left_out() -> None:
     other, ours = OperatorRun(0, 0, "ADD", "", 0, 5, 0), OperatorRun(0, 2, "SOFTMAX", "", 0, 5, 1)
     with open_model(MLP) as model:

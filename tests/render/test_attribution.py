@@ -22,22 +22,22 @@ FOUND = Attribution(
     incomplete=1,
     total_ns=2000,
     operators=(
-        OperatorTime(0, 0, "CONV_2D", "x", ("cpu", "npu"), (3, 4), Time(2, 1500, 700, SPREAD, 1500, 300)),
+        OperatorTime(0, 0, "CONV_2D", "x", ("cpu", "npu"), (3, 4), Time(2, 1500, 700, SPREAD, 1500, 300, 690)),
         OperatorTime(0, 1, "ADD", "y", (), (), Time(2, 301, None)),
         OperatorTime(1, 0, "RELU", "z", (), (4,), None),
     ),
     added=(
-        AddedTime("inserted", 0, 7, "Permute", ("builtin",), Time(2, 199, 99, SPREAD)),
+        AddedTime("inserted", 0, 7, "Permute", ("builtin",), Time(2, 199, 99, SPREAD, typical_ns=98)),
         AddedTime("inside", 0, 1, "part", (), Time(1, 50, None)),
     ),
     sources=(
-        GroupTime(3, "net::a", Shared(((0, 0),), True, Time(2, 750, 350))),
-        GroupTime(4, "net::b", Shared(((0, 0), (1, 0)), True, Time(2, 750, 350)), DETAILS),
+        GroupTime(3, "net::a", Shared(((0, 0),), True, Time(2, 750, 350, typical_ns=345))),
+        GroupTime(4, "net::b", Shared(((0, 0), (1, 0)), True, Time(2, 750, 350, typical_ns=345)), DETAILS),
         GroupTime(5, "gone", Shared(((1, 0),), False, Time(0, 0, 0))),
         GroupTime(None, None, Shared(((0, 1),), False, Time(2, 301, None))),
     ),
     modules=(
-        GroupTime(None, "net", Shared(((0, 0), (1, 0)), False, Time(2, 1500, 700, SPREAD))),
+        GroupTime(None, "net", Shared(((0, 0), (1, 0)), False, Time(2, 1500, 700, SPREAD, typical_ns=690))),
         GroupTime(None, None, Shared(((0, 1),), False, Time(2, 301, None))),
     ),
     source_names={3: "net::a", 4: "net::b", 5: "gone"},
@@ -50,6 +50,7 @@ FOUND = Attribution(
     ),
     medians_ns=1000,
     others=0,
+    tick_ns=1000,
 )
 AVERAGED = replace(
     FOUND,
@@ -68,9 +69,9 @@ def test_text() -> None:
 onert: 2 executions, 2.000 us in all
 
 operators
-  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  code     backend  delegate
-      0.700   0.650    0.750   0.600   0.850   0.900  70.0%     1.500  0/0    CONV_2D  cpu npu  ambiguous  <- 3 net::a, 4 net::b (net.py:42)
-          -       -        -       -       -       -      -     0.301  0/1    ADD                          <- (no origin)
+  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  code     backend  delegate
+     1      0.700   0.650    0.750   0.600   0.850   0.900  70.0%     1.500  0/0    CONV_2D  cpu npu  ambiguous  <- 3 net::a, 4 net::b (net.py:42)
+     2          -       -        -       -       -       -      -     0.301  0/1    ADD                          <- (no origin)
 
 rows that may be of several operators, shared evenly in the above
   total_us  index
@@ -78,23 +79,23 @@ rows that may be of several operators, shared evenly in the above
      0.300  0-1      Copy (ND)
 
 sources
-  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  operators  shared
-          -       -        -       -       -       -      -     0.750  1          yes     3 net::a
-          -       -        -       -       -       -      -     0.750  2          yes     4 net::b (net.py:42)
-          -       -        -       -       -       -      -     0.301  1                  (no origin)
+  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  operators  shared
+    1=          -       -        -       -       -       -      -     0.750  1          yes     3 net::a
+    1=          -       -        -       -       -       -      -     0.750  2          yes     4 net::b (net.py:42)
+     3          -       -        -       -       -       -      -     0.301  1                  (no origin)
 
 modules
-  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  operators  shared
-      0.700   0.650    0.750   0.600   0.850   0.900  70.0%     1.500  2                  net
-          -       -        -       -       -       -      -     0.301  1                  (no origin)
+  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  operators  shared
+     1      0.700   0.650    0.750   0.600   0.850   0.900  70.0%     1.500  2                  net
+     2          -       -        -       -       -       -      -     0.301  1                  (no origin)
 
 inserted by the runtime
-  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  backend
-      0.099   0.650    0.750   0.600   0.850   0.900   9.9%     0.199  7      builtin  Permute
+  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  backend
+     1      0.099   0.650    0.750   0.600   0.850   0.900   9.9%     0.199  7      builtin  Permute
 
 parts of the above, not added to the sum
-  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  backend
-          -       -        -       -       -       -      -     0.050  1               part
+  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  backend
+     1          -       -        -       -       -       -      -     0.050  1               part
 
 operators without a time: 1/0 RELU
 """  # noqa: E501 - a table
@@ -108,8 +109,8 @@ def test_text_of_averages() -> None:
 onert: 1 execution, averages only, 2.000 us in all
 
 operators
-  total_us  mean_us  share  index  code  backend
-     1.500    1.500  75.0%  0      ADD            <- (no origin)
+  rank  total_us  mean_us  share  index  code  backend
+     1     1.500    1.500  75.0%  0      ADD            <- (no origin)
 """
     )
 
@@ -123,18 +124,18 @@ def test_csv() -> None:
     assert (
         attribution_csv(FOUND)
         == """\
-kind,subgraph,operator_index,name,output,backends,runs,total_ns,mean_ns,median_ns,share_percent,median_share_percent,min_ns,p90_ns,p99_ns,spread_ns,median_low_ns,median_high_ns,delegated_ns,ambiguous_ns,sources,path,class,file,line,call
-operator,0,0,CONV_2D,x,cpu npu,2,1500,750.0,700,75.0,70.0,600,850,900,200,650,750,1500,300,3 4,,,,,
-operator,0,1,ADD,y,,2,301,150.5,,15.05,,,,,,,,0,0,,,,,,
-operator,1,0,RELU,z,,,,,,,,,,,,,,,,4,,,,,
-source,,,net::a,,,2,750,375.0,350,37.5,35.0,,,,,,,,,3,,,,,
-source,,,net::b,,,2,750,375.0,350,37.5,35.0,,,,,,,,,4,net,m.Net,net.py,42,aten.relu.default
-source,,,gone,,,0,0,0.0,0,0.0,0.0,,,,,,,,,5,,,,,
-source,,,,,,2,301,150.5,,15.05,,,,,,,,,,,,,,,
-module,,,net,,,2,1500,750.0,700,75.0,70.0,600,850,900,200,650,750,,,,,,,,
-module,,,,,,2,301,150.5,,15.05,,,,,,,,,,,,,,,
-inserted,0,7,Permute,,builtin,2,199,99.5,99,9.95,9.9,600,850,900,200,650,750,,,,,,,,
-inside,0,1,part,,,1,50,25.0,,2.5,,,,,,,,,,,,,,,
+kind,subgraph,operator_index,name,output,backends,runs,total_ns,mean_ns,median_ns,typical_ns,share_percent,median_share_percent,min_ns,p90_ns,p99_ns,spread_ns,median_low_ns,median_high_ns,delegated_ns,ambiguous_ns,sources,path,class,file,line,call
+operator,0,0,CONV_2D,x,cpu npu,2,1500,750.0,700,690,75.0,70.0,600,850,900,200,650,750,1500,300,3 4,,,,,
+operator,0,1,ADD,y,,2,301,150.5,,,15.05,,,,,,,,0,0,,,,,,
+operator,1,0,RELU,z,,,,,,,,,,,,,,,,,4,,,,,
+source,,,net::a,,,2,750,375.0,350,345,37.5,35.0,,,,,,,,,3,,,,,
+source,,,net::b,,,2,750,375.0,350,345,37.5,35.0,,,,,,,,,4,net,m.Net,net.py,42,aten.relu.default
+source,,,gone,,,0,0,0.0,0,,0.0,0.0,,,,,,,,,5,,,,,
+source,,,,,,2,301,150.5,,,15.05,,,,,,,,,,,,,,,
+module,,,net,,,2,1500,750.0,700,690,75.0,70.0,600,850,900,200,650,750,,,,,,,,
+module,,,,,,2,301,150.5,,,15.05,,,,,,,,,,,,,,,
+inserted,0,7,Permute,,builtin,2,199,99.5,99,98,9.95,9.9,600,850,900,200,650,750,,,,,,,,
+inside,0,1,part,,,1,50,25.0,,,2.5,,,,,,,,,,,,,,,
 """
     )
     assert [line.split(",")[0] for line in attribution_csv(FOUND, ["source"]).splitlines()] == [

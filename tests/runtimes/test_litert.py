@@ -16,7 +16,7 @@ import pytest
 from circletools.runtimes.child import serve
 from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import make_input
-from circletools.runtimes.protocol import Array, Missing, Ready, Request
+from circletools.runtimes.protocol import Array, Missing, Ready, Request, plain
 
 NAMES = ("ai_edge_litert", "ai_edge_litert.interpreter", "circletools.runtimes.litert")
 FLOAT = np.dtype(np.float32)
@@ -121,8 +121,8 @@ def test_a_dtype_that_only_the_runtime_knows_comes_as_its_bits(litert: Any) -> N
 @pytest.mark.parametrize("kind", ["bool", "int8", "uint16", "float64", "complex64", "S3", "U2"])
 def test_other_dtypes_stay(kind: str, litert: Any) -> None:
     array = np.zeros(2, kind)
-    assert litert._plain(array) is array
-    assert litert._plain(array.astype(object)).dtype == object
+    assert plain(array) is array
+    assert plain(array.astype(object)).dtype == object
 
 
 def test_the_program_answers_until_the_connection_is_closed(litert: Any) -> None:

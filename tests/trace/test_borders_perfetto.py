@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from circletools.errors import InvalidInputError
 from circletools.trace.sources import Event, events, open_trace
 from circletools.trace.sources.batch import LATEST_NS, Fault, FaultKind, Trace
 from circletools.trace.sources.wire import field_bytes, field_number
@@ -141,6 +142,25 @@ def test_the_process_tree_is_right_about_threads() -> None:
     for packets in ((tree, packet(GOOD)), (packet(GOOD), tree)):
         trace, _ = opened(*packets)
         assert trace.processes == {5: 70}
+
+
+def test_packets_that_are_compressed_with_zstd() -> None:
+    first = packet(GOOD)
+    with pytest.raises(InvalidInputError, match="zstd compression of packets is not supported") as caught:
+        opened(first, field_bytes(1, field_bytes(133, b"x")))
+    assert caught.value.location == f"<bytes>: byte {len(first)}"
+    assert opened(first, field_bytes(1, field_bytes(132, b"x") + field_bytes(134, b"x")))[0].faults == []
+
+
+@pytest.mark.parametrize(
+    ("data", "where"),
+    [(b"\x0b\x01x", 0), (b"\x0a\x01\x08\x12\x01x", 3), (b"\x0a" + b"\xff" * 20, 0), (b"\xff" * 20, 0)],
+)
+def test_where_no_packet_begins(data: bytes, where: int) -> None:
+    first = packet(GOOD)
+    with pytest.raises(InvalidInputError, match="no packet begins here") as caught:
+        opened(first, data, bytes(20))
+    assert caught.value.location == f"<bytes>: byte {len(first) + where}"
 
 
 @pytest.mark.parametrize("marks", [0, 1, 2])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,6 +69,32 @@ def test_stretches_of_one_text_have_one_index(texts: list[bytes]) -> None:
     codes, known = interned(b"".join(texts), starts, ends)
     assert [known[code] for code in codes.tolist()] == texts
     assert sorted(known) == sorted(set(texts))
+
+
+class Looked(bytes):
+    """Counts how often a stretch of it is taken out."""
+
+    taken = 0
+
+    def __getitem__(self, where: Any) -> Any:
+        type(self).taken += 1
+        return super().__getitem__(where)
+
+
+def test_few_texts_are_looked_at_one_by_one() -> None:
+    made = random.Random(5)  # noqa: S311 - no secret
+    known = [b"%d|" % made.randrange(9) + b"n%d" % number + b"x" * made.randrange(5, 250) for number in range(200)]
+    known += [b"8|a23456", b"9|" + b"y" * 254]
+    told = known * 6
+    made.shuffle(told)
+    ends = np.cumsum([len(text) for text in told])
+    Looked.taken = 0
+    codes, texts = interned(Looked(b"".join(told)), np.append(0, ends[:-1]), ends)
+    assert [texts[code] for code in codes.tolist()] == told
+    assert len(known) <= Looked.taken <= len(known) + 60
+    Looked.taken = 0
+    interned(Looked(b"12345678" * 50), np.arange(50) * 8, np.arange(1, 51) * 8)
+    assert Looked.taken == 1
 
 
 def test_texts_of_one_slot_are_told_apart() -> None:

@@ -245,6 +245,25 @@ def test_packets_in_pieces(size: int) -> None:
     ]  # fmt: skip
 
 
+def test_no_more_of_a_trace_is_read_than_a_header_may_need() -> None:
+    """The tag and the length of the next packet may have ten bytes each."""
+    taken, ends = 0, []
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal taken
+        for at in range(len(data)):
+            taken += 1
+            yield data[at : at + 1]
+
+    packets = [field_bytes(1, field_bytes(9, b"y" * length)) for length in (0, 1, 30, 2, 200, 0, 40, 90)]
+    data = b"".join(packets)
+    for found, packet in zip(packet_fields(trace_of(), pieces), packets, strict=True):
+        end = found.packet.where + len(packet)
+        assert taken == max(end, min(found.packet.where + 20, len(data)))
+        ends.append(end)
+    assert ends[-1] == len(data)
+
+
 @pytest.mark.parametrize("size", [1, 1000])
 def test_packets_that_are_cut_or_broken(size: int) -> None:
     cut = "the trace ends within a packet"

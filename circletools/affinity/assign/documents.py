@@ -23,6 +23,11 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         raise InvalidInputError(f"cannot read it: {reason}", location=os.fspath(path)) from error
 
 
+def read_words(path: str | os.PathLike[str]) -> str:
+    """Return the text of a file; names in it may be bytes that are no UTF-8. Raises InvalidInputError."""
+    return read_bytes(path).decode("utf-8-sig", "surrogateescape")
+
+
 def read_document(words: str, name: str, keys: set[str], holds: str, see: str) -> tuple[Object, str]:
     """Return the object that a document is, and its place. `holds` says what it must have, `see` where that is told.
 

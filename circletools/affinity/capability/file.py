@@ -13,9 +13,10 @@ from circletools.affinity.capability.comparison import Comparison, parse_compari
 from circletools.affinity.capability.context import ContextRule, Link
 from circletools.affinity.capability.form import Bounds, Form, Kind, OptionValues, Places, TensorPattern
 from circletools.affinity.capability.table import ANY, Capability
-from circletools.affinity.capability.traits import QUANTIZABLE, QUANTIZATIONS, text_number
+from circletools.affinity.capability.traits import QUANTIZABLE, QUANTIZATIONS
 from circletools.errors import InvalidInputError, UsageError
 from circletools.flatbuf.schema import load_schema
+from circletools.model.options import text_number
 from circletools.storage.strict_json import read_json
 from circletools.wording import did_you_mean
 

@@ -14,13 +14,14 @@ the first operator it feeds.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from math import fsum
 
 import numpy as np
 
 from circletools.model.graph import grouped
-from circletools.origin.tracking.calibration import calibrated
-from circletools.origin.tracking.constants import CLOSE, SCALED
+from circletools.origin.tracking.doubles import find_doubles
+from circletools.origin.tracking.folded import ARITHMETIC, changed, find_folded
 from circletools.origin.tracking.match import CONVERTING, Matcher
 from circletools.origin.tracking.regions import (
     MOST_BESIDE,
@@ -32,7 +33,7 @@ from circletools.origin.tracking.regions import (
     same_values,
 )
 from circletools.origin.tracking.score import Evidence
-from circletools.origin.tracking.side import NONE, Side, View, main_inputs
+from circletools.origin.tracking.side import NONE, Side, main_inputs
 
 PREPARING = frozenset({"PAD", "PADV2", "MIRROR_PAD", "DEQUANTIZE", "DENSIFY"})
 """Operators that are folded into what takes their output."""
@@ -43,8 +44,6 @@ LAYING_OUT = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"})
 HANDING_ON = CONVERTING | LAYING_OUT | {"CAST", "CONCATENATION"}
 """Operators that a tool puts in to change how a value is written or laid out."""
 
-ARITHMETIC = frozenset({"ADD", "SUB", "MUL", "DIV"})
-
 SEPARABLE = ARITHMETIC | {"RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "TANH"}
 """Operators that can be a part of the one in front of them: its activation, its bias, its scale."""
 
@@ -54,7 +53,7 @@ FUSING = ARITHMETIC | {
 }  # fmt: skip
 """Operators that have a bias or an activation of their own."""
 
-_MOST_STEPS, _MOST_ROUNDS = 64, 8
+_MOST_STEPS, _MOST_ROUNDS, _MOST_PASSED = 64, 8, 8
 _LEAST_SHARE = 0.3
 _ENDS_ONLY = 0.8  # how sure inputs and outputs are where everything between them was put into one operator
 _BESIDE_OTHERS = 0.8  # the factor for an operator that holds many, where others stand in its region
@@ -77,6 +76,7 @@ def cover(matcher: Matcher, paired: list[Found], ends: dict[int, list[int]]) -> 
     put_in = matcher.after.is_any(CONVERTING) & pairs.lonely(1)
     matcher.show([np.zeros(len(matcher.before), np.bool_), put_in])
     named = {old: new for new, rows in ends.items() for old in rows}
+    _enter_doubles(matcher, found)
     olds, news = both_regions(matcher)
     alike, left = pair_regions(olds, news, named)
     for _ in range(_MOST_ROUNDS):
@@ -94,12 +94,24 @@ def cover(matcher: Matcher, paired: list[Found], ends: dict[int, list[int]]) -> 
     for region in left:
         moved = _moved(matcher, region, beside, found)
         if moved is None:
-            _absorb(matcher, matcher.views[0], region, named, found)
+            _absorb(matcher, region, named, found)
         else:
             _hand_over(matcher, region, moved, found)
     _split_off(matcher, news, found)
-    _continue(matcher.after, found)
+    _continue(matcher.after, opaque, found)
     return found
+
+
+def _enter_doubles(matcher: Matcher, found: list[Found]) -> None:
+    """Give operators that compute what another one does the origin of that one, and that one theirs."""
+    find_doubles(matcher)
+    find_folded(matcher)
+    partners = matcher.pairs.to_after
+    for new, old in matcher.doubles[1].items():
+        evidence, sure = found[partners[old]][old]
+        found[new][old] = (evidence, SPLIT_OFF * sure)
+    for double, old in matcher.doubles[0].items():
+        found[partners[old]][double] = (Evidence.FUSED, ABSORBED * found[partners[old]][old][1])
 
 
 def _pair_inside(matcher: Matcher, alike: list[Alike], found: list[Found]) -> bool:
@@ -112,7 +124,7 @@ def _pair_inside(matcher: Matcher, alike: list[Alike], found: list[Found]) -> bo
     for old, new, score in fresh:
         if matcher.pairs.are_free(old, new):
             matcher.pairs.add(old, new)
-            found[new][old] = (Evidence.REGION, calibrated(Evidence.REGION, IN_REGION * score))
+            found[new][old] = (Evidence.REGION, IN_REGION * score)
     return bool(fresh)
 
 
@@ -142,7 +154,7 @@ def _share_out(
 
     Of many for many it is not known who does what: where each would most likely be wrong, nobody gets any.
     """
-    olds = sorted(row for part, _ in parts for row in part.operators)
+    olds = sorted({row for part, _ in parts for row in (*part.operators, *part.again)})
     news = sorted(opaque.intersection(region.operators)) or region.operators
     same = [new for new in news if matcher.after.codes[new] == matcher.before.codes[olds[0]]]
     if len(olds) == len(same) == 1:  # it is still there, and the others are new
@@ -150,9 +162,10 @@ def _share_out(
     share = _BESIDE_OTHERS
     if len(news) == len(region.operators) or len(news) > 1:
         share = 1 / min(len(olds), len(news))
-    if len(news) * len(olds) > _MOST_SHARED or share < _LEAST_SHARE:
+    unknown = len(news) > 1 and not opaque.isdisjoint(news)  # where one ends and the next begins
+    if unknown or len(news) * len(olds) > _MOST_SHARED or share < _LEAST_SHARE:
         return
-    score = share * calibrated(Evidence.REGION, IN_REGION * _score(matcher, parts, region, found))
+    score = share**2 * IN_REGION * _score(matcher, parts, region, found)
     for new in news:
         for old in olds:
             found[new].setdefault(old, (Evidence.REGION, score))
@@ -160,16 +173,16 @@ def _share_out(
 
 def _hand_over(matcher: Matcher, region: Region, moved: Region, found: list[Found]) -> None:
     """Give the operators of a region to the same ones of the region that it has become elsewhere."""
-    score = calibrated(Evidence.REGION, ABSORBED * IN_REGION * _sureness(matcher, region, moved, found))
+    score = ABSORBED * IN_REGION * _sureness(matcher, region, moved, found)
     pairs = one_by_one(matcher, region.operators, moved.operators)
     for old, new in pairs or zip(region.operators, moved.operators, strict=True):
         found[new].setdefault(old, (Evidence.REGION, score))
 
 
 def _moved(matcher: Matcher, region: Region, beside: dict[End, list[Region]], found: list[Found]) -> Region | None:
-    """Return the region of AFTER that is this one after it changed places with its neighbour."""
+    """Return the region of AFTER that is this one after it changed places with what stands behind or in front."""
     codes = Counter(matcher.before.codes[row] for row in region.operators)
-    for end in sorted(region.feeds | region.takers):
+    for end in _passed(matcher, region):
         for other in beside.get(end, ())[:MOST_BESIDE]:
             is_free = not any(found[row] for row in other.operators)
             if is_free and Counter(matcher.after.codes[row] for row in other.operators) == codes:
@@ -177,23 +190,30 @@ def _moved(matcher: Matcher, region: Region, beside: dict[End, list[Region]], fo
     return None
 
 
-def _changed(matcher: Matcher, row: int) -> bool:
-    """Say whether an operator of AFTER holds other constants than its partner; quantized ones are the same."""
-    held: list[dict[int, int]] = []  # class -> tensor type
-    for side, operator in enumerate((matcher.pairs.to_before[row], row)):
-        classes, types = matcher.classes.numbers[side], matcher.sides[side].model.tensor_columns.types
-        tensors = [value for producer, _, value in matcher.views[side].sources[operator] if producer == NONE]
-        held.append({int(classes[tensor]): int(types[tensor]) for tensor in tensors if classes[tensor] != NONE})
-    return held[0].keys() != held[1].keys() or any(
-        matcher.classes.how[number] == SCALED or (matcher.classes.how[number] == CLOSE and kind == held[1][number])
-        for number, kind in held[0].items()
-    )
+def _passed(matcher: Matcher, region: Region) -> Iterator[End]:
+    """Yield what a region lies beside, and then what stands in a row behind and in front of that."""
+    yield from sorted(region.feeds | region.takers)
+    shown = matcher.views[1]
+
+    def takers(row: int) -> list[int]:
+        return [taker for value in shown.made[row] for taker, _ in shown.takers.get(value, ())]
+
+    def makers(row: int) -> list[int]:
+        return [maker for maker, _, _ in shown.sources[row] if maker != NONE]
+
+    for ends, beside in ((region.takers, takers), (region.feeds, makers)):
+        for row in sorted(row for kind, row in ends if kind == "operator"):
+            others = beside(row)
+            for _ in range(_MOST_PASSED):
+                if len(others) != 1:
+                    break
+                yield "operator", others[0]
+                others = beside(others[0])
 
 
-def _absorb(matcher: Matcher, shown: View, region: Region, named: dict[int, int], found: list[Found]) -> None:
+def _absorb(matcher: Matcher, region: Region, named: dict[int, int], found: list[Found]) -> None:
     """Give a region of BEFORE that is gone to what took over its work."""
     by_name = {named[row] for row in region.operators if row in named}
-    twins = {twin for row in region.operators if (twin := _twin(matcher, shown, row)) != NONE}
     feeds = [row for kind, row in sorted(region.feeds) if kind == "operator"]
     takers = [row for kind, row in sorted(region.takers) if kind == "operator"]
     preparing = all(matcher.before.codes[row] in PREPARING for row in region.operators)
@@ -201,19 +221,17 @@ def _absorb(matcher: Matcher, shown: View, region: Region, named: dict[int, int]
     laid_out = [row for row in takers if laying_out and matcher.after.codes[row] in LAYING_OUT]
     if by_name:
         heirs = sorted(by_name)
-    elif len(twins) == len(region.operators):
-        heirs = sorted(twins)
     elif not feeds or preparing:
         heirs = takers
     elif laid_out and matcher.after.codes[feeds[-1]] not in LAYING_OUT:
         heirs = laid_out
     else:
         linear = all(_is_linear(matcher, row) for row in region.operators)
-        behind = linear and not _changed(matcher, feeds[-1]) and any(_changed(matcher, row) for row in takers)
+        behind = linear and not changed(matcher, feeds[-1]) and any(changed(matcher, row) for row in takers)
         heirs = takers if behind else feeds[-1:]
     if len(heirs) * len(region.operators) > _MOST_SHARED:
         return
-    usual = min(1.0, _MOST_FUSED / len(region.operators))
+    usual = min(1.0, _MOST_FUSED / len(region.operators)) ** 2
     for heir in heirs:
         own = max((confidence for _, confidence in found[heir].values()), default=IN_REGION)
         for row in region.operators:
@@ -254,20 +272,7 @@ def _split_off(matcher: Matcher, news: list[Region], found: list[Found]) -> None
                 }
 
 
-def _twin(matcher: Matcher, shown: View, row: int) -> int:
-    """Return AFTER's operator for one that computes the same from the same, -1 where there is none."""
-    sources = shown.sources[row]
-    if not sources:
-        return NONE
-    for other, _ in shown.takers.get(sources[0][2], ())[:MOST_BESIDE]:
-        partner = matcher.pairs.to_after[other]
-        same_code = partner != NONE and matcher.before.codes[other] == matcher.before.codes[row]
-        if same_code and [source[2] for source in shown.sources[other]] == [source[2] for source in sources]:
-            return partner
-    return NONE
-
-
-def _continue(after: Side, found: list[Found]) -> None:
+def _continue(after: Side, opaque: set[int], found: list[Found]) -> None:
     """Give what was put in the origin of what it continues, and behind an input or a constant, of what it feeds."""
     main = main_inputs(after)
     takers: dict[int, list[int]] = defaultdict(list)
@@ -280,7 +285,7 @@ def _continue(after: Side, found: list[Found]) -> None:
             continue
         heir = row
         for _ in range(_MOST_STEPS):
-            if heir == NONE or direct[heir]:
+            if heir == NONE or direct[heir] or heir in opaque:
                 break
             tensor = int(main[heir]) if after.codes[heir] in HANDING_ON else NONE
             heir = int(after.producer[tensor]) if tensor != NONE else NONE

@@ -6,15 +6,21 @@ A part that was cut out of a model has ends of its own. Where it has as many as 
     after                     x' ----> CONV_2D b -> y'     has nowhere, so `x'` is not `x`: the model was cut there
 
 And outputs that were not paired, because there are fewer now, are where what makes them is paired.
+
+What was cut out of a network that repeats itself, as an unrolled LSTM with its tied weights does, fits in several
+places. So of a part that no end and nothing of its own holds in one place, no pair is believed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from circletools.origin.tracking.match import Matcher
+from circletools.origin.tracking.score import cut_ends
 from circletools.origin.tracking.side import NONE
 
+_MOST_BETWEEN = 6  # operators without a partner that may be gone between an end and what is beside it now
 _STEPS = 3  # operators that may be fused into the one that makes an output now
 
 
@@ -28,6 +34,60 @@ def revise(matcher: Matcher) -> None:
     anchors.outputs = [pair for pair in anchors.outputs if not _output_is_cut(matcher, lost, *pair)]
     anchors.outputs += _late(matcher, lost)
     matcher.look_through_the_rest()
+
+
+def drop_the_adrift(matcher: Matcher) -> None:
+    """Undo the pairs of parts of AFTER that may as well be elsewhere in BEFORE."""
+    if matcher.tagged or NONE not in matcher.pairs.to_after or not any(cut_ends(matcher)):
+        return
+    matcher.look_at_everything()
+    pairs, shown = matcher.pairs, matcher.views[1]
+    held = _held_in_place(matcher)
+    seen: set[int] = set()
+    for start, partner in enumerate(pairs.to_before):
+        if partner == NONE or start in seen:
+            continue
+        seen.add(start)
+        part = [start]
+        for row in part:
+            beside = [source[0] for source in shown.sources[row]]
+            beside += [taker for value in shown.made[row] for taker, _ in shown.takers.get(value, ())]
+            fresh = {other for other in beside if other != NONE and pairs.to_before[other] != NONE} - seen
+            seen |= fresh
+            part += sorted(fresh)
+        if held.isdisjoint(part):
+            for row in part:
+                pairs.to_after[pairs.to_before[row]] = pairs.to_before[row] = NONE
+    matcher.look_through_the_rest()
+
+
+def _held_in_place(matcher: Matcher) -> set[int]:
+    """Return AFTER's operators that can have one partner only: by an end, a name, or what they are and hold."""
+    was, now = matcher.views
+    held = {taker for _, new in matcher.anchors.inputs for taker, _ in now.takers.get(int(now.value[new]), ())}
+    held |= {int(matcher.after.producer[now.value[new]]) for _, new in matcher.anchors.outputs}
+    looks = [_looks(matcher, side) for side in (0, 1)]
+    counts = [Counter(side) for side in looks]
+    for new, old in enumerate(matcher.pairs.to_before):
+        if old == NONE:
+            continue
+        alone = looks[0][old] == looks[1][new] and counts[0][looks[0][old]] == counts[1][looks[1][new]] == 1
+        first = was.made[old][:1], now.made[new][:1]
+        named = matcher.names_count and all(first)
+        if alone or (named and matcher.before.names[first[0][0]] == matcher.after.names[first[1][0]] != b""):
+            held.add(new)
+    return held
+
+
+def _looks(matcher: Matcher, side: int) -> list[tuple[int, ...]]:
+    """Return what each operator is by itself: its code, its size, and which constants it holds where."""
+    this, classes = matcher.sides[side], matcher.classes.numbers[side]
+    return [
+        (code, size, *(int(classes[value]) if this.is_constant[value] else NONE - 1 for _, _, value in sources))
+        for code, size, sources in zip(
+            matcher.codes[side].tolist(), matcher.sizes[side].tolist(), matcher.views[side].sources, strict=True
+        )
+    ]
 
 
 def lost_constants(matcher: Matcher) -> set[int]:
@@ -67,12 +127,12 @@ def _output_is_cut(matcher: Matcher, lost: set[int], old: int, new: int) -> bool
 
 
 def _far(matcher: Matcher, lost: set[int], values: Iterable[int], goal: int) -> bool:
-    """Say whether no way back from values to another one goes through operators that can have been fused."""
-    was, waiting, seen = matcher.views[0], list(values), set()
+    """Say whether no way back from values to another one goes through a few operators that can have been fused."""
+    was, waiting, seen = matcher.views[0], list(values), set[int]()
     while waiting:
         value = waiting.pop()
         if value == goal:
-            return False
+            return len(seen) > _MOST_BETWEEN
         row = int(matcher.before.producer[value])
         if row != NONE and row not in seen and row not in lost and matcher.pairs.to_after[row] == NONE:
             seen.add(row)

@@ -18,7 +18,7 @@ from circletools.origin.tracking.side import NONE, Indices
 LOOKALIKE = 0.4
 """The most confidence in an origin between models that have constants, or names, and none in common."""
 
-_ENDS = 0.95  # where a compiler put everything into one operator, and all inputs and outputs are those of BEFORE
+_ENDS = 0.95  # where a compiler took all constants into its operators, and all inputs and outputs are those of BEFORE
 _ENOUGH = 0.5  # of the constants of the model that has fewer
 
 
@@ -35,6 +35,8 @@ def kinship(matcher: Matcher, scores: Scorer) -> float:
         common = len(np.intersect1d(old, new))
         of_names = named if scores.opaque else 0.0
         return max(min(1.0, common / fewest / _ENOUGH), LOOKALIKE * _placed(matcher, scores), of_names)
+    if scores.opaque and _all_ends_known(matcher):
+        return _ENDS
     strangers = _named(matcher) and not matcher.names_count
     return max(_placed(matcher, scores) ** 2 * (LOOKALIKE if strangers else 1.0), named)
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.model.keys import Interning, alone_in_both, mixed
+from circletools.model.options import options_of
 from circletools.origin.tracking.anchors import Anchors
 from circletools.origin.tracking.colours import Colours, Edges, gather
 from circletools.origin.tracking.constants import Classes
@@ -71,9 +72,10 @@ class Matcher:
         self.tags: frozenset[bytes] = frozenset(before.tags.values())
         self.tagged: bool = bool(self.tags)
         self.paired = 0
+        self.doubles: tuple[dict[int, int], dict[int, int]] = ({}, {})  # see `doubles`: by row, BEFORE's operator
         self.pairs: Pairs = Pairs([NONE] * len(before), [NONE] * len(after), [1] * len(after))
         interning = Interning()
-        self.codes: list[Indices] = [interning.keys(side.codes) for side in self.sides]
+        self.codes: list[Indices] = [interning.keys(keys) for keys in _codes(self.sides)]
         self.resized: bool = anchors.resized(before, after)
         self.sizes: list[Indices] = [_output_sizes(side, self.resized) for side in (before, after)]
         self.show([side.is_any(CONVERTING) for side in self.sides])
@@ -92,6 +94,7 @@ class Matcher:
             _held(side, seen, numbers, self.classes)
             for side, seen, numbers in zip(self.sides, shown, self.classes.numbers, strict=True)
         ]
+        self.holders: list[dict[int, list[int]]] = [_holders(held) for held in self.held]
 
     def match(self, *, by_size: bool = True, choosing: bool = True) -> None:
         """Find all pairs that the graph gives as it is shown now.
@@ -99,7 +102,11 @@ class Matcher:
         With `by_size` the outputs of two operators must have as many elements; without `choosing`, what looks alike
         is left for later.
         """
+        if not all(NONE in partners for partners in self.pairs.partners):
+            self.pairs.fresh.clear()
+            return
         self._spread_from_ends(by_size=by_size)
+        self._match_constants(by_size=by_size)
         for with_constants in (True, False) if by_size else (False,):
             for _ in range(_MOST_ROUNDS):
                 if not self._match_colours(with_constants=with_constants, by_size=by_size):
@@ -140,6 +147,14 @@ class Matcher:
             self._pair_if(int(producers[0][values[0][old]]), int(producers[1][values[1][new]]), 1, by_size)
         self.spread(by_size=by_size)
 
+    def _match_constants(self, *, by_size: bool) -> None:
+        """Pair operators that hold a constant which no other operator of their model holds."""
+        for number, olds in self.holders[0].items():
+            news = self.holders[1].get(number, ())
+            if len(olds) == len(news) == 1:
+                self._pair_if(olds[0], news[0], 1, by_size)
+        self.spread(by_size=by_size)
+
     def _pair_if(self, old: int, new: int, choices: int, by_size: bool) -> None:
         pairs = self.pairs
         if NONE in (old, new) or not pairs.are_free(old, new):
@@ -165,6 +180,22 @@ class Matcher:
         for first, second in kinds.values():
             if len(first) == len(second) == 1:
                 self._pair_if(first[0], second[0], choices, by_size)
+            elif first and second:
+                for one, other in self._alone_by_constants(first, second):
+                    self._pair_if(one, other, choices, by_size)
+
+    def _alone_by_constants(self, olds: list[int], news: list[int]) -> list[tuple[int, int]]:
+        """Return those of some operators that have constants as no other of them does, and equal ones."""
+        constants: list[dict[tuple[int, ...], list[int]]] = [{}, {}]
+        for side, rows in enumerate((olds, news)):
+            classes, is_constant = self.classes.numbers[side], self.sides[side].is_constant
+            for row in rows:
+                own = tuple(
+                    int(classes[value]) for _, _, value in self.views[side].sources[row] if is_constant[value]
+                )
+                constants[side].setdefault(own, []).append(row)
+        both = [(rows, constants[1].get(own, [])) for own, rows in constants[0].items() if own]
+        return [(rows[0], others[0]) for rows, others in both if len(rows) == len(others) == 1]
 
     # ------------------------------------------------------------------ colours
 
@@ -272,6 +303,14 @@ class Matcher:
         self.show([np.zeros(len(side), np.bool_) for side in self.sides])
 
 
+def _codes(sides: tuple[Side, Side]) -> list[list[tuple[str, float]]]:
+    """Return the codes of operators, those of handles with the name of their variable if both models have these."""
+    options = [options_of(side.model.operator_columns.tables, "shared_name", side.model).tolist() for side in sides]
+    if set(options[0]) != set(options[1]):
+        options = [[0.0] * len(side) for side in sides]
+    return [list(zip(side.codes, names, strict=True)) for side, names in zip(sides, options, strict=True)]
+
+
 def _output_sizes(side: Side, resized: bool) -> Indices:
     """Return the number of elements of each operator's first output, 0 where it is not known.
 
@@ -288,6 +327,15 @@ def _output_sizes(side: Side, resized: bool) -> Indices:
         of_tensor = last
     sizes[side.outputs.operator[first]] = of_tensor[side.outputs.tensor[first]]
     return sizes
+
+
+def _holders(held: dict[int, frozenset[int]]) -> dict[int, list[int]]:
+    """Return the operators that hold each constant."""
+    holders: dict[int, list[int]] = {}
+    for operator, numbers in held.items():
+        for number in numbers:
+            holders.setdefault(number, []).append(operator)
+    return holders
 
 
 def _computed(side: Side, values: Indices) -> Indices:

@@ -19,6 +19,7 @@ from circletools.origin.tracking.side import NONE, View
 
 MOST_BESIDE = 64
 _OVERLAP = 0.5
+_MOST_AGAIN = 4
 WITHIN = 0.9  # how far a region overlaps with one that takes and makes all that it does, and more
 
 End = tuple[str, int]
@@ -29,7 +30,8 @@ End = tuple[str, int]
 class Region:
     """A connected group of operators without a partner, and the paired operators (by AFTER's row) and ends around.
 
-    `taken` and `made` are the values of AFTER that it takes and makes.
+    `taken` and `made` are the values of AFTER that it takes and makes. `again` are paired operators of BEFORE that
+    one of AFTER computes once more, to do the work of these without taking what they took.
     """
 
     operators: list[int]
@@ -38,6 +40,7 @@ class Region:
     slots: set[tuple[int, int]] = field(default_factory=set)  # of operators that take what it makes
     taken: set[int] = field(default_factory=set)
     made: set[int] = field(default_factory=set)
+    again: list[int] = field(default_factory=list)
 
     def overlap(self, other: Region) -> float:
         """Return how far two regions lie between the same values, 0 where they only touch on one side.
@@ -60,6 +63,8 @@ def both_regions(matcher: Matcher) -> tuple[list[Region], list[Region]]:
     itself = {value: {value} for known in values.values() for value in known}
     names = matcher.pairs.to_after, list(range(len(matcher.after)))
     free[0] &= needed(matcher, values)
+    for side, doubles in enumerate(matcher.doubles):
+        free[side] -= doubles.keys()
     ends = [
         [{pair[side]: number for number, pair in enumerate(pairs)} for side in (0, 1)]
         for pairs in (matcher.anchors.inputs, matcher.anchors.outputs)
@@ -68,7 +73,44 @@ def both_regions(matcher: Matcher) -> tuple[list[Region], list[Region]]:
         _regions(matcher, side, free[side], names[side], known, [of[side] for of in ends])
         for side, known in enumerate((values, itself))
     )
+    by_made = _by_made(news)
+    for region in olds:
+        _reach_back(matcher, values, region, [news[index] for index in _touched(region, by_made)])
     return olds, news
+
+
+def _by_made(news: list[Region]) -> dict[int, list[int]]:
+    by_made: dict[int, list[int]] = defaultdict(list)
+    for index, region in enumerate(news):
+        for value in region.made:
+            by_made[value].append(index)
+    return by_made
+
+
+def _touched(region: Region, by_made: dict[int, list[int]]) -> list[int]:
+    """Return the regions that make a value in common with this one."""
+    return sorted({index for value in region.made for index in by_made.get(value, ())[:MOST_BESIDE]})
+
+
+def _reach_back(matcher: Matcher, values: dict[int, set[int]], region: Region, news: list[Region]) -> None:
+    """Let a region take what one of AFTER takes that makes the same, if few operators lie between.
+
+    They have partners, and the region of AFTER computes them once more.
+    """
+    if not region.taken or len(news) != 1 or not news[0].taken or region.taken & news[0].taken:
+        return
+    shown, members, again = matcher.views[0], set(region.operators), set[int]()
+    waiting = [source for row in region.operators for source in shown.sources[row] if source[0] not in members]
+    while waiting:
+        producer, _, value = waiting.pop()
+        if matcher.before.is_constant[value] or values.get(value, set()) & news[0].taken:
+            continue
+        if producer == NONE or matcher.pairs.to_after[producer] == NONE or len(again) == _MOST_AGAIN:
+            return
+        if producer not in again:
+            again.add(producer)
+            waiting += shown.sources[producer]
+    region.again, region.taken = sorted(again), set(news[0].taken)
 
 
 def same_values(matcher: Matcher) -> dict[int, set[int]]:
@@ -96,6 +138,12 @@ def same_values(matcher: Matcher) -> dict[int, set[int]]:
             moving = not matcher.before.is_constant[before[2]] and not matcher.after.is_constant[after[2]]
             if moving and not paired:
                 found[before[2]].add(after[2])
+    for new, old in matcher.doubles[1].items():
+        for old_made, new_made in zip(was.made[old], now.made[new], strict=False):
+            found[old_made].add(new_made)
+    for double, old in matcher.doubles[0].items():
+        for value, same in zip(was.made[double], was.made[old], strict=False):
+            found[value] |= found[same] | set(now.made[pairs.to_after[old]][:1] if same == was.made[old][0] else ())
     if matcher.names_count:
         for before_value, after_value in _named_alike(matcher):
             found[before_value].add(after_value)
@@ -123,8 +171,13 @@ def _named_alike(matcher: Matcher) -> Iterator[tuple[int, int]]:
                 places[number][names[tensor]].append(int(matcher.views[number].value[tensor]))
     for name, olds in places[0].items():
         news = places[1].get(name, ())
-        if len(olds) == len(news) == 1:
+        if len(olds) == len(news) == 1 and (matcher.resized or _of_one_shape(matcher, olds[0], news[0])):
             yield olds[0], news[0]
+
+
+def _of_one_shape(matcher: Matcher, old: int, new: int) -> bool:
+    """Say whether two values can be the same one; a tool that exchanges operators may leave names where they were."""
+    return matcher.before.shape(old) == matcher.after.shape(new)
 
 
 def needed(matcher: Matcher, values: dict[int, set[int]]) -> set[int]:
@@ -214,20 +267,17 @@ def pair_regions(
     olds: list[Region], news: list[Region], named: dict[int, int]
 ) -> tuple[list[tuple[list[tuple[Region, float]], Region]], list[Region]]:
     """Return the regions of AFTER with those of BEFORE whose work they do and how far these overlap, and the rest."""
-    by_made: dict[int, list[int]] = defaultdict(list)
+    by_made = _by_made(news)
     region_of: dict[int, int] = {}
     for index, region in enumerate(news):
-        for value in region.made:
-            by_made[value].append(index)
         region_of |= dict.fromkeys(region.operators, index)
     assigned: dict[int, list[tuple[Region, float]]] = defaultdict(list)
     left = []
     for region in olds:
-        touched = {index for value in region.made for index in by_made.get(value, ())[:MOST_BESIDE]}
         best = max(
             (
                 (region.overlap(news[index]), len(region.slots & news[index].slots), index not in assigned, -index)
-                for index in touched
+                for index in _touched(region, by_made)
             ),
             default=(0.0, 0, False, 0),
         )
@@ -249,12 +299,16 @@ def _is_tied(old: Region, new: Region) -> bool:
 
 
 def one_by_one(matcher: Matcher, olds: Sequence[int], news: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the operators of two regions of several that are each other: of one code and beside the same operators.
+    """Return the operators of two regions that are each other: of one code and beside the same operators.
 
-    Where no such pair is left, those of a code that stands as often in both are paired in their order.
+    Where no such pair is left, those of a code that stands as often in both are paired in their order. A region of
+    one has the operator of its code, if there is one.
     """
-    if min(len(olds), len(news)) < 2:
+    if len(olds) < 2:
         return []
+    if len(news) == 1:
+        same = [old for old in olds if matcher.before.codes[old] == matcher.after.codes[news[0]]]
+        return [(same[0], news[0])] if len(same) == 1 else []
     places: list[dict[tuple[str, str, int], list[int]]] = []
     for side, rows in enumerate((olds, news)):
         at: dict[tuple[str, str, int], list[int]] = defaultdict(list)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from circletools.origin.tracking.constants import EXACT
 from circletools.origin.tracking.match import CONVERTING, Matcher
-from circletools.origin.tracking.side import NONE
+from circletools.origin.tracking.side import NONE, Indices
 
 _LEAST_AGREEMENT = 0.34
 
@@ -61,17 +61,29 @@ class Scorer:
             _beside_the_lost(matcher, 0, set()),
             _beside_the_lost(matcher, 1, self.opaque),
         )
+        self.whole: list[bool] = self._wholly_agreeing()
+        self.known: dict[int, Evidence] = {}
 
     def evidence(self, old: int, new: int) -> Evidence:
         """Return the strongest evidence that a pair has."""
+        if new not in self.known:
+            self.known[new] = self._evidence(old, new)
+        return self.known[new]
+
+    def _evidence(self, old: int, new: int) -> Evidence:
         first, second = self.matcher.views[0].made[old], self.matcher.views[1].made[new]
         named = self.matcher.names_count and first and second
         if named and self.names[0][first[0]] == self.names[1][second[0]] != b"":
             return Evidence.TAG if self.names[1][second[0]] in self.matcher.tags else Evidence.NAME
         held = self.matcher.held[0].get(old, frozenset()) & self.matcher.held[1].get(new, frozenset())
+        held = frozenset(number for number in held if self._is_telling(number))
         if any(self.matcher.classes.how[number] == EXACT for number in held):
             return Evidence.CONSTANT
         return Evidence.VALUES if held else Evidence.POSITION
+
+    def _is_telling(self, number: int) -> bool:
+        """Say whether a constant tells its operators from others: tied weights do not."""
+        return all(len(holders.get(number, ())) < 2 for holders in self.matcher.holders)
 
     def confidence(self, old: int, new: int) -> float:
         """Return the confidence in a pair."""
@@ -83,6 +95,8 @@ class Scorer:
 
     def agreement(self, old: int, new: int) -> float:
         """Return the share of what is around two operators that agrees."""
+        if self.whole[new]:
+            return 1.0
         matcher = self.matcher
         agreeing = 0
         total = sum(bool(self.loose[0][end][old] and self.loose[1][end][new]) for end in (0, 1))
@@ -111,6 +125,46 @@ class Scorer:
             total += max(len(old_ends), len(new_ends))
             agreeing += len(set(old_ends) & set(new_ends))
         return agreeing / total if total else 1.0
+
+    def _wholly_agreeing(self) -> list[bool]:
+        """Say of each operator of AFTER, all at once, whether all that is around it and its partner surely agrees."""
+        pairs, views = self.matcher.pairs, self.matcher.views
+        to_after, to_before = np.array(pairs.to_after, np.int64), np.array(pairs.to_before, np.int64)
+        rows = np.flatnonzero(to_before != NONE)
+        olds = to_before[rows]
+        counts = [np.bincount(view.slots[0], minlength=len(view.made)) for view in views]
+        starts = [np.cumsum(count) - count for count in counts]
+        fed = [np.bincount(view.slots[1] + 1, minlength=len(view.made) + 1)[1:] for view in views]
+        made = [np.array([len(values) for values in view.made], np.int64) for view in views]
+        whole = np.zeros(len(to_before), np.bool_)
+        whole[rows] = np.logical_and.reduce([one[olds] == other[rows] for one, other in (counts, fed, made)])
+        for end in (0, 1):
+            whole[rows] &= ~(self.loose[0][end][olds] & self.loose[1][end][rows])
+        for side, partner in enumerate((to_after, np.arange(len(to_before)))):
+            makers = self.matcher.sides[side].producer[np.array(list(self.outputs[side]), np.int64)]
+            makers = partner[makers[makers != NONE]]
+            whole[makers[makers != NONE]] = False
+        taker, giver = views[1].slots[:2]
+        compared = whole[taker]
+        at = np.flatnonzero(compared)
+        agrees = np.zeros(len(taker), np.bool_)
+        agrees[at] = self._same_slots(at - starts[1][taker[at]] + starts[0][to_before[taker[at]]], at, to_after)
+        whole[taker[~agrees]] = False
+        whole[giver[~agrees & (giver != NONE)]] = False
+        return list(whole.tolist())
+
+    def _same_slots(self, olds: Indices, news: Indices, to_after: Indices) -> NDArray[np.bool_]:
+        """Say of slots of BEFORE and AFTER whether they take the same."""
+        old, new = (view.slots[1:, at] for view, at in zip(self.matcher.views, (olds, news), strict=True))
+        computed = (old[0] != NONE) & (new[0] != NONE) & (old[1] == new[1]) & (to_after[old[0]] == new[0])
+        classes = [numbers[slots[2]] for numbers, slots in zip(self.matcher.classes.numbers, (old, new), strict=True)]
+        distinctive = np.append(self.matcher.classes.distinctive, True)  # what is no constant has class -1
+        equal = (classes[0] == classes[1]) | ~(distinctive[classes[0]] | distinctive[classes[1]])
+        inputs = np.arange(len(self.matcher.before.producer))
+        inputs[list(self.inputs)] = list(self.inputs.values())
+        given = np.where((classes[0] == NONE) & (classes[1] == NONE), inputs[old[2]] == new[2], equal)
+        same: NDArray[np.bool_] = np.where((old[0] == NONE) & (new[0] == NONE), given, computed)
+        return same
 
     def _swallowed(self, old: int, new: int) -> bool:
         """Say whether an operator of BEFORE can have gone into an opaque one."""
@@ -167,6 +221,7 @@ def drop_the_unlikely(matcher: Matcher) -> None:
             (old, new)
             for new, old in enumerate(pairs.to_before)
             if old != NONE
+            and not scores.whole[new]
             and scores.evidence(old, new) is Evidence.POSITION
             and scores.agreement(old, new) < _LEAST_AGREEMENT
         ]

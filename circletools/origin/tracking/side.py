@@ -136,6 +136,7 @@ class View:
 
     `sources[operator]` has (producer, output position, value) for each input slot, `takers[value]` the
     (operator, slot) that use a value, `made[operator]` the values it makes. Hidden operators have none of these.
+    `slots` has all of `sources` in four rows: operator, producer, output position, value.
     """
 
     value: Indices
@@ -143,6 +144,7 @@ class View:
     takers: dict[int, list[tuple[int, int]]]
     made: list[list[int]]
     hidden: NDArray[np.bool_]
+    slots: Indices
 
 
 def view(side: Side, hidden: NDArray[np.bool_]) -> View:
@@ -153,8 +155,8 @@ def view(side: Side, hidden: NDArray[np.bool_]) -> View:
     shown = ~hidden[side.inputs.operator]
     operators, slots = side.inputs.operator[shown], side.inputs.position[shown]
     values = value[side.inputs.tensor[shown]]
-    columns = zip(side.producer[values].tolist(), position[values].tolist(), values.tolist(), strict=True)
-    sources = grouped(len(side), operators, list(columns))
+    flat = np.stack([operators, side.producer[values], position[values], values])
+    sources = grouped(len(side), operators, list(zip(*flat[1:].tolist(), strict=True)))
     takers: dict[int, list[tuple[int, int]]] = {}
     for taken, operator, slot in zip(values.tolist(), operators.tolist(), slots.tolist(), strict=True):
         takers.setdefault(taken, []).append((operator, slot))
@@ -162,7 +164,7 @@ def view(side: Side, hidden: NDArray[np.bool_]) -> View:
     makes = (side.producer[side.outputs.tensor] == side.outputs.operator) & ~hidden[side.outputs.operator]
     makes &= position[side.outputs.tensor] == side.outputs.position
     made = grouped(len(side), side.outputs.operator[makes], side.outputs.tensor[makes].tolist())
-    return View(value, sources, takers, made, hidden)
+    return View(value, sources, takers, made, hidden, flat)
 
 
 def _look_through(side: Side, hidden: NDArray[np.bool_]) -> Indices:

@@ -18,10 +18,10 @@ from circletools.origin.describe import OperatorRow, Selection, operator_rows
 from circletools.origin.read import NO_NAME, Origins, read_origins
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
 from circletools.origin.tracking.anchors import Anchors, subgraph_pairs
-from circletools.origin.tracking.calibration import calibrated
+from circletools.origin.tracking.calibration import calibrated, related
 from circletools.origin.tracking.constants import classify
 from circletools.origin.tracking.cover import Found, cover
-from circletools.origin.tracking.ends import revise
+from circletools.origin.tracking.ends import drop_the_adrift, revise
 from circletools.origin.tracking.kinship import kinship
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.names import pair_by_name
@@ -181,12 +181,13 @@ def _operators(before: Side, after: Side) -> list[Found]:
     matcher.look_through_the_rest()
     revise(matcher)
     drop_the_unlikely(matcher)
+    drop_the_adrift(matcher)
     scores = Scorer(matcher)
     paired: list[Found] = [
         {} if old == NONE else {old: (scores.evidence(old, new), scores.confidence(old, new))}
         for new, old in enumerate(matcher.pairs.to_before)
     ]
-    kin = kinship(matcher, scores)
+    kin = related(kinship(matcher, scores))
     return [
         {old: (why, _confidence(why, sure, kin)) for old, (why, sure) in entry.items()}
         for entry in cover(matcher, paired, ends)
@@ -194,9 +195,7 @@ def _operators(before: Side, after: Side) -> list[Found]:
 
 
 def _confidence(evidence: Evidence, agreement: float, kin: float) -> float:
-    sure = (
-        agreement if evidence is Evidence.REGION else calibrated(evidence, agreement)
-    )  # of regions it is so already
+    sure = calibrated(evidence, agreement)
     return sure if evidence in OF_ITSELF else sure * kin
 
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from circletools.trace.nnapi.automaton import Automaton, Node, Path
+from circletools.trace.nnapi.automaton import END, Automaton, Node, Path
 from circletools.trace.nnapi.marks import Mark
 from circletools.trace.sources.names import Numbers
 
@@ -108,7 +108,7 @@ class Machine:
     def _follow(self, threads: Numbers, symbols: Numbers, wheres: Numbers) -> _Walk:
         order = np.argsort(threads.astype(np.min_scalar_type(len(self._nodes))), kind="stable")
         threads, symbols = threads[order], symbols[order]
-        firsts = np.flatnonzero(np.diff(threads, prepend=-1))
+        firsts = np.flatnonzero(np.append(True, threads[1:] != threads[:-1]))
         lasts = np.append(firsts[1:], len(order)) - 1
         given, nodes, finals = symbols.tolist(), list[Node](), list[int]()
         for thread, first, last in zip(threads[firsts].tolist(), firsts.tolist(), lasts.tolist(), strict=True):
@@ -116,7 +116,8 @@ class Machine:
             final = self._nodes[thread] = nodes.pop()
             finals.append(final.number)
         before = np.array([node.number for node in nodes], np.int64)
-        after = np.append(before[1:], 0)
+        after = np.empty_like(before)
+        after[:-1] = before[1:]
         after[lasts] = finals
         return _Walk(order, threads, symbols, wheres[order], firsts, before, after)
 
@@ -124,8 +125,8 @@ class Machine:
         """Tell the watcher what is more than a move."""
         self._turns = []
         ends, begins = self.automaton.told()
-        inner = np.where(walk.symbols >= 0, walk.after, walk.before)
-        more = np.flatnonzero(np.where(walk.symbols >= 0, begins[inner], ends[inner]))
+        inner = np.where(walk.symbols == END, walk.before, walk.after)
+        more = np.flatnonzero(np.where(walk.symbols == END, ends[inner], begins[inner]))
         more = more[np.argsort(walk.order[more])]
         watcher, paths = self._watcher, self.automaton.paths
         at = walk.order[more]
@@ -133,7 +134,7 @@ class Machine:
         for event, now, number, t_ns, thread, symbol, where in zip(*(one.tolist() for one in columns), strict=True):
             self._now = now
             path = paths[number]
-            if symbol < 0:
+            if symbol == END:
                 if number:
                     watcher.ended(path.mark, t_ns, thread)
                 else:
@@ -162,12 +163,12 @@ class Machine:
     def _stack(self, walk: _Walk, event: int) -> list[int]:
         """Return the places of the marks that are open before an event; events are asked for in the order of time."""
         thread = int(walk.threads[event])
-        first, places = walk.stacks.get(thread, (-1, self._places[thread]))
-        if first < 0:
-            first, places = int(np.searchsorted(walk.threads, thread)), places.copy()
+        if thread not in walk.stacks:
+            walk.stacks[thread] = int(np.searchsorted(walk.threads, thread)), self._places[thread].copy()
+        first, places = walk.stacks[thread]
         columns = walk.symbols[first:event], walk.wheres[first:event]
         for symbol, where in zip(*(one.tolist() for one in columns), strict=True):
-            if symbol >= 0:
+            if symbol != END:
                 places.append(where)
             elif places:
                 places.pop()
@@ -209,6 +210,6 @@ class Machine:
         index = np.repeat(np.arange(len(walk.firsts)), np.diff(walk.firsts, append=len(depths)))
         levels = depths + index * (int(depths.max()) + 1)
         later = np.append(np.minimum.accumulate(levels[::-1])[::-1][1:], levels[-1])
-        left = np.flatnonzero((walk.symbols >= 0) & (levels <= later))
+        left = np.flatnonzero((walk.symbols != END) & (levels <= later))
         for thread, where in zip(walk.threads[left].tolist(), walk.wheres[left].tolist(), strict=True):
             self._places[thread].append(where)

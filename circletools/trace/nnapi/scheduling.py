@@ -60,10 +60,10 @@ class Scheduling:
             if columns:
                 mine = columns[2] == index
                 starts, ends, owners = columns[0][mine], columns[1][mine], columns[3][mine]
-                for state, segments in enumerate(_segments(steps, switches.first_ns, switches.last_ns)):
-                    if len(segments[0]):
-                        passed = np.cumsum(segments[1] - segments[0]) - (segments[1] - segments[0])
-                        times = covered(ends, *segments, passed) - covered(starts, *segments, passed)
+                for state, (begins, stops) in enumerate(_segments(steps, switches.first_ns, switches.last_ns)):
+                    if len(begins):
+                        passed = np.cumsum(stops - begins) - (stops - begins)
+                        times = covered(ends, begins, stops, passed) - covered(starts, begins, stops, passed)
                         np.add.at(found[state], owners, times)
         if not found.any():
             return []

@@ -38,7 +38,7 @@ def parse(data: bytes) -> OperatorTrace:
     executions, end_ns = 0, -1  # when the outermost Invoke of the execution ends
     latest_ns = 0
     for at, event in enumerate(found):
-        kind, start, elapsed, number, subgraph = _numbers(event, at)
+        kind, start, elapsed, *place = _numbers(event, at)
         start_ns, elapsed_ns = start * 1000, elapsed * 1000
         if kind == _DEFAULT and event["tag"] == _INVOKE and start_ns >= end_ns:
             executions, end_ns, latest_ns = executions + 1, start_ns + elapsed_ns, start_ns
@@ -46,6 +46,7 @@ def parse(data: bytes) -> OperatorTrace:
             of_delegate = kind == _OF_DELEGATE
             start_ns = latest_ns if of_delegate else start_ns
             latest_ns = start_ns + elapsed_ns if of_delegate else max(latest_ns, start_ns)
+            number, subgraph = place
             run = OperatorRun(subgraph, number, event["tag"], "", start_ns, elapsed_ns, executions - 1)
             runs.append(run._replace(of_delegate=of_delegate))
     if not runs:
@@ -54,7 +55,7 @@ def parse(data: bytes) -> OperatorTrace:
 
 
 def _numbers(event: object, at: int) -> Sequence[int]:
-    """Return the numbers of an event; 0 for the last two of what is no operator, where they may be anything."""
+    """Return the numbers of an event, without the last two of what is no operator, where they may be anything."""
     if not isinstance(event, dict) or not isinstance(event.get("tag"), str):
         raise InvalidInputError(f"events[{at}] is not an event with a tag")
     count = len(_NUMBERS) if event.get("event_type") in (_OPERATOR, _OF_DELEGATE) else 3
@@ -62,4 +63,4 @@ def _numbers(event: object, at: int) -> Sequence[int]:
     for name, value in zip(_NUMBERS, values, strict=False):
         if type(value) is not int or not 0 <= value < _LARGEST:
             raise InvalidInputError(f"events[{at}].{name} is not a number that can be")
-    return [*values, 0, 0][: len(_NUMBERS)]
+    return values

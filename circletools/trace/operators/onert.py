@@ -76,8 +76,8 @@ def parse(data: bytes) -> OperatorTrace:
         if match is None or backend is None:
             continue
         # The main subgraph's own events are in order, and an inference may take less than a microsecond.
-        begun = span.begun if subgraph == 0 else bisect_right(begins.get(session, []), span.start_ns)
-        execution = first.get(session, 0) + max(0, begun - 1)
+        begun = span.begun if subgraph == 0 else bisect_right(begins[session], span.start_ns)
+        execution = first[session] + max(0, begun - 1)
         duration = span.end_ns - span.start_ns
         run = OperatorRun(subgraph, int(match[1]), match[2], backend, span.start_ns, duration, execution, session)
         runs.append(run)

@@ -40,7 +40,7 @@ def note_switches(trace: Trace, data: bytes) -> None:
     keep = (np.diff(index, prepend=-1) > 0) & (stops - starts <= _LONGEST)
     at, starts, stops = at[keep], starts[keep], stops[keep]
     codes, texts = interned(data, at + _EVENT_BYTES, stops)
-    before, after, runnable = np.array([_told(text) for text in texts], np.int64).reshape(-1, 3).T
+    before, after, runnable = np.array([_told(text) for text in texts], np.int64).reshape(len(texts), 3).T
     times = _times(data, starts, at)
     told = (after[codes] >= 0) & (times >= 0)
     codes = codes[told]

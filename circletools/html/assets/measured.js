@@ -1,0 +1,60 @@
+// --- measured: what was predicted of plans beside what they took ------------------------------------------------
+
+const micros = (value) => (value === null ? '' : value.toLocaleString('en', { maximumFractionDigits: 1 }));
+
+function ratio(predicted, taken) {
+  return taken ? (predicted / taken).toFixed(2) : '';
+}
+
+function plansCard() {
+  return card(
+    'Plans',
+    table(
+      [
+        ['plan', 'name'],
+        ['parts', 'number'],
+        ['predicted µs', 'number'],
+        ['measured µs', 'number'],
+        ['predicted/measured', 'number'],
+        ['', 'name'],
+      ],
+      doc.measured.map((plan) => [
+        shown(plan.name),
+        plan.part_count.toLocaleString('en'),
+        micros(plan.predicted_us),
+        micros(plan.measured_us),
+        ratio(plan.predicted_us, plan.measured_us),
+        plan.is_chosen ? 'chosen' : shown(plan.failure),
+      ]),
+      'Plans',
+    ),
+  );
+}
+
+function partsCard(plan) {
+  if (plan.part_count < 2) return null;
+  const rows = plan.parts.slice(0, MOST_ROWS);
+  return card(
+    `${shown(plan.name)}: parts`,
+    table(
+      [
+        ['device', 'name'],
+        ['operators', 'name'],
+        ['predicted µs', 'number'],
+        ['measured µs', 'number'],
+      ],
+      rows.map((part) => [
+        shown(part.device),
+        listed(part.operators, (operator) => operatorLink(0, operator)),
+        micros(part.predicted_us),
+        micros(part.measured_us),
+      ]),
+      'Parts',
+    ),
+    truncated(rows, plan.part_count, 'part'),
+  );
+}
+
+function measuredPanel() {
+  return make('div', { class: 'panel' }, plansCard(), doc.measured.map(partsCard));
+}

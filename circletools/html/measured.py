@@ -1,0 +1,30 @@
+"""What was predicted of plans and what they took, for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from circletools.split.measuring.results import PlanTime
+
+MOST_PARTS = 500
+"""What a page holds of the parts of a plan, and of the operators of a part."""
+
+
+def measured_document(plans: Sequence[PlanTime], operator_count: int) -> list[dict[str, Any]]:
+    """Return what the page shows of each plan; operators that the model does not have are left out."""
+    return [
+        {
+            **asdict(plan),
+            "part_count": len(plan.parts),
+            "parts": [
+                {
+                    **asdict(part),
+                    "operators": [one for one in part.operators if one < operator_count][:MOST_PARTS],
+                }
+                for part in plan.parts[:MOST_PARTS]
+            ],
+        }
+        for plan in plans
+    ]

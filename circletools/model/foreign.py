@@ -1,0 +1,53 @@
+"""What a file is that is no model of ours, and what to do: told by how it begins, and what an archive has in it.
+
+The beginnings are those of the formats' own documents; ONNX and TensorFlow write protobufs, which have none. Those
+begin with field 1, the version: 1 of a SavedModel, 3 and more of an ONNX model of today.
+"""
+
+from __future__ import annotations
+
+import re
+
+_HEAD_BYTES, _TAIL_BYTES = 512, 1 << 16
+_EXPORT = "export that with litert-torch (TFLite) or TICO (Circle)"
+_UNPACK = "unpack it, and name a model that is in it"
+_UNPACK_LM = "unpack it with litert-lm-peek, and name a model that is in it"
+_CONVERT_ONNX = "convert it with onnx2tf (TFLite) or one-import-onnx (Circle)"
+_UNCOMPRESS = "decompress it first"
+_CONVERT = "convert it with tf.lite.TFLiteConverter"
+_BEGINNINGS: tuple[tuple[bytes, str, str], ...] = (
+    (rb"LITERTLM", "a bundle for LiteRT-LM (.litertlm)", _UNPACK_LM),
+    (rb"GGUF", "a GGUF model, of llama.cpp", f"start from the PyTorch model: {_EXPORT}"),
+    (rb"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras wrote models", _CONVERT),
+    (rb"\x80[\x02-\x05]", "a pickle, as PyTorch wrote models", f"load it in PyTorch, then {_EXPORT}"),
+    (rb".{4}ET\d\d", "an ExecuTorch program (.pte)", f"start from the PyTorch model: {_EXPORT}"),
+    (rb".{4}\0{4}\{\"", "weights in safetensors", f"load them into the PyTorch model, then {_EXPORT}"),
+    (rb"\x1f\x8b", "a file compressed with gzip", _UNCOMPRESS),
+    (rb"\x28\xb5\x2f\xfd", "a file compressed with zstd", _UNCOMPRESS),
+    (rb"\xfd7zXZ\0", "a file compressed with xz", _UNCOMPRESS),
+    (rb"BZh\d1AY", "a file compressed with bzip2", _UNCOMPRESS),
+    (rb".{257}ustar", "a tar archive", _UNPACK),
+    (rb"version https://git-lfs", "a pointer of git-lfs", "fetch the file with `git lfs pull`"),
+    (rb"\s*<(?i:!doctype html|html)", "a web page", "download the file itself; a link may lead to a page about it"),
+    (rb"\s*<\?xml.*<net", "a model of OpenVINO (.xml)", "start from the model that it was converted from"),
+    (rb"\s*[\[{]\s*[\"{]", "JSON", "name the model that it is about"),
+    (rb"\x08\x01\x12", "a SavedModel of TensorFlow", _CONVERT),
+    (rb"\x08[\x03-\x20][\x12\x1a\x22\x28\x32\x3a\x42]", "an ONNX model", _CONVERT_ONNX),
+)  # fmt: skip
+_MEMBERS: tuple[tuple[bytes, str, str], ...] = (
+    (rb"AndroidManifest\.xml", "an Android package", _UNPACK),
+    (rb"model\.weights\.h5", "a model of Keras (.keras)", _CONVERT),
+    (rb"data\.pkl|archive_format", "a model of PyTorch (.pt, .pt2)", f"load it in PyTorch, then {_EXPORT}"),
+    (rb"\.tflite|TF_LITE_", "a bundle of models (.task)", _UNPACK),
+)
+
+
+def foreign_format(data: memoryview) -> tuple[str, str] | None:
+    """Return what a file is and what to do, or None where it begins as nothing that is known."""
+    head = bytes(data[:_HEAD_BYTES])
+    if head.startswith(b"PK\x03\x04"):
+        names = head + bytes(data[-_TAIL_BYTES:])  # the list of members is at the end
+        found = next(((what, how) for name, what, how in _MEMBERS if re.search(name, names)), None)
+        return found or ("a ZIP archive", _UNPACK)
+    matching = ((what, how) for beginning, what, how in _BEGINNINGS if re.match(beginning, head, re.DOTALL))
+    return next(matching, None)

@@ -1,0 +1,72 @@
+"""What stood behind an operator of BEFORE and is a part of that operator now.
+
+    before   CONV_2D -> MUL -> ADD -> RELU      AFTER's constants are other ones, and it has an activation:
+    after    CONV_2D (with RELU)                it does the work of all four
+
+A sum or factor with a constant is in the weights and the bias, an activation in the options.
+"""
+
+from __future__ import annotations
+
+from circletools.model.options import options_of
+from circletools.origin.tracking.constants import CLOSE, SCALED
+from circletools.origin.tracking.match import Matcher
+from circletools.origin.tracking.side import NONE, Side
+
+ARITHMETIC = frozenset({"ADD", "SUB", "MUL", "DIV"})
+
+
+def find_folded(matcher: Matcher) -> None:
+    """Enter the operators of BEFORE that an operator with a partner took in, among the doubles of that one."""
+    if NONE not in matcher.pairs.to_after:
+        return
+    outputs = {int(matcher.views[0].value[old]) for old, _ in matcher.anchors.outputs}
+    activations = [_activations(side) for side in matcher.sides]
+    for old, new in enumerate(matcher.pairs.to_after):
+        if new == NONE:
+            continue
+        row, is_changed = _only_taker(matcher, old, outputs), None
+        while row != NONE and _is_of_constants(matcher, row):
+            if is_changed is None:
+                is_changed = changed(matcher, new)
+            if not is_changed:
+                break
+            matcher.doubles[0][row] = old
+            row = _only_taker(matcher, row, outputs)
+        fused = activations[1][new]
+        if row != NONE and activations[0][old] == "NONE" and fused == matcher.before.codes[row]:
+            matcher.doubles[0][row] = old
+
+
+def _only_taker(matcher: Matcher, row: int, outputs: set[int]) -> int:
+    """Return the operator without a partner that alone takes what an operator makes, which is no output; or -1."""
+    shown = matcher.views[0]
+    takers = [taker for value in shown.made[row] for taker, _ in shown.takers.get(value, ())]
+    alone = len(takers) == len(shown.made[row]) == 1 and matcher.pairs.to_after[takers[0]] == NONE
+    free = alone and takers[0] not in matcher.doubles[0] and outputs.isdisjoint(shown.made[row])
+    return takers[0] if free else NONE
+
+
+def _is_of_constants(matcher: Matcher, row: int) -> bool:
+    """Say whether an operator adds a constant, or multiplies by one."""
+    return matcher.before.codes[row] in ARITHMETIC and int(matcher.computed[0][row]) == 1
+
+
+def _activations(side: Side) -> list[str]:
+    """Return the activation that each operator has fused into it."""
+    names = side.model.schema.enums["ActivationFunctionType"]
+    numbers = options_of(side.model.operator_columns.tables, "fused_activation_function", side.model)
+    return [names.get(number, "") for number in numbers.astype(int).tolist()]
+
+
+def changed(matcher: Matcher, row: int) -> bool:
+    """Say whether an operator of AFTER holds other constants than its partner; quantized ones are the same."""
+    held: list[dict[int, int]] = []  # class -> tensor type
+    for side, operator in enumerate((matcher.pairs.to_before[row], row)):
+        classes, types = matcher.classes.numbers[side], matcher.sides[side].model.tensor_columns.types
+        tensors = [value for producer, _, value in matcher.views[side].sources[operator] if producer == NONE]
+        held.append({int(classes[tensor]): int(types[tensor]) for tensor in tensors if classes[tensor] != NONE})
+    return held[0].keys() != held[1].keys() or any(
+        matcher.classes.how[number] == SCALED or (matcher.classes.how[number] == CLOSE and kind == held[1][number])
+        for number, kind in held[0].items()
+    )

@@ -1,0 +1,50 @@
+"""The command measure: parts on their devices, and the costs that follow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import circletools as ct
+
+from ..console.terminal import show, show_json, tell_notes
+from ..signature import argument, option
+from .parameters import Json
+
+
+def measure(
+    directory: Annotated[Path, argument("DIR", "The directory that a split wrote.")],
+    on: Annotated[
+        list[str] | None,
+        option("--on", "What runs a device, as in npu=litert:xnnpack; may be repeated.", "DEVICE=PROGRAM"),
+    ] = None,
+    source: Annotated[
+        Path | None, option("--source", "The model that was split; by default, its name in or beside DIR.", "MODEL")
+    ] = None,
+    output: Annotated[
+        str | None, option("--output -o", "The file for the costs, which --costs takes.", "FILE")
+    ] = None,
+    seconds: Annotated[float, option("--seconds", "How long each plan is run.", "SECONDS", min=0.01)] = 2.0,
+    seed: Annotated[int, option("--seed", "Seed of the random inputs.", "N", min=0)] = 0,
+    timeout: Annotated[float, option("--timeout", "Time limit for measuring one model.", "SECONDS", min=0.1)] = 600.0,
+    json: Json = False,
+) -> None:
+    """Measure the parts of a split on their devices.
+
+    Programs are litert, onert and openvino, with a variant after a colon; each runs one thread. Every operator is
+    measured alone, the model whole on each device, then the parts one after the other. Shows what was predicted
+    beside what was measured; --output and --json have the costs. docs/costs.md tells how they are fitted.
+    """
+    if output == "-" and json:
+        raise ct.UsageError("--json and an output of - would mix on standard output")
+    if output is not None:
+        ct.files.check_target(output)
+    request = ct.MeasureRequest(on=tuple(on or ()), seconds=seconds, seed=seed, timeout_s=timeout)
+    found = ct.measure(directory, request, source=source)
+    if output is not None:
+        ct.files.write(output, [ct.render.costs_text(found).encode()])
+    if json:
+        show_json(ct.render.measurement_json(found))
+    elif output != "-":
+        show(ct.render.measurement_text(found))
+    tell_notes(found.notes)

@@ -1,0 +1,36 @@
+"""What is ordered by its times, and what a trace cannot tell apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from circletools.profile.joining import Time
+from circletools.profile.ranks import ranks
+
+
+def typical(*times: int) -> list[Time]:
+    return [Time(1, 1, 1, typical_ns=time) for time in times]
+
+
+@pytest.mark.parametrize(
+    ("times", "tick_ns", "expected"),
+    [
+        ((), 1000, []),
+        ((5,), 1000, [1]),
+        ((10_000, 30_000, 20_000), 1000, [3, 1, 2]),
+        ((9001, 10_000, 9000, 8101), 1, [1, 1, 3, 3]),
+        ((1500, 1999, 1499, 1000, 999), 1000, [1, 1, 3, 3, 5]),
+        ((1000, 500), 1000, [1, 2]),
+        ((1000, 501), 1000, [1, 1]),
+        ((1000, 905, 820, 815), 1, [1, 1, 3, 3]),
+    ],
+)
+def test_times_that_a_trace_tells_apart(times: tuple[int, ...], tick_ns: int, expected: list[int]) -> None:
+    assert ranks(typical(*times), tick_ns) == expected
+
+
+def test_totals_where_there_is_no_typical_time() -> None:
+    averages = [Time(1, total, None) for total in (5, 9, 5, 8)]
+    assert ranks(averages, 1000) == [3, 1, 3, 2]
+    rare = [Time(1, 7, 0, typical_ns=0), Time(1, 9, 0, typical_ns=0), Time(1, 2, 1, typical_ns=1)]
+    assert ranks(rare, 1000) == [3, 2, 1]

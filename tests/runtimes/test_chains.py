@@ -1,0 +1,155 @@
+"""Taking the time of chains, with adapters that do what the name of a model says."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circletools.runtimes import chains
+from circletools.runtimes.chains import measure
+from circletools.runtimes.inputs import make_input
+from circletools.runtimes.protocol import Array, ChainsRequest, Make, RefusedError, Step
+
+LOG: list[tuple[str, str]] = []
+SECONDS = {"feed": 0.001, "run": 0.02, "fetch": 0.3}
+
+
+class Running:
+    """Adds one to its first input; a model called `late` fails in its second run."""
+
+    def __init__(self, variant: str, model: str, given: Sequence[Array | None], make: Make) -> None:
+        self.model, self.runs = model, 0
+        if model == "refused":
+            raise RefusedError("not this one")
+        if model == "broken":
+            raise ValueError("no")
+        self.inputs = [
+            make(place, np.dtype(np.float32), (2,)) if one is None else one for place, one in enumerate(given)
+        ]
+        LOG.append(("load", f"{model} {variant} {[one is None for one in given]}"))
+
+    def feed(self, inputs: Sequence[Array]) -> None:
+        self.value = inputs[0]
+        LOG.append(("feed", self.model))
+
+    def run(self) -> None:
+        self.runs += 1
+        LOG.append(("run", self.model))
+        if self.model == "late" and self.runs == 2:
+            raise ValueError("now")
+
+    def fetch(self) -> list[Array]:
+        LOG.append(("fetch", self.model))
+        return [self.value + 1, np.zeros(1, np.dtype("V4"))]
+
+
+class Clock:
+    """Knows what calls take, and how often it was told to look for threads; time passes by 10 s a look."""
+
+    looked = closed = 0
+
+    def __init__(self, folder: str = "x") -> None:
+        self.folder = folder
+
+    def taken(self, call: Any) -> tuple[Any, float]:
+        name = getattr(call, "func", call).__name__
+        return call(), SECONDS[name] * (1 if self.folder else 1000)
+
+    def watch(self) -> None:
+        Clock.looked += 1
+
+    def close(self) -> None:
+        Clock.closed += 1
+
+
+@pytest.fixture(autouse=True)
+def adapter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    LOG.clear()
+    module: Any = ModuleType("circletools.runtimes.fake")
+    module.Running, module.FAILURES = Running, (ValueError, RefusedError)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(chains, "Clock", Clock)
+    Clock.looked = Clock.closed = 0
+    return iter([None])
+
+
+def step(model: str, inputs: str = "x", outputs: str = "y z", variant: str = "v") -> Step:
+    return Step("fake", variant, model, tuple(inputs.split()), tuple(outputs.split()))
+
+
+def asked(*rows: Sequence[Step], seconds: float = 0.0, **more: Any) -> ChainsRequest:
+    return ChainsRequest(tuple(map(tuple, rows)), seconds, more.pop("known", {}), **more)
+
+
+def test_times_go_by_chain_turn_step_and_what_is_done() -> None:
+    found = measure(asked([step("a"), step("b", "y", "u v")], [step("c")]))
+    assert (found.failure, found.failed, found.values) == ("", None, {})
+    assert [one.shape for one in found.times_us] == [(7, 2, 3), (7, 1, 3)]
+    assert found.times_us[0][3].tolist() == pytest.approx(np.array([[1e3, 2e4, 3e5]] * 2))
+    assert (Clock.looked, Clock.closed) == (1, 1)
+
+
+def test_chains_take_turns_forward_and_backward_after_a_first_run() -> None:
+    measure(asked([step("a"), step("b", "y", "u v")], [step("c")]))
+    ran = [model for what, model in LOG if what == "run"]
+    assert ran == [*"abc", *(["c", "a", "b", "a", "b", "c"] * 5)]
+
+
+def test_models_are_loaded_once_with_what_is_known() -> None:
+    measure(asked([step("a"), step("b", "y k w", "u v", "other")], known={"k": np.ones(3)}))
+    assert [said for what, said in LOG if what == "load"] == ["a v [True]", "b other [False, False, True]"]
+
+
+def test_values_of_the_first_chain_are_told_if_they_are_asked_for() -> None:
+    found = measure(asked([step("a"), step("b", "y", "u v")], [step("c", "x", "p q")], values=True, seed=3))
+    assert set(found.values) == set("xyzuv")
+    x = make_input(3, "x", np.dtype(np.float32), (2,))
+    np.testing.assert_array_equal(found.values["x"], x)
+    np.testing.assert_array_equal(found.values["u"], x + 2)
+    assert found.values["z"].dtype == np.uint32  # what only a runtime knows comes as its bits
+
+
+def test_what_is_known_goes_to_all_chains_and_is_not_changed() -> None:
+    known = {"x": np.full(2, 5, np.float32)}
+    found = measure(asked([step("a")], [step("b")], known=known, values=True))
+    np.testing.assert_array_equal(found.values["y"], [6, 6])
+    assert set(known) == {"x"}
+    assert [said for what, said in LOG if what == "load"] == ["a v [False]", "b v [False]"]
+
+
+@pytest.mark.parametrize(
+    ("model", "said"), [("refused", "not this one"), ("broken", "ValueError: no"), ("late", "ValueError: now")]
+)
+def test_a_step_that_does_not_run_is_told_with_its_place(model: str, said: str) -> None:
+    found = measure(asked([step("a")], [step("b"), step(model, "y", "u v")], values=True))
+    assert (found.times_us, found.values, found.failure, found.failed) == ([], {}, said, (1, 1))
+    assert Clock.closed == 1
+
+
+def test_a_program_that_is_not_there_is_told() -> None:
+    found = measure(asked([Step("absent", "", "m", (), ())]))
+    assert found.failure.startswith("absent is not installed: No module named 'circletools.runtimes.absent'")
+    assert found.failed == (0, 0)
+
+
+def test_what_no_adapter_knows_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Running) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Running, "run", broken)
+    with pytest.raises(ZeroDivisionError):
+        measure(asked([step("a")]))
+    assert Clock.closed == 1
+
+
+@pytest.mark.parametrize(("seconds", "turns"), [(0.0, 7), (10.0, 7), (20.0, 8), (1e9, 1000)])
+def test_so_many_turns_as_there_is_time_for(seconds: float, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(10**4, 10**6, 10))
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(now)))
+    assert len(measure(asked([step("a")], seconds=seconds)).times_us[0]) == turns

@@ -1,0 +1,1 @@
+"""How right tracking is: random networks, what tools make of them with the truth noted, and the counts."""
