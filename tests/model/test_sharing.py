@@ -29,7 +29,8 @@ def model(raw: Raw, *, operators: int = 0, outputs: int = 1, name: int = 0, **ro
     graph = raw.table({0: raw.refs([tensor]), 1: raw.ints([0]), 2: ends, **ops})
     codes = raw.refs([raw.table({0: ("i8", 32), 1: raw.string("mine"), 3: ("i32", 32)})])
     slots = {int(key[1:]): value for key, value in root.items()}
-    fields = {0: ("u32", 3), 1: codes, 2: raw.refs([graph]), 4: raw.refs([raw.table()]), **slots}
+    buffers = raw.refs([raw.table()])
+    fields: dict[int, int | tuple[str, int]] = {0: ("u32", 3), 1: codes, 2: raw.refs([graph]), 4: buffers, **slots}
     return raw.finish(raw.table(fields))
 
 
