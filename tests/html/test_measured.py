@@ -43,3 +43,8 @@ def test_a_page_holds_so_many_parts_and_operators() -> None:
     (plan,) = measured_document([PlanTime("p", (part,) * (MOST_PARTS + 1), 1.0)], 10**6)
     assert (plan["part_count"], len(plan["parts"])) == (MOST_PARTS + 1, MOST_PARTS)
     assert len(plan["parts"][0]["operators"]) == MOST_PARTS == 500
+
+
+def test_operators_that_the_model_does_not_have_are_left_out() -> None:
+    (plan,) = measured_document([PlanTime("p", (PartTime("npu", (0, 2, 3, 4), 1.0),), 1.0)], 3)
+    assert plan["parts"][0]["operators"] == [0, 2]
