@@ -31,8 +31,7 @@ from pathlib import Path
 from random import Random
 
 ROOT = Path(__file__).resolve().parents[1]
-LONGEST_SECONDS = 120.0
-MOST_TESTS = 60  # of those that reach a line: the quickest case of each test function, then the second of each, ...
+LEAST_SECONDS, TIMES_AS_LONG = 60.0, 8.0  # how long tests may take before a mutant is one that never ends
 
 COMPARED = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not",
@@ -191,8 +190,10 @@ if "MUTANT_MODULE" in os.environ:
 """
 
 
-def reached(tests: list[str], database: Path, room: Path) -> dict[tuple[str, int], list[str]]:
-    """Return the tests that reach each line of a room, in the order in which to run them."""
+def reached(
+    tests: list[str], database: Path, room: Path
+) -> tuple[dict[tuple[str, int], list[str]], dict[str, float]]:
+    """Return the tests that reach each line of a room, in the order in which to run them, and the seconds of each."""
     if not database.exists():
         # Only the room: lines of the others are of no interest here.
         words = ["-q", "-p", "no:cacheprovider", f"--cov={room}", "--cov-context=test", "--cov-report=", *tests]
@@ -233,7 +234,7 @@ def reached(tests: list[str], database: Path, room: Path) -> dict[tuple[str, int
     for each in found.values():
         # Of tests that are alike in time those first that reach little: they were written for it.
         each[:] = _in_turns(sorted(set(each), key=lambda test: (seconds.get(test, 0.0), breadth[test], test)))
-    return found
+    return found, seconds
 
 
 def _in_turns(tests: list[str]) -> list[str]:
@@ -254,7 +255,7 @@ def chosen_tests(mutant: Mutant, where: dict[tuple[str, int], list[str]]) -> lis
     """
     path = str(mutant.path)
     lines = (0,) if mutant.on_import else mutant.lines
-    return list(dict.fromkeys(test for line in lines for test in where.get((path, line), ())))[:MOST_TESTS]
+    return list(dict.fromkeys(test for line in lines for test in where.get((path, line), ())))
 
 
 def _seconds(output: str) -> dict[str, float]:
@@ -267,8 +268,11 @@ def _seconds(output: str) -> dict[str, float]:
     return found
 
 
-def noticed(mutant: Mutant, tests: list[str], folder: Path) -> str:
-    """Run the tests on a mutant in a child; return `killed`, `survived` or `timeout`."""
+def noticed(mutant: Mutant, tests: list[str], folder: Path, seconds: dict[str, float]) -> str:
+    """Run the tests on a mutant in a child; return `killed`, `survived` or `timeout`.
+
+    `seconds` are what tests take without a mutation.
+    """
     source = mutant.path.read_bytes()
     changed = source[: mutant.start] + mutant.text.encode() + source[mutant.stop :]
     try:
@@ -284,7 +288,7 @@ def noticed(mutant: Mutant, tests: list[str], folder: Path) -> str:
     if child == 0:
         os.setsid()
         _run(name, mutant.path, copy, tests, folder)
-    deadline = time.monotonic() + LONGEST_SECONDS
+    deadline = time.monotonic() + LEAST_SECONDS + TIMES_AS_LONG * sum(seconds.get(test, 0.0) for test in tests)
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -296,11 +300,13 @@ def noticed(mutant: Mutant, tests: list[str], folder: Path) -> str:
     return "timeout"
 
 
-def check_control(sample: list[Mutant], where: dict[tuple[str, int], list[str]], folder: Path) -> None:
+def check_control(
+    sample: list[Mutant], where: dict[tuple[str, int], list[str]], folder: Path, seconds: dict[str, float]
+) -> None:
     """Exit when tests fail on a file that is not changed: then nothing that follows would mean anything."""
     for mutant in sample[:3]:
         chosen = chosen_tests(mutant, where)
-        if chosen and noticed(replace(mutant, text=mutant.was), chosen, folder) != "survived":
+        if chosen and noticed(replace(mutant, text=mutant.was), chosen, folder, seconds) != "survived":
             sys.exit(f"control: the tests of {mutant.path.relative_to(ROOT)} fail without a mutation")
 
 
@@ -351,7 +357,7 @@ def main() -> None:
     database = Path(tempfile.gettempdir()) / f"mutants-{given.room.replace('/', '-')}-{key}.coverage"
     if given.fresh:
         database.unlink(missing_ok=True)
-    where = reached(tests, database, room if room.is_dir() else room.parent)
+    where, seconds = reached(tests, database, room if room.is_dir() else room.parent)
     skipped = set(given.skip.read_text().splitlines()) if given.skip else set()
     every = [mutant for path in paths for mutant in mutants_of(path)]
     sample = Random(given.seed).sample(every, min(given.count, len(every)))  # noqa: S311
@@ -363,13 +369,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "sitecustomize.py").write_text(HOOK)
-        check_control(sample, where, folder)
+        check_control(sample, where, folder, seconds)
         for mutant in sample:
             chosen = chosen_tests(mutant, where)
             if mutant.name in skipped:
                 result = "skipped"
             else:
-                result = noticed(mutant, chosen, folder) if chosen else "unreached"
+                result = noticed(mutant, chosen, folder, seconds) if chosen else "unreached"
             counts[result] += 1
             if result in ("survived", "unreached"):
                 print(f"{result} in line {mutant.line}: {mutant.name}", flush=True)

@@ -9,11 +9,14 @@ from functools import cached_property
 import numpy as np
 
 from circletools.edit.buffers import BufferPool
+from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.overlay import NewTable, Overlay, References
 from circletools.flatbuf.verify import check_header
 from circletools.model.model import Model
 from circletools.model.views import text
+
+_SHARING, _MANY = 16, 1 << 16  # an entry may stand in several places; with more, every change takes too long
 
 
 @dataclass(slots=True)
@@ -31,7 +34,10 @@ class Entries:
     def __init__(self, model: Model, overlay: Overlay) -> None:
         """Read the entries of the file."""
         self._model, self._overlay = model, overlay
-        tables = model.root.children("metadata", model.schema)[0].at.tolist()
+        at = model.root.children("metadata", model.schema)[0].at
+        if len(at) > _SHARING * len(np.unique(at)) + _MANY:
+            raise ModelFormatError(f"{len(at)} metadata entries are {len(np.unique(at))} tables", location="metadata")
+        tables = at.tolist()
         self.now = [Entry(one.name, one.buffer, at) for one, at in zip(model.metadata, tables, strict=True)]
         self._values: dict[str, bytes | None] = {}  # of those that were set or removed
 

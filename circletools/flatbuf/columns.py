@@ -196,7 +196,14 @@ class Tables:
         """Return a string field of every table without its NUL; absent is empty."""
         vectors, memory = self.vectors(name).check_total(), self.wire.memory
         ends = (vectors.start + vectors.count).tolist()
-        return [bytes(memory[start:end]) for start, end in zip(vectors.start.tolist(), ends, strict=True)]
+        known: dict[int, bytes] = {}  # what is shared is one object, however often it is used
+        found = []
+        for start, end in zip(vectors.start.tolist(), ends, strict=True):
+            text = known.get(start)
+            if text is None:
+                text = known[start] = bytes(memory[start:end])
+            found.append(text)
+        return found
 
     def children(self, name: str, schema: Schema) -> tuple[Tables, Vectors]:
         """Return the tables of a vector-of-tables field, rows one after the other, and the vectors."""
@@ -227,7 +234,12 @@ def vectors_at(wire: Wire, positions: Positions, dtype: np.dtype[Any]) -> Vector
 def unknown_slots(tables: Tables) -> NDArray[np.bool_]:
     """Say for each table whether it has a field beyond those that the schema knows."""
     unknown = np.zeros(len(tables), np.bool_)
-    most = int(tables.vtable_bytes.max(initial=0))
-    for slot in range(tables.type.slots, (most - 4) // 2):
-        unknown |= tables.slot_positions(slot) != 0
+    known_bytes = 4 + 2 * tables.type.slots
+    long = np.flatnonzero(tables.vtable_bytes > known_bytes + 1)
+    if long.size:  # tables may share a vtable
+        vtables, first, which = np.unique(tables.vtable[long], return_index=True, return_inverse=True)
+        entries = (tables.vtable_bytes[long[first]] - known_bytes) // 2
+        beyond = Vectors(tables.wire, _U2, vtables + known_bytes, entries)
+        some = np.logical_or.reduceat(beyond.flat() != 0, beyond.splits()[:-1])
+        unknown[long] = some[which]
     return unknown

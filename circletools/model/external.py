@@ -46,11 +46,12 @@ def external_data(model: Model) -> Iterator[ExternalData]:
         if rows.size:
             yield ExternalData(kind, rows, offsets[rows], sizes[rows])
     options = tables.vectors("custom_options")
-    programs = [
-        (row, *place)
-        for row in np.flatnonzero(options.count).tolist()
-        if (place := _bytecode(options.row(row).tobytes())) is not None
-    ]
+    rows = np.flatnonzero(options.count)
+    _, first, which = np.unique(options.start[rows], return_index=True, return_inverse=True)
+    distinct = options.take(rows[first]).check_total()  # operators may share them
+    places = [_bytecode(distinct.row(at).tobytes()) for at in range(len(first))]
+    named = [(row, places[at]) for row, at in zip(rows.tolist(), which.tolist(), strict=True)]
+    programs = [(row, *place) for row, place in named if place is not None]
     if programs:
         columns = np.array(programs, np.uint64).T
         yield ExternalData("bytecode", columns[0].astype(np.int64), columns[1], columns[2])

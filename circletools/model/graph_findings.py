@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.errors import ModelFormatError
+from circletools.errors import ModelFormatError, shortened
 from circletools.findings import Finding
 from circletools.model.graph import graph_from_edges
 from circletools.model.model import Model
@@ -15,6 +15,7 @@ from circletools.model.places import told
 from circletools.model.uses import ModelUses, Rows
 
 CORRECT = "correct the program that wrote the model"
+_LONGEST_NAME = 200
 _HELD = ("RESOURCE", "VARIANT")
 
 
@@ -49,7 +50,8 @@ def _unproduced(uses: ModelUses) -> Iterator[Finding]:
 
 def _name(uses: ModelUses, tensor: int) -> str:
     index = tensor - int(uses.tensors.splits[np.searchsorted(uses.tensors.splits, tensor, "right") - 1])
-    return f"{index} ({uses.tensors.names[tensor].decode('utf-8', 'backslashreplace')})"
+    name = uses.tensors.names[tensor].decode("utf-8", "backslashreplace")
+    return f"{index} ({shortened(name, _LONGEST_NAME)})"
 
 
 def _produced_twice(uses: ModelUses) -> Iterator[Finding]:

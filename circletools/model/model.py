@@ -93,8 +93,9 @@ class Model(ModelColumns):
         """The metadata entries."""
         tables, _ = self.root.children("metadata", self.schema)
         names, buffers = tables.strings("name"), tables.scalars("buffer").tolist()
+        texts = {name: text(name) for name in set(names)}
         return tuple(
-            Metadata(index, text(name), buffer)
+            Metadata(index, texts[name], buffer)
             for index, (name, buffer) in enumerate(zip(names, buffers, strict=True))
         )
 

@@ -22,7 +22,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.errors import UsageError
+from circletools.errors import UsageError, shortened
 from circletools.findings import Finding, Severity
 from circletools.model.indices import model_indices
 from circletools.model.model import Model
@@ -40,6 +40,7 @@ class AliasKind(StrEnum):
     UNPRODUCED = "UNPRODUCED_OUTPUT"
 
 
+_LONGEST_NAME = 200  # of a message; a hostile file can have names of any length, and use them often
 LEFT_ALONE = "leave it: runtimes recognise this subgraph by its operators"
 _MESSAGES = {
     AliasKind.CONSTANT: "is a constant",
@@ -68,7 +69,7 @@ class AliasedOutput:
 
     def finding(self, severity: Severity, remedy: str) -> Finding:
         """Return what to tell of it, and what to do."""
-        message = f"{self.name!r} {_MESSAGES[self.kind].format(other=self.other)}; {remedy}"
+        message = f"{shortened(self.name, _LONGEST_NAME)!r} {_MESSAGES[self.kind].format(other=self.other)}; {remedy}"
         return Finding(self.kind.value, severity, f"subgraphs[{self.subgraph}].outputs[{self.slot}]", message)
 
 
@@ -126,7 +127,7 @@ def _of_subgraph(model: Model, index: int, constants: bool, copies: bool) -> lis
     producers, readers = (_last_operator(uses, facts.tensor_count) for uses in (facts.outputs, facts.inputs))
     variable = facts.is_variable
     times = Counter(outputs)
-    found, seen = [], dict[int, int]()
+    found, seen, names = [], dict[int, int](), dict[int, str]()
     for slot, tensor in enumerate(outputs):
         producer, reader = int(producers[tensor]), int(readers[tensor])
         kind, other = None, -1
@@ -144,8 +145,9 @@ def _of_subgraph(model: Model, index: int, constants: bool, copies: bool) -> lis
             kind, other = AliasKind.TAP, reader
         seen.setdefault(tensor, slot)
         if kind is not None:
-            name = subgraph.tensors[tensor].name
-            found.append(AliasedOutput(kind, index, slot, tensor, name, producer, other))
+            if tensor not in names:
+                names[tensor] = subgraph.tensors[tensor].name
+            found.append(AliasedOutput(kind, index, slot, tensor, names[tensor], producer, other))
     return found
 
 

@@ -100,11 +100,11 @@ class _Loaded:
 
     def _take(self, known: dict[str, Array], clock: Clock) -> Durations:
         inputs = [known[name] for name in self._step.inputs]
-        _, fed = clock.taken(partial(self._running.feed, inputs))
-        _, ran = clock.taken(self._running.run)
-        outputs, fetched = clock.taken(self._running.fetch)
+        outputs: list[Array] = []
+        running = self._running
+        durations = clock.laps(lambda: running.feed(inputs), running.run, lambda: outputs.extend(running.fetch()))
         known.update(zip(self._step.outputs, outputs, strict=True))
-        return [fed, ran, fetched]
+        return durations
 
     def _try(self, call: Callable[[], Any]) -> Any:
         try:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from time import perf_counter
-from typing import TypeVar
+from itertools import pairwise
+from time import perf_counter, process_time
 
-Result = TypeVar("Result")
 _THREADS = "/proc/self/task"
 
 
@@ -33,13 +32,24 @@ class Clock:
                 if thread not in self._files:
                     self._files[thread] = os.open(f"{self._folder}/{thread}/schedstat", os.O_RDONLY)
 
-    def taken(self, call: Callable[[], Result]) -> tuple[Result, float]:
-        """Return what a call returns, and the seconds that it took."""
-        waited = self._seconds_waited()
-        start = perf_counter()
-        result = call()
-        end = perf_counter()
-        return result, max(0.0, end - start - (self._seconds_waited() - waited))
+    def laps(self, *calls: Callable[[], object]) -> list[float]:
+        """Return the seconds that each of some calls takes, one after the other.
+
+        What this process waited meanwhile is taken from the longest: to look after each would slow down short ones.
+        Threads may wait while another runs, so no more is taken than leaves the time that processors worked.
+        """
+        waited, worked = self._seconds_waited(), process_time()
+        marks = [perf_counter()]
+        for call in calls:
+            call()
+            marks.append(perf_counter())
+        worked = process_time() - worked
+        waited = self._seconds_waited() - waited
+        seconds = [after - before for before, after in pairwise(marks)]
+        longest = seconds.index(max(seconds))
+        idle = max(0.0, sum(seconds) - worked)
+        seconds[longest] -= min(waited, idle, seconds[longest])
+        return seconds
 
     def _seconds_waited(self) -> float:
         for thread, file in self._files.items():

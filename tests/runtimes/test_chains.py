@@ -17,7 +17,7 @@ from circletools.runtimes.inputs import make_input
 from circletools.runtimes.protocol import Array, ChainsRequest, Make, RefusedError, Step
 
 LOG: list[tuple[str, str]] = []
-SECONDS = {"feed": 0.001, "run": 0.02, "fetch": 0.3}
+SECONDS = (0.001, 0.02, 0.3)
 
 
 class Running:
@@ -57,9 +57,10 @@ class Clock:
     def __init__(self, folder: str = "x") -> None:
         self.folder = folder
 
-    def taken(self, call: Any) -> tuple[Any, float]:
-        name = getattr(call, "func", call).__name__
-        return call(), SECONDS[name] * (1 if self.folder else 1000)
+    def laps(self, *calls: Any) -> list[float]:
+        for call in calls:
+            call()
+        return [seconds * (1 if self.folder else 1000) for seconds in SECONDS]
 
     def watch(self) -> None:
         Clock.looked += 1

@@ -20,6 +20,7 @@ from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.score import cut_ends
 from circletools.origin.tracking.side import NONE
 
+_MOST_BETWEEN = 6  # operators without a partner that may be gone between an end and what is beside it now
 _STEPS = 3  # operators that may be fused into the one that makes an output now
 
 
@@ -39,6 +40,7 @@ def drop_the_adrift(matcher: Matcher) -> None:
     """Undo the pairs of parts of AFTER that may as well be elsewhere in BEFORE."""
     if matcher.tagged or NONE not in matcher.pairs.to_after or not any(cut_ends(matcher)):
         return
+    matcher.look_at_everything()
     pairs, shown = matcher.pairs, matcher.views[1]
     held = _held_in_place(matcher)
     seen: set[int] = set()
@@ -56,6 +58,7 @@ def drop_the_adrift(matcher: Matcher) -> None:
         if held.isdisjoint(part):
             for row in part:
                 pairs.to_after[pairs.to_before[row]] = pairs.to_before[row] = NONE
+    matcher.look_through_the_rest()
 
 
 def _held_in_place(matcher: Matcher) -> set[int]:
@@ -124,12 +127,12 @@ def _output_is_cut(matcher: Matcher, lost: set[int], old: int, new: int) -> bool
 
 
 def _far(matcher: Matcher, lost: set[int], values: Iterable[int], goal: int) -> bool:
-    """Say whether no way back from values to another one goes through operators that can have been fused."""
-    was, waiting, seen = matcher.views[0], list(values), set()
+    """Say whether no way back from values to another one goes through a few operators that can have been fused."""
+    was, waiting, seen = matcher.views[0], list(values), set[int]()
     while waiting:
         value = waiting.pop()
         if value == goal:
-            return False
+            return len(seen) > _MOST_BETWEEN
         row = int(matcher.before.producer[value])
         if row != NONE and row not in seen and row not in lost and matcher.pairs.to_after[row] == NONE:
             seen.add(row)
