@@ -15,13 +15,13 @@ def ranks(times: Sequence[Time], tick_ns: int) -> list[int]:
     Times are compared by `typical_ns`. Those of one rank differ from the greatest of them by less than half a step of
     the clock, or less than a tenth. Averages, and what does not run in most executions, go by their totals.
     """
-    found = [0] * len(times)
-    leader, rank = 0, 0
-    for position, at in enumerate(sorted(range(len(times)), key=lambda at: _key(times[at]))):
-        if not position or not _near(times[leader], times[at], tick_ns):
-            leader, rank = at, position + 1
-        found[at] = rank
-    return found
+    leaders: list[tuple[int, Time]] = []
+    found = {}
+    for rank, at in enumerate(sorted(range(len(times)), key=lambda at: _key(times[at])), 1):
+        if not leaders or not _near(leaders[-1][1], times[at], tick_ns):
+            leaders.append((rank, times[at]))
+        found[at] = leaders[-1][0]
+    return [found[at] for at in range(len(times))]
 
 
 def _key(time: Time) -> tuple[int, int]:

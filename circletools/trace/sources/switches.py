@@ -12,7 +12,7 @@ import re
 
 import numpy as np
 
-from circletools.trace.sources.batch import LATEST_NS, NO_THREAD, Trace
+from circletools.trace.sources.batch import NO_THREAD, Trace
 from circletools.trace.sources.digits import stamps, words_at
 from circletools.trace.sources.names import Numbers, interned
 
@@ -37,7 +37,7 @@ def note_switches(trace: Trace, data: bytes) -> None:
     ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")), len(data))
     index = np.searchsorted(ends, at)
     starts, stops = np.where(index > 0, ends[index - 1] + 1, 0), ends[index]
-    keep = (np.diff(index, prepend=-1) > 0) & (stops - starts <= _LONGEST)
+    keep = np.append(True, index[1:] != index[:-1]) & (stops - starts <= _LONGEST)
     at, starts, stops = at[keep], starts[keep], stops[keep]
     codes, texts = interned(data, at + _EVENT_BYTES, stops)
     before, after, runnable = np.array([_told(text) for text in texts], np.int64).reshape(len(texts), 3).T
@@ -59,11 +59,10 @@ def _told(text: bytes) -> tuple[int, int, bool]:
 
 def _times(data: bytes, starts: Numbers, ends: Numbers) -> Numbers:
     """Return the times at the ends of heads of lines, -1 where there is none."""
-    times, good = np.full(len(ends), -1, np.int64), ends - starts >= _FIRST_FAST
+    times, good = np.zeros(len(ends), np.int64), ends >= _FIRST_FAST
     words = words_at(data)
     times[good], good[good] = stamps(words, ends[good])
     for at in np.flatnonzero(~good).tolist():
         time = _TIME.search(data[int(starts[at]) : int(ends[at])])
-        t_ns = int(time[1]) * 1_000_000_000 + int(time[2]) * 10 ** (9 - len(time[2])) if time else -1
-        times[at] = t_ns if t_ns < LATEST_NS else -1
+        times[at] = int(time[1]) * 1_000_000_000 + int(time[2]) * 10 ** (9 - len(time[2])) if time else -1
     return times
