@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
 import pytest
 
 from circletools.findings import Finding
-from circletools.model.model import open_model
 from circletools.model.places import SHOWN
-from circletools.model.soundness import soundness_findings
 from tests.kit.build import CODES, Build, Code, Graph, Table, floats, quantization
+from tests.kit.soundness_support import Change, chain, of
 
 Found = tuple[str, str, str]
-Change = Callable[[Graph], object]
-
-
-def of(data: bytes) -> list[Finding]:
-    """Return the findings about a file."""
-    with open_model(data) as model:
-        return list(soundness_findings(model))
-
-
-def chain(change: Change, kind: str = "tflite") -> list[Finding]:
-    """Return the findings about x -> NEG -> y -> ADD c -> z, changed. Tensors 0 to 3 are x, y, c and z."""
-    build = Build()
-    graph = build.graph()
-    x = graph.tensor("x")
-    y = graph.compute("NEG", [x], "y")
-    c = graph.constant("c", floats(2, 2))
-    z = graph.compute("ADD", [y, c], "z")
-    graph.ends([x], [z])
-    change(graph)
-    return of(build.to_bytes(kind))
 
 
 def places(found: Sequence[Finding]) -> list[Found]:
@@ -76,7 +54,7 @@ def swap(graph: Graph) -> None:
 
 def signed(
     inputs: Sequence[tuple[str, int]], outputs: Sequence[tuple[str, int]], key: str = "a"
-) -> Callable[..., object]:
+) -> Change:
     return lambda graph: graph.build.signature(key, inputs, outputs)
 
 
@@ -415,50 +393,3 @@ def test_blocks_have_a_scale_each() -> None:
         (found,) = chain(partial(change, size=size, scales=scales))
         assert places([found]) == [("INVALID_QUANTIZATION", W, "tensors[2]")]
         assert f"4 elements in blocks of {size} have {scales} scales" in found.message
-
-
-# --- sparse constants ---------------------------------------------------------------------------------------
-
-
-def level(size: int | None, segments: Sequence[int] = (), indices: Sequence[int] = ()) -> Table:
-    if size is not None:
-        return Table("DimensionMetadata", format=0, dense_size=size)
-    vectors = (Table("Int32Vector", values=list(values)) for values in (segments, indices))
-    parts = dict(zip(("array_segments", "array_indices"), vectors, strict=True))
-    return Table("DimensionMetadata", format=1, **parts)
-
-
-def sparse(levels: Sequence[Table], stored: int, order: Sequence[int] = (0, 1)) -> list[Finding]:
-    def change(graph: Graph) -> None:
-        graph.table.tensors[2].sparsity = Table(
-            "SparsityParameters", traversal_order=list(order), dim_metadata=list(levels)
-        )
-        graph.build.model.buffers[1].data = np.zeros(stored, np.float32).tobytes()
-
-    return chain(change)
-
-
-def test_sparse_constants_are_as_long_as_their_indices() -> None:
-    rows = [level(2), level(None, [0, 1, 3], [0, 0, 1])]
-    assert sparse(rows, 3) == []
-    (found,) = sparse(rows, 2)
-    assert found.code == "CONSTANT_TOO_SHORT"
-    assert "takes 12 bytes, buffer 1 has 8" in found.message
-
-
-@pytest.mark.parametrize(
-    ("levels", "order", "words"),
-    [
-        ([level(2)], (0,), "1 levels for 2 dimensions"),
-        ([level(2), level(2)], (0, 0), "names dimensions twice"),
-        ([level(2), level(0)], (0, 1), "level 1 of sparsity has the size 0"),
-        ([level(2), level(None, [0, 1], [0])], (0, 1), "do not divide 1 indices among 2"),
-        ([level(2), level(None, [0, 2, 1], [0])], (0, 1), "do not divide 1 indices among 2"),
-        ([level(2), level(None, [0, 1, 3], [0])], (0, 1), "do not divide 1 indices among 2"),
-        ([level(2), Table("DimensionMetadata", format=1)], (0, 1), "level 1 of sparsity has no segments"),
-    ],
-)
-def test_sparsity_that_is_none(levels: Sequence[Table], order: Sequence[int], words: str) -> None:
-    (found,) = sparse(levels, 4, order)
-    assert (found.code, found.severity) == ("INVALID_SPARSITY", W)
-    assert words in found.message
