@@ -75,7 +75,7 @@ COMMANDS = (
     Row("verify-split", "splitting", "Check that the parts together equal the original.",
         "parts/"),
     Row("measure", "measuring", "Measure the parts of a split on their devices.",
-        "parts/ --on npu=litert:xnnpack --on cpu=openvino -o costs.json"),
+        "parts/ --on cpu=onert -o costs.json"),
     Row("extract", "surgery", "Write a part of a model as a model of its own.",
         "in.tflite head.tflite --ops 2-6"),
     Row("rename", "surgery", "Rename tensors, inputs, outputs and signatures.",

@@ -15,6 +15,7 @@ from circletool_cli import table
 
 from tests.kit.affinity_support import with_affinity
 from tests.kit.origin_support import embedded
+from tests.kit.presence import need_extra
 from tests.kit.program import MLP, TRACE, Ran, put, run
 from tests.kit.support import bytes_of
 
@@ -59,14 +60,16 @@ def test_help_ends_with_an_example_that_runs(command: str, tmp_path: Path) -> No
     words = last.split()[2:]
     bare = run(*words, cwd=tmp_path)
     needing = {"dump-origins": 1, "extract-origins": 1, "dump-affinity": 1, "export-affinity": 4}
-    needing |= {"split": 4, "verify-split": 3}
+    needing |= {"split": 4, "verify-split": 3, "measure": 3}
     assert bare.status == needing.get(command, 0)
     annotated = with_affinity(embedded(MLP.read_bytes()), ["cpu"], default="cpu")
     for name in ("in", "out") if command == "export-affinity" else ("out",):
         put(tmp_path / f"{name}.circle", annotated)
-    if command == "verify-split":
+    if command in ("verify-split", "measure"):
         assert run("split", "out.circle", "parts", cwd=tmp_path).status == 0
-    assert run(*words, cwd=tmp_path).status == 0
+    ran = run(*words, cwd=tmp_path)
+    need_extra(ran.err)
+    assert ran.status == 0
 
 
 @pytest.mark.parametrize("command", COMMANDS)
