@@ -52,9 +52,7 @@ def swap(graph: Graph) -> None:
     graph.table.operators.reverse()
 
 
-def signed(
-    inputs: Sequence[tuple[str, int]], outputs: Sequence[tuple[str, int]], key: str = "a"
-) -> Change:
+def signed(inputs: Sequence[tuple[str, int]], outputs: Sequence[tuple[str, int]], key: str = "a") -> Change:
     return lambda graph: graph.build.signature(key, inputs, outputs)
 
 

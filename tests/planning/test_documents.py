@@ -27,9 +27,12 @@ def test_the_example_runs(tmp_path: Path) -> None:
 
 def test_every_note_is_listed() -> None:
     codes: dict[str, str] = {}
-    for path in [*ROOT.glob("circletools/planning/*.py"), ROOT / "circletools/affinity/assign/rules.py"]:
+    places = ("planning", "split/measuring")
+    paths = [path for place in places for path in ROOT.glob(f"circletools/{place}/*.py")]
+    for path in [*paths, ROOT / "circletools/affinity/assign/rules.py"]:
         codes |= re.findall(r'Finding\("([A-Z_]+)", "(\w+)"', path.read_text(encoding="utf-8"))
-    shown = dict(re.findall(r"^\| `([A-Z_]+)` \| (\w+) \|", DOCUMENT, re.MULTILINE))
+    costs = (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^\| `([A-Z_]+)` \| (\w+) \|", DOCUMENT + costs, re.MULTILINE))
     assert shown == {code: severity for code, severity in codes.items() if not code.endswith("_AFFINITY")}
 
 

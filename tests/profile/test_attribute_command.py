@@ -128,7 +128,7 @@ def test_standard_input_and_depth_and_skip() -> None:
         ((IF_TRACE, "--model", path_of("circle/mlp")), 3, "the trace is not of this model: subgraph 1 runs"),
         ((IF_MODEL, "--model", IF_MODEL), 3, f"{IF_MODEL}: "),
         (("missing", "--model", IF_MODEL), 3, "missing: cannot read it: No such file or directory"),
-        ((IF_TRACE, "--model", IF_TRACE), 3, f"{IF_TRACE}: neither a TFLite nor a Circle model"),
+        ((IF_TRACE, "--model", IF_TRACE), 3, f"{IF_TRACE}: JSON, not a TFLite or Circle model"),
     ],
 )
 def test_errors(args: tuple[str | Path, ...], status: int, message: str) -> None:
