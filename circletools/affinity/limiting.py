@@ -220,7 +220,9 @@ class Limiter:
             return None
         others = [device for device in room.refuges if device != partition.device]
         able = {
-            unit: [device for device in others if (unit, device) not in self._left_from and room.takes(unit, device)]
+            unit: [
+                device for device in others if (unit, device) not in self._left_from and self._can_go(unit, device)
+            ]
             for unit in units
         }
         common = [device for device in others if all(device in able[unit] for unit in units)]
@@ -231,6 +233,12 @@ class Limiter:
         if not all(able.values()):
             return None
         return {unit: able[unit][0] for unit in units}
+
+    def _can_go(self, unit: int, device: int) -> bool:
+        """Say whether a device takes a unit, and it is not too large for a partition there."""
+        room = self._room
+        limits = [limit for number, limit in room.limits if limit.parts and number == device]
+        return room.takes(unit, device) and self._fits([unit], device, limits)
 
     def _total_with(self, units: Sequence[int], device: int) -> float:
         assert self._room.problem is not None

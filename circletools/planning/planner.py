@@ -61,13 +61,15 @@ def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
     inputs = read_request(request) if isinstance(request, PlanRequest) else request
     problem = make_plan_problem(model, inputs)
     assignment = _assignment(inputs, problem)
-    found = _evaluated(inputs, problem, assignment)
     brings = any(one.links.constant_us_per_byte is not None for one in problem.costs or ())
     if not brings or inputs.request.mode != "min" or inputs.request.join != "connected":
-        return found
-    # Two partitions that read the same constants may be one where bringing them is dear.
+        return _evaluated(inputs, problem, assignment)
+    # Two partitions that read the same constants may be one where bringing them is dear: what connected ones take at
+    # least is no bound then.
+    assignment = replace(assignment, least_us=())
     units = [make_units(facts, "shared", inputs.glue) for facts in problem.chooser.facts]
-    return min(found, _evaluated(inputs, replace(problem, units=units), assignment), key=_total_us)
+    each = (problem, replace(problem, units=units))
+    return min((_evaluated(inputs, one, assignment) for one in each), key=_total_us)
 
 
 def plan_as(model: Model, inputs: PlanInputs, devices: Sequence[Mapping[int, Decision]]) -> Plan:
