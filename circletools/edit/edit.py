@@ -348,7 +348,8 @@ class ModelEdit:
         for entry in model.metadata:
             old = model.buffers[entry.buffer]
             written = not old.external and int(model.buffers.data.start[entry.buffer]) < self._base
-            if len(old.data) and not written and self.metadata_value(entry.name) != old.data:
+            changed = self._entries.is_touched(entry.name) and self._entries.value(entry.name) != old.data
+            if len(old.data) and not written and changed:
                 message = "the old value is still in the file, unused; with --erase it goes"
                 notes.append(Finding("OLD_VALUE_REMAINS", "info", f"metadata {entry.name}", message))
         return tuple(notes)

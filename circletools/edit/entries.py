@@ -56,6 +56,10 @@ class Entries:
         """Return the value of an entry, None where there is none."""
         return self._values[name] if name in self._values else self._model.metadata_value(name)
 
+    def is_touched(self, name: str) -> bool:
+        """Say whether entries of this name were set or removed."""
+        return name in self._values
+
     def put(self, name: str, value: bytes) -> None:
         """Give an entry a value, and remove further ones of its name; one that has it already stays as it is."""
         same = [entry for entry in self.now if entry.name == name]

@@ -51,6 +51,18 @@ def test_what_is_erased_is_in_no_byte(tmp_path: Path) -> None:
     assert tried > 40
 
 
+def test_entries_of_one_name_that_stay_do_not_remain() -> None:
+    build = Build()
+    graph = build.graph()
+    graph.ends([x := graph.tensor("x")], [graph.compute("NEG", [x], "y")])
+    build.metadata("twice", b"one")
+    build.metadata("twice", b"two")
+    with open_model(compacted(build.to_bytes())) as model, ModelEdit(model) as edit:
+        assert edit.remaining() == ()
+        edit.remove_metadata("twice")
+        assert [note.location for note in edit.remaining()] == ["metadata twice"] * 2
+
+
 def test_what_is_replaced_is_erased_too(tmp_path: Path) -> None:
     data, target = with_secret(bytes_of("tflite/cnn")), tmp_path / "out"
     with open_model(data) as model, ModelEdit(model) as edit:

@@ -384,24 +384,3 @@ def test_a_request_is_read_once_for_many_models(costs: Path) -> None:
         with ct.open(path_of(name)) as model:
             assert ct.plan(model, inputs).evaluation[0].estimate is not None
             assert make_plan_problem(model, inputs).given.devices == TWO
-
-
-def test_nothing_goes_where_it_is_too_large_by_itself() -> None:
-    request: dict[str, Any] = {"devices": ("a", "b"), "capabilities": ("a=xnnpack",), "default": "b", "min_size": 99}
-    assert set(devices_of(planned(path_of("tflite/cnn"), **request))) == {"b"}
-    plan = planned(path_of("tflite/cnn"), **request, limits=("b:max-bytes=1",))
-    assert set(devices_of(plan)) == {"a"}
-    assert [note.code for note in plan.notes] == ["PARTITION_TOO_SMALL"]
-    with pytest.raises(ct.EditError, match="cannot be met"):
-        planned(path_of("tflite/cnn"), **request, limits=("a:min-operators=99", "b:max-bytes=1"))
-
-
-def test_no_bound_is_told_where_partitions_may_share_constants(tmp_path: Path) -> None:
-    """It is one for connected partitions; those that bring the same constants may be one."""
-    for brought, is_told in ((None, True), (10.0, False)):
-        devices = [
-            dict(device, **({"constants_bytes_per_us": brought} if brought else {})) for device in COSTS["devices"]
-        ]
-        costs = written(tmp_path, "costs.json", COSTS | {"devices": devices})
-        (found,) = planned(costs=costs, devices=TWO).evaluation
-        assert (found.least_us is not None, found.excess is not None) == (is_told, is_told)
