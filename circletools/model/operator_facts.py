@@ -156,8 +156,7 @@ class OperatorFacts:
             return np.zeros(indices.shape, np.bool_)  # buffer 0 is the empty one, whether it is there or not
         if indices.size and int(indices.max()) >= len(buffers):
             raise ModelFormatError(f"buffer {indices.max()} does not exist", location=self.place())
-        filled: NDArray[np.bool_] = (buffers.data.count > 0) | (buffers.external & (buffers.sizes > 0))
-        constant: NDArray[np.bool_] = filled[indices] & ~self.is_variable
+        constant: NDArray[np.bool_] = buffers.filled[indices] & ~self.is_variable
         return constant
 
     @cached_property

@@ -134,6 +134,12 @@ class Buffers(Rows[Buffer]):
         """How many bytes lie outside the flatbuffer."""
         return self.tables.scalars("size")
 
+    @cached_property
+    def filled(self) -> NDArray[np.bool_]:
+        """Which have data, wherever it is."""
+        filled: NDArray[np.bool_] = (self.data.count > 0) | (self.external & (self.sizes > 0))
+        return filled
+
     def _buffer(self, index: int) -> Buffer:
         memory, offset, size = self._memory, int(self.offsets[index]), int(self.sizes[index])
         if not self.external[index]:

@@ -52,8 +52,7 @@ class ModelUses:
         indices, buffers = self.tensors.buffers.astype(np.int64), self.model.buffers
         if not len(buffers):
             return np.zeros(len(indices), np.bool_)
-        filled: NDArray[np.bool_] = (buffers.data.count > 0) | (buffers.external & (buffers.sizes > 0))
-        found: NDArray[np.bool_] = (filled[indices] & (indices > 0)) | self._outside
+        found: NDArray[np.bool_] = (buffers.filled[indices] & (indices > 0)) | self._outside
         return found
 
     @cached_property

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from circletools.render.findings import verdict
+from circletools.split.openvino_runner import parts_json
 from circletools.split.verification import SplitVerification
 from circletools.split.write import Split
 from circletools.wording import SCHEMA_VERSION
@@ -13,16 +14,7 @@ from circletools.wording import SCHEMA_VERSION
 
 def split_json(done: Split) -> dict[str, Any]:
     """Return the JSON document of `split`."""
-    parts = [
-        {
-            "file": piece.file,
-            "device": part.device,
-            "operators": list(part.operators),
-            "inputs": list(piece.inputs),
-            "outputs": list(piece.outputs),
-        }
-        for part, piece in zip(done.plan.parts, done.connections.parts, strict=True)
-    ]
+    parts = parts_json(done.plan, done.connections)
     return {
         "schema_version": SCHEMA_VERSION,
         "subgraph": done.plan.subgraph,

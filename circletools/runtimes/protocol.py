@@ -22,8 +22,8 @@ Status = Literal["ok", "refused", "crash", "timeout", "memory"]
 class Request:
     """A model to ask about. It is run once with each of `inputs`, or `repeat` times with what `seed` makes.
 
-    `variant` says what of the program is meant: kernels, a backend, an accelerator. All runs are in one
-    session, so that what a model keeps between runs shows.
+    `variant` says what of the program is meant: kernels, a backend, an accelerator. The model is loaded
+    once for all runs, so that what it keeps between runs shows.
     """
 
     question: Question

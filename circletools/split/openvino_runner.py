@@ -7,6 +7,7 @@ them only. A part that is compiled for a device runs there as a whole, whatever 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from circletools.errors import EditError
 from circletools.split.connections import Connections
@@ -88,7 +89,15 @@ def openvino_runner(connections: Connections, plan: SplitPlan) -> str:
     """Return the program. Raises EditError for Circle models, which OpenVINO does not read."""
     if connections.source.file.endswith(".circle"):
         raise EditError("OpenVINO reads TFLite models, not Circle", location=connections.source.file)
-    parts = [
+    parts = parts_json(plan, connections)
+    whole = {"inputs": connections.source.inputs, "outputs": connections.source.outputs, "parts": parts}
+    before, between, after = _TEMPLATE.split("@@")[::2]
+    return f"{before}{json.dumps(connections.source.file)[1:-1]}{between}{json.dumps(whole, indent=1)}{after}"
+
+
+def parts_json(plan: SplitPlan, connections: Connections) -> list[dict[str, Any]]:
+    """Return the parts as JSON, in the order they run."""
+    return [
         {
             "file": piece.file,
             "device": part.device,
@@ -98,6 +107,3 @@ def openvino_runner(connections: Connections, plan: SplitPlan) -> str:
         }
         for part, piece in zip(plan.parts, connections.parts, strict=True)
     ]
-    whole = {"inputs": connections.source.inputs, "outputs": connections.source.outputs, "parts": parts}
-    before, between, after = _TEMPLATE.split("@@")[::2]
-    return f"{before}{json.dumps(connections.source.file)[1:-1]}{between}{json.dumps(whole, indent=1)}{after}"

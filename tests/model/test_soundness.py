@@ -314,7 +314,7 @@ def test_what_is_broken_is_found(case: str) -> None:
 
 
 def test_circle_has_other_kernels() -> None:
-    """What LiteRT takes says nothing of models that it does not read."""
+    """What LiteRT takes does not count for models that it does not read."""
     for change in (code(1, version=7), operator(1, "outputs", [3, 0]), tensor(2, type="INT32")):
         codes = {found.code for found in chain(change, "circle")}
         assert not any(one.startswith("OPERATOR_") or one in ("SCHEMA_VERSION", "NO_BUFFERS") for one in codes)

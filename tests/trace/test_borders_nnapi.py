@@ -284,7 +284,7 @@ def test_intervals_that_touch_are_one() -> None:
 
 
 def test_what_a_woken_thread_waits_for() -> None:
-    """A wake says nothing of a thread that runs; thread 0 switches as any other does."""
+    """A wake of a thread that runs changes nothing; thread 0 switches as any other does."""
 
     def line(at: int, text: str, tid: int = 7) -> str:
         return f"  a-{tid} (5) [001] d..2 3.{at:06}: {text}\n"
