@@ -18,7 +18,7 @@ import numpy as np
 
 from circletools.trace.nnapi.automaton import END, Automaton, Node, Path
 from circletools.trace.nnapi.marks import Mark
-from circletools.trace.sources.names import Numbers
+from circletools.trace.sources.names import Numbers, by_thread
 
 Begin = Callable[[int, int, int], None]
 """Takes the time, the thread and the place of a begin."""
@@ -111,7 +111,7 @@ class Machine:
             self._turns.append((self._now, t_ns, thread, current))
 
     def _follow(self, threads: Numbers, symbols: Numbers, wheres: Numbers) -> _Walk:
-        order = np.argsort(threads.astype(np.min_scalar_type(len(self._nodes))), kind="stable")
+        order = by_thread(threads)
         threads, symbols = threads[order], symbols[order]
         firsts = np.flatnonzero(np.append(True, threads[1:] != threads[:-1]))
         lasts = np.append(firsts[1:], len(order)) - 1
