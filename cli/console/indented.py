@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
 _BREAK = "\0"  # which JSON spells out in texts
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 _flat = json.JSONEncoder(separators=("," + _BREAK, ": ")).encode
 
 
@@ -31,5 +33,5 @@ def indented(value: Any, line: str = "\n") -> str:
     return f"{text[0]}{deeper}{text[1:-1].replace(_BREAK, deeper)}{line}{text[-1]}"
 
 
-def _holds_more(values: Any) -> bool:
-    return any(isinstance(one, dict | list | tuple) for one in values)
+def _holds_more(values: Iterable[Any]) -> bool:
+    return not _PLAIN.issuperset(map(type, values))

@@ -88,7 +88,7 @@ def show_bytes(data: bytes) -> None:
 
 def _plain(text: str) -> str:
     """Spell out control characters: a name in a model must not command the terminal."""
-    return text.translate(_CONTROLS)
+    return text if text.isprintable() else text.translate(_CONTROLS)
 
 
 def show_json(document: Any) -> None:
