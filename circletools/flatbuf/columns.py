@@ -98,6 +98,15 @@ class Vectors:
         """Return the vectors of these rows."""
         return Vectors(self.wire, self.dtype, self.start[rows], self.count[rows], self.what)
 
+    def element(self, at: int) -> NDArray[np.float64]:
+        """Return one element of each row, counted from its end where `at` is negative; NaN where a row has none."""
+        found = np.full(len(self.count), np.nan)
+        places = at if at >= 0 else self.count + at
+        there = (places < self.count) & (places >= 0)
+        positions = (self.start + places * self.dtype.itemsize)[there]
+        found[there] = self.wire.gather(positions, self.dtype)
+        return found
+
     def element_positions(self) -> Positions:
         """Return where each element of each row stands, rows one after the other; see `check_total`."""
         self.check_total()
