@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from circletools import render as render
     from circletools import storage as files
     from circletools.check import check
-    from circletools.diff.attest import attest as attest
+    from circletools.diff.attestation import attest
     from circletools.diff.difference import compare_models as diff
     from circletools.edit.compact import compact
     from circletools.edit.edit import ModelEdit
@@ -190,7 +190,7 @@ _PLACES = {
     "compact": "circletools.edit.compact",
     "compare_profiles": "circletools.profile.compare_profiles",
     "compare_traces": "circletools.profile.compare_traces",
-    "attest": "circletools.diff.attest:attest",
+    "attest": "circletools.diff.attestation:attest",
     "diff": "circletools.diff.difference:compare_models",
     "digests": "circletools.model.digests:content_digests",
     "edit": "circletools.editing",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from zlib import crc32
 
-from circletools.diff.attest import attest
+from circletools.diff.attestation import attest
 from circletools.diff.difference import ModelDifference, compare_models
 from circletools.errors import CircleToolsError
 from circletools.model.model import Model, open_model

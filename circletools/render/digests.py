@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from circletools.diff.attest import Attestation
+from circletools.diff.attestation import Attestation
 from circletools.model.digests import ContentDigests
 from circletools.render.fields import fields_json
 from circletools.wording import SCHEMA_VERSION, counted

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from circletools.diff.attest import Attestation, PartChange, attest
+from circletools.diff.attestation import Attestation, PartChange, attest
 from circletools.errors import UsageError
 from circletools.model.digests import content_digests
 from circletools.model.model import open_model
