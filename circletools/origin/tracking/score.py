@@ -75,8 +75,8 @@ class Scorer:
         named = self.matcher.names_count and first and second
         if named and self.names[0][first[0]] == self.names[1][second[0]] != b"":
             return Evidence.TAG if self.names[1][second[0]] in self.matcher.tags else Evidence.NAME
-        held = self.matcher.held[0].get(old, frozenset()) & self.matcher.held[1].get(new, frozenset())
-        held = frozenset(number for number in held if self._is_telling(number))
+        olds, news = self.matcher.held[0].get(old), self.matcher.held[1].get(new)
+        held = [number for number in olds & news if self._is_telling(number)] if olds and news else []
         if any(self.matcher.classes.how[number] == EXACT for number in held):
             return Evidence.CONSTANT
         return Evidence.VALUES if held else Evidence.POSITION
