@@ -6,7 +6,9 @@ compute operators one by one. Importing this module imports the runtime, which i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +16,12 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from circletools.runtimes.inputs import inputs_by_run
 from circletools.runtimes.plan import nodes, placed, plans
-from circletools.runtimes.protocol import Answer, Array, Make, RefusedError, Request, Verdict, plain
+from circletools.runtimes.protocol import Answer, Array, Make, Placed, RefusedError, Request, Verdict, plain
 
 _RESOLVERS = {"xnnpack": "AUTO", "builtin": "BUILTIN_WITHOUT_DEFAULT_DELEGATES", "reference": "BUILTIN_REF"}
 _REFUSALS = (RuntimeError, ValueError)
 FAILURES = (*_REFUSALS, MemoryError, RefusedError)
+_FAILED = re.compile(r"failed to delegate \S+ node #(\d+)")
 _DEVICES = {"": "cpu", "TfLiteXNNPackDelegate": "xnnpack"}
 
 
@@ -44,9 +47,20 @@ def placement(request: Request) -> Verdict:
     except _REFUSALS as error:
         verdict = Verdict("refused", str(error))
     try:
-        return Verdict(verdict.status, verdict.words, placed(plans(interpreter), _DEVICES))
+        found = placed(plans(interpreter), _DEVICES)
     except _REFUSALS as error:
         raise _refused(verdict.words or error) from error
+    return Verdict(verdict.status, verdict.words, _not_delegated(found, verdict.words))
+
+
+def _not_delegated(found: Sequence[Placed], words: str) -> tuple[Placed, ...]:
+    """Return the operators, without the one of which the delegate saw only after it had chosen that it cannot."""
+    named = _FAILED.search(words)
+    if named is None:
+        return tuple(found)
+    wanted = "xnnpack", int(named[1])
+    at = next((at for at, one in enumerate(found) if (one.device, one.operator) == wanted), None)
+    return tuple(replace(one, device="", words=words) if place == at else one for place, one in enumerate(found))
 
 
 def run(request: Request) -> Answer:

@@ -251,8 +251,7 @@ def table(device: Device, found: Sequence[Template], wanted: Wanted) -> dict[str
 def updated(device: Device, path: Path, document: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
     """Return the document with what the file has of the other operators."""
     before = json.loads(path.read_text()) if path.exists() else {"operators": {}, "measured": []}
-    earlier = {code for group in before["measured"] for code in group["operators"]}
-    measured = asked_of(device, all_templates(), lambda code: wanted(code) or code in earlier)
+    measured = asked.joined(before["measured"], document["measured"])
     kept = {code: found for code, found in before["operators"].items() if not wanted(code)}
     operators = dict(sorted({**kept, **document["operators"]}.items()))
     return {**document, "measured": measured, "context": before.get("context", []), "operators": operators}

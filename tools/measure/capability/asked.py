@@ -20,11 +20,21 @@ def asked(probes: Iterable[tuple[Probe, Sequence[int]]]) -> list[dict[str, Any]]
     by_code: dict[str, list[tuple[Probe, Sequence[int]]]] = defaultdict(list)
     for probe, ranks in probes:
         by_code[probe.code].append((probe, ranks))
+    return _grouped({code: _form(of_code) for code, of_code in by_code.items()})
+
+
+def joined(before: Iterable[Mapping[str, Any]], later: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the groups of two times; of a code that both asked about, those of the later one."""
+    forms = {code: group for groups in (before, later) for group in groups for code in group["operators"]}
+    return _grouped({code: {**group, "operators": []} for code, group in forms.items()})
+
+
+def _grouped(forms: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     groups: dict[str, list[str]] = defaultdict(list)
-    for code in sorted(by_code):
-        groups[json.dumps(_form(by_code[code]))].append(code)
+    for code in sorted(forms):
+        groups[json.dumps({"operators": [], **forms[code]})].append(code)
     ordered = sorted(groups.items(), key=lambda group: group[1])
-    return [{"operators": codes, **json.loads(form)} for form, codes in ordered]
+    return [{**json.loads(form), "operators": codes} for form, codes in ordered]
 
 
 def _form(probes: Sequence[tuple[Probe, Sequence[int]]]) -> dict[str, Any]:
