@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from circletools.check import check
     from circletools.codes import Explanation as Explanation
     from circletools.codes import explain as explain
+    from circletools.diff.attestation import attest
     from circletools.diff.difference import compare_models as diff
     from circletools.edit.compact import compact
     from circletools.edit.edit import ModelEdit
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from circletools.judging import CheckRequest as CheckRequest
     from circletools.judging import Judgement as Judgement
     from circletools.judging import judge as judge
+    from circletools.model.digests import content_digests as digests
     from circletools.model.model import Model
     from circletools.model.model import open_model as open  # noqa: A004  (`ct.open`, as in gzip and zipfile)
     from circletools.model.model import open_model as open_model
@@ -128,12 +130,14 @@ __all__ = [
     "UsageError",
     "__version__",
     "affinity",
+    "attest",
     "attribute",
     "check",
     "compact",
     "compare_profiles",
     "compare_traces",
     "diff",
+    "digests",
     "edit",
     "explain",
     "export_costs",
@@ -194,12 +198,14 @@ _PLACES = {
     "Tensor": "circletools.model.views",
     "TraceComparison": "circletools.profile.compare_traces",
     "affinity": "circletools.affinity:",
+    "attest": "circletools.diff.attestation",
     "attribute": "circletools.profile.attribution",
     "check": "circletools.check",
     "compact": "circletools.edit.compact",
     "compare_profiles": "circletools.profile.compare_profiles",
     "compare_traces": "circletools.profile.compare_traces",
     "diff": "circletools.diff.difference:compare_models",
+    "digests": "circletools.model.digests:content_digests",
     "edit": "circletools.editing",
     "explain": "circletools.codes",
     "export_costs": "circletools.planning.export",
