@@ -72,12 +72,12 @@ class Outcome:
     out: bytes
     messages: tuple[Message, ...]
     findings: int | None = None
-    counts: ct.render.Tally | None = None
     error: str | None = None
     seconds: float = 0.0
     size_bytes: int | None = None
     mtime_ns: int | None = None
     fatal: bool = False
+    counts: ct.render.Tally | None = None
 
 
 def apply(task: Task) -> Outcome:
@@ -107,11 +107,11 @@ def apply(task: Task) -> Outcome:
             b"".join(captured.out),
             tuple(captured.messages),
             captured.findings,
-            captured.counts,
             captured.error or (errors[-1] if errors else None),
             time.perf_counter() - started,
             *known,
             fatal,
+            captured.counts,
         ),
     )
 

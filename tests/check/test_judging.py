@@ -19,7 +19,7 @@ ALL = (DOUBLE, TAP, ORIGIN)
 
 def moved(finding: ct.Finding, **changed: str) -> ct.Finding:
     fields = {name: getattr(finding, name) for name in ("code", "severity", "location", "message")}
-    return ct.Finding(**{**fields, **changed})  # type: ignore[arg-type]
+    return ct.Finding(**{**fields, **changed})
 
 
 def judged(*findings: ct.Finding, **request: Any) -> ct.Judgement:
