@@ -149,3 +149,10 @@ def test_fingerprints_are_those_of_findings_less_their_numbers() -> None:
     assert fingerprint(DOUBLE) == fingerprint(moved(DOUBLE, location="subgraphs[1].outputs[12]"))
     assert len({fingerprint(one) for one in (*ALL, moved(DOUBLE, message="'y' is already output 0"))}) == 4
     assert len(fingerprint(TAP)) == 16
+
+
+def test_an_empty_file_is_no_baseline(tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_bytes(b"")
+    with pytest.raises(ct.InvalidInputError):
+        judged(baseline=path)
