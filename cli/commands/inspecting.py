@@ -26,8 +26,11 @@ def inspect(
     docs/digest.md.
     """
     kind = "json" if json else "text"
-    with reading(source) as model:
-        if digest:
-            show_as(kind, ct.digests(model), text=ct.render.digests_text, json=ct.render.digests_json)
-        else:
-            show_as(kind, ct.inspect(model), text=ct.render.inspection_text, json=ct.render.inspection_json)
+    if digest:
+        with reading(source) as model:
+            digests = ct.digests(model)
+        show_as(kind, digests, text=ct.render.digests_text, json=ct.render.digests_json)
+    else:
+        with reading(source) as model:
+            found = ct.inspect(model)
+        show_as(kind, found, text=ct.render.inspection_text, json=ct.render.inspection_json)

@@ -162,11 +162,11 @@ def test_a_lock_keeps_others_away(tmp_path: Path) -> None:
 
 
 def test_waiting_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced = []
+    synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
     platform.sync(tmp_path)
     assert len(synced) == 1
-    monkeypatch.setattr(platform.os, "name", "nt")
+    monkeypatch.setattr(os, "name", "nt")
     platform.sync(tmp_path)
     monkeypatch.undo()
     assert len(synced) == 1
