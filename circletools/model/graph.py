@@ -35,6 +35,11 @@ class OperatorGraph:
         """Return the number of operators."""
         return len(self.successors)
 
+    @property
+    def joins_any(self) -> bool:
+        """Say whether any operators of a device may be one partition."""
+        return any(len(row) == len(self) - len(self.constants) for row in self.beside)
+
 
 def graph_from_edges(count: int, sources: Indices, targets: Indices) -> OperatorGraph:
     """Return the graph of `count` operators with these edges. Raises ModelFormatError for a cycle."""

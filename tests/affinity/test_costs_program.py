@@ -12,7 +12,8 @@ import pytest
 from circletools.affinity.costs import program
 from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.program import least_bound, solve
-from circletools.affinity.costs.search import launches, least_time, proven
+from circletools.affinity.costs.proof import proven
+from circletools.affinity.costs.search import launches, least_time
 from circletools.affinity.partition.partitions import make_partitions
 from tests.kit.command_support import run
 from tests.kit.costs_support import Case, random_case
