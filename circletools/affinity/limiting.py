@@ -63,6 +63,11 @@ class LimitError(EditError):
         super().__init__(f"{limit} cannot be met: {words}")
         self.limit, self.words = limit, words
 
+    def not_found(self) -> EditError:
+        """Return the error for where it is not known whether it could be met."""
+        hint = "there may be something: name devices by rules, or ask for less"
+        return EditError(f"nothing was found that keeps to {self.limit}: {self.words}", hint=hint)
+
 
 class Limiter:
     """Moves units until limits hold. `moved` has why a unit is no longer where it was, `left` what is too small."""

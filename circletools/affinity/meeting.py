@@ -32,10 +32,7 @@ def meet(room: Room, numbers: Sequence[int], unmet: LimitError, *, connected: bo
     if found.partitions is not None:
         return found.partitions
     if not found.is_known:
-        raise EditError(
-            f"nothing was found that keeps to {unmet.limit}: {unmet.words}",
-            hint="there may be something: name devices by rules, or ask for less",
-        )
+        raise unmet.not_found()
     everything, names = _excluding(everything)
     if [limit for _, limit in everything.room.limits] == [unmet.limit]:
         raise unmet

@@ -113,7 +113,7 @@ def _partitioned(
         settled = limiter.settle(numbers)
     except LimitError as unmet:
         if sizing.mode == "seed":
-            raise
+            raise unmet.not_found() from unmet
         found = meet(room, numbers, unmet, connected=tame != "epochs" and not units.graph.joins_any)
         limiter.left = [one for one in found if room.is_small(one.operators, one.device)]
         limiter.moved = dict.fromkeys(

@@ -9,7 +9,7 @@ epochs   devices take turns; partitions need not be connected; fewest for two de
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from circletools.affinity.partition.epochs import epoch_partitions
@@ -109,6 +109,8 @@ def _safe(graph: OperatorGraph, devices: Sequence[int], on_step: OnStep) -> Oper
 
 def _fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
     found = fewest(graph, devices)
+    if graph.beside:  # to merge what nothing connects may be in the way of the rest
+        found = min(found, fewest(replace(graph, beside=()), devices), key=len)
     if graph.joins_any:
         return min(found, epoch_partitions(graph, devices), key=len)
     return found
