@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from circletools import render as render
     from circletools import storage as files
     from circletools.check import check
+    from circletools.diff.attestation import attest
     from circletools.diff.difference import compare_models as diff
     from circletools.edit.compact import compact
     from circletools.edit.edit import ModelEdit
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from circletools.fit.verdicts import Fit as Fit
     from circletools.html.report import report_html as report_html
     from circletools.inspection import inspect_model as inspect
+    from circletools.model.digests import content_digests as digests
     from circletools.model.model import Model
     from circletools.model.model import open_model as open  # noqa: A004  (`ct.open`, as in gzip and zipfile)
     from circletools.model.model import open_model as open_model
@@ -120,12 +122,14 @@ __all__ = [
     "UsageError",
     "__version__",
     "affinity",
+    "attest",
     "attribute",
     "check",
     "compact",
     "compare_profiles",
     "compare_traces",
     "diff",
+    "digests",
     "edit",
     "export_costs",
     "export_trace",
@@ -181,12 +185,14 @@ _PLACES = {
     "Tensor": "circletools.model.views",
     "TraceComparison": "circletools.profile.compare_traces",
     "affinity": "circletools.affinity:",
+    "attest": "circletools.diff.attestation",
     "attribute": "circletools.profile.attribution",
     "check": "circletools.check",
     "compact": "circletools.edit.compact",
     "compare_profiles": "circletools.profile.compare_profiles",
     "compare_traces": "circletools.profile.compare_traces",
     "diff": "circletools.diff.difference:compare_models",
+    "digests": "circletools.model.digests:content_digests",
     "edit": "circletools.editing",
     "export_costs": "circletools.planning.export",
     "export_trace": "circletools.trace.nnapi.export",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from circletools.edit.archive import archive_entries
 from circletools.edit.editable import original_start
-from circletools.flatbuf.budget import Budget
 from circletools.model.external import external_data
 from circletools.model.model import Model
 from circletools.model.rows import Subgraph
@@ -99,7 +98,8 @@ def inspect_model(model: Model) -> Inspection:
     ...     ct.inspect(model).operators
     {'CONV_2D': 2, 'SOFTMAX': 1}
     """
-    reachable, buffers, budget = model.reachable, model.buffers, Budget(model.wire)
+    reachable, buffers = model.reachable, model.buffers
+    charge = model.wire.budget.tally("the names of inputs and outputs")
     external = {data.kind: data for data in external_data(model)}
     ends = [int((data.offsets + data.sizes).max()) for data in external.values()]
     trailing = max(model.wire.size - max([reachable.end, *ends]), 0)
@@ -119,7 +119,7 @@ def inspect_model(model: Model) -> Inspection:
         trailing_bytes=trailing,
         associated_files=tuple(entry.filename for entry in (archive_entries(model) if trailing else None) or ()),
         operators=_histogram(codes, model.operator_columns.code_indices),
-        subgraphs=tuple(_subgraph(subgraph, codes, budget) for subgraph in model.subgraphs),
+        subgraphs=tuple(_subgraph(subgraph, codes, charge) for subgraph in model.subgraphs),
         signatures=tuple(model.signatures),
         metadata=tuple(
             MetadataSummary(
@@ -138,22 +138,22 @@ def _histogram(codes: list[str], indices: Any) -> dict[str, int]:
     return dict(counted.most_common())
 
 
-def _subgraph(subgraph: Subgraph, codes: list[str], budget: Budget) -> SubgraphSummary:
+def _subgraph(subgraph: Subgraph, codes: list[str], charge: Callable[[int], None]) -> SubgraphSummary:
     return SubgraphSummary(
         index=subgraph.index,
         name=subgraph.name,
         tensors=len(subgraph.tensors),
         operator_count=len(subgraph.operators),
         operators=_histogram(codes, subgraph.code_indices()),
-        inputs=tuple(_tensor(subgraph, index, budget) for index in subgraph.inputs.tolist()),
-        outputs=tuple(_tensor(subgraph, index, budget) for index in subgraph.outputs.tolist()),
+        inputs=tuple(_tensor(subgraph, index, charge) for index in subgraph.inputs.tolist()),
+        outputs=tuple(_tensor(subgraph, index, charge) for index in subgraph.outputs.tolist()),
     )
 
 
-def _tensor(subgraph: Subgraph, index: int, budget: Budget) -> TensorSummary:
+def _tensor(subgraph: Subgraph, index: int, charge: Callable[[int], None]) -> TensorSummary:
     if not 0 <= index < len(subgraph.tensors):
         return TensorSummary(index, "(does not exist)", "", ())
     tensor = subgraph.tensors[index]
-    budget.charge(len(tensor.name))
+    charge(len(tensor.name))
     shape = tensor.shape if tensor.shape_signature is None else tensor.shape_signature
     return TensorSummary(index, tensor.name, tensor.type, tuple(shape))

@@ -100,6 +100,8 @@ COMMANDS = (
         "in.tflite --on xnnpack,litert-cpu", many),
     Row("diff", "comparing", "Show what differs between two models.",
         "in.circle out.circle --only structure"),
+    Row("attest", "comparing", "State that a model is another one but for named parts.",
+        "in.circle out.circle --json"),
     Row("trace-stats", "traces", "Show where the time of an NNAPI trace went.",
         "trace.html --by bucket", partial(many, directories=False, heading="own")),
     Row("trace-compare", "traces", "Show what became faster or slower between two traces.",

@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 from zlib import crc32
 
+from circletools.diff.attestation import attest
 from circletools.diff.difference import ModelDifference, compare_models
 from circletools.errors import CircleToolsError
 from circletools.model.model import Model, open_model
 from circletools.origin.embed import ORIGIN_ENTRIES, embed
 from circletools.origin.tracking.tracker import track
 from circletools.render.difference import difference_json, difference_text
+from circletools.render.digests import attestation_json
 from circletools.render.tracking import tracking_json, tracking_text
 from fuzz.models import exhaust, rewritten
 from fuzz.seeds import model_seed
@@ -33,6 +35,8 @@ def difference(data: bytes) -> None:
         assert len(found.changes) == len(mirrored.changes)
         _show(found, before, after)
         _show(mirrored, after, before)
+        if before.format == after.format:
+            assert json.dumps(attestation_json(attest(before, after)))
 
 
 def _show(found: ModelDifference, before: Model, after: Model) -> None:

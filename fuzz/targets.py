@@ -38,7 +38,7 @@ TARGETS = {
         Target("page", models.page, models.model_seeds, mutate_model, "report"),
         Target("fit", models.fit_all, models.model_seeds, mutate_model, "fit"),
         Target("baseline", documents.baseline, seeds.baselines, mutate_bytes, "fit"),
-        Target("diff", pairs.difference, models.model_seeds, mutate_model, "diff"),
+        Target("diff", pairs.difference, models.model_seeds, mutate_model, "diff attest"),
         Target("track-origins", pairs.tracking, models.model_seeds, mutate_model, "track-origins"),
         Target("split", parts.split_model, models.model_seeds, mutate_model, "split verify-split"),
         Target("split-part", parts.replaced_part, parts.part_seeds, mutate_model, "verify-split"),

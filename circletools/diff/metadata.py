@@ -42,10 +42,14 @@ def metadata_differences(comparison: ModelComparison, _: list[Finding]) -> Itera
 
     Of several entries of one name the first belongs to the first; further ones are called `metadata[name#2]`.
     """
-    before, after = _entries(comparison.before), _entries(comparison.after)
+    models = comparison.before, comparison.after
+    before, after = map(_entries, models)
+    charges = [model.wire.budget.tally("the values of metadata") for model in models]
     for label in dict.fromkeys((*before, *after)):
         old, new = values = before.get(label), after.get(label)
         if old is None or new is None or not _same(old, new):
+            for value, charge in zip(values, charges, strict=True):
+                charge(len(value) if isinstance(value, memoryview) else 0)
             shown = (None if value is None else _described(label, value) for value in values)
             yield between(f"metadata[{label}]", *shown)
 

@@ -9,7 +9,7 @@ for target in found.targets:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,13 +19,15 @@ from circletools.affinity.partition.epochs import turns
 from circletools.affinity.partition.groups import working
 from circletools.fit.naming import Naming, Source
 from circletools.fit.needed import needed_subgraphs
-from circletools.fit.programs import Told, ask, compare
-from circletools.fit.remedies import follows_another, remedy_of
-from circletools.fit.request import FitInputs, FitRequest, Key, key_of, read_fit_request
+from circletools.fit.programs import Told, ask, compare, reads_signatures
+from circletools.fit.remedies import LARGE_WINDOW, follows_another, remedy_of
+from circletools.fit.request import FitInputs, FitRequest, Key, key_of, obstacle_key, read_fit_request
 from circletools.fit.sources import fewest_sources
 from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, TargetFit
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts, facts_of
+from circletools.model.signature_findings import signature_findings
+from circletools.model.windows import large_windows
 
 __all__ = ["fit"]
 
@@ -42,8 +44,10 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     known = inputs.known(model.source.name)
     facts, naming = facts_of(model), Naming(model)
     told = ask(model, inputs.request.with_, inputs.tables, inputs.request.timeout_s)
+    refusal = Refusal(LARGE_WINDOW, measured=False)
+    refused = {(one.subgraph, row): refusal for one in facts for row in large_windows(one)[0].tolist()}
     targets = tuple(
-        _target(model, facts, naming, _Question(name, table, known.get(name, Counter()), told.get(name, ())))
+        _target(model, facts, naming, _Question(name, table, refused, known.get(name, Counter()), told.get(name, ())))
         for name, table in inputs.tables.items()
     )
     return Fit(model.source.name, model.format, targets, inputs.baseline is not None, naming.notes)
@@ -51,10 +55,11 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A target, and what else is known of the model there."""
+    """A target, and what else is known of the model there: `refused` are operators that no table was asked about."""
 
     name: str
     table: Capability
+    refused: Mapping[tuple[int, int], Refusal]
     known: Counter[Key]
     told: Sequence[Told]
 
@@ -62,7 +67,11 @@ class _Question:
 def _target(model: Model, facts: Sequence[OperatorFacts], naming: Naming, question: _Question) -> TargetFit:
     known = question.known
     refused = [why_not(question.table, subgraph) for subgraph in facts]
+    for (subgraph, operator), refusal in question.refused.items():
+        refused[subgraph][operator] = refused[subgraph][operator] or refusal
     needed = [facts[index] for index in needed_subgraphs(model, facts, refused)]
+    obstacles = tuple(signature_findings(model)) if reads_signatures(question.name) else ()
+    new_obstacles = sum(not _took(known, obstacle_key(one.message, one.location)) for one in obstacles)
     found = [one for subgraph in needed for one in _misfits(subgraph, refused[subgraph.subgraph], naming, known)]
     target = TargetFit(
         question.name,
@@ -72,9 +81,18 @@ def _target(model: Model, facts: Sequence[OperatorFacts], naming: Naming, questi
         _blamed(found, facts, naming),
         _cuts([(subgraph, refused[subgraph.subgraph]) for subgraph in needed]),
         known.total(),
+        obstacles=obstacles,
+        new_obstacles=new_obstacles,
     )
     places = [subgraph.subgraph for subgraph in needed]
     return replace(target, asked=tuple(compare(target, places, told) for told in question.told))
+
+
+def _took(known: Counter[Key], key: Key) -> bool:
+    """Take a finding from what is known; say whether it was."""
+    is_known = known[key] > 0
+    known[key] -= is_known
+    return is_known
 
 
 def _misfits(
@@ -88,11 +106,7 @@ def _misfits(
     all_sources = naming.sources(facts, (operator for operator, _ in here))
     for (operator, refusal), sources in zip(here, all_sources, strict=True):
         code, origin = codes[operator], tuple([name for _, name in sources])
-        is_known = False
-        if known:
-            key = key_of(code, refusal.reason, origin)
-            is_known = known[key] > 0
-            known[key] -= is_known
+        is_known = bool(known) and _took(known, key_of(code, refusal.reason, origin))
         misfit = Misfit(
             facts.subgraph,
             operator,

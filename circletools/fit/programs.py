@@ -20,7 +20,8 @@ class Judge:
 
     `places_each`: it says where each operator runs, also where the model as a whole is refused. `runs`: the
     table was measured by running operators, so that a model has to run too. `explains`: it gives a reason for what it
-    refuses, the same for all operators of a code, and may leave others that it would take.
+    refuses, the same for all operators of a code, and may leave others that it would take. `reads_signatures`: it
+    refuses a model, or does not run it, whose signatures do not name the inputs and outputs of their subgraphs.
     """
 
     program: str
@@ -29,12 +30,13 @@ class Judge:
     places_each: bool = False
     runs: bool = False
     explains: bool = False
+    reads_signatures: bool = False
 
 
 JUDGES: Mapping[str, Judge] = {
     "xnnpack": Judge("litert", "xnnpack", "xnnpack", places_each=True),
     "litert-cpu": Judge("litert", "builtin", "cpu", runs=True),
-    "litert-gpu": Judge("litert-gpu", "gpu", "gpu", places_each=True, explains=True),
+    "litert-gpu": Judge("litert-gpu", "gpu", "gpu", places_each=True, explains=True, reads_signatures=True),
     "onert-cpu": Judge("onert", "cpu", "cpu", runs=True),
     "onert-ruy": Judge("onert", "ruy", "ruy", runs=True),
     "openvino-cpu": Judge("openvino", "CPU", "cpu"),
@@ -44,6 +46,11 @@ JUDGES: Mapping[str, Judge] = {
     "tflm": Judge("tflm", "default", "cpu"),
 }
 """By target: who decides. A table of one's own has nobody."""
+
+
+def reads_signatures(target: str) -> bool:
+    """Say whether the program that decides about a target refuses a model for its signatures."""
+    return target in JUDGES and JUDGES[target].reads_signatures
 
 
 @dataclass(frozen=True, slots=True)

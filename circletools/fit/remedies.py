@@ -14,6 +14,7 @@ from functools import cache
 from circletools.affinity.capability.table import Refusal
 
 NOT_MEASURED = "ask the program itself (--with), or measure it as docs/capabilities.md tells"
+LARGE_WINDOW = "the window is larger than the input, whose shape may be open"
 GENERAL = "change what the reason names"
 
 _PLACE = r"(?P<place>(?:input|output) \d+)"
@@ -29,6 +30,8 @@ _LEFT_OUT = "left out"
 
 def remedy_of(refusal: Refusal, code: str) -> str:
     """Return what to change so that an operator with this code is taken."""
+    if refusal.reason == LARGE_WINDOW:
+        return "give the model a shape that the window fits into"
     return _remedy(refusal.reason, code) if refusal.measured else NOT_MEASURED
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -52,7 +52,7 @@ class FitInputs:
         documents = self.baseline or ()
         named = [document for document in documents if document.get("file") == file]
         for document in named[:1] or (documents if len(documents) == 1 else ()):
-            return {target["target"]: Counter(map(_key, target["findings"])) for target in document["targets"]}
+            return {target["target"]: Counter(_keys(target)) for target in document["targets"]}
         return {}
 
 
@@ -111,5 +111,14 @@ def key_of(code: str, reason: str, origin: Sequence[str]) -> Key:
     return code, re.sub(r"operator \d+", "operator", reason), tuple(origin)
 
 
-def _key(finding: Mapping[str, Any]) -> Key:
-    return key_of(str(finding["code"]), str(finding["reason"]), [str(name) for name in finding["origin"]])
+def obstacle_key(message: str, location: str) -> Key:
+    """Return what an obstacle to the model as a whole is known by."""
+    return "", message, (location,)
+
+
+def _keys(target: Mapping[str, Any]) -> Iterator[Key]:
+    """Yield what the findings about a target are known by."""
+    for one in target["findings"]:
+        yield key_of(str(one["code"]), str(one["reason"]), [str(name) for name in one["origin"]])
+    for one in target.get("obstacles", ()):
+        yield obstacle_key(str(one["message"]), str(one["location"]))

@@ -81,7 +81,8 @@ class TargetFit:
     """What a target takes of a model.
 
     `sources` are those whose change would leave no refused operator, the worst first; what was not measured is not
-    blamed on any. `fixed` is the number of findings that only the baseline has.
+    blamed on any. `obstacles` keep its runtime from loading the model as a whole; the baseline does not have
+    `new_obstacles` of them. `fixed` is the number of findings that only the baseline has.
     """
 
     name: str
@@ -92,6 +93,8 @@ class TargetFit:
     cuts: Cuts
     fixed: int
     asked: tuple[Asked, ...] = ()
+    obstacles: tuple[Finding, ...] = ()
+    new_obstacles: int = 0
 
     @property
     def refused(self) -> int:
@@ -100,10 +103,10 @@ class TargetFit:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether all operators run there; not known where some were never asked about, and none is refused."""
-        if not self.misfits:
-            return "resident"
-        return "not_resident" if self.refused else "not_known"
+        """Whether the model runs there; not known where no operator is refused, but some were never asked about."""
+        if self.obstacles or self.refused:
+            return "not_resident"
+        return "not_known" if self.misfits else "resident"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +124,9 @@ class Fit:
 
     @property
     def new_refusals(self) -> int:
-        """The number of refused operators that the baseline does not have, over all targets."""
-        return sum(misfit.measured and misfit.is_new for target in self.targets for misfit in target.misfits)
+        """The number of refused operators and obstacles that the baseline does not have, over all targets."""
+        operators = sum(misfit.measured and misfit.is_new for target in self.targets for misfit in target.misfits)
+        return operators + sum(target.new_obstacles for target in self.targets)
 
     @property
     def contradictions(self) -> int:

@@ -1,20 +1,49 @@
-"""What one piece of work may repeat of a file: objects may be shared, so a small file can describe gigabytes."""
+"""How much of a file may be read again: objects may be shared, so a small file can describe gigabytes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import OVERLAP, OVERLAP_BYTES, Wire
+
+REPEATS, REPEATED_BYTES = 2, 8 << 20  # what is shared, over all readers: so many times the file, and so many bytes
+PLACE_BYTES = 32  # what each further place of one table counts for, as a row of numbers
+OBJECT_BYTES = 256  # and where it becomes an object of ours
 
 
 class Budget:
-    """Counts bytes that are repeated from a file, as a name is for each use of it."""
+    """The one budget of an open file, charged by all that read it and all that is made of it.
 
-    def __init__(self, wire: Wire) -> None:
-        """Start with nothing."""
-        self._left = OVERLAP * wire.size + OVERLAP_BYTES
+    Each reader may look at as many bytes as the file has; what is more is looked at again, as it is shared.
+    """
 
-    def charge(self, count: int) -> None:
-        """Count bytes. Raises ModelFormatError where all together are more than the file justifies."""
-        self._left -= count
-        if self._left < 0:
-            raise ModelFormatError("names are so long, and used so often, that the file does not justify it")
+    def __init__(self, size: int) -> None:
+        """Start with nothing, for a file of so many bytes."""
+        self.size, self.most = size, REPEATS * size + REPEATED_BYTES
+        self._repeated: dict[str, int] = {}
+
+    def charge(self, what: str, count: int) -> None:
+        """Note that a reader looks at `count` bytes in all; the same reader again costs nothing more.
+
+        Raises ModelFormatError where all readers together repeat more than the file justifies.
+        """
+        if count - self.size <= self._repeated.get(what, 0):
+            return
+        repeated = self._repeated | {what: count - self.size}
+        if sum(repeated.values()) > self.most:
+            raise ModelFormatError(
+                f"{what} have {count} bytes together, in a file of {self.size}",
+                hint="objects are shared so often that reading all of it is refused",
+            )
+        self._repeated = repeated
+
+    def tally(self, what: str) -> Callable[[int], None]:
+        """Return a function that is given the bytes one by one, and charges them all."""
+        total = 0
+
+        def add(count: int) -> None:
+            nonlocal total
+            total += count
+            self.charge(what, total)
+
+        return add

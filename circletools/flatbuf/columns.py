@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import EditError, ModelFormatError
+from circletools.flatbuf.budget import Budget
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 
 Positions = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 MAX_FLATBUFFER_BYTES = 2**31 - 1  # the format's own limit: offsets are below 2 GiB
-OVERLAP, OVERLAP_BYTES = 16, 1 << 20  # sharing is legal; more than so many times the file is an attack
 _U2 = np.dtype("<u2")
 _I4 = np.dtype("<i4")
 
@@ -48,7 +48,7 @@ def places_in_rows(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 class Wire:
     """The bytes of a file. `size` is all of it, `limit` the part that FlatBuffers objects can lie in."""
 
-    __slots__ = ("address", "data", "limit", "memory", "size")
+    __slots__ = ("address", "budget", "data", "limit", "memory", "size")
 
     def __init__(self, data: Any) -> None:
         """Look at `data`, any object with the buffer protocol; nothing is copied."""
@@ -57,6 +57,7 @@ class Wire:
         self.address: int = int(self.data.__array_interface__["data"][0])
         self.size: int = len(self.memory)
         self.limit: int = min(self.size, MAX_FLATBUFFER_BYTES)
+        self.budget: Budget = Budget(self.size)
 
     def gather(self, positions: Positions, dtype: np.dtype[Any]) -> NDArray[Any]:
         """Read one `dtype` at each position, aligned or not; raise ModelFormatError outside the file."""
@@ -80,12 +81,13 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """One vector (or none) for each row: where its elements start, and how many there are."""
+    """One vector (or none) for each row: where its elements start, and how many there are; `what` they are."""
 
     wire: Wire
     dtype: np.dtype[Any]
     start: Positions
     count: NDArray[np.int64]
+    what: str = "vectors"
 
     def row(self, index: int) -> NDArray[Any]:
         """Return the elements of one row, as a view of the file."""
@@ -94,7 +96,16 @@ class Vectors:
 
     def take(self, rows: NDArray[Any] | slice) -> Vectors:
         """Return the vectors of these rows."""
-        return Vectors(self.wire, self.dtype, self.start[rows], self.count[rows])
+        return Vectors(self.wire, self.dtype, self.start[rows], self.count[rows], self.what)
+
+    def element(self, at: int) -> NDArray[np.float64]:
+        """Return one element of each row, counted from its end where `at` is negative; NaN where a row has none."""
+        found = np.full(len(self.count), np.nan)
+        places = at if at >= 0 else self.count + at
+        there = (places < self.count) & (places >= 0)
+        positions = (self.start + places * self.dtype.itemsize)[there]
+        found[there] = self.wire.gather(positions, self.dtype)
+        return found
 
     def element_positions(self) -> Positions:
         """Return where each element of each row stands, rows one after the other; see `check_total`."""
@@ -103,13 +114,8 @@ class Vectors:
         return positions
 
     def check_total(self) -> Vectors:
-        """Return the vectors, unless rows overlap so much that the file does not justify having all of them.
-
-        Raises ModelFormatError.
-        """
-        total = int(self.count.sum()) * self.dtype.itemsize
-        if total > OVERLAP * self.wire.size + OVERLAP_BYTES:
-            raise ModelFormatError(f"vectors or strings overlap: together they have {total} bytes")
+        """Return the vectors, charged to the budget of the file. Raises ModelFormatError."""
+        self.wire.budget.charge(self.what, int(self.count.sum()) * self.dtype.itemsize)
         return self
 
     def flat(self) -> NDArray[Any]:
@@ -190,7 +196,7 @@ class Tables:
 
     def vectors(self, name: str) -> Vectors:
         """Return a vector (or string) field of every table; absent is empty."""
-        return vectors_at(self.wire, self.targets(name), self.field(name).element)
+        return vectors_at(self.wire, self.targets(name), self.field(name).element, f"{self.type.name}.{name}")
 
     def strings(self, name: str) -> list[bytes]:
         """Return a string field of every table without its NUL; absent is empty."""
@@ -219,7 +225,7 @@ class Tables:
         return Tables(self.wire, schema.tables[str(self.field(name).target)], targets[rows]), rows
 
 
-def vectors_at(wire: Wire, positions: Positions, dtype: np.dtype[Any]) -> Vectors:
+def vectors_at(wire: Wire, positions: Positions, dtype: np.dtype[Any], what: str = "vectors") -> Vectors:
     """Read the vector headers at these positions (0: no vector); raise when one ends outside the file."""
     present = positions != 0
     count = np.zeros(len(positions), np.int64)
@@ -228,7 +234,7 @@ def vectors_at(wire: Wire, positions: Positions, dtype: np.dtype[Any]) -> Vector
     bad = start + count * dtype.itemsize > wire.limit
     if bad.any():
         raise ModelFormatError("a vector ends outside the file", offset=int(positions[bad][0]))
-    return Vectors(wire, dtype, start, count)
+    return Vectors(wire, dtype, start, count, what)
 
 
 def unknown_slots(tables: Tables) -> NDArray[np.bool_]:

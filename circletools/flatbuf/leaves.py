@@ -35,7 +35,8 @@ def differing_vectors(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
 
 
 def _bytes_of(vectors: Vectors, rows: NDArray[np.int64]) -> Vectors:
-    return Vectors(vectors.wire, np.dtype("u1"), vectors.start[rows], vectors.count[rows] * vectors.dtype.itemsize)
+    bytes_each = vectors.count[rows] * vectors.dtype.itemsize
+    return Vectors(vectors.wire, np.dtype("u1"), vectors.start[rows], bytes_each, vectors.what)
 
 
 def _small(before: Vectors, after: Vectors) -> NDArray[np.bool_]:

@@ -18,7 +18,7 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from circletools.errors import EditError, ModelFormatError
-from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, OVERLAP, OVERLAP_BYTES, Wire, too_large
+from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Wire, too_large
 from circletools.flatbuf.compact import Chunk
 from circletools.flatbuf.layout import data_alignment, place_fields, vtable_bytes
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
@@ -219,8 +219,7 @@ class _Writer:
         if end > self.wire.limit:  # the walk does not check deprecated fields
             raise ModelFormatError("a vector or string ends outside the file", offset=at)
         self.data_bytes += length
-        if self.data_bytes > OVERLAP * self.wire.size + OVERLAP_BYTES:
-            raise ModelFormatError("vectors or strings overlap", offset=at)
+        self.wire.budget.charge("vectors to be written", self.data_bytes)
         if length <= _STREAMED_BYTES:
             return self.data(item, bytes(self.memory[at + 4 : end]))
         self.pad(length + (item.kind == "string"), self.alignment(item, length))

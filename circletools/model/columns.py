@@ -10,17 +10,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
+from circletools.flatbuf.budget import OBJECT_BYTES, PLACE_BYTES
 from circletools.flatbuf.columns import Tables, Vectors, Wire
 from circletools.flatbuf.schema import Schema
 from circletools.model.views import OperatorCode, text
 
 Indices = NDArray[np.int32]
 
+MOST_SUBGRAPHS = 10_000
+"""Each costs time of its own."""
+
 
 class _Columns:
     def __init__(self, tables: Tables, rows: Vectors) -> None:
         self.tables = tables
         self.splits: NDArray[np.int64] = rows.splits()
+        steps = np.diff(tables.at)
+        once = (steps > 0).all() or (steps < 0).all()
+        self._repeated: int = 0 if once else len(tables) - len(np.unique(tables.at))
+        tables.wire.budget.charge(self._what, PLACE_BYTES * self._repeated)
+
+    @property
+    def _what(self) -> str:
+        return f"tables {self.tables.type.name} in several places"
 
     def rows_of(self, subgraph: int) -> range:
         """Return the rows of a subgraph."""
@@ -68,6 +80,11 @@ class TensorColumns(_Columns):
 
 class OperatorColumns(_Columns):
     """The operators of all subgraphs, one subgraph after the other; `splits` as in TensorColumns."""
+
+    def one_by_one(self) -> OperatorColumns:
+        """Return self, for who makes something of each operator: one in many places is charged for each of them."""
+        self.tables.wire.budget.charge(self._what, OBJECT_BYTES * self._repeated)
+        return self
 
     @cached_property
     def code_indices(self) -> NDArray[np.uint32]:
@@ -132,7 +149,12 @@ class ModelColumns:
     @cached_property
     def subgraph_tables(self) -> Tables:
         """The SubGraph tables, by index."""
-        return self.root.children("subgraphs", self.schema)[0]
+        tables, _ = self.root.children("subgraphs", self.schema)
+        if len(tables) > MOST_SUBGRAPHS:
+            raise ModelFormatError(f"{len(tables)} subgraphs", hint=f"{MOST_SUBGRAPHS} are the most")
+        for field in ("inputs", "outputs"):
+            tables.vectors(field).check_total()
+        return tables
 
     @cached_property
     def tensor_columns(self) -> TensorColumns:
@@ -149,12 +171,20 @@ class ModelColumns:
 
         Raises ModelFormatError for a code that does not exist.
         """
-        first, end = self.operator_columns.splits[subgraph : subgraph + 2].tolist()
-        indices = self.operator_columns.code_indices[first:end]
-        names = [code.name for code in self.operator_codes]
-        if indices.size and int(indices.max()) >= len(names):
+        rows = self.operator_columns.rows_of(subgraph)
+        indices = self.operator_columns.code_indices[rows.start : rows.stop]
+        if indices.size and int(indices.max()) >= len(self.operator_codes):
             raise ModelFormatError(f"operator code {indices.max()} does not exist", location=f"subgraphs[{subgraph}]")
-        return [names[index] for index in indices.tolist()]
+        return self._code_names[rows.start : rows.stop]
+
+    @cached_property
+    def _code_names(self) -> list[str]:
+        """The code name of each operator of all subgraphs, empty where the code does not exist."""
+        names = [*(code.name for code in self.operator_codes), ""]
+        indices = self.operator_columns.one_by_one().code_indices
+        found = [names[index] for index in np.minimum(indices, len(names) - 1).tolist()]
+        self.wire.budget.charge("the names of operators", sum(map(len, found)))
+        return found
 
     def output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
         """Return the names of the output tensors of each operator of a subgraph; -1 has the empty name.
@@ -167,7 +197,7 @@ class ModelColumns:
         return known
 
     def _read_output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
-        operators, rows = self.operator_columns.rows_of(subgraph), self.tensor_columns.rows_of(subgraph)
+        operators, rows = self.operator_columns.one_by_one().rows_of(subgraph), self.tensor_columns.rows_of(subgraph)
         names = [*self.tensor_columns.names[rows.start : rows.stop], b""]
         outputs = self.operator_columns.outputs.take(slice(operators.start, operators.stop))
         tensors = outputs.flat()

@@ -56,7 +56,8 @@ class OperatorFacts:
     def __init__(self, model: Model, subgraph: int) -> None:
         """Look at a subgraph, which must exist."""
         self.model, self.subgraph = model, subgraph
-        operators, tensors = model.operator_columns.rows_of(subgraph), model.tensor_columns.rows_of(subgraph)
+        operators = model.operator_columns.one_by_one().rows_of(subgraph)
+        tensors = model.tensor_columns.rows_of(subgraph)
         self.rows = slice(operators.start, operators.stop)
         self.tensor_rows = slice(tensors.start, tensors.stop)
         self.tensor_count = len(tensors)

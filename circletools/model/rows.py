@@ -140,12 +140,15 @@ class Buffers(Rows[Buffer]):
         filled: NDArray[np.bool_] = (self.data.count > 0) | (self.external & (self.sizes > 0))
         return filled
 
+    def place(self, index: int) -> tuple[int, int]:
+        """Return where a buffer's data starts in the file, and how many bytes it has: buffers may share it."""
+        if self.external[index]:
+            return int(self.offsets[index]), int(self.sizes[index])
+        return int(self.data.start[index]), int(self.data.count[index])
+
     def _buffer(self, index: int) -> Buffer:
-        memory, offset, size = self._memory, int(self.offsets[index]), int(self.sizes[index])
-        if not self.external[index]:
-            start = int(self.data.start[index])
-            return Buffer(index, memory[start : start + int(self.data.count[index])], False)
-        if offset + size > len(memory):
+        start, size = self.place(index)
+        if start + size > len(self._memory):
             location = f"buffers[{index}]"
-            raise ModelFormatError("the buffer's data lies outside the file", offset=offset, location=location)
-        return Buffer(index, memory[offset : offset + size], True)
+            raise ModelFormatError("the buffer's data lies outside the file", offset=start, location=location)
+        return Buffer(index, self._memory[start : start + size], bool(self.external[index]))

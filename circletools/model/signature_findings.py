@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from circletools.findings import Finding
 from circletools.model.graph_findings import CORRECT
 from circletools.model.model import Model
+from circletools.wording import counted
 
 
 def signature_findings(model: Model) -> Iterator[Finding]:
     """Yield what is wrong with signatures; the indices of the model lead somewhere."""
     tables, _ = model.root.children("signature_defs", model.schema)
     named = tables.has("signature_key").tolist()
-    ends: dict[int, dict[str, frozenset[int]]] = {}
+    ends: dict[int, dict[str, list[int]]] = {}
     keys: Counter[str] = Counter()
     for signature in model.signatures:
         place = f"signature_defs[{signature.index}]"
@@ -27,26 +28,26 @@ def signature_findings(model: Model) -> Iterator[Finding]:
             yield Finding("INVALID_SIGNATURE", "warning", place, message)
         if signature.subgraph not in ends:
             subgraph = model.subgraphs[signature.subgraph]
-            ends[signature.subgraph] = {
-                side: frozenset(getattr(subgraph, side).tolist()) for side in ("inputs", "outputs")
-            }
+            ends[signature.subgraph] = {side: getattr(subgraph, side).tolist() for side in ("inputs", "outputs")}
         for side in ("inputs", "outputs"):
             yield from _side(place, side, getattr(signature, side), ends[signature.subgraph][side])
 
 
-def _side(place: str, side: str, maps: tuple[tuple[str, int], ...], ends: frozenset[int]) -> Iterator[Finding]:
+def _side(place: str, side: str, maps: tuple[tuple[str, int], ...], ends: list[int]) -> Iterator[Finding]:
     """Yield what is wrong with the inputs or the outputs of a signature."""
     names: Counter[str] = Counter()
-    what = side[:-1]
+    what, known = side[:-1], frozenset(ends)
     for slot, (name, tensor) in enumerate(maps):
         names[name] += 1
-        if tensor not in ends:
+        if tensor not in known:
             message = f"tensor {tensor} ({name!r}) is no {what} of the subgraph; {CORRECT}"
             yield Finding("INVALID_SIGNATURE", "warning", f"{place}.{side}[{slot}]", message)
         elif names[name] == 2 or not name:
             message = f"{f'another {what} has the name {name!r}' if name else f'the {what} has no name'}; {CORRECT}"
             yield Finding("INVALID_SIGNATURE", "warning", f"{place}.{side}[{slot}]", message)
-    left = len(ends.difference(tensor for _, tensor in maps))
-    if left:
-        message = f"{left} of {len(ends)} {side} of the subgraph have no name in the signature"
+    left = known.difference(tensor for _, tensor in maps)
+    if left or len(maps) != len(ends):
+        message = f"{len(left)} of {len(known)} {side} of the subgraph have no name in the signature"
+        if not left:
+            message = f"the signature names {counted(len(maps), what)}, and the subgraph has {len(ends)}"
         yield Finding("INCOMPLETE_SIGNATURE", "info", f"{place}.{side}", message)

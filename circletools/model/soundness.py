@@ -12,6 +12,7 @@ from circletools.model.operator_findings import operator_findings
 from circletools.model.signature_findings import signature_findings
 from circletools.model.tensor_findings import tensor_findings
 from circletools.model.uses import ModelUses
+from circletools.model.windows import window_findings
 
 
 def soundness_findings(model: Model) -> Iterator[Finding]:
@@ -20,6 +21,7 @@ def soundness_findings(model: Model) -> Iterator[Finding]:
     yield from graph_findings(model, uses)
     yield from tensor_findings(model, uses)
     yield from operator_findings(model, uses)
+    yield from window_findings(model)
     yield from signature_findings(model)
     yield from name_findings(model)
     yield from unused_findings(model)

@@ -35,6 +35,7 @@ NO_NAME = "(noname)"
 """The ONE compiler's name for a source without one."""
 
 _VERSION = 1
+_LONG_NAME = 200
 _PAIR = Struct("<II")
 
 OperatorOrigins = Mapping[int, Origin]
@@ -112,8 +113,20 @@ def decode_exact(data: bytes | memoryview, sources: Iterable[int]) -> dict[int, 
 
 
 def read_origins(model: Model) -> Origins | None:
-    """Return the origins in a model, None where it has no tables. Raises TableFormatError."""
-    return decode_origins(model, model.metadata_value)
+    """Return the origins in a model, None where it has no tables.
+
+    Raises TableFormatError, and ModelFormatError where long names stand at so many operators that the file does not
+    justify it.
+    """
+    origins = decode_origins(model, model.metadata_value)
+    long = (
+        {} if origins is None else {at: len(name) for at, name in origins.sources.items() if len(name) > _LONG_NAME}
+    )
+    if origins is not None and long:
+        used = (origin for operators in origins.operators for origin in operators.values())
+        total = sum(long.get(source, 0) for origin in used for source in origin)
+        model.wire.budget.charge("the names of operators' sources", total)
+    return origins
 
 
 def decode_origins(model: Model, value_of: Callable[[str], bytes | memoryview | None]) -> Origins | None:

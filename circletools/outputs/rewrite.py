@@ -28,7 +28,6 @@ import numpy as np
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
-from circletools.flatbuf.budget import Budget
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.rows import Subgraph
@@ -103,7 +102,8 @@ class _SubgraphFix:
     """The copies of one subgraph."""
 
     def __init__(self, edit: ModelEdit, subgraph: Subgraph) -> None:
-        self.edit, self.subgraph, self.budget = edit, subgraph, Budget(edit.model.wire)
+        self.edit, self.subgraph = edit, subgraph
+        self.charge = edit.model.wire.budget.tally(f"the names of copies in subgraphs[{subgraph.index}]")
         self.names = set(OperatorFacts(edit.model, subgraph.index).tensor_names)
         self.numbers: dict[str, int] = {}  # a name -> the last number that was put behind it
         self.operands: dict[tuple[int, ...], int] = {}  # the value of a second input -> its tensor
@@ -165,7 +165,7 @@ class _SubgraphFix:
         while (raw := candidate.encode("utf-8", "surrogateescape")) in self.names:
             number += 1
             candidate = f"{name}_{number}"
-        self.budget.charge(len(raw))
+        self.charge(len(raw))
         self.names.add(raw)
         self.numbers[name] = number
         return candidate

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
     from circletools.render.comparison import comparison_csv, comparison_json, comparison_text
     from circletools.render.difference import difference_json, difference_text
+    from circletools.render.digests import attestation_json, attestation_text, digests_json, digests_text
     from circletools.render.findings import check_json, findings_text, verdict
     from circletools.render.fit import fit_json, fit_sarif, fit_text
     from circletools.render.inspection import inspection_json, inspection_text
@@ -38,6 +39,8 @@ __all__ = [
     "affinity_csv",
     "affinity_json",
     "affinity_text",
+    "attestation_json",
+    "attestation_text",
     "attribution_csv",
     "attribution_json",
     "attribution_text",
@@ -49,6 +52,8 @@ __all__ = [
     "csv_text",
     "difference_json",
     "difference_text",
+    "digests_json",
+    "digests_text",
     "export_text",
     "findings_text",
     "fit_json",
@@ -86,6 +91,8 @@ _PLACES = {
     "affinity_csv": "circletools.render.affinity",
     "affinity_json": "circletools.render.affinity",
     "affinity_text": "circletools.render.affinity",
+    "attestation_json": "circletools.render.digests",
+    "attestation_text": "circletools.render.digests",
     "attribution_csv": "circletools.render.attribution",
     "attribution_json": "circletools.render.attribution",
     "attribution_text": "circletools.render.attribution",
@@ -97,6 +104,8 @@ _PLACES = {
     "csv_text": "circletools.render.table",
     "difference_json": "circletools.render.difference",
     "difference_text": "circletools.render.difference",
+    "digests_json": "circletools.render.digests",
+    "digests_text": "circletools.render.digests",
     "export_text": "circletools.render.affinity",
     "findings_text": "circletools.render.findings",
     "fit_json": "circletools.render.fit",

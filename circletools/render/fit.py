@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from hashlib import blake2b
 from itertools import groupby
 from typing import Any
 
+from circletools.findings import Finding
 from circletools.fit.request import key_of
 from circletools.fit.verdicts import Asked, Disagreement, Fit, Misfit, TargetFit
 from circletools.origin.exchange import details_json
@@ -18,6 +20,7 @@ from circletools.wording import SCHEMA_VERSION, counted, ranges
 _MOST_ROWS = 30
 _RULES = {
     "REFUSED_OPERATOR": "A target on which the model is to run does not take an operator.",
+    "REFUSED_MODEL": "A target on which the model is to run does not load it as a whole.",
     "TABLE_DISAGREES": "A program says otherwise than the capability table of its target.",
     "NOT_MEASURED": "A target was never asked whether it takes an operator.",
 }
@@ -41,11 +44,12 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
         "operator_count": target.operators,
         "refused_count": target.refused,
         "not_measured_count": len(target.misfits) - target.refused,
-        "new_count": sum(misfit.is_new for misfit in target.misfits),
+        "new_count": _new_count(target),
         "fixed_count": target.fixed,
         "partition_count": target.cuts.partitions,
         "cut_count": target.cuts.tensors,
         "cut_bytes": target.cuts.size_bytes,
+        "obstacles": list(map(asdict, target.obstacles)),
         "findings": [
             {
                 "subgraph": misfit.subgraph,
@@ -93,6 +97,10 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
     }
 
 
+def _new_count(target: TargetFit) -> int:
+    return sum(misfit.is_new for misfit in target.misfits) + target.new_obstacles
+
+
 def fit_text(found: Fit) -> Iterator[str]:
     """Yield a table of the targets; then, for each that does not take all, what is new, and the sources to change."""
     head = ["target", "verdict", "operators", "refused", "not measured", "partitions", "bytes across"]
@@ -101,14 +109,15 @@ def fit_text(found: Fit) -> Iterator[str]:
         numbers = [target.operators, target.refused, len(target.misfits) - target.refused]
         numbers += [target.cuts.partitions, target.cuts.size_bytes]
         if found.has_baseline:
-            numbers += [sum(misfit.is_new for misfit in target.misfits), target.fixed]
+            numbers += [_new_count(target), target.fixed]
         rows.append([target.name, _words(target), *(f"{number:,}" for number in numbers)])
     yield from table_text(rows, right=range(2, len(rows[0])), indent="")
     for target in found.targets:
         new = [misfit for misfit in target.misfits if misfit.is_new]
-        if new:
+        if new or target.new_obstacles:
             yield ""
             yield f"{target.name}: {_words(target)}"
+            yield from (f"  {one.code} {one.location}: {one.message}" for one in target.obstacles)
             yield from _misfits_text(new)
             yield from _sources_text(target)
     for target in found.targets:
@@ -189,6 +198,7 @@ def _places(operators: Iterable[tuple[int, int]]) -> str:
 def fit_sarif(found: Fit) -> dict[str, Any]:
     """Return the run of a SARIF log."""
     results = [_result(found, target.name, misfit) for target in found.targets for misfit in target.misfits]
+    results += [_obstacle(found, target.name, one) for target in found.targets for one in target.obstacles]
     results += [
         _disagreement(found, target.name, asked, one)
         for target in found.targets
@@ -196,6 +206,15 @@ def fit_sarif(found: Fit) -> dict[str, Any]:
         for one in asked.disagreements
     ]
     return sarif_run(_RULES, results)
+
+
+def _obstacle(found: Fit, target: str, one: Finding) -> dict[str, Any]:
+    return {
+        "ruleId": "REFUSED_MODEL",
+        "level": "error",
+        "message": {"text": f"{target} does not load the model: {one.message}."},
+        "locations": [sarif_location(found.file, one.location)],
+    }
 
 
 def _disagreement(found: Fit, target: str, asked: Asked, one: Disagreement) -> dict[str, Any]:

@@ -109,6 +109,7 @@ def _named(model: Model, facts: OperatorFacts) -> Iterator[tuple[int, Kept]]:
     """Yield the operators that name something, and what."""
     members = {name: number for number, name in model.schema.unions["BuiltinOptions"].items()}
     tables = model.operator_columns.tables.take(facts.rows)
+    charge = model.wire.budget.tally("the names of variables")
     for operator, code in enumerate(facts.code_names):
         if code in _NAMING:
             row = tables.take(np.array([operator]))
@@ -119,4 +120,5 @@ def _named(model: Model, facts: OperatorFacts) -> Iterator[tuple[int, Kept]]:
                 yield operator, f"hash table {options.scalars('table_id')[0] if options else 0}"
             else:
                 names = [text(options.strings(name)[0]) if options else "" for name in ("container", "shared_name")]
+                charge(sum(map(len, names)))
                 yield operator, f"variable {names[1]!r}" + (f" of container {names[0]!r}" if names[0] else "")

@@ -1,4 +1,4 @@
-"""The command diff: what differs between two models."""
+"""The commands diff and attest: what differs between two models."""
 
 from __future__ import annotations
 
@@ -43,3 +43,20 @@ def diff(
     tell_notes(found.notes)
     if found.changes:
         raise typer.Exit(1)
+
+
+def attest(
+    before: Annotated[str, argument("OLD", "The model that was; - is standard input.")],
+    after: Annotated[str, argument("NEW", "The model that was made of it; - is standard input.")],
+    json: Json = False,
+) -> None:
+    """State that a model is another one but for named parts.
+
+    A part is a tensor with its data, an operator, a subgraph, a signature, a metadata entry, or the rest. --json is
+    the statement that docs/attest.py checks, a program of its own: docs/digest.md.
+    """
+    if before == after == "-":
+        raise ct.UsageError("only one of the models can be standard input")
+    with reading(before) as old, reading(after) as new:
+        found = ct.attest(old, new)
+    show_as("json" if json else "text", found, text=ct.render.attestation_text, json=ct.render.attestation_json)

@@ -15,11 +15,24 @@ from ..console.terminal import complain, show_as
 from .parameters import Input, Json, With, listed
 
 
-def inspect(source: Input, json: Json = False) -> None:
-    """Show format, sizes, operators, signatures and metadata."""
+def inspect(
+    source: Input,
+    digest: Annotated[
+        bool, typer.Option("--digest", help="Show digests of the model and its parts, whatever the layout.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show format, sizes, operators, signatures and metadata.
+
+    With --digest, instead of these, what is equal for models that say the same, however their files are laid out:
+    docs/digest.md.
+    """
+    kind = "json" if json else "text"
     with reading(source) as model:
-        found = ct.inspect(model)
-    show_as("json" if json else "text", found, text=ct.render.inspection_text, json=ct.render.inspection_json)
+        if digest:
+            show_as(kind, ct.digests(model), text=ct.render.digests_text, json=ct.render.digests_json)
+        else:
+            show_as(kind, ct.inspect(model), text=ct.render.inspection_text, json=ct.render.inspection_json)
 
 
 def verify(source: Input, json: Json = False) -> None:

@@ -37,6 +37,7 @@ NEEDED = {
     "compact": ["OUT"],
     "fit": ["--on", "xnnpack"],
     "diff": ["B"],
+    "attest": ["NEW"],
     "trace-compare": ["B"],
     "trace-export": ["OUT", "--to", "chrome"],
     "attribute": ["--model", "M"],

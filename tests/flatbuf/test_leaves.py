@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from circletools.errors import ModelFormatError
+from circletools.flatbuf.budget import REPEATED_BYTES
 from circletools.flatbuf.columns import Vectors, Wire
 from circletools.flatbuf.layout import align, data_alignment, place_fields, vtable_bytes
 from circletools.flatbuf.leaves import differing_vectors, first_difference, first_differing_byte, same_bytes
@@ -76,13 +77,14 @@ def test_rows_that_overlap_too_much_are_refused() -> None:
         starts = np.arange(count, dtype=np.int64)
         return Vectors(Wire(data), np.dtype("u1"), starts, np.full(count, 1 << 15))
 
-    assert not differing_vectors(vectors(64), vectors(64)).any()
-    with pytest.raises(ModelFormatError, match="together they have 2129920 bytes"):
-        differing_vectors(vectors(65), vectors(65))
-    same = Vectors(Wire(data), np.dtype("u1"), np.zeros(65, np.int64), np.full(65, 1 << 15))
+    most = (3 * len(data) + REPEATED_BYTES) >> 15
+    assert not differing_vectors(vectors(most), vectors(most)).any()
+    with pytest.raises(ModelFormatError, match=f"vectors have {(most + 1) << 15} bytes together"):
+        differing_vectors(vectors(most + 1), vectors(most + 1))
+    same = Vectors(Wire(data), np.dtype("u1"), np.zeros(most + 1, np.int64), np.full(most + 1, 1 << 15))
     assert not differing_vectors(same, same).any()  # one pair
-    with pytest.raises(ModelFormatError, match="overlap"):
-        differing_vectors(same, vectors(65))
+    with pytest.raises(ModelFormatError, match="together"):
+        differing_vectors(same, vectors(most + 1))
 
 
 # --- layout -------------------------------------------------------------------------------------------------

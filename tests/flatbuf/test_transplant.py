@@ -9,6 +9,7 @@ from itertools import pairwise, product
 import pytest
 
 from circletools.errors import EditError, ModelFormatError
+from circletools.flatbuf import budget
 from circletools.flatbuf import transplant as module
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.transplant import Altered, Value, transplant
@@ -247,14 +248,14 @@ def overlapping(count: int) -> bytes:
 def test_vectors_that_overlap_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = overlapping(300)
     assert len(copied(data)) > 300 * 1200
-    more = 600 + 299 * 1200 - 16 * len(data)  # the first has a count of its own
-    monkeypatch.setattr(module, "OVERLAP_BYTES", more)
+    more = 600 + 299 * 1200 - (1 + budget.REPEATS) * len(data)  # the first has a count of its own
+    monkeypatch.setattr(budget, "REPEATED_BYTES", more)
     copied(data)
-    monkeypatch.setattr(module, "OVERLAP_BYTES", more - 1)
-    with pytest.raises(ModelFormatError, match="overlap"):
+    monkeypatch.setattr(budget, "REPEATED_BYTES", more - 1)
+    with pytest.raises(ModelFormatError, match="vectors to be written have"):
         copied(data)
     monkeypatch.undo()
-    with pytest.raises(ModelFormatError, match="overlap"):
+    with pytest.raises(ModelFormatError, match="vectors to be written have"):
         copied(overlapping(3000))
 
 

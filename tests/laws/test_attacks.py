@@ -37,7 +37,7 @@ _PLAN = "{} --devices npu,cpu --set index:0=npu --default cpu --mode min"
 _READERS: dict[str, dict[str, str]] = {
     # By command: the kinds of files that it reads, and what follows its name. {} is the hostile file, OUT what is to
     # be written. Of commands that read a kind of file alike not each has it.
-    "inspect": {"models": "{} --json"},
+    "inspect": {"models": "{} --json", "tables": "{} --digest"},
     "verify": {"models tables": "{}"},
     "check": {"tables": "{}"},
     "fit": {
@@ -66,6 +66,7 @@ _READERS: dict[str, dict[str, str]] = {
     },
     "partition": {"rules part": f"{SOUND} --devices npu,cpu --rules {{}} --json"},
     "diff": {"models tables": f"{SOUND} {{}}"},
+    "attest": {"models": "{} {}", "tables": f"{SOUND} {{}} --json"},
     "track-origins": {"models": f"{SOUND} {{}} OUT --replace", "tables": f"{{}} {SOUND} OUT"},
     "dump-origins": {"tables": "{} --format json"},
     "dump-affinity": {"tables": "{}"},

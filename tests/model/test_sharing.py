@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,11 +12,13 @@ import pytest
 from circletools.edit.compact import compact_parts
 from circletools.edit.edit import ModelEdit
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.budget import Budget
-from circletools.flatbuf.columns import OVERLAP, OVERLAP_BYTES, Tables, unknown_slots
+from circletools.flatbuf.budget import OBJECT_BYTES, PLACE_BYTES, REPEATED_BYTES, REPEATS, Budget
+from circletools.flatbuf.columns import Tables, unknown_slots
 from circletools.inspection import inspect_model
+from circletools.model.columns import MOST_SUBGRAPHS
 from circletools.model.external import external_data
 from circletools.model.model import Model, open_model
+from circletools.model.operator_facts import OperatorFacts
 from circletools.outputs.analysis import output_findings
 from tests.kit.build import Raw
 
@@ -81,7 +84,7 @@ def test_long_names_are_short_in_findings_and_not_repeated_for_ever() -> None:
     data = model(raw, name=raw.string("n" * MEBIBYTE), outputs=100)
     with open_model(data) as opened:
         assert max(len(found.message) for found in output_findings(opened)) < 400
-        with pytest.raises(ModelFormatError, match="used so often"):
+        with pytest.raises(ModelFormatError, match="names of inputs and outputs have"):
             inspect_model(opened)
     few = Raw()
     with open_model(model(few, name=few.string("n" * MEBIBYTE), outputs=10)) as opened:
@@ -108,9 +111,65 @@ def test_one_entry_in_many_places() -> None:
 
 
 def test_a_budget_is_a_multiple_of_the_file() -> None:
-    with open_model(model(Raw())) as opened:
-        budget = Budget(opened.wire)
-        budget.charge(OVERLAP * opened.wire.size + OVERLAP_BYTES - 1)
-        budget.charge(1)
-        with pytest.raises(ModelFormatError):
-            budget.charge(1)
+    most = 100 + REPEATS * 100 + REPEATED_BYTES
+    Budget(100).charge("names", most)
+    with pytest.raises(ModelFormatError, match=f"names have {most + 1} bytes together, in a file of 100"):
+        Budget(100).charge("names", most + 1)
+
+
+def test_all_readers_share_the_budget_and_each_counts_once() -> None:
+    budget = Budget(100)
+    for _ in range(3):
+        budget.charge("shapes", 100 + REPEATED_BYTES)
+        budget.charge("names", 100)  # once over the file is free
+    budget.charge("names", 300)
+    for _ in range(2):
+        with pytest.raises(ModelFormatError, match="types"):
+            budget.charge("types", 101)
+
+
+def test_a_tally_charges_what_it_was_given_in_all() -> None:
+    charge = Budget(100).tally("names")
+    charge(200 + REPEATED_BYTES)
+    charge(100)
+    with pytest.raises(ModelFormatError, match="names have"):
+        charge(1)
+
+
+def test_an_operator_in_many_places_is_charged_where_each_place_is_made_an_object() -> None:
+    def of(count: int) -> bytes:
+        raw = Raw()
+        return model(raw, operators=raw.refs([raw.table({1: raw.ints([0]), 2: raw.ints([0])})] * count))
+
+    few = REPEATED_BYTES // OBJECT_BYTES
+    with open_model(of(few)) as opened:
+        assert opened.code_names(0) == ["CUSTOM:mine"] * few
+    with open_model(of(2 * few)) as opened:
+        assert inspect_model(opened).subgraphs[0].operator_count == 2 * few
+        for ask in (opened.code_names, opened.output_names, partial(OperatorFacts, opened)):
+            with pytest.raises(ModelFormatError, match="tables Operator in several places"):
+                ask(0)
+    with open_model(of(2 * REPEATED_BYTES // PLACE_BYTES)) as opened, pytest.raises(ModelFormatError, match="tables"):
+        inspect_model(opened)
+
+
+def test_a_long_code_name_is_charged_for_each_operator() -> None:
+    raw = Raw()
+    codes = raw.refs([raw.table({0: ("i8", 32), 1: raw.string("c" * MEBIBYTE), 3: ("i32", 32)})])
+    ends = raw.ints([0])
+    operators = raw.refs([raw.table({1: ends, 2: ends}) for _ in range(12)])
+    with open_model(model(raw, operators=operators, s1=codes)) as opened:
+        with pytest.raises(ModelFormatError, match="the names of operators"):
+            opened.code_names(0)
+        assert inspect_model(opened).operators == {"CUSTOM:" + "c" * MEBIBYTE: 12}
+
+
+def test_subgraphs_are_limited() -> None:
+    def of(count: int) -> bytes:
+        raw = Raw()
+        return model(raw, s2=raw.refs([raw.table()] * count))
+
+    with open_model(of(MOST_SUBGRAPHS)) as opened:
+        assert len(opened.subgraphs) == MOST_SUBGRAPHS
+    with open_model(of(MOST_SUBGRAPHS + 1)) as opened, pytest.raises(ModelFormatError, match="10001 subgraphs"):
+        _ = opened.subgraph_tables

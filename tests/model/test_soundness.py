@@ -284,15 +284,20 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     ),
     "same names": (
         signed([("x", 0), ("x", 0)], [("z", 3)]),
-        [("INVALID_SIGNATURE", W, "signature_defs[0].inputs[1]")],
+        [
+            ("INVALID_SIGNATURE", W, "signature_defs[0].inputs[1]"),
+            ("INCOMPLETE_SIGNATURE", INFO, "signature_defs[0].inputs"),
+        ],
         "another input has the name 'x'",
+    ),
+    "an output twice": (
+        signed([("x", 0)], [("z", 3), ("again", 3)]),
+        [("INCOMPLETE_SIGNATURE", INFO, "signature_defs[0].outputs")],
+        "the signature names 2 outputs, and the subgraph has 1",
     ),
     "empty signature": (
         signed([], []),
-        [
-            ("INCOMPLETE_SIGNATURE", INFO, "signature_defs[0].inputs"),
-            ("INCOMPLETE_SIGNATURE", INFO, "signature_defs[0].outputs"),
-        ],
+        [("INCOMPLETE_SIGNATURE", INFO, f"signature_defs[0].{side}") for side in ("inputs", "outputs")],
         "1 of 1 inputs of the subgraph have no name in the signature",
     ),
     "version of the schema": (

@@ -139,6 +139,7 @@ def test_json() -> None:
                 "partition_count": 3,
                 "cut_count": 4,
                 "cut_bytes": 5,
+                "obstacles": [],
                 "findings": [
                     {**finding, **origin, "measured": True, "is_new": True},
                     {
@@ -178,6 +179,10 @@ def test_sarif() -> None:
         {
             "id": "REFUSED_OPERATOR",
             "shortDescription": {"text": "A target on which the model is to run does not take an operator."},
+        },
+        {
+            "id": "REFUSED_MODEL",
+            "shortDescription": {"text": "A target on which the model is to run does not load it as a whole."},
         },
         {
             "id": "TABLE_DISAGREES",

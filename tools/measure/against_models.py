@@ -23,6 +23,8 @@ from typing import Any
 from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.errors import CircleToolsError
+from circletools.fit.fit import fit
+from circletools.fit.request import FitInputs, FitRequest
 from circletools.model.model import Model, open_model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.runtimes.plan import plans
@@ -80,10 +82,11 @@ def _analyzer_takes(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Compared:
-    """One model: what the program says, and what the table says; `operators` are those of the program's answer."""
+    """One model: what the program, `fit` and the table say; `operators` are those of the program's answer."""
 
     path: Path
     program: dict[str, Any]
+    verdict: str
     refused: dict[Place, Refusal]
     operators: int
     wrong: tuple[str, ...]
@@ -93,8 +96,8 @@ class Compared:
 
     @property
     def is_right(self) -> bool:
-        """Whether program and table agree about the whole model."""
-        return bool(self.program["resident"]) == (not self.refused)
+        """Whether the program and `fit` agree about the whole model."""
+        return bool(self.program["resident"]) == (self.verdict == "resident")
 
 
 def compared(table: Capability, path: Path, program: dict[str, Any]) -> Compared | None:
@@ -119,7 +122,8 @@ def compared(table: Capability, path: Path, program: dict[str, Any]) -> Compared
                 for key in sorted(one ^ other)
             ]
             sizes = len(one & other), len(one), len(other)
-            return Compared(path, program, refused, operators, tuple(differ), *sizes)
+            (target,) = fit(model, FitInputs(FitRequest(on=()), {table.device: table}, None)).targets
+            return Compared(path, program, target.verdict, refused, operators, tuple(differ), *sizes)
     except CircleToolsError:
         return None
 
@@ -169,15 +173,15 @@ def lines(device: Device, found: Sequence[Compared], details: bool) -> Iterator[
     for one in found if details else ():
         if not one.is_right or one.wrong:
             unknown = sum(not refusal.measured for refusal in one.refused.values())
-            says = "taken" if not one.refused else f"{len(one.refused)} refused, {unknown} of them not measured"
+            says = f"{one.verdict}, {len(one.refused)} refused, {unknown} of them not measured"
             program = "taken" if one.program["resident"] else one.program.get("error", "not taken")
-            yield f"{one.path.name}: program: {program}; table: {says}"
+            yield f"{one.path.name}: program: {program}; fit: {says}"
             yield from (f"    {words} x{count}" for words, count in Counter(one.wrong).items())
     right = sum(one.is_right for one in found)
     taken = sum(bool(one.program["resident"]) for one in found)
-    false = [one.path.name for one in found if not one.refused and not one.program["resident"]]
+    false = [one.path.name for one in found if not one.is_right and one.verdict == "resident"]
     yield f"{device.name}: {right} of {len(found)} models right ({right / len(found):.2%}), {taken} are taken whole"
-    yield f"taken whole by the table only: {len(false)} {' '.join(false)}"
+    yield f"resident for fit only: {len(false)} {' '.join(false)}"
     analyzed = [one.program for one in found if "analyzer" in one.program]
     if analyzed:
         right = sum(one["analyzer"] == one["resident"] for one in analyzed)

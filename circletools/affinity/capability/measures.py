@@ -58,7 +58,7 @@ class Measures:
             unique, which = np.unique(tensors, return_inverse=True)
             return np.array([self._value(term, int(tensor)) for tensor in unique], np.float64)[which]
         if term.what == "dim":
-            every = self._dimension(term.element or 0)
+            every = self._shapes.element(term.element or 0)
         else:
             every = {
                 "scale": self._scales,
@@ -70,12 +70,7 @@ class Measures:
 
     @cached_property
     def _shapes(self) -> Vectors:
-        shapes, rows = self._model.tensor_columns.shapes, self._facts.tensor_rows
-        return Vectors(shapes.wire, shapes.dtype, shapes.start[rows], shapes.count[rows])
-
-    def _dimension(self, element: int) -> Column:
-        at = self._shapes.count + element if element < 0 else np.full(len(self._shapes.count), element)
-        return _elements(self._shapes, at)
+        return self._model.tensor_columns.shapes.take(self._facts.tensor_rows)
 
     @cached_property
     def _ranks(self) -> Column:
@@ -104,8 +99,7 @@ class Measures:
         found = np.full(self._facts.tensor_count, np.nan)
         if len(rows):
             one = tables.vectors("scale").count == 1
-            values = _elements(tables.vectors(name), np.zeros(len(rows), np.int64))
-            found[rows[one]] = values[one]
+            found[rows[one]] = tables.vectors(name).element(0)[one]
         return found
 
     def _value(self, term: TensorTerm, tensor: int) -> float:
@@ -129,12 +123,3 @@ class Measures:
             whole = data[: data.size // dtype.itemsize * dtype.itemsize] if name in _TYPES else data[:0]
             self._values[key] = whole.view(dtype)
         return self._values[key]
-
-
-def _elements(vectors: Vectors, at: NDArray[np.int64]) -> Column:
-    """Return one element of each row, NaN where the row is too short."""
-    found = np.full(len(vectors.count), np.nan)
-    there = (at >= 0) & (at < vectors.count)
-    positions = vectors.start[there] + at[there] * vectors.dtype.itemsize
-    found[there] = vectors.wire.gather(positions, vectors.dtype)
-    return found

@@ -44,7 +44,23 @@ function originOf({ origin, origin_from: from, origin_details: details = [] }) {
   return from === 'tables' ? names : `${names} (output)`;
 }
 
+function obstaclesCard(target) {
+  if (!target.obstacles.length) return null;
+  return card(
+    `${shown(target.target)}: why it does not load the model`,
+    table(
+      [
+        ['where', 'name'],
+        ['what is wrong', 'name'],
+      ],
+      target.obstacles.map(({ location, message }) => [shown(location), shown(message)]),
+      'Why it does not load the model',
+    ),
+  );
+}
+
 function misfitsCard(target) {
+  if (!target.findings.length) return null;
   const rows = target.findings.slice(0, MOST_ROWS);
   return card(
     `${shown(target.target)}: what it does not take`,
@@ -92,11 +108,10 @@ function blamedCard(target) {
 }
 
 function fitPanel() {
-  const misfits = doc.fit.filter(({ findings }) => findings.length);
   return make(
     'div',
     { class: 'panel' },
     targetsCard(),
-    misfits.map((target) => [misfitsCard(target), blamedCard(target)]),
+    doc.fit.map((target) => [obstaclesCard(target), misfitsCard(target), blamedCard(target)]),
   );
 }

@@ -85,17 +85,19 @@ def _is_distinctive(data: memoryview) -> bool:
 def _by_content(side: Side, numbers: dict[bytes, int]) -> tuple[Indices, dict[int, _Constant]]:
     classes = np.full(len(side.producer), NONE, np.int64)
     rows = np.flatnonzero(side.is_constant)
-    buffers = side.model.tensor_columns.buffers[rows].tolist()
+    buffers = side.model.buffers
     shapes = side.model.tensor_columns.shapes
-    number_of: dict[int, int] = {}
+    charge = side.model.wire.budget.tally("constants")
+    number_of: dict[tuple[int, int], int] = {}  # by where the data is: buffers may share it
     distinct: dict[int, _Constant] = {}
-    for row, buffer in zip(rows.tolist(), buffers, strict=True):
-        if buffer not in number_of:
-            data = side.model.buffers[buffer].data
-            digest = blake2b(data).digest()
-            number = number_of[buffer] = numbers.setdefault(digest, len(numbers))
+    for row, buffer in zip(rows.tolist(), side.model.tensor_columns.buffers[rows].tolist(), strict=True):
+        place = buffers.place(buffer)
+        if place not in number_of:
+            data = buffers[buffer].data
+            charge(len(data))
+            number = number_of[place] = numbers.setdefault(blake2b(data).digest(), len(numbers))
             distinct.setdefault(number, _Constant(row, data, tuple(shapes.row(row).tolist())))
-        classes[row] = number_of[buffer]
+        classes[row] = number_of[place]
     return classes, distinct
 
 

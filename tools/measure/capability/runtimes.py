@@ -73,7 +73,9 @@ def ask_xnnpack(question: Question) -> str:
     outcome = TAKEN
     try:
         interpreter.allocate_tensors()
-    except (RuntimeError, ValueError, MemoryError):
+    except (RuntimeError, ValueError, MemoryError) as error:
+        if "failed to delegate" in str(error):
+            return "prepare"  # the delegate takes it, and then finds that it cannot
         outcome = "prepare"
     try:
         taken = {operator for step in plans(interpreter)[0] if step.delegate for operator in step.operators}

@@ -1,0 +1,46 @@
+"""The statement that a model is another one but for named parts; docs/digest.md tells how to check it without us."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from circletools.errors import UsageError
+from circletools.model.digests import content_digests
+from circletools.model.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class PartChange:
+    """A part that is not what it was, by its place; the digest is None where there is no such part."""
+
+    part: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Attestation:
+    """NEW is OLD but for `changes`: the digests of both, and how many parts are equal in both."""
+
+    format: str
+    before: str
+    after: str
+    equal_parts: int
+    changes: tuple[PartChange, ...]
+
+
+def attest(before: Model, after: Model) -> Attestation:
+    """Return the statement that one model is another but for named parts.
+
+    Raises UsageError for models of two formats, else as `digests`.
+
+    >>> with ct.open("in.circle") as old, ct.open("out.circle") as new:
+    ...     [change.part for change in ct.attest(old, new).changes]
+    ['metadata[ONE_op_table]', 'metadata[ONE_source_table]']
+    """
+    if before.format != after.format:
+        raise UsageError(f"one model is {before.format}, the other {after.format}", hint="`diff` compares them")
+    old, new = content_digests(before), content_digests(after)
+    pairs = [(part, old.parts.get(part), new.parts.get(part)) for part in sorted({*old.parts, *new.parts})]
+    changes = tuple(PartChange(*pair) for pair in pairs if pair[1] != pair[2])
+    return Attestation(old.format, old.digest, new.digest, len(pairs) - len(changes), changes)

@@ -1,0 +1,136 @@
+"""Digests of what is in a model: equal for models that say the same, however their files are laid out.
+
+A part is a tensor with its data, an operator with its code, a subgraph without both, a signature, a metadata entry
+with its value, or the rest of the model. docs/digest.md says what bytes a digest is made of. What stands behind the
+flatbuffer and is named by no table, as an archive, has no part.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.errors import ModelFormatError
+from circletools.flatbuf.columns import Tables, unknown_slots
+from circletools.flatbuf.digest import Digests, digest
+from circletools.flatbuf.schema import Field
+from circletools.model.external import external_data
+from circletools.model.model import Model
+from circletools.model.places import place_of
+
+_LEFT_OUT = {
+    *(("Model", name) for name in ("operator_codes", "subgraphs", "buffers", "metadata", "metadata_buffer")),
+    ("Model", "signature_defs"),
+    *(("SubGraph", name) for name in ("tensors", "operators")),
+    ("Tensor", "buffer"),
+    *(("Operator", name) for name in ("opcode_index", "large_custom_options_offset", "large_custom_options_size")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ContentDigests:
+    """The digest of a model, and of each of its parts by their place in it: 32 hexadecimal digits each."""
+
+    format: str
+    digest: str
+    parts: Mapping[str, str]
+
+
+def content_digests(model: Model) -> ContentDigests:
+    """Return the digests of what is in a model.
+
+    Raises ModelFormatError for a broken model, and where a table has something that the schema does not know, as it
+    would be left out.
+
+    >>> with ct.open("in.tflite") as model, ct.open("compacted.tflite") as other:
+    ...     assert ct.digests(model).digest == ct.digests(other).digest
+    """
+    parts = dict(_Parts(model).all())
+    whole = digest(*(piece for label in sorted(parts) for piece in (label.encode(*_TEXT), parts[label])))
+    return ContentDigests(model.format, whole.hex(), {label: part.hex() for label, part in parts.items()})
+
+
+_TEXT = ("utf-8", "surrogateescape")
+
+
+class _Parts:
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        for tables in model.reachable.tables.values():
+            _check_known(model, tables)
+        self.charge = model.wire.budget.tally("what digests are made of")
+        self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self.instead, self.charge)
+        self.values: dict[tuple[int, int], bytes] = {}
+        self.programs: dict[bytes, bytes] = {}
+        self.large: dict[int, memoryview] = {}
+        memory, options = model.wire.memory, model.operator_columns.tables.vectors("custom_options")
+        for data in external_data(model):
+            places = zip(data.rows.tolist(), data.offsets.tolist(), data.sizes.tolist(), strict=True)
+            for row, offset, size in places if data.kind != "Buffer" else ():
+                if data.kind == "bytecode":
+                    raw = options.row(row).tobytes()
+                    rest = raw.replace(offset.to_bytes(8, "little"), bytes(8))
+                    self.programs[raw] = digest(rest, memory[offset : offset + size])
+                else:
+                    self.large[row] = memory[offset : offset + size]
+
+    def instead(self, table: str, item: Field, value: bytes) -> bytes | None:
+        """Return what stands for custom options that name a position in the file."""
+        return self.programs.get(value) if (table, item.name) == ("Operator", "custom_options") else None
+
+    def all(self) -> Iterator[tuple[str, bytes]]:
+        """Yield each part and its digest."""
+        model = self.model
+        named = model.root.vectors("metadata_buffer").check_total().row(0).tolist()
+        yield "model", digest(self.digests.table("Model", int(model.root.at[0])), *map(self.value, named))
+        for row, at in enumerate(model.subgraph_tables.at.tolist()):
+            yield f"subgraphs[{row}]", self.digests.table("SubGraph", at)
+        tensors, operators = model.tensor_columns, model.operator_columns.one_by_one()
+        for row, (at, buffer) in enumerate(zip(tensors.tables.at.tolist(), tensors.buffers.tolist(), strict=True)):
+            place = place_of("tensors", tensors.splits, row)
+            yield place, digest(self.digests.table("Tensor", at), self.value(buffer))
+        tables = model.root.children("operator_codes", model.schema)[0]
+        codes = [self.digests.table("OperatorCode", at) for at in tables.at.tolist()]
+        for row, (at, code) in enumerate(
+            zip(operators.tables.at.tolist(), operators.code_indices.tolist(), strict=True)
+        ):
+            place = place_of("operators", operators.splits, row)
+            if code >= len(codes):
+                raise ModelFormatError(f"operator code {code} does not exist", location=place)
+            large = self.large.get(row, b"")
+            self.charge(len(large))
+            yield place, digest(self.digests.table("Operator", at), codes[code], large)
+        for row, at in enumerate(model.root.children("signature_defs", model.schema)[0].at.tolist()):
+            yield f"signatures[{row}]", self.digests.table("SignatureDef", at)
+        met: Counter[str] = Counter()
+        for entry in model.metadata:
+            met[entry.name] += 1
+            label = f"{entry.name}#{met[entry.name]}" if met[entry.name] > 1 else entry.name
+            yield f"metadata[{label}]", self.value(entry.buffer)
+
+    def value(self, buffer: int) -> bytes:
+        """Return the digest of a buffer's data; buffer 0 has none, nor has one that does not exist."""
+        buffers = self.model.buffers
+        place = buffers.place(buffer) if 0 <= buffer < len(buffers) else (0, 0)
+        if place not in self.values:
+            start, size = place
+            if start + size > self.model.wire.size:
+                raise ModelFormatError("the buffer's data lies outside the file", location=f"buffers[{buffer}]")
+            self.charge(size)
+            self.values[place] = digest(self.model.wire.memory[start : start + size])
+        return self.values[place]
+
+
+def _check_known(model: Model, tables: Tables) -> None:
+    """Raise ModelFormatError where tables have something that the schema does not know."""
+    what = ["field"] if unknown_slots(tables).any() else []
+    for item in tables.type.fields:
+        if item.kind == "union":
+            codes = np.unique(tables.union_codes(item)[tables.has(item.name)]).tolist()
+            what += [item.name for code in codes if code not in model.schema.unions[str(item.target)]]
+    if what:
+        message = f"a {tables.type.name} has a {what[0]} that the {model.format} schema does not know"
+        raise ModelFormatError(message, hint="the file was written with a newer schema; a digest would leave it out")

@@ -1,0 +1,36 @@
+"""Digests of models, and statements about them, as text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from circletools.diff.attestation import Attestation
+from circletools.model.digests import ContentDigests
+from circletools.render.fields import fields_json
+from circletools.wording import SCHEMA_VERSION, counted
+
+
+def digests_json(found: ContentDigests) -> dict[str, Any]:
+    """Return the JSON document."""
+    return {"schema_version": SCHEMA_VERSION} | fields_json(found)
+
+
+def digests_text(found: ContentDigests) -> Iterator[str]:
+    """Yield the lines of `inspect --digest`."""
+    yield f"{found.digest}  {found.format}"
+    for part, digest in found.parts.items():
+        yield f"{digest}  {part}"
+
+
+def attestation_json(found: Attestation) -> dict[str, Any]:
+    """Return the JSON document: the statement that docs/attest.py checks."""
+    return {"schema_version": SCHEMA_VERSION} | fields_json(found)
+
+
+def attestation_text(found: Attestation) -> Iterator[str]:
+    """Yield the lines of `attest`."""
+    for change in found.changes:
+        kind = "added" if change.before is None else "removed" if change.after is None else "changed"
+        yield f"{kind:8} {change.part}"
+    yield f"{counted(found.equal_parts, 'part')} equal, {len(found.changes)} not"

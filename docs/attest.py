@@ -1,0 +1,174 @@
+"""Check a statement of `circletool attest --json` without circletools, with the standard library alone.
+
+    python docs/attest.py STATEMENT.json OLD NEW [FOLDER WITH THE SCHEMAS]
+
+Exit status 0 when NEW is OLD but for the parts that the statement names, 1 when not. It reads models that verify.
+"""
+
+import json
+import struct
+import sys
+from hashlib import blake2b
+from pathlib import Path
+
+SCHEMAS = Path(__file__).resolve().parent.parent / "schema"
+SIZES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "float32": 4}
+APART = {"Model": "operator_codes subgraphs buffers metadata metadata_buffer signature_defs", "Tensor": "buffer"}
+APART |= {"SubGraph": "tensors operators"}
+APART["Operator"] = "opcode_index large_custom_options_offset large_custom_options_size"
+
+
+def digest(*parts):
+    """BLAKE2b of 16 bytes over the parts, each behind its length as a u64."""
+    return blake2b(b"".join(struct.pack("<Q", len(part)) + part for part in parts), digest_size=16).digest()
+
+
+class File:
+    def __init__(self, path, schemas):
+        self.data = Path(path).read_bytes()
+        self.format = {b"TFL3": "tflite", b"CIR0": "circle"}[self.data[4:8]]
+        self.schema = json.loads((schemas / f"{self.format}.json").read_text())
+        self.known = {}
+
+    def u32(self, at):
+        return struct.unpack_from("<I", self.data, at)[0]
+
+    def fields(self, name, at):
+        """Yield each field of a table that is there, and where it stands."""
+        vtable = at - struct.unpack_from("<i", self.data, at)[0]
+        entries = struct.unpack_from("<H", self.data, vtable)[0] // 2 - 2
+        for field in self.schema["tables"][name]["fields"]:
+            offset = 0
+            if field["slot"] < entries:
+                offset = struct.unpack_from("<H", self.data, vtable + 4 + 2 * field["slot"])[0]
+            if offset:
+                yield field, at + offset
+
+    def get(self, name, at, wanted):
+        """Where a field stands, None where it is absent."""
+        return next((place for field, place in self.fields(name, at) if field["name"] == wanted), None)
+
+    def items(self, name, at, wanted):
+        """Where the elements of a vector of tables stand."""
+        place = self.get(name, at, wanted)
+        vector = 0 if place is None else place + self.u32(place)
+        places = [vector + 4 + 4 * index for index in range(self.u32(vector) if vector else 0)]
+        return [place + self.u32(place) for place in places]
+
+    def number(self, name, at, wanted, size=4):
+        place = self.get(name, at, wanted)
+        return 0 if place is None else int.from_bytes(self.data[place : place + size], "little")
+
+    def table(self, name, at):
+        """The digest of a table: slot (u16) and value of each field that is no default, by slot."""
+        if (name, at) not in self.known:
+            found = []
+            for field, place in self.fields(name, at):
+                if field["name"] not in APART.get(name, "").split() and not field.get("deprecated"):
+                    value = self.value(field, at, place, name)
+                    found += [] if value is None else [struct.pack("<H", field["slot"]), value]
+            self.known[name, at] = digest(*found)
+        return self.known[name, at]
+
+    def value(self, field, at, place, name):
+        kind = field["kind"]
+        if kind not in ("string", "vector", "table", "union"):
+            size = SIZES.get(kind, 8)
+            raw = self.data[place : place + size]
+            form = {"float32": "<f", "float64": "<d"}.get(kind)
+            default = field["default"]
+            return (
+                None
+                if raw == (struct.pack(form, default) if form else (default % 256**size).to_bytes(size, "little"))
+                else raw
+            )
+        target = place + self.u32(place)
+        if kind == "table":
+            return self.table(field["type"], target)
+        if kind == "union":
+            codes = next(f for f in self.schema["tables"][name]["fields"] if f["slot"] == field["type_slot"])
+            code = self.number(name, at, codes["name"], 1)
+            return self.table({v: k for k, v in self.schema["unions"][field["union"]].items()}[code], target)
+        count, element = self.u32(target), field.get("element", "uint8")
+        if element in self.schema["tables"]:
+            places = [target + 4 + 4 * index for index in range(count)]
+            return b"".join(self.table(element, place + self.u32(place)) for place in places)
+        raw = self.data[target + 4 : target + 4 + count * SIZES.get(element, 8)]
+        return self.program(raw) if field["name"] == "custom_options" and b"bytecode_offset" in raw else raw
+
+    def program(self, options):
+        """Custom options that say where a compiled program is in the file: without its place, and the program."""
+        from flatbuffers import flexbuffers  # noqa: PLC0415 - only these models need it
+
+        held = flexbuffers.GetRoot(options).AsMap
+        start, size = held["bytecode_offset"].AsInt, held["bytecode_size"].AsInt
+        return digest(options.replace(start.to_bytes(8, "little"), bytes(8)), self.data[start : start + size])
+
+    def data_of(self, buffer):
+        """The digest of a buffer's data, in the flatbuffer or behind it."""
+        return digest(self.bytes_of(buffer)) if 0 <= buffer < len(self.buffers) else digest(b"")
+
+    def bytes_of(self, buffer):
+        at = self.buffers[buffer]
+        start, size = (self.number("Buffer", at, name, 8) for name in ("offset", "size"))
+        place = self.get("Buffer", at, "data")
+        if start > 1:
+            return self.data[start : start + size]
+        return b"" if place is None else self.data[place + self.u32(place) + 4 :][: self.u32(place + self.u32(place))]
+
+    def parts(self):
+        """The digest of each part."""
+        root = self.u32(0)
+        self.buffers, found, met = self.items("Model", root, "buffers"), {}, {}
+        place = self.get("Model", root, "metadata_buffer")
+        at = 0 if place is None else place + self.u32(place)
+        named = [] if place is None else [self.u32(at + 4 + 4 * index) for index in range(self.u32(at))]
+        found["model"] = digest(self.table("Model", root), *map(self.data_of, named))
+        codes = [self.table("OperatorCode", at) for at in self.items("Model", root, "operator_codes")]
+        for row, graph in enumerate(self.items("Model", root, "subgraphs")):
+            found[f"subgraphs[{row}]"] = self.table("SubGraph", graph)
+            for index, at in enumerate(self.items("SubGraph", graph, "tensors")):
+                held = self.data_of(self.number("Tensor", at, "buffer"))
+                found[f"subgraphs[{row}].tensors[{index}]"] = digest(self.table("Tensor", at), held)
+            for index, at in enumerate(self.items("SubGraph", graph, "operators")):
+                code = codes[self.number("Operator", at, "opcode_index")]
+                sizes = [
+                    self.number("Operator", at, f"large_custom_options_{name}", 8) for name in ("offset", "size")
+                ]
+                large = self.data[sizes[0] : sum(sizes)] if sizes[0] > 1 else b""
+                found[f"subgraphs[{row}].operators[{index}]"] = digest(self.table("Operator", at), code, large)
+        for row, at in enumerate(self.items("Model", root, "signature_defs")):
+            found[f"signatures[{row}]"] = self.table("SignatureDef", at)
+        for at in self.items("Model", root, "metadata"):
+            place = self.get("Metadata", at, "name")
+            start = 0 if place is None else place + self.u32(place)
+            name = self.data[start + 4 :][: self.u32(start)].decode("utf-8", "surrogateescape") if place else ""
+            met[name] = met.get(name, 0) + 1
+            label = name if met[name] == 1 else f"{name}#{met[name]}"
+            found[f"metadata[{label}]"] = self.data_of(self.number("Metadata", at, "buffer"))
+        return found
+
+
+def whole(parts):
+    """The digest of a model: of the names of its parts and their digests, by name."""
+    return digest(
+        *(x for name in sorted(parts) for x in (name.encode("utf-8", "surrogateescape"), parts[name]))
+    ).hex()
+
+
+def main(statement, old, new, schemas=SCHEMAS):
+    said = json.loads(Path(statement).read_text())
+    before, after = (File(path, Path(schemas)).parts() for path in (old, new))
+    names = sorted({*before, *after})
+    found = {name: tuple(side[name].hex() if name in side else None for side in (before, after)) for name in names}
+    changes = {name: pair for name, pair in found.items() if pair[0] != pair[1]}
+    told = {change["part"]: (change["before"], change["after"]) for change in said["changes"]}
+    wrong = [name for name in sorted({*changes, *told}) if changes.get(name) != told.get(name)]
+    if (whole(before), whole(after)) != (said["before"], said["after"]):
+        wrong.append("the digests of the models")
+    print("\n".join(f"not as stated: {name}" for name in wrong) or f"as stated: {len(changes)} changes")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

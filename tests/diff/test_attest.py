@@ -1,0 +1,102 @@
+"""Statements that a model is another one but for named parts, and the program of its own that checks them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from circletools.diff.attestation import Attestation, PartChange, attest
+from circletools.errors import UsageError
+from circletools.model.digests import content_digests
+from circletools.model.model import open_model
+from circletools.origin.embed import embed
+from circletools.render.digests import attestation_json, attestation_text
+from tests.kit.outside import PLACES, outside
+from tests.kit.support import ROOT, bytes_of, edited, own_models, title
+
+
+def stated(old: bytes, new: bytes) -> Attestation:
+    with open_model(old) as before, open_model(new) as after:
+        return attest(before, after)
+
+
+def checked(folder: Path, statement: object, old: bytes, new: bytes) -> tuple[int, list[str]]:
+    """Run the program of docs without anything of circletools."""
+    paths = [folder / name for name in ("statement.json", "old", "new")]
+    for path, data in zip(paths, (json.dumps(statement).encode(), old, new), strict=True):
+        path.write_bytes(data)
+    program = [sys.executable, "-P", str(ROOT / "docs" / "attest.py"), *map(str, paths)]
+    ran = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False)
+    assert not ran.stderr
+    return ran.returncode, ran.stdout.splitlines()
+
+
+def test_what_changed_is_named() -> None:
+    old = bytes_of("circle/diamond")
+    new = edited(old, embed)
+    found = stated(old, new)
+    assert [change.part for change in found.changes] == [
+        f"metadata[{name}]" for name in ("CIRCLETOOLS_stamp", "ONE_op_table", "ONE_source_table")
+    ]
+    assert all(change.before is None and change.after for change in found.changes)
+    with open_model(old) as model:
+        digests = content_digests(model)
+    assert (found.before, found.equal_parts, found.format) == (digests.digest, len(digests.parts), "circle")
+    assert list(attestation_text(found))[-1] == f"{len(digests.parts)} parts equal, 3 not"
+    back = stated(new, old)
+    assert [line.split()[0] for line in attestation_text(back)][:3] == ["removed"] * 3
+    assert (back.after, back.before) == (found.before, found.after)
+
+
+def test_a_part_that_differs() -> None:
+    old = outside(PLACES)
+    new = bytearray(old)
+    new[(1 << 13)] ^= 1
+    (change,) = stated(old, bytes(new)).changes
+    assert change.before != change.after
+    assert next(iter(attestation_text(stated(old, bytes(new))))) == f"changed  {change.part}"
+    assert stated(old, old).changes == ()
+
+
+def test_two_formats_are_refused() -> None:
+    with pytest.raises(UsageError, match="one model is circle, the other tflite"):
+        stated(bytes_of("circle/cnn"), bytes_of("tflite/cnn"))
+
+
+@pytest.mark.parametrize("path", own_models()[::5], ids=title)
+def test_a_program_of_its_own_agrees(path: Path, tmp_path: Path) -> None:
+    old = path.read_bytes()
+    new = edited(old, lambda edit: edit.set_metadata("a note", b"value"))
+    statement = attestation_json(stated(old, new))
+    assert checked(tmp_path, statement, old, new) == (0, ["as stated: 1 changes"])
+
+
+def test_the_program_agrees_about_what_lies_behind(tmp_path: Path) -> None:
+    old = outside(PLACES)
+    new = edited(old, lambda edit: edit.set_metadata("a note", b"value"))
+    statement = attestation_json(stated(old, new))
+    assert checked(tmp_path, statement, old, new) == (0, ["as stated: 1 changes"])
+
+
+def test_the_program_finds_what_is_not_as_stated(tmp_path: Path) -> None:
+    old = bytes_of("circle/diamond")
+    new = edited(old, embed)
+    statement = attestation_json(stated(old, new))
+    changes = statement["changes"]
+    assert isinstance(changes, list)
+    silent = statement | {"changes": changes[1:]}
+    assert checked(tmp_path, silent, old, new) == (1, ["not as stated: metadata[CIRCLETOOLS_stamp]"])
+    more = statement | {"changes": [*changes, {"part": "model", "before": "00", "after": "01"}]}
+    assert checked(tmp_path, more, old, new) == (1, ["not as stated: model"])
+    other = edited(new, lambda edit: edit.set_metadata("a note", b"value"))
+    status, lines = checked(tmp_path, statement, old, other)
+    assert status == 1
+    assert lines == ["not as stated: metadata[a note]", "not as stated: the digests of the models"]
+
+
+def test_a_change_is_a_plain_value() -> None:
+    assert PartChange("model", None, "00") == PartChange(part="model", before=None, after="00")

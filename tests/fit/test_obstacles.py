@@ -1,0 +1,94 @@
+"""What keeps a target from running a model although it takes every operator."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import circletools as ct
+from circletools.fit.remedies import LARGE_WINDOW
+from tests.kit.build import Build
+from tests.kit.command_support import run
+
+
+def signed(outputs: list[str]) -> bytes:
+    """Return a model of one operator whose signature names its output so many times."""
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x", (1, 4))
+    y = graph.compute("TANH", [x], "y", (1, 4))
+    graph.ends([x], [y])
+    build.signature("serve", [("x", x)], [(name, y) for name in outputs])
+    return build.to_bytes("tflite")
+
+
+def pooled(subgraph: int = 0) -> bytes:
+    """Return a model of a pool whose window is larger than its open input."""
+    build = Build()
+    for _ in range(subgraph):
+        build.graph().ends([], [])
+    graph = build.graph()
+    x, y = (graph.tensor(name, (1, 1, 1, 4), shape_signature=[1, -1, -1, 4]) for name in "xy")
+    options = {"padding": "VALID", "stride_h": 1, "stride_w": 1, "filter_height": 3, "filter_width": 3}
+    graph.operator("MAX_POOL_2D", [x], [y], "Pool2DOptions", **options)
+    graph.ends([x], [y])
+    return build.to_bytes("tflite")
+
+
+def fitted(data: bytes, *targets: str, baseline: Path | None = None) -> ct.Fit:
+    with ct.open(data) as model:
+        return ct.fit(model, ct.FitRequest(on=targets, baseline=baseline))
+
+
+@pytest.mark.parametrize("outputs", [[], ["y", "again"]])
+def test_a_signature_stops_what_reads_it(outputs: list[str]) -> None:
+    gpu, cpu = fitted(signed(outputs), "litert-gpu", "xnnpack").targets
+    assert (gpu.verdict, gpu.misfits, gpu.new_obstacles) == ("not_resident", (), 1)
+    assert [(one.code, one.location) for one in gpu.obstacles] == [
+        ("INCOMPLETE_SIGNATURE", "signature_defs[0].outputs")
+    ]
+    assert (cpu.verdict, cpu.obstacles) == ("resident", ())
+    assert fitted(signed(["y"]), "litert-gpu").targets[0].verdict == "resident"
+
+
+def test_an_obstacle_is_a_finding_until_the_baseline_has_it(tmp_path: Path) -> None:
+    first = fitted(signed([]), "litert-gpu")
+    assert first.new_refusals == 1
+    baseline = tmp_path / "old.json"
+    baseline.write_text(json.dumps(ct.render.fit_json(first)), encoding="utf-8")
+    again = fitted(signed([]), "litert-gpu", baseline=baseline)
+    assert (again.new_refusals, again.targets[0].new_obstacles, again.targets[0].fixed) == (0, 0, 0)
+    assert again.targets[0].verdict == "not_resident"
+    other = fitted(signed(["y", "again"]), "litert-gpu", baseline=baseline)
+    assert (other.new_refusals, other.targets[0].fixed) == (1, 1)
+    assert fitted(signed(["y"]), "litert-gpu", baseline=baseline).targets[0].fixed == 1
+
+
+def test_obstacles_are_told_in_every_form(tmp_path: Path) -> None:
+    found = fitted(signed([]), "litert-gpu")
+    message = "1 of 1 outputs of the subgraph have no name in the signature"
+    text = list(ct.render.fit_text(found))
+    assert text[-2:] == ["litert-gpu: not resident", f"  INCOMPLETE_SIGNATURE signature_defs[0].outputs: {message}"]
+    (result,) = ct.render.fit_sarif(found)["results"]
+    assert (result["ruleId"], result["level"]) == ("REFUSED_MODEL", "error")
+    assert result["message"]["text"] == f"litert-gpu does not load the model: {message}."
+    (target,) = ct.render.fit_json(found)["targets"]
+    assert [one["message"] for one in target["obstacles"]] == [message]
+    assert target["new_count"] == 1
+    path = tmp_path / "m.tflite"
+    path.write_bytes(signed([]))
+    assert run("fit", path, "--on", "litert-gpu").returncode == 1
+    assert run("fit", path, "--on", "xnnpack").returncode == 0
+
+
+@pytest.mark.parametrize("subgraph", [0, 1])
+def test_a_window_that_does_not_fit_is_not_known(subgraph: int) -> None:
+    (target,) = fitted(pooled(subgraph), "litert-gpu").targets
+    (misfit,) = target.misfits
+    assert target.verdict == "not_known"
+    assert (misfit.subgraph, misfit.operator, misfit.measured, misfit.reason) == (subgraph, 0, False, LARGE_WINDOW)
+    assert misfit.remedy == "give the model a shape that the window fits into"
+    (refused,) = fitted(pooled(), "ethos-u55").targets
+    assert refused.verdict == "not_resident"

@@ -1,0 +1,131 @@
+"""Edges of plans: what is just allowed, exactly as long as the least, and operators that are in no partition."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import circletools as ct
+from circletools.affinity.costs.evaluate import Estimate
+from circletools.affinity.transfers import Transfers
+from circletools.planning.evaluate import Evaluation
+from circletools.planning.reproject import devices_of_sources, reproject
+from tests.kit.affinity_support import affinity, annotated
+from tests.kit.build import Build, floats
+from tests.kit.origin_support import embedded, origins
+from tests.kit.support import path_of
+
+DIAMOND = path_of("circle/diamond")
+
+
+def planned(source: Path | bytes = DIAMOND, **request: Any) -> ct.Plan:
+    with ct.open(source) as model:
+        return ct.plan(model, ct.PlanRequest(**request))
+
+
+def written(folder: Path, **document: Any) -> Path:
+    path = folder / "costs.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("total", "least", "excess"),
+    [
+        (10.0, 8.0, 0.25),
+        (8.0, 8.0, 0.0),
+        (1e6 + 1, 1e6, 0.0),  # within what floating-point sums differ by
+        (1e6 + 2, 1e6, 2e-6),
+        (3.0, 0.0, None),
+        (0.0, 0.0, 0.0),
+        (3.0, 0.5, 5.0),
+    ],
+)
+def test_how_much_longer_than_the_least(total: float, least: float, excess: float | None) -> None:
+    found = Evaluation(Transfers(0, 0, 0, 0, ()), Estimate(total, 0.0, 0.0, 0), least_us=least)
+    assert found.excess == excess
+    assert replace(found, estimate=None).excess is None
+    assert replace(found, least_us=None).excess is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "allowed"), [(0.0, True), (0.5, True), (1e6, True), (1.1e6, False), (-0.1, False)]
+)
+def test_the_time_for_solving_is_a_number_of_seconds_from_0(seconds: float, allowed: bool) -> None:
+    request: dict[str, Any] = {"devices": ("npu",), "default": "npu", "solve_time": seconds}
+    if allowed:
+        assert planned(**request)
+    else:
+        with pytest.raises(ct.UsageError, match="from 0 is needed"):
+            planned(**request)
+
+
+def test_partitions_of_epochs_are_not_joined_in_another_way() -> None:
+    request: dict[str, Any] = {"devices": ("npu",), "default": "npu", "join": "any"}
+    assert planned(**request, mode="min")
+    with pytest.raises(ct.UsageError, match="--join any is of --mode min"):
+        planned(**request, mode="epochs")
+
+
+def test_an_operator_in_no_partition_is_launched_and_brings_its_constants_by_itself(tmp_path: Path) -> None:
+    build = Build()
+    graph = build.graph()
+    at = first = graph.tensor("x")
+    constant = graph.constant("c", floats(2, 2))
+    for number in range(4):
+        at = graph.compute("ADD", [at, constant], f"t{number}")
+    graph.ends([first], [at])
+    devices = [
+        {
+            "name": "npu",
+            "operators": [{"select": "op:*", "time_us": 1}],
+            "launch_us": 100,
+            "constants_bytes_per_us": 0.016,
+        }
+    ]
+    path = written(tmp_path, devices=devices)
+    for partitions, launches, brought in (
+        ([0, 0, 0, 0], 100, 1000),
+        ([None] * 4, 400, 4000),
+        ([0, None, None, 0], 300, 3000),
+        ([1, 1, None, 0], 300, 3000),
+    ):
+        table = affinity(["npu"], ([0] * 4, partitions))
+        with ct.open(annotated(build.to_bytes(), table)) as model:
+            (found,) = ct.inspect_affinity(model, ct.CostRequest(costs=path)).estimates.values()
+        assert (found.operators_us, found.launches_us, found.constants_us) == (4, launches, brought)
+
+
+def test_sources_are_where_most_of_their_operators_were_and_operators_where_most_of_their_sources() -> None:
+    """Source 0 was on npu, cpu, cpu; 1 on npu twice; 2 nowhere; 3 on npu and cpu, of which npu is the first."""
+    build = Build()
+    graph = build.graph()
+    at = first = graph.tensor("x")
+    for number in range(9):
+        at = graph.compute("TANH", [at], f"t{number}")
+    graph.ends([first], [at])
+    names = {number: f"s{number}" for number in range(4)}
+    before = origins(names, {at: {which} for at, which in enumerate([0, 0, 0, 1, 1, 2, 2, 3, 3])})
+    devices = [0, 1, 1, 0, 0, None, None, 0, 1]
+    with ct.open(
+        embedded(annotated(build.to_bytes(), affinity(["npu", "cpu"], (devices, [None] * 9))), before)
+    ) as old:
+        earlier = devices_of_sources(old)
+    assert earlier.of_source == {"s0": 1, "s1": 0, "s3": 0}
+    after = origins(names, {0: {0}, 1: {0, 1, 3}, 2: {2}, 3: {0, 1}, 4: {1, 3}})
+    with ct.open(embedded(build.to_bytes(), after)) as new:
+        found = reproject(new, earlier)
+    assert {at: decision.device for at, decision in found.before[0].items()} == {
+        0: "cpu",
+        1: "npu",
+        3: "npu",
+        4: "npu",
+    }
+    assert [(note.code, note.location) for note in found.conflicts] == [
+        ("CONFLICTING_SOURCES", "subgraphs[0].operators[1]"),
+        ("CONFLICTING_SOURCES", "subgraphs[0].operators[3]"),
+    ]
