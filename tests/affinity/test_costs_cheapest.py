@@ -146,3 +146,17 @@ def test_what_no_device_takes_has_no_partitions() -> None:
     assert cheapest(*case.problem(), connected=True).partitions is None
     none = Case([], [], [[0.0] * 2] * 2, [[0.0] * 2] * 2, [1.0] * 2)
     assert cheapest(*none.problem(), connected=True).partitions == ()
+
+
+def test_a_device_has_no_more_partitions_than_it_may() -> None:
+    quick = [[1.0, 9.0], [9.0, 1.0]]
+    case = Case(
+        [quick[at % 2] for at in range(7)],
+        [(at, 0.0, [at + 1]) for at in range(6)],
+        *[[[0.0] * 2] * 2] * 2,
+        [0.0] * 2,
+    )
+    for most, least in ((4, 7.0), (3, 15.0), (2, 23.0), (1, 31.0), (0, 39.0)):
+        found = cheapest(*case.problem(), connected=True, keeping=Keeping(most={0: most}))
+        assert found.partitions is not None
+        assert (found.least_us, sum(one.device == 0 for one in found.partitions)) == (least, most)
