@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,11 @@ class _Columns:
     @property
     def _what(self) -> str:
         return f"tables {self.tables.type.name} in several places"
+
+    def one_by_one(self) -> Self:
+        """Return self, for who makes something of each table: one in many places is charged for each of them."""
+        self.tables.wire.budget.charge(self._what, OBJECT_BYTES * self._repeated)
+        return self
 
     def rows_of(self, subgraph: int) -> range:
         """Return the rows of a subgraph."""
@@ -80,11 +85,6 @@ class TensorColumns(_Columns):
 
 class OperatorColumns(_Columns):
     """The operators of all subgraphs, one subgraph after the other; `splits` as in TensorColumns."""
-
-    def one_by_one(self) -> OperatorColumns:
-        """Return self, for who makes something of each operator: one in many places is charged for each of them."""
-        self.tables.wire.budget.charge(self._what, OBJECT_BYTES * self._repeated)
-        return self
 
     @cached_property
     def code_indices(self) -> NDArray[np.uint32]:

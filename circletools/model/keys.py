@@ -33,9 +33,12 @@ class Interning:
 def _scramble(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Spread the bits (splitmix64)."""
     values = values + _GOLDEN
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    values ^= values >> np.uint64(30)
+    values *= np.uint64(0xBF58476D1CE4E5B9)
+    values ^= values >> np.uint64(27)
+    values *= np.uint64(0x94D049BB133111EB)
+    values ^= values >> np.uint64(31)
+    return values
 
 
 def _unsigned(values: NDArray[Any]) -> NDArray[np.uint64]:

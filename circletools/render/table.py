@@ -27,12 +27,10 @@ def table_text(
     if widest is not None:
         widths = [min(width, widest) for width in widths]
     last = len(widths) - 1
+    cells = [f"%{width}s" if at in right else f"%-{width}s" if at < last else "%s" for at, width in enumerate(widths)]
+    line = indent + "  ".join(cells)
     for row in rows:
-        cells = [
-            cell.rjust(width) if at in right else cell if at == last else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield (indent + "  ".join(cells)).rstrip()
+        yield (line % tuple(row)).rstrip()
 
 
 def number_columns(rows: Rows) -> frozenset[int]:

@@ -15,6 +15,7 @@ from typing import Any
 import circletools as ct
 
 from . import captured
+from .indented import indented
 
 _COLORS = {"error": "31", "warning": "33"}
 _PATIENCE_SECONDS = 1.0
@@ -65,7 +66,7 @@ def show(lines: Iterable[str]) -> None:
 
 def show_as(form: str, *values: Any, **writers: Callable[..., Any]) -> None:
     """Write a result to standard output in a form (text, json, and so on), by its writer among `writers`."""
-    show_one = {"json": show_json, "csv": show_text, "sarif": show_sarif}.get(form, show)
+    show_one = {"json": show_json, "csv": show_text, "sarif": show_sarif, "junit": show_junit}.get(form, show)
     show_one(writers[form](*values))
 
 
@@ -87,7 +88,7 @@ def show_bytes(data: bytes) -> None:
 
 def _plain(text: str) -> str:
     """Spell out control characters: a name in a model must not command the terminal."""
-    return text.translate(_CONTROLS)
+    return text if text.isprintable() else text.translate(_CONTROLS)
 
 
 def show_json(document: Any) -> None:
@@ -103,7 +104,7 @@ def show_json(document: Any) -> None:
         for piece in _json_pieces(document):
             show_text(piece)
     else:
-        show_text(json.dumps(document, indent=2) + "\n")
+        show_text(indented(document) + "\n")
 
 
 def _json_pieces(document: dict[str, Any]) -> Iterator[str]:
@@ -111,11 +112,11 @@ def _json_pieces(document: dict[str, Any]) -> Iterator[str]:
     for number, (key, value) in enumerate(document.items()):
         yield f"{',' if number else '{'}\n  {json.dumps(key)}: "
         if not isinstance(value, Iterator):
-            yield json.dumps(value, indent=2).replace("\n", "\n  ")
+            yield indented(value, "\n  ")
             continue
         before = "["
         while some := list(islice(value, _VALUES_AT_ONCE)):
-            yield before + json.dumps(some, indent=2)[1:-2].replace("\n", "\n  ")
+            yield before + indented(some, "\n  ")[1:-4]
             before = ","
         yield "[]" if before == "[" else "\n  ]"
     yield "\n}\n"
@@ -127,7 +128,14 @@ def show_sarif(run: Any) -> None:
     if keep is not None and keep.file is not None:
         show_text(json.dumps(run) + "\n")
     else:
-        show_text(json.dumps(ct.render.sarif_log([run]), indent=2) + "\n")
+        show_text(indented(ct.render.sarif_log([run])) + "\n")
+
+
+def show_junit(suite: str) -> None:
+    """Write a suite as a document of JUnit to standard output; of one of several models only the suite."""
+    keep = captured.current()
+    alone = keep is None or keep.file is None
+    show_text(ct.render.JUNIT_BEGIN + suite + ct.render.JUNIT_END if alone else suite)
 
 
 def _encoded(text: str) -> bytes:

@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 import circletools as ct
-from circletools.origin.exporters.nodes import Root, line_of, name_roots, root_of, root_of_any
+from circletools.origin.exporters.nodes import (
+    Root,
+    in_its_module,
+    line_of,
+    name_roots,
+    root_of,
+    root_of_any,
+    uncalled_modules,
+)
 from circletools.origin.exporters.tico import through_the_optimizer
 from circletools.origin.source import SourceDetails
 from tests.kit.build import Build
@@ -107,6 +115,51 @@ def test_what_most_is_known_of_tells() -> None:
     placed = Root("linear", SourceDetails("b", LINEAR))
     assert [source.name for source in name_roots([bare, placed, found, placed])] == ["a::linear"] * 4
     assert {source.details for source in name_roots([bare, placed, found, bare])} == {found.details}
+    other = Root("linear", SourceDetails("c", LINEAR))
+    assert [source.name for source in name_roots([placed, other])] == ["b::linear"] * 2  # of equals the first
+
+
+def program(*nodes: Node, fail: bool = False, **parameters: str) -> Any:
+    """Return as much of torch.export.ExportedProgram as is looked at; parameters are `name=path`."""
+    signature = SimpleNamespace(inputs_to_parameters=parameters)
+    return SimpleNamespace(graph=SimpleNamespace(nodes=nodes), graph_signature=signature, fail=fail)
+
+
+def inside(path: str, name: str, *inputs: Node, target: str = "aten.linear.default", **meta: Any) -> Node:
+    return Node(name, *inputs, target=target, nn_module_stack={"m": (path, f"net.{path or 'Lm'}")}, **meta)
+
+
+def test_parameters_of_modules_that_are_not_called() -> None:
+    names = ("x", "w", "b", "own", "other", "deep", "far", "top")
+    x, w, b, own, other, deep, far, top = (Node(name, target=name) for name in names)
+    turned = inside("attn", "turned", w, target="aten.t.default")
+    nodes = [
+        inside("attn", "linear", x, w, b),
+        inside("attn", "laid_out", x, turned),
+        inside("attn", "in_proj", x, own),
+        inside("attn", "both", w, other),
+        inside("attn", "another", x, far),
+        inside("attn.out", "called", x, deep),
+        inside("attn.out", "tied", x, w),
+        inside("", "whole", x, far),
+        inside("", "table", x, top),
+        inside("attn", "neither", x),
+        inside("attn", "addmm", b, from_node=made_of(("before", "aten.linear.default"), ("f", "<function f>"))),
+        inside("attn", "mm", inside("attn", "sum", w, x, target="aten.t.default")),
+    ]
+    found = uncalled_modules(
+        program(
+            *nodes, w="attn.out.weight", b="attn.out.bias", own="attn.in_weight", other="attn.k.weight",
+            deep="attn.out.inner.weight", far="attn2.weight", top="scale",
+        )
+    )  # fmt: skip
+    out = ("attn.out", "net.attn.out")
+    assert found == {
+        "linear": out, "laid_out": out, "called": ("attn.out.inner", ""), "whole": ("attn2", ""), "before": out,
+    }  # fmt: skip
+    root = Root("linear", SourceDetails("attn", "net.attn", "net.py", 4, "aten.linear.default"))
+    assert in_its_module(root, found) == Root("linear", SourceDetails(*out, "net.py", 4, "aten.linear.default"))
+    assert in_its_module(Root("in_proj", root.details), found) == Root("in_proj", root.details)
 
 
 # --- recording ----------------------------------------------------------------------------------------------
@@ -147,12 +200,12 @@ def install_tico(monkeypatch: pytest.MonkeyPatch) -> None:
     serializer = module(monkeypatch, "tico.serialize.circle_serializer", finalise_tensor_names=finalise_tensor_names)
     export = module(monkeypatch, "tico.circle.export", optimize_for_export=lambda binary: binary)
 
-    def convert(fail: bool) -> bytes:
+    def convert(program: Any) -> bytes:
         x, old = node("x", "", "x"), node("linear", "layers.0.q", "linear")
         inner = Node("mul_tensor", x)
         new = Node("add_tensor", inner)
         old.replace_all_uses_with(new)
-        if fail:
+        if program.fail:
             raise ValueError("as TICO would")
         tensors = [SimpleNamespace(name=name) for name in ("mul_tensor", "add_tensor", "const")]
         graph = SimpleNamespace(tensors=tensors, name_to_node={"mul_tensor": inner, "add_tensor": new})
@@ -167,7 +220,7 @@ def test_what_tico_converts(monkeypatch: pytest.MonkeyPatch, nothing_imported: N
     before = Node.replace_all_uses_with
     utils = sys.modules["tico.utils.convert"]
     with ct.exporters.record() as log:
-        binary = bytes(utils.convert_exported_module_to_circle(False))
+        binary = bytes(utils.convert_exported_module_to_circle(program()))
     assert Node.replace_all_uses_with is before
     assert [one.model for one in log.conversions] == [binary]
     assert log.origins.sources == {0: "layers.0.q::linear"}
@@ -179,8 +232,13 @@ def test_what_tico_converts(monkeypatch: pytest.MonkeyPatch, nothing_imported: N
     text = (tmp_path / "origins.json").read_text(encoding="utf-8")
     assert ct.origins.parse(text, "origins.json") == log.origins
     assert json.loads(text)["schema_version"] == 1
+    weight = Node("p_w", target="p_w")
+    attended = program(inside("layers.0.q", "linear", weight), p_w="layers.0.q.inner.weight")
+    with ct.exporters.record() as inner:
+        utils.convert_exported_module_to_circle(attended)
+    assert inner.origins.sources == {0: "layers.0.q.inner::linear"}
     with ct.exporters.record() as failed, pytest.raises(ValueError, match="as TICO would"):
-        utils.convert_exported_module_to_circle(True)
+        utils.convert_exported_module_to_circle(program(fail=True))
     with pytest.raises(ct.UsageError, match="nothing was converted while recording"):
         _ = failed.origins
 
@@ -222,14 +280,14 @@ def test_a_saved_program_is_converted_once_more(monkeypatch: pytest.MonkeyPatch,
     install_tico(monkeypatch)
     programs: list[str] = []
 
-    def load(path: str) -> bool:
+    def load(path: str) -> Any:
         programs.append(path)
-        return path == "bad.pt2"
+        return program(fail=path == "bad.pt2")
 
     utils = sys.modules["tico.utils.convert"]
     module(monkeypatch, "torch", export=SimpleNamespace(load=load))
 
-    def convert(program: bool) -> bytes:
+    def convert(program: Any) -> bytes:
         return bytes(utils.convert_exported_module_to_circle(program))
 
     module(monkeypatch, "tico", convert_from_exported_program=convert)

@@ -92,6 +92,13 @@ def test_what_is_folded_goes_to_the_operator_that_took_it(name: str) -> None:
     assert sources(before, after) == expected
 
 
+def test_what_swallows_others_does_not_speak_against_names() -> None:
+    before = "a = RELU x; b = TANH a; c = NEG b; d = TANH c; e = NEG d; f = RELU e -> f"
+    after = "c = CUSTOM x; d = TANH c; f = CUSTOM d -> f"
+    assert sources(before, after, named=True) == ["abc", "d", "ef"]
+    assert sources(before, after.replace("CUSTOM", "ABS"), named=True)[1] != "d"
+
+
 MOVED = {
     "a layout behind a chain, its names where they were": (
         "a = FC1 x; b = RESHAPE a; c = MINIMUM#1 b; d = MAXIMUM#2 c; e = FC2 d -> e",

@@ -10,7 +10,7 @@ import pytest
 
 from circletools.trace.nnapi.automaton import Automaton, Path
 from circletools.trace.nnapi.executions import Executions
-from circletools.trace.nnapi.machine import Machine
+from circletools.trace.nnapi.machine import Begin, End, Machine
 from circletools.trace.nnapi.marks import FOREIGN, Mark, Role, classify
 
 TEXTS = (
@@ -30,15 +30,20 @@ class Told:
         self.all: list[tuple[object, ...]] = []
         self.executions: Executions
 
-    def began(self, path: Path, t_ns: int, thread: int, where: int) -> None:
-        self.all.append(("began", path.mark.text, t_ns, thread, where))
-        if path.mark.role in (Role.START, Role.WAIT, Role.COMPUTE):
-            self.executions.began(path.mark, t_ns, thread, 0, 0, where)
+    def handlers(self, path: Path) -> tuple[Begin, End]:
+        mark, flies = path.mark, path.mark.role in (Role.START, Role.WAIT, Role.COMPUTE)
 
-    def ended(self, mark: Mark, t_ns: int, thread: int) -> None:
-        self.all.append(("ended", mark.text, t_ns, thread))
-        if mark.role in (Role.WAIT, Role.COMPUTE):
-            self.executions.ended(mark, t_ns, thread, 0)
+        def began(t_ns: int, thread: int, where: int) -> None:
+            self.all.append(("began", mark.text, t_ns, thread, where))
+            if flies:
+                self.executions.handlers(mark)[0](t_ns, thread, where)
+
+        def ended(t_ns: int, thread: int) -> None:
+            self.all.append(("ended", mark.text, t_ns, thread))
+            if flies:
+                self.executions.handlers(mark)[1](t_ns, thread)
+
+        return began, ended
 
     def misplaced(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
         self.all.append((code, mark.text, outer.text if outer else "", where, find() if outer else -1))
@@ -52,7 +57,7 @@ class Slow:
 
     def __init__(self, told: Told, threads: int) -> None:
         self.automaton, self.told = Automaton(), told
-        told.executions = Executions(frozenset(), self.set_flight)
+        told.executions = Executions(frozenset(), self.set_flight, [0] * threads, lambda _: 0)
         self.paths, self.flying = [0] * threads, [0] * threads
         self.places: list[list[int]] = [[] for _ in range(threads)]
         self.breaks: list[tuple[int, int, int, int]] = []
@@ -76,7 +81,7 @@ class Slow:
             else:
                 places.pop()
                 if self.automaton.told()[0][before]:
-                    self.told.ended(self.automaton.paths[before].mark, t_ns, thread)
+                    self.told.handlers(self.automaton.paths[before])[1](t_ns, thread)
         return states
 
     def _begin(self, before: int, path: Path, places: list[int], event: tuple[int, int, int]) -> None:
@@ -90,7 +95,7 @@ class Slow:
             outer = paths[around].mark if around else None
             self.told.misplaced(code, path.mark, outer, event[2], lambda: held[depth])
         if path.watched:
-            self.told.began(path, *event)
+            self.told.handlers(path)[0](*event)
 
 
 def batches(seed: int) -> tuple[int, list[list[Event]]]:
@@ -115,7 +120,7 @@ def test_batches_are_followed_as_events_are(seed: int) -> None:
     threads, found = batches(seed)
     slow, fast = Told(), Told()
     one, machine = Slow(slow, threads), Machine(fast)
-    fast.executions = Executions(frozenset(), machine.set_flight)
+    fast.executions = Executions(frozenset(), machine.set_flight, [0] * threads, lambda _: 0)
     for automaton in (one.automaton, machine.automaton):
         assert [automaton.symbol(classify(text)) for text in TEXTS] == list(range(1, len(TEXTS) + 1))
     for _ in range(threads):

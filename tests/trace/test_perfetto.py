@@ -12,6 +12,8 @@ from circletools.trace.nnapi.export import export_trace, perfetto_parts
 from circletools.trace.sources import events, open_trace
 from circletools.trace.sources.batch import LATEST_NS, TRACK_NAME, Fault, FaultKind, Trace
 from circletools.trace.sources.wire import (
+    CONTENT,
+    FIXED,
     BrokenMessage,
     field_bytes,
     field_number,
@@ -61,7 +63,9 @@ def test_a_number_of_64_bits_is_cut_to_them() -> None:
 def test_fields_of_a_message() -> None:
     message = field_number(1, 300) + field_bytes(2, b"abc") + b"\x19" + bytes(8) + b"\x25" + bytes(4)
     data = b"\0" + message
-    assert list(fields(data, 1, len(data))) == [(1, 300, 2, 4), (2, 0, 6, 9), (3, 0, 10, 18), (4, 0, 19, 23)]
+    assert list(fields(data, 1, len(data))) == [
+        (1, 300, 2, 4), (2, CONTENT, 6, 9), (3, FIXED, 10, 18), (4, FIXED, 19, 23),
+    ]  # fmt: skip
     assert list(fields(data, 1, 4)) == [(1, 300, 2, 4)]
     assert list(fields(b"", 0, 0)) == []
 

@@ -7,13 +7,13 @@ node 17. The user's model is the other one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 from circletools.model.model import Model, open_model
-from circletools.origin.exporters.nodes import name_roots, root_of_any
+from circletools.origin.exporters.nodes import in_its_module, name_roots, root_of_any, uncalled_modules
 from circletools.origin.exporters.patching import Wrap, patched
 from circletools.origin.exporters.tagging import nodes_of_operators
 from circletools.origin.names import collect_sources
@@ -32,7 +32,7 @@ def recording(note: Callable[[bytes, Origins], None]) -> Iterator[None]:
     def wrap(convert: Callable[..., Any]) -> Callable[..., Any]:
         def converting(programs: Sequence[Any], signatures: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
             tagged = [
-                _tagged(convert, program, signature, *args, **kwargs)
+                (*_tagged(convert, program, signature, *args, **kwargs), uncalled_modules(program))
                 for program, signature in zip(programs, signatures, strict=True)
             ]
             made = convert(programs, signatures, *args, **kwargs)
@@ -47,11 +47,13 @@ def recording(note: Callable[[bytes, Origins], None]) -> Iterator[None]:
         yield
 
 
-_Tagged = tuple[bytes, list[Any]]
-"""A model with tags for names, and the nodes that these stand for."""
+_Tagged = tuple[bytes, list[Any], dict[str, tuple[str, str]]]
+"""A model with tags for names, the nodes that these stand for, and the modules that were not called."""
 
 
-def _tagged(convert: Callable[..., Any], program: Any, signature: Any, *args: Any, **kwargs: Any) -> _Tagged:
+def _tagged(
+    convert: Callable[..., Any], program: Any, signature: Any, *args: Any, **kwargs: Any
+) -> tuple[bytes, list[Any]]:
     """Convert a program with its nodes for locations, and without a signature, which would rename the outputs."""
     export = import_module("litert_torch.backend.export")
     api = import_module("litert_torch._convert.litert_converter").converter_api_ext
@@ -80,17 +82,17 @@ def _origins(model: Model, signatures: Sequence[str], tagged: Sequence[_Tagged])
         for subgraph, operators in enumerate(by_names.operators)
     }
     subgraphs = {signature.key: signature.subgraph for signature in model.signatures}
-    for key, (binary, nodes) in zip(signatures, tagged, strict=True):
+    for key, (binary, nodes, uncalled) in zip(signatures, tagged, strict=True):
         subgraph = subgraphs.get(key)
         with open_model(binary) as other:
             if subgraph is not None and other.code_names(0) == model.code_names(subgraph):
-                named[subgraph] = _sources(other, nodes)
+                named[subgraph] = _sources(other, nodes, uncalled)
     return number_sources(len(model.subgraphs), named)
 
 
-def _sources(model: Model, nodes: Sequence[Any]) -> list[list[Source]]:
+def _sources(model: Model, nodes: Sequence[Any], uncalled: Mapping[str, tuple[str, str]]) -> list[list[Source]]:
     found = nodes_of_operators(model, nodes)
-    roots = {index: root_of_any(nodes[index]) for one in found for index in one}
+    roots = {index: in_its_module(root_of_any(nodes[index]), uncalled) for one in found for index in one}
     order = sorted(roots)
     sources = dict(zip(order, name_roots(roots[index] for index in order), strict=True))
     return [list(dict.fromkeys(sources[index] for index in one)) for one in found]

@@ -7,14 +7,16 @@
     from_node           what it was made of, one decomposition after the other; behind the exported program's node,
                         which calls an operator such as `aten.linear.default`, comes what it was traced from
 
+A program (torch.export.ExportedProgram) has `graph` and, in `graph_signature`, the names of parameters.
+
 Nothing here needs torch.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from circletools.origin.source import Source, SourceDetails, is_library
@@ -37,18 +39,64 @@ class Root:
 
 def root_of(node: Any) -> Root | None:
     """Return the node of the exported program that a node was made of; None where PyTorch did not note any."""
-    history, found, last = node.meta.get("from_node"), None, None
-    while history:
-        last = history[0]
-        history = last.from_node
-        if _OPERATOR.fullmatch(str(getattr(last, "target", ""))):
-            found = last
+    found, last = _history(node)
     return None if last is None else _noted(node, found or last)
 
 
 def root_of_any(node: Any) -> Root:
     """Return the node of the exported program that a node was made of, itself where PyTorch did not note any."""
     return root_of(node) or _noted(node, node)
+
+
+def _history(node: Any) -> tuple[Any, Any]:
+    """Return the first call of an operator that a node was made of, and what that was made of at first, or None."""
+    history, found, last = node.meta.get("from_node"), None, None
+    while history:
+        last = history[0]
+        history = last.from_node
+        if _OPERATOR.fullmatch(str(getattr(last, "target", ""))):
+            found = last
+    return found, last
+
+
+def uncalled_modules(program: Any) -> dict[str, tuple[str, str]]:
+    """Return, by the name of a node, path and class of the module whose parameters it takes, where its own has that.
+
+    `nn.MultiheadAttention` takes the parameters of its `out_proj` and does not call it. A node that takes parameters
+    of several modules is not among them. The class is known where the module is called elsewhere.
+    """
+    modules = {name: path.rpartition(".")[0] for name, path in program.graph_signature.inputs_to_parameters.items()}
+    taken: dict[str, set[str]] = {}
+    callers: dict[str, tuple[str, str]] = {}
+    for node in program.graph.nodes:
+        name = (_history(node)[0] or node).name
+        callers[name] = _module(node)
+        given = {_as_given(one).name for one in node.all_input_nodes}
+        taken.setdefault(name, set()).update(modules[one] for one in given & modules.keys())
+    classes = dict(callers.values())
+    single = {name: min(paths) for name, paths in taken.items() if len(paths) == 1}
+    return {
+        name: (path, classes.get(path, "")) for name, path in single.items() if _is_inside(path, callers[name][0])
+    }
+
+
+def _is_inside(path: str, module: str) -> bool:
+    return path.startswith(f"{module}.") if module else bool(path)
+
+
+def _as_given(node: Any) -> Any:
+    """Return what a node lays out anew, or else the node."""
+    while is_layout(node) and len(node.all_input_nodes) == 1:
+        node = node.all_input_nodes[0]
+    return node
+
+
+def in_its_module(root: Root, uncalled: Mapping[str, tuple[str, str]]) -> Root:
+    """Return a root in the module whose parameters it takes."""
+    if root.name not in uncalled:
+        return root
+    path, class_name = uncalled[root.name]
+    return replace(root, details=replace(root.details, path=path, class_name=class_name))
 
 
 def _noted(node: Any, first: Any) -> Root:

@@ -16,7 +16,7 @@ from typing import Any
 from circletools.model.model import Model, open_model
 from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN
-from circletools.origin.exporters.nodes import Root, name_roots, root_of
+from circletools.origin.exporters.nodes import Root, in_its_module, name_roots, root_of, uncalled_modules
 from circletools.origin.exporters.patching import Wrap, patched
 from circletools.origin.exporters.tagging import LAYOUT_CODES
 from circletools.origin.numbering import number_sources
@@ -50,16 +50,18 @@ class _Log:
         self.reset()
 
     def reset(self) -> None:
+        self.uncalled: dict[str, tuple[str, str]] = {}
         self.replaced: dict[Any, Any] = {}
         self.made: list[tuple[str, Any]] = []
         self.before: bytes | None = None
 
     def conversion(self, note: Callable[[bytes, Origins], None]) -> Wrap:
         def wrap(convert: Callable[..., Any]) -> Callable[..., Any]:
-            def converting(*args: Any, **kwargs: Any) -> Any:
+            def converting(program: Any, *args: Any, **kwargs: Any) -> Any:
                 self.reset()
+                self.uncalled = uncalled_modules(program)
                 try:
-                    binary = convert(*args, **kwargs)
+                    binary = convert(program, *args, **kwargs)
                     note(bytes(binary), self.origins(bytes(binary)))
                 finally:
                     self.reset()
@@ -106,7 +108,7 @@ class _Log:
         while node is not None:
             root = root_of(node)
             if root is not None:
-                return root
+                return in_its_module(root, self.uncalled)
             node = self.replaced.get(node)
         return None
 

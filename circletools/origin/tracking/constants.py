@@ -78,8 +78,7 @@ def _without(constants: dict[int, _Constant], others: dict[int, _Constant]) -> d
 
 
 def _is_distinctive(data: memoryview) -> bool:
-    head = data[:4096].tobytes()
-    return len(data) >= DISTINCTIVE_BYTES and len(set(head)) > 4
+    return len(data) >= DISTINCTIVE_BYTES and any(len(set(data[:head].tobytes())) > 4 for head in (64, 4096))
 
 
 def _by_content(side: Side, numbers: dict[bytes, int]) -> tuple[Indices, dict[int, _Constant]]:

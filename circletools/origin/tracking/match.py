@@ -26,6 +26,7 @@ CONVERTING = frozenset({"QUANTIZE", "DEQUANTIZE", "FAKE_QUANT"})
 """Operators that change how a value is written, not the value; tools put them in and take them out."""
 
 _OPAQUE = ("CUSTOM", "DELEGATE")
+_KEPT = 2
 
 
 @dataclass(slots=True)
@@ -57,6 +58,16 @@ class Pairs:
         self.fresh.append((old, new))
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A view, and by operator row how many inputs are no constants and which telling constants both models have."""
+
+    view: View
+    computed: Indices
+    held: dict[int, frozenset[int]]
+    holders: dict[int, list[int]]
+
+
 class Matcher:
     """The two models and what is known of their operators so far."""
 
@@ -68,6 +79,7 @@ class Matcher:
         self.classes: Classes = classes
         self.anchors: Anchors = anchors
         self.views: list[View] = []
+        self._kept: tuple[dict[bytes, _Seen], dict[bytes, _Seen]] = ({}, {})
         self.names_count = False  # whether equal names are evidence
         self.tags: frozenset[bytes] = frozenset(before.tags.values())
         self.tagged: bool = bool(self.tags)
@@ -76,25 +88,35 @@ class Matcher:
         self.pairs: Pairs = Pairs([NONE] * len(before), [NONE] * len(after), [1] * len(after))
         interning = Interning()
         self.codes: list[Indices] = [interning.keys(keys) for keys in _codes(self.sides)]
+        kinds = {code for code in set(after.codes).difference(before.codes) if code.startswith(_OPAQUE)}
+        self.custom: list[int] = np.flatnonzero(after.is_any(kinds)).tolist()  # of custom codes that BEFORE has not
         self.resized: bool = anchors.resized(before, after)
         self.sizes: list[Indices] = [_output_sizes(side, self.resized) for side in (before, after)]
         self.show([side.is_any(CONVERTING) for side in self.sides])
 
     def show(self, hidden: list[NDArray[np.bool_]]) -> None:
-        """Look through other operators than before; what is paired is followed anew."""
-        shown = [
-            old if old is not None and np.array_equal(old.hidden, mask) else view(side, mask)
-            for side, mask, old in zip(self.sides, hidden, self.views or (None, None), strict=True)
-        ]
-        self.views = shown
-        self.pairs.fresh.extend((old, new) for new, old in enumerate(self.pairs.to_before) if old != NONE)
-        values = [seen.value[side.inputs.tensor] for side, seen in zip(self.sides, shown, strict=True)]
-        self.computed: list[Indices] = [_computed(side, seen) for side, seen in zip(self.sides, values, strict=True)]
-        self.held: list[dict[int, frozenset[int]]] = [
-            _held(side, seen, numbers, self.classes)
-            for side, seen, numbers in zip(self.sides, shown, self.classes.numbers, strict=True)
-        ]
-        self.holders: list[dict[int, list[int]]] = [_holders(held) for held in self.held]
+        """Look through other operators than before; pairs beside what has no partner are followed anew."""
+        shown = [self._seen(number, mask) for number, mask in enumerate(hidden)]
+        self.views = [seen.view for seen in shown]
+        self.computed: list[Indices] = [seen.computed for seen in shown]
+        self.held: list[dict[int, frozenset[int]]] = [seen.held for seen in shown]
+        self.holders: list[dict[int, list[int]]] = [seen.holders for seen in shown]
+        old, new = (
+            np.logical_or(*fed_and_feeding(self.pairs.lonely(side), *seen.view.slots[1::-1]))
+            for side, seen in enumerate(shown)
+        )
+        to_before = np.array(self.pairs.to_before, np.int64)
+        rows = np.flatnonzero(new & old[to_before] & (to_before != NONE)) if old.size else to_before[:0]
+        self.pairs.fresh.extend(zip(to_before[rows].tolist(), rows.tolist(), strict=True))
+
+    def _seen(self, number: int, hidden: NDArray[np.bool_]) -> _Seen:
+        """Return a model with some operators looked through; the last two of each are kept."""
+        kept, key = self._kept[number], hidden.tobytes()
+        seen = kept.pop(key, None) or _look(self.sides[number], hidden, self.classes.numbers[number], self.classes)
+        kept[key] = seen
+        if len(kept) > _KEPT:
+            del kept[next(iter(kept))]
+        return seen
 
     def match(self, *, by_size: bool = True, choosing: bool = True) -> None:
         """Find all pairs that the graph gives as it is shown now.
@@ -202,22 +224,21 @@ class Matcher:
     def _match_colours(self, *, with_constants: bool, by_size: bool) -> int:
         """Pair operators whose colours stand alone, the deepest first; return how many pairs came of it."""
         pairs = self.pairs
-        free = [np.flatnonzero(pairs.lonely(side) & ~self.views[side].hidden) for side in (0, 1)]
-        if not all(rows.size for rows in free):
+        free = [np.flatnonzero(pairs.lonely(side) & ~self.views[side].hidden).tolist() for side in (0, 1)]
+        if not all(free):
             return 0
         start = pairs.to_before.count(NONE)
         history = [self._history(side, with_constants, by_size) for side in (0, 1)]
         for depth in _DEPTHS:
-            colours = [rounds[depth] for rounds in history]
-            rows = [
-                rows[np.array(partner, np.int64)[rows] == NONE]
+            free = [
+                [row for row in rows if partner[row] == NONE]
                 for rows, partner in zip(free, pairs.partners, strict=True)
             ]
-            olds, news = alone_in_both(colours[0][rows[0]], colours[1][rows[1]])
-            for old, new in zip(rows[0][olds].tolist(), rows[1][news].tolist(), strict=True):
+            olds, news = alone_in_both(*(rounds[depth][rows] for rounds, rows in zip(history, free, strict=True)))
+            for old, new in zip(olds.tolist(), news.tolist(), strict=True):
                 # Unique by itself and not by its surroundings: only its constants are evidence.
-                if depth or (old in self.held[0] and new in self.held[1]):
-                    self._pair_if(old, new, 1, by_size)
+                if depth or (free[0][old] in self.held[0] and free[1][new] in self.held[1]):
+                    self._pair_if(free[0][old], free[1][new], 1, by_size)
             self.spread(by_size=by_size)
         return start - pairs.to_before.count(NONE)
 
@@ -287,12 +308,7 @@ class Matcher:
 
     def opaque(self) -> set[int]:
         """Return AFTER's operators that can hold many: without a partner, of a custom code that is not in BEFORE."""
-        known = set(self.before.codes)
-        return {
-            row
-            for row, code in enumerate(self.after.codes)
-            if code.startswith(_OPAQUE) and code not in known and self.pairs.to_before[row] == NONE
-        }
+        return {row for row in self.custom if self.pairs.to_before[row] == NONE}
 
     def look_through_conversions(self) -> None:
         """Hide operators without a partner that only convert."""
@@ -327,6 +343,23 @@ def _output_sizes(side: Side, resized: bool) -> Indices:
         of_tensor = last
     sizes[side.outputs.operator[first]] = of_tensor[side.outputs.tensor[first]]
     return sizes
+
+
+def _look(side: Side, hidden: NDArray[np.bool_], classes: Indices, known: Classes) -> _Seen:
+    shown = view(side, hidden)
+    held = _held(side, shown, classes, known)
+    return _Seen(shown, _computed(side, shown.value[side.inputs.tensor]), held, _holders(held))
+
+
+def fed_and_feeding(
+    chosen: NDArray[np.bool_], giver: Indices, taker: Indices
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Say which operators are fed by, and which feed, one of those that are chosen; givers can be -1."""
+    giver, taker = giver[giver != NONE], taker[giver != NONE]
+    fed, feeds = np.zeros(len(chosen), np.bool_), np.zeros(len(chosen), np.bool_)
+    fed[taker[chosen[giver]]] = True
+    feeds[giver[chosen[taker]]] = True
+    return fed, feeds
 
 
 def _holders(held: dict[int, frozenset[int]]) -> dict[int, list[int]]:

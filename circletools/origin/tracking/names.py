@@ -31,7 +31,8 @@ def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
     before, after = matcher.before, matcher.after
     alike = [(old, new) for old, new in pairs if before.codes[old] == after.codes[new]]
     if not matcher.tagged:
-        if not alike or len(alike) < _BELIEVED * len(pairs):
+        opaque = matcher.opaque()  # it has the name of the last that it swallowed
+        if not alike or len(alike) < _BELIEVED * sum(new not in opaque for _, new in pairs):
             return {}
         witnesses = Witnesses(matcher, alike)
         if not witnesses.believed():

@@ -13,7 +13,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from circletools.origin.tracking.match import Matcher
+from circletools.origin.tracking.match import Matcher, fed_and_feeding
 from circletools.origin.tracking.score import cut_ends
 from circletools.origin.tracking.side import NONE, View
 
@@ -123,9 +123,9 @@ def same_values(matcher: Matcher) -> dict[int, set[int]]:
     pairs, found = matcher.pairs, defaultdict[int, set[int]](set)
     for old, new in (*matcher.anchors.inputs, *matcher.anchors.outputs):
         found[int(was.value[old])].add(int(now.value[new]))
-    beside = [_beside_the_lonely(matcher, side) for side in (0, 1)]
+    near = [_beside_the_lonely(matcher, side) for side in (0, 1)]
     for new, old in enumerate(pairs.to_before):
-        if old == NONE or not (beside[0][old] or beside[1][new]):
+        if old == NONE or not (near[0][old] or near[1][new]):
             continue
         for old_made, new_made in zip(was.made[old], now.made[new], strict=False):
             found[old_made].add(new_made)
@@ -153,12 +153,8 @@ def same_values(matcher: Matcher) -> dict[int, set[int]]:
 def _beside_the_lonely(matcher: Matcher, number: int) -> list[bool]:
     """Say which operators take from one without a partner, or feed one."""
     side, shown, lonely = matcher.sides[number], matcher.views[number], matcher.pairs.lonely(number)
-    giver, taker = side.producer[shown.value[side.inputs.tensor]], side.inputs.operator
-    beside = np.zeros(len(side), np.bool_)
-    beside[taker[lonely[giver] & (giver != NONE)]] = True
-    fed = lonely[taker] & (giver != NONE)
-    beside[giver[fed]] = True
-    return list(beside.tolist())
+    fed, feeds = fed_and_feeding(lonely, side.producer[shown.value[side.inputs.tensor]], side.inputs.operator)
+    return list((fed | feeds).tolist())
 
 
 def _named_alike(matcher: Matcher) -> Iterator[tuple[int, int]]:

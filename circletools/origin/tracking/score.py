@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.origin.tracking.constants import EXACT
-from circletools.origin.tracking.match import CONVERTING, Matcher
+from circletools.origin.tracking.match import CONVERTING, Matcher, fed_and_feeding
 from circletools.origin.tracking.side import NONE, Indices
 
 _LEAST_AGREEMENT = 0.34
@@ -75,8 +75,8 @@ class Scorer:
         named = self.matcher.names_count and first and second
         if named and self.names[0][first[0]] == self.names[1][second[0]] != b"":
             return Evidence.TAG if self.names[1][second[0]] in self.matcher.tags else Evidence.NAME
-        held = self.matcher.held[0].get(old, frozenset()) & self.matcher.held[1].get(new, frozenset())
-        held = frozenset(number for number in held if self._is_telling(number))
+        olds, news = self.matcher.held[0].get(old), self.matcher.held[1].get(new)
+        held = [number for number in olds & news if self._is_telling(number)] if olds and news else []
         if any(self.matcher.classes.how[number] == EXACT for number in held):
             return Evidence.CONSTANT
         return Evidence.VALUES if held else Evidence.POSITION
@@ -204,12 +204,7 @@ def _beside_the_lost(matcher: Matcher, side: int, opaque: set[int]) -> Beside:
     this = matcher.sides[side]
     lost = matcher.pairs.lonely(side) & ~this.is_any(CONVERTING)
     lost[list(opaque)] = False
-    giver, taker = this.producer[this.inputs.tensor], this.inputs.operator
-    giver, taker = giver[giver != NONE], taker[giver != NONE]
-    fed, feeds = np.zeros(len(this), np.bool_), np.zeros(len(this), np.bool_)
-    fed[taker[lost[giver]]] = True
-    feeds[giver[lost[taker]]] = True
-    return fed, feeds
+    return fed_and_feeding(lost, this.producer[this.inputs.tensor], this.inputs.operator)
 
 
 def drop_the_unlikely(matcher: Matcher) -> None:

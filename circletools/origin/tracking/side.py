@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,9 +158,11 @@ def view(side: Side, hidden: NDArray[np.bool_]) -> View:
     values = value[side.inputs.tensor[shown]]
     flat = np.stack([operators, side.producer[values], position[values], values])
     sources = grouped(len(side), operators, list(zip(*flat[1:].tolist(), strict=True)))
-    takers: dict[int, list[tuple[int, int]]] = {}
-    for taken, operator, slot in zip(values.tolist(), operators.tolist(), slots.tolist(), strict=True):
-        takers.setdefault(taken, []).append((operator, slot))
+    order = np.argsort(values, kind="stable")
+    taken, first = np.unique(values[order], return_index=True)
+    uses = list(zip(operators[order].tolist(), slots[order].tolist(), strict=True))
+    bounds = [*first.tolist(), len(uses)]
+    takers = {value: uses[start:end] for value, (start, end) in zip(taken.tolist(), pairwise(bounds), strict=True)}
     # Of many that write one tensor only the last makes its value: else each of them would stand for all its takers.
     makes = (side.producer[side.outputs.tensor] == side.outputs.operator) & ~hidden[side.outputs.operator]
     makes &= position[side.outputs.tensor] == side.outputs.position

@@ -14,9 +14,9 @@ from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.automaton import Path
 from circletools.trace.nnapi.conclude import Seen, judge
 from circletools.trace.nnapi.diagnostics import KINDS, Collector, Diagnostic
-from circletools.trace.nnapi.executions import DriverExecutions, Execution, Executions
+from circletools.trace.nnapi.executions import EXECUTIONS, DriverExecutions, Execution, Executions
 from circletools.trace.nnapi.functions import Function, functions
-from circletools.trace.nnapi.machine import Machine
+from circletools.trace.nnapi.machine import Begin, End, Machine
 from circletools.trace.nnapi.marks import FOREIGN, Mark, Role, Side, classify
 from circletools.trace.nnapi.scheduling import Scheduled, Scheduling
 from circletools.trace.nnapi.statistics import (
@@ -39,7 +39,6 @@ from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Numbers, distinct, sums
 
 _APPLICATION = (Role.RUN, Role.WARM_UP, Role.BENCHMARK)
-_EXECUTION = (Role.START, Role.FENCED, Role.WAIT, Role.COMPUTE)
 _MOST_REMEMBERED = 1 << 16
 
 
@@ -118,8 +117,9 @@ class _Pass:
         self.automaton = self.machine.automaton
         self.cutter = Cutter(self.machine, trace.name)
         self.runs = Runs(self.collector)
-        self.executions = Executions(known.ignored, self.machine.set_flight)
-        self.driver = DriverExecutions()
+        self._processes: list[int] = []
+        self.executions = Executions(known.ignored, self.machine.set_flight, self._processes, self.runs.segment)
+        self.driver = DriverExecutions(self._processes)
         self.seen = Seen()
         self.work = Work(self.automaton.contexts)
         self.scheduling = Scheduling(trace, self.automaton.contexts)
@@ -130,7 +130,6 @@ class _Pass:
         self._symbols: dict[bytes, tuple[int, int]] = {}
         self._indices: dict[int, int] = {}
         self._tids: list[int] = []
-        self._processes: list[int] = []
         self._unsure: set[int] = set()
         self._late = False
 
@@ -258,26 +257,20 @@ class _Pass:
 
     # What the machine tells.
 
-    def began(self, path: Path, t_ns: int, thread: int, where: int) -> None:
-        """Take the begin of a mark that is more than time."""
-        process, mark = self._processes[thread], path.mark
-        if mark.role in _EXECUTION:
-            self.executions.began(mark, t_ns, thread, process, self.runs.segment(process), where)
-        elif mark.role in _APPLICATION:
-            if mark.switch:
-                self.runs.ended(self.automaton.paths[path.up].mark, t_ns, thread, process)
-            self.runs.began(mark, t_ns, thread, process, where)
-        else:
-            self.driver.began(mark, t_ns, thread, process)
+    def handlers(self, path: Path) -> tuple[Begin, End]:
+        """Return what takes the begins and the ends of a mark that is more than time."""
+        mark, runs, processes = path.mark, self.runs, self._processes
+        if mark.role in EXECUTIONS:
+            return self.executions.handlers(mark)
+        if mark.role not in _APPLICATION:
+            return self.driver.handlers(mark)
 
-    def ended(self, mark: Mark, t_ns: int, thread: int) -> None:
-        """Take the end of such a mark."""
-        if mark.role in _EXECUTION:
-            self.executions.ended(mark, t_ns, thread, self._processes[thread])
-        elif mark.role in _APPLICATION:
-            self.runs.ended(mark, t_ns, thread, self._processes[thread])
-        else:
-            self.driver.ended(t_ns, thread)
+        def begin(t_ns: int, thread: int, where: int) -> None:
+            if mark.switch:
+                runs.ended(self.automaton.paths[path.up].mark, t_ns, thread, processes[thread])
+            runs.began(mark, t_ns, thread, processes[thread], where)
+
+        return begin, lambda t_ns, thread: runs.ended(mark, t_ns, thread, processes[thread])
 
     def misplaced(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
         """Take a mark that is wrong where it is."""

@@ -9,13 +9,16 @@ from array import array
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
+from circletools.trace.nnapi.machine import Begin, End
 from circletools.trace.nnapi.marks import Mark, Role, Side
 
 KINDS = {Role.START: "asynchronous", Role.FENCED: "fenced", Role.COMPUTE: "synchronous"}
-# Looked up for every execution: an attribute of an enumeration is slow.
-_START, _WAIT, _FENCED, _CALLBACK, _SERVER = Role.START, Role.WAIT, Role.FENCED, Role.CALLBACK, Side.SERVER
-_ASYNCHRONOUS = KINDS[_START]
+EXECUTIONS = (*KINDS, Role.WAIT)
+"""The roles of marks that begin or end executions."""
+
+_ASYNCHRONOUS = KINDS[Role.START]
 
 
 @dataclass(slots=True)
@@ -54,58 +57,79 @@ class Spans:
 
 
 class Executions:
-    """Pairs starts with waits. `ignored` has the numbers of starts that no wait will follow."""
+    """Pairs starts with waits. `ignored` has the numbers of starts that no wait will follow.
 
-    def __init__(self, ignored: frozenset[int], fly: Callable[[int, bool, int, int], None]) -> None:
+    `processes` has the process of each thread; `segment` tells which segment a process is in.
+    """
+
+    def __init__(
+        self,
+        ignored: frozenset[int],
+        fly: Callable[[int, bool, int, int], None],
+        processes: list[int],
+        segment: Callable[[int], int],
+    ) -> None:
         self.all: list[Execution] = []
         self._count = 0
         self.lone_waits: list[int] = []
         self.ignored: list[Execution] = []
-        self._ignored, self._fly = ignored, fly
+        self._ignored, self._fly, self._processes, self._segment = ignored, fly, processes, segment
         self._pending: defaultdict[int, deque[Execution]] = defaultdict(deque)
         self._flying: defaultdict[int, int] = defaultdict(int)
         self._open: defaultdict[int, list[Execution | None]] = defaultdict(list)
 
-    def began(self, mark: Mark, t_ns: int, thread: int, process: int, segment: int, where: int) -> None:
-        """Take a begin."""
-        role = mark.role
-        if role is _WAIT:
-            pending = self._pending[process]
-            if pending:
-                self._open[thread].append(pending.popleft())
-            else:
-                self.lone_waits.append(where)
-                self._open[thread].append(None)
-            return
-        self._count += 1
-        execution = Execution(
-            self._count, process, thread, _ASYNCHRONOUS if role is _START else KINDS[role], t_ns, segment, where
-        )
-        if role is not _START:
-            self._open[thread].append(execution)
-        elif execution.number in self._ignored:
-            self.ignored.append(execution)
-        else:
-            self._pending[process].append(execution)
-            self._flying[thread] += 1
-            self._fly(thread, True, t_ns, thread)
+    def handlers(self, mark: Mark) -> tuple[Begin, End]:
+        """Return what takes the begins and the ends of a mark; the end of a start tells nothing."""
+        if mark.role is Role.WAIT:
+            return self._waits, self._waited
+        if mark.role is Role.START:
+            return self._started, self._end
+        return partial(self._computes, KINDS[mark.role]), self._fenced if mark.role is Role.FENCED else self._end
 
-    def ended(self, mark: Mark, t_ns: int, thread: int, process: int) -> None:
-        """Take the end of a wait, or of an execution that has no wait."""
-        execution = self._open[thread].pop()
-        if execution is None:
+    def _new(self, kind: str, t_ns: int, thread: int, where: int) -> Execution:
+        self._count += 1
+        process = self._processes[thread]
+        return Execution(self._count, process, thread, kind, t_ns, self._segment(process), where)
+
+    def _started(self, t_ns: int, thread: int, where: int) -> None:
+        execution = self._new(_ASYNCHRONOUS, t_ns, thread, where)
+        if execution.number in self._ignored:
+            self.ignored.append(execution)
             return
-        known = execution.end_ns >= 0
-        execution.end_ns = t_ns
-        if mark.role is _FENCED:
-            self._pending[process].append(execution)
-        elif mark.role is _WAIT and execution.kind == _ASYNCHRONOUS:
+        self._pending[execution.process].append(execution)
+        self._flying[thread] += 1
+        self._fly(thread, True, t_ns, thread)
+
+    def _computes(self, kind: str, t_ns: int, thread: int, where: int) -> None:
+        self._open[thread].append(self._new(kind, t_ns, thread, where))
+
+    def _waits(self, t_ns: int, thread: int, where: int) -> None:
+        pending = self._pending[self._processes[thread]]
+        if not pending:
+            self.lone_waits.append(where)
+        self._open[thread].append(pending.popleft() if pending else None)
+
+    def _fenced(self, t_ns: int, thread: int) -> None:
+        execution = self._end(t_ns, thread)
+        if execution is not None:
+            self._pending[self._processes[thread]].append(execution)
+
+    def _waited(self, t_ns: int, thread: int) -> None:
+        execution = self._end(t_ns, thread)
+        if execution is not None and execution.kind == _ASYNCHRONOUS:
             starter = execution.thread
             self._flying[starter] -= 1
             if not self._flying[starter]:
                 self._fly(starter, False, t_ns, thread)
-        if not known:
-            self.all.append(execution)
+
+    def _end(self, t_ns: int, thread: int) -> Execution | None:
+        """End the execution that is innermost on a thread, and return it; none for a lone wait."""
+        execution = self._open[thread].pop()
+        if execution is not None:
+            if execution.end_ns < 0:
+                self.all.append(execution)
+            execution.end_ns = t_ns
+        return execution
 
     def unpaired(self) -> set[int]:
         """Return the numbers of the starts whose waits have not ended."""
@@ -121,27 +145,35 @@ class DriverExecutions:
     from a call to the callback that tells its result.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, processes: list[int]) -> None:
+        """Take the process of each thread."""
         self.calls: Spans = Spans()
         self.marks: Spans = Spans()
         self.callbacks: Spans = Spans()
-        self._open: defaultdict[int, list[tuple[int, Mark]]] = defaultdict(list)
+        self._processes = processes
+        self._open: defaultdict[int, list[tuple[int, bool]]] = defaultdict(list)
         self._requests: defaultdict[int, deque[int]] = defaultdict(deque)
 
-    def began(self, mark: Mark, t_ns: int, thread: int, process: int) -> None:
-        """Take a begin in the driver."""
-        if mark.role is _CALLBACK:
-            requests = self._requests[process]
-            if requests and mark.side is not _SERVER:
-                self.callbacks.add(requests.popleft(), t_ns)
-            return
-        self._open[thread].append((t_ns, mark))
-        if mark.side is _SERVER and "::execute" in mark.name and "Synchronously" not in mark.name:
-            self._requests[process].append(t_ns)
+    def handlers(self, mark: Mark) -> tuple[Begin, End]:
+        """Return what takes the begins and the ends of a mark in the driver."""
+        served = mark.side is Side.SERVER
+        if mark.role is Role.CALLBACK:
+            return partial(self._calls_back, served), self._ended
+        requests = served and "::execute" in mark.name and "Synchronously" not in mark.name
+        return partial(self._began, served, requests), self._ended
 
-    def ended(self, t_ns: int, thread: int) -> None:
-        """Take the end of an execution in the driver."""
+    def _calls_back(self, served: bool, t_ns: int, thread: int, where: int) -> None:
+        requests = self._requests[self._processes[thread]]
+        if requests and not served:
+            self.callbacks.add(requests.popleft(), t_ns)
+
+    def _began(self, served: bool, requests: bool, t_ns: int, thread: int, where: int) -> None:
+        self._open[thread].append((t_ns, served))
+        if requests:
+            self._requests[self._processes[thread]].append(t_ns)
+
+    def _ended(self, t_ns: int, thread: int) -> None:
         stack = self._open[thread]
-        start, began = stack.pop()
+        start, served = stack.pop()
         if not stack:
-            (self.calls if began.side is _SERVER else self.marks).add(start, t_ns)
+            (self.calls if served else self.marks).add(start, t_ns)

@@ -18,17 +18,20 @@ import numpy as np
 
 from circletools.trace.nnapi.automaton import END, Automaton, Node, Path
 from circletools.trace.nnapi.marks import Mark
-from circletools.trace.sources.names import Numbers
+from circletools.trace.sources.names import Numbers, by_thread
+
+Begin = Callable[[int, int, int], None]
+"""Takes the time, the thread and the place of a begin."""
+
+End = Callable[[int, int], object]
+"""Takes the time and the thread of an end."""
 
 
 class Watcher(Protocol):
     """Is told of what is more than time."""
 
-    def began(self, path: Path, t_ns: int, thread: int, where: int) -> None:
-        """Take the begin of a watched mark."""
-
-    def ended(self, mark: Mark, t_ns: int, thread: int) -> None:
-        """Take the end of such a mark, if it says anything."""
+    def handlers(self, path: Path) -> tuple[Begin, End]:
+        """Return what takes the begins of a watched mark and, if they say anything, its ends."""
 
     def misplaced(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
         """Take a mark that is wrong where it is; `find` returns the place of the one around it."""
@@ -64,6 +67,8 @@ class Machine:
         self.automaton: Automaton = Automaton()
         self.breaks: tuple[Numbers, ...] = ()
         self._watcher = watcher
+        self._begins: list[Begin | None] = []
+        self._ends: list[End | None] = []
         self._nodes: list[Node] = []
         self._flying: list[bool] = []
         self._places: list[list[int]] = []
@@ -106,7 +111,7 @@ class Machine:
             self._turns.append((self._now, t_ns, thread, current))
 
     def _follow(self, threads: Numbers, symbols: Numbers, wheres: Numbers) -> _Walk:
-        order = np.argsort(threads.astype(np.min_scalar_type(len(self._nodes))), kind="stable")
+        order = by_thread(threads)
         threads, symbols = threads[order], symbols[order]
         firsts = np.flatnonzero(np.append(True, threads[1:] != threads[:-1]))
         lasts = np.append(firsts[1:], len(order)) - 1
@@ -129,21 +134,31 @@ class Machine:
         more = np.flatnonzero(np.where(walk.symbols == END, ends[inner], begins[inner]))
         more = more[np.argsort(walk.order[more])]
         watcher, paths = self._watcher, self.automaton.paths
+        for path in paths[len(self._begins) :]:
+            begin, end = watcher.handlers(path) if path.watched else (None, None)
+            self._begins.append(begin)
+            self._ends.append(end)
         at = walk.order[more]
-        columns = (more, at, inner[more], times[at], walk.threads[more], walk.symbols[more], walk.wheres[more])
-        for event, now, number, t_ns, thread, symbol, where in zip(*(one.tolist() for one in columns), strict=True):
-            self._now = now
-            path = paths[number]
-            if symbol == END:
-                if number:
-                    watcher.ended(path.mark, t_ns, thread)
-                else:
-                    watcher.unmatched(thread, where)
-                continue
-            for code in path.faults:
-                self._report(code, path.mark, walk, event)
-            if path.watched:
-                watcher.began(path, t_ns, thread, where)
+        columns = (
+            at,
+            np.where(walk.symbols == END, ~inner, inner)[more],
+            times[at],
+            walk.threads[more],
+            walk.wheres[more],
+        )
+        for event, (self._now, number, t_ns, thread, where) in enumerate(
+            zip(*(one.tolist() for one in columns), strict=True)
+        ):
+            if number >= 0:
+                path, begin = paths[number], self._begins[number]
+                for code in path.faults:
+                    self._report(code, path.mark, walk, int(more[event]))
+                if begin:
+                    begin(t_ns, thread, where)
+            elif end := self._ends[~number]:
+                end(t_ns, thread)
+            else:
+                watcher.unmatched(thread, where)
 
     def _report(self, code: str, mark: Mark, walk: _Walk, event: int) -> None:
         """Report a mark together with the live one around it."""

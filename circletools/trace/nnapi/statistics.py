@@ -17,7 +17,7 @@ from circletools.trace.nnapi.contexts import BUCKETS, Contexts
 from circletools.trace.nnapi.machine import Machine
 from circletools.trace.nnapi.marks import LAYERS, PHASES
 from circletools.trace.nnapi.timeline import Timeline
-from circletools.trace.sources.names import Numbers, sums
+from circletools.trace.sources.names import Numbers, by_thread, sums
 
 _MOST_PIECES = 1 << 22
 _LIMIT = 1 << 62
@@ -78,8 +78,7 @@ class Cutter:
     def _pair(
         self, times: Numbers, threads: Numbers, states: Numbers, begins: npt.NDArray[np.bool_], now: Numbers
     ) -> Intervals:
-        narrow = threads.astype(np.min_scalar_type(len(now)))  # 8 and 16 bits are sorted by their digits
-        order = np.argsort(narrow, kind="stable")
+        order = by_thread(threads)
         times, threads, states, begins = times[order], threads[order], states[order], begins[order]
         first = np.ones(len(order), np.bool_)
         first[1:] = threads[1:] != threads[:-1]

@@ -17,7 +17,7 @@ from circletools.trace.nnapi.executions import Execution
 from circletools.trace.nnapi.links import links_of
 from circletools.trace.nnapi.marks import SUBPHASES
 from circletools.trace.nnapi.statistics import Intervals, covered, union
-from circletools.trace.sources.names import Numbers
+from circletools.trace.sources.names import Numbers, by_thread
 
 OWN_PROCESS = -1
 """The process of a share that is not a driver's: it is that of the execution."""
@@ -98,7 +98,7 @@ class Work:
             np.concatenate([none, *(getattr(part, name) for part in self._parts)])
             for name in ("starts", "ends", "threads", "codes")
         )
-        order = np.lexsort((starts, threads))
+        order = by_thread(threads)
         starts, ends, threads, codes = starts[order], ends[order], threads[order], codes[order]
         gaps = np.ones(len(order), np.bool_)
         gaps[1:] = (threads[1:] != threads[:-1]) | (starts[1:] != ends[:-1])
@@ -139,16 +139,19 @@ def wall_clock(work: Work, executions: Sequence[Execution], processes: Sequence[
 
 def _by_key(rows: Intervals, processes: Numbers) -> Iterator[tuple[Key, Numbers, Numbers]]:
     """Yield when each layer and phase was at work, the deepest first; drivers one by one."""
+    present = int(np.bitwise_or.reduce(rows.codes))
     for layer, phase in _DEPTH:
-        mine = rows.only(rows.codes & _BITS[layer, phase] != 0)
-        if layer != "LD":
-            if len(mine.starts):
-                yield (layer, phase, OWN_PROCESS), mine.starts, mine.ends
+        if not present & _BITS[layer, phase]:
             continue
-        drivers = processes[mine.threads]
+        mine = np.flatnonzero(rows.codes & _BITS[layer, phase])
+        starts, ends = rows.starts[mine], rows.ends[mine]
+        if layer != "LD":
+            yield (layer, phase, OWN_PROCESS), starts, ends
+            continue
+        drivers = processes[rows.threads[mine]]
         known, counts = np.unique(drivers, return_counts=True)
         told = np.sort(known[np.argsort(-counts, kind="stable")[:_MOST_DRIVERS]])
         drivers = np.where(np.isin(drivers, told), drivers, OWN_PROCESS)
         for driver in np.unique(drivers).tolist():
-            some = mine.only(drivers == driver)
-            yield (layer, phase, driver), some.starts, some.ends
+            some = drivers == driver
+            yield (layer, phase, driver), starts[some], ends[some]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from circletools.trace.sources.batch import FaultKind, Trace
 from circletools.trace.sources.packets import Field
-from circletools.trace.sources.wire import BrokenMessage, contents, fields, number_in
+from circletools.trace.sources.wire import CONTENT, BrokenMessage, contents, fields, number_in
 
 SEQUENCE, FTRACE_STATS, TRACE_STATS, PREVIOUS_DROPPED = 10, 34, 35, 42
 LOSSES = frozenset({SEQUENCE, FTRACE_STATS, TRACE_STATS, PREVIOUS_DROPPED})
@@ -37,9 +37,9 @@ class Losses:
                 self._first.setdefault(field.value, field.packet.data)
             elif field.number == PREVIOUS_DROPPED:
                 self._dropped(field)
-            elif field.number == FTRACE_STATS:
+            elif field.number == FTRACE_STATS and field.value == CONTENT:
                 self._of_kernel(field)
-            else:
+            elif field.value == CONTENT:
                 self._of_buffers(field)
         except BrokenMessage:
             self._trace.fault(FaultKind.MALFORMED, field.packet.where, b"broken statistics of the trace")
@@ -48,7 +48,7 @@ class Losses:
         data = field.packet.data
         sequence = number_in(contents(data, 0, len(data)), SEQUENCE)
         # The flag is set on the first packet of a sequence, too, where it says nothing.
-        if field.value and self._first.get(sequence, data) is not data:
+        if field.value > 0 and self._first.get(sequence, data) is not data:
             self._note(field, "packets were dropped before this one")
 
     def _of_kernel(self, field: Field) -> None:
@@ -56,8 +56,8 @@ class Losses:
         data = field.packet.data
         parts = list(fields(data, field.start, field.end))
         phase = next((value for number, value, _, _ in parts if number == _PHASE), 0)
-        for number, _, start, end in parts:
-            if number != _CPU_STATS or phase not in (_START, _END):
+        for number, value, start, end in parts:
+            if number != _CPU_STATS or value != CONTENT or phase not in (_START, _END):
                 continue
             counters = contents(data, start, end)
             cpu = number_in(counters, 1)
@@ -70,8 +70,8 @@ class Losses:
 
     def _of_buffers(self, field: Field) -> None:
         data = field.packet.data
-        for number, _, start, end in fields(data, field.start, field.end):
-            counters = contents(data, start, end) if number == _BUFFER_STATS else {}
+        for number, value, start, end in fields(data, field.start, field.end):
+            counters = contents(data, start, end) if number == _BUFFER_STATS and value == CONTENT else {}
             for counter, word in _BUFFER.items():
                 if count := number_in(counters, counter):
                     self._note(field, f"{word}: {count}")

@@ -31,9 +31,14 @@ def interned(data: bytes, starts: Numbers, ends: Numbers) -> tuple[Numbers, list
         leaders[slots[::-1]] = np.arange(len(like))[::-1]
         leader = leaders[slots]
         equal = size == size[leader]
+        same = np.flatnonzero(equal)
+        begins, longest = first[same], size[same] - _WORD
+        back = first[leader[same]] - begins
+        good = np.ones(len(same), np.bool_)
         for offset in range(0, int(size.max()), _WORD):
-            step = np.minimum(offset, size - _WORD)
-            equal &= words[first + step] == words[np.minimum(first[leader] + step, last[leader])]
+            at = begins + np.minimum(offset, longest)
+            good &= words[at] == words[at + back]
+        equal[same] = good
         chosen = np.unique(leader)
         numbers = np.zeros(len(like), np.int64)
         numbers[chosen] = [
@@ -71,6 +76,14 @@ def read_names(
 
 
 _FEW = 1 << 20
+
+
+def by_thread(threads: Numbers) -> Numbers:
+    """Return the order by threads, which are indices; those of one thread stay in their order."""
+    narrow = threads.astype(
+        np.min_scalar_type(int(threads.max(initial=0)))
+    )  # 8 and 16 bits are sorted by their digits
+    return np.argsort(narrow, kind="stable")
 
 
 def distinct(keys: Numbers) -> list[int]:

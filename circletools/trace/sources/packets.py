@@ -8,7 +8,7 @@ from typing import NamedTuple
 from circletools.errors import InvalidInputError
 from circletools.trace.sources.batch import FaultKind, Trace
 from circletools.trace.sources.content import Pieces, inflated, pieces_of
-from circletools.trace.sources.wire import BrokenMessage, fields, varint
+from circletools.trace.sources.wire import CONTENT, BrokenMessage, fields, varint
 
 _COMPRESSED, _COMPRESSED_ZSTD = 50, 133
 _HEADER_BYTES, _LEAST_HEADER_BYTES = 20, 2
@@ -37,12 +37,12 @@ def packet_fields(trace: Trace, pieces: Pieces) -> Iterator[Field]:
     for data, where in _framed(trace, pieces):
         packet = Packet(data, where)
         for field in _fields(trace, packet):
-            if field.number == _COMPRESSED:
+            if field.number == _COMPRESSED and field.value == CONTENT:
                 content = memoryview(data)[field.start : field.end]
                 for inner, _ in _framed(trace, inflated(pieces_of(content), trace.place(where), 15, left)):
                     left -= len(inner) + _LEAST_HEADER_BYTES
                     yield from _fields(trace, Packet(inner, where))
-            elif field.number == _COMPRESSED_ZSTD:
+            elif field.number == _COMPRESSED_ZSTD and field.value == CONTENT:
                 raise InvalidInputError(
                     "zstd compression of packets is not supported",
                     location=trace.place(where),

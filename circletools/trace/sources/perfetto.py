@@ -22,7 +22,16 @@ from circletools.trace.sources.names import Numbers, read_names
 from circletools.trace.sources.packets import Field, packet_fields
 from circletools.trace.sources.sched import CompactSwitches, note_events
 from circletools.trace.sources.tracks import TRACK_FIELDS, TrackEvents
-from circletools.trace.sources.wire import BrokenMessage, bytes_in, contents, fields, number_in, varints
+from circletools.trace.sources.wire import (
+    CONTENT,
+    FIXED,
+    BrokenMessage,
+    bytes_in,
+    contents,
+    fields,
+    number_in,
+    varints,
+)
 
 _FTRACE_EVENTS, _PROCESS_TREE = 1, 2
 _BLOCK_BYTES = 2 << 20
@@ -44,13 +53,13 @@ def _blocks(trace: Trace, pieces: Pieces, told: dict[int, int]) -> Iterator[Batc
     for field in packet_fields(trace, pieces):
         if field.number in LOSSES:
             losses.add(field)
-        if field.number == _FTRACE_EVENTS:
+        if field.number == _FTRACE_EVENTS and field.value == CONTENT:
             block.add_bundle(field)
             if block.size >= _BLOCK_BYTES:
                 batch, block = block.read(told), _Block(trace, switches)
                 printed = printed or bool(len(batch))
                 yield batch
-        elif field.number == _PROCESS_TREE:
+        elif field.number == _PROCESS_TREE and field.value == CONTENT:
             _note_processes(trace, field)
         elif field.number in TRACK_FIELDS:
             tracks.add(field)
@@ -66,8 +75,8 @@ def _blocks(trace: Trace, pieces: Pieces, told: dict[int, int]) -> Iterator[Batc
 def _note_processes(trace: Trace, field: Field) -> None:
     data = field.packet.data
     try:
-        for number, _, start, end in fields(data, field.start, field.end):
-            if number not in (1, 2):
+        for number, value, start, end in fields(data, field.start, field.end):
+            if number not in (1, 2) or value != CONTENT:
                 continue
             found = contents(data, start, end)
             tid = number_in(found, 1)
@@ -97,17 +106,17 @@ class _Block:
         try:
             while at < stop:
                 if data[at] == 0x12 and at + 1 < stop and data[at + 1] < 0x80:  # an event of less than 128 bytes
-                    number, value, content, end = 2, 0, at + 2, at + 2 + data[at + 1]
+                    number, value, content, end = 2, CONTENT, at + 2, at + 2 + data[at + 1]
                     if end > stop:
                         raise BrokenMessage(at)
                 else:
                     number, value, content, end = next(fields(data, at, stop))
-                if number == 2:
+                if number == 2 and value == CONTENT:
                     self.starts.append(content + shift)
                     self.ends.append(end + shift)
                 elif number == 1:
                     cpu = value
-                elif number == 3 and value:
+                elif number == 3 and value > 0:
                     lost = True
                     self.trace.fault(FaultKind.LOST, field.packet.where, b"events were lost before this bundle")
                 elif data[at] == _COMPACT_TAG:
@@ -165,14 +174,16 @@ class _Block:
         """Read an event whose fields stand in another order."""
         try:
             found = {number: (value, first, stop) for number, value, first, stop in fields(data, start, end)}
-            if 3 not in found or 1 not in found or 2 not in found:
+            (time, *_), (thread, *_), (kind, *content) = (found.get(number, (FIXED,)) for number in (1, 2, 3))
+            if kind != CONTENT:
                 return
-            parts = {number: (first, stop) for number, _, first, stop in fields(data, *found[3][1:])}
+            parts = {number: (value, first, stop) for number, value, first, stop in fields(data, *content)}
         except BrokenMessage:
             return
-        if 2 in parts and found[1][0] < LATEST_NS and found[2][0] < 1 << 32:
-            prints.times[at], prints.threads[at] = found[1][0], found[2][0]
-            prints.start[at], prints.stop[at] = parts[2]
+        kind, *text = parts.get(2, (FIXED,))
+        if kind == CONTENT and 0 <= time < LATEST_NS and 0 <= thread < 1 << 32:
+            prints.times[at], prints.threads[at] = time, thread
+            prints.start[at], prints.stop[at] = text
 
 
 @dataclass(slots=True)

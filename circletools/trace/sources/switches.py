@@ -13,11 +13,12 @@ import re
 import numpy as np
 
 from circletools.trace.sources.batch import NO_THREAD, Trace
-from circletools.trace.sources.digits import stamps, words_at
+from circletools.trace.sources.digits import stamps, word, words_at
 from circletools.trace.sources.names import Numbers, interned
 
-_EVENT = re.compile(rb": sched_(?=switch|wak)")
-_EVENT_BYTES = len(b": sched_")
+_EVENT, _EVENT_BYTES = word(b": sched_"), 8
+_SWITCHES, _OF_SWITCH = word(b"switch"), word(b"\xff" * 6)
+_WAKES, _OF_WAKING = word(b"wak"), word(b"\xff" * 3)
 _LONGEST = 512
 _FIRST_FAST = 16
 _TIME = re.compile(rb" (\d{1,9})\.(\d{6,9})$")
@@ -31,10 +32,14 @@ _WAKING = re.compile(rb"(?:waking|wakeup|wakeup_new): +(?:comm=.* pid=(\d{1,9}) 
 
 def note_switches(trace: Trace, data: bytes) -> None:
     """Note the switches of whole lines; a line that is longer than the kernel writes them is none."""
-    at = np.array([match.start() for match in _EVENT.finditer(data)], np.int64)
+    characters, words = np.frombuffer(data, np.uint8), words_at(data)
+    at = np.flatnonzero(characters[: -2 * _EVENT_BYTES] == ord(":"))
+    at = at[words[at] == _EVENT]
+    kinds = words[at + _EVENT_BYTES]
+    at = at[(kinds & _OF_SWITCH == _SWITCHES) | (kinds & _OF_WAKING == _WAKES)]
     if not len(at):
         return
-    ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")), len(data))
+    ends = np.append(np.flatnonzero(characters == ord("\n")), len(data))
     index = np.searchsorted(ends, at)
     starts, stops = np.where(index > 0, ends[index - 1] + 1, 0), ends[index]
     keep = np.append(True, index[1:] != index[:-1]) & (stops - starts <= _LONGEST)

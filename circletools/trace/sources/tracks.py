@@ -20,7 +20,16 @@ import numpy as np
 
 from circletools.trace.sources.batch import LATEST_NS, TRACK_NAME, Batch, FaultKind, Trace
 from circletools.trace.sources.packets import Field
-from circletools.trace.sources.wire import BrokenMessage, Parts, bytes_in, contents, fields, message_in, number_in
+from circletools.trace.sources.wire import (
+    CONTENT,
+    BrokenMessage,
+    Parts,
+    bytes_in,
+    contents,
+    fields,
+    message_in,
+    number_in,
+)
 
 _CLOCKS, _TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _CLOCK_ID, _DEFAULTS, _DESCRIPTOR = (
     6, 8, 10, 11, 12, 13, 58, 59, 60
@@ -78,15 +87,15 @@ class TrackEvents:
             self._sequences[number] = _Sequence()
         sequence = self._sequences.setdefault(number, _Sequence())
         if _CLOCKS in parts:
-            self._set_clocks(sequence, parts[_CLOCKS][1])
+            self._set_clocks(sequence, bytes_in(parts, _CLOCKS))
         if _DEFAULTS in parts:
             defaults = message_in(parts, _DEFAULTS)
             sequence.clock = number_in(defaults, _CLOCK_ID)
             sequence.track = number_in(message_in(defaults, _EVENT), 11, sequence.track)
         if _INTERNED in parts:
-            data = parts[_INTERNED][1]
-            for at, _, start, end in fields(data, 0, len(data)):
-                if at == 2:
+            data = bytes_in(parts, _INTERNED)
+            for at, value, start, end in fields(data, 0, len(data)):
+                if at == 2 and value == CONTENT:
                     entry = contents(data, start, end)
                     sequence.names[number_in(entry, 1)] = bytes_in(entry, 2)
         if _DESCRIPTOR in parts:
@@ -96,23 +105,23 @@ class TrackEvents:
 
     def _describe(self, parts: Parts) -> None:
         thread = message_in(parts, 4)
-        if 2 not in thread or thread[2][0] >= 1 << 32:
+        uuid, tid = number_in(parts, 1), number_in(thread, 2, 1 << 32)
+        if tid >= 1 << 32:
             return
-        uuid, tid = number_in(parts, 1), thread[2][0]
         self._threads[uuid] = tid, number_in(thread, 1), bytes_in(thread, 5).decode("utf-8", "backslashreplace")
         if bytes_in(parts, 2) == TRACK_NAME:
             self._own.add(uuid)
 
     def _set_clocks(self, sequence: _Sequence, snapshot: bytes) -> None:
-        for at, _, start, end in fields(snapshot, 0, len(snapshot)):
-            clock = contents(snapshot, start, end) if at == 1 else {}
+        for at, value, start, end in fields(snapshot, 0, len(snapshot)):
+            clock = contents(snapshot, start, end) if at == 1 and value == CONTENT else {}
             if number_in(clock, 1) >= _FIRST_OWN_CLOCK:
                 unit_ns = number_in(clock, 4) or 1
                 time = number_in(clock, 2)
                 sequence.clocks[number_in(clock, 1)] = _Clock(time, unit_ns, bool(number_in(clock, 3)))
 
     def _add_event(self, parts: Parts, sequence: _Sequence, where: int) -> None:
-        data = parts[_EVENT][1]
+        data = bytes_in(parts, _EVENT)
         event = contents(data, 0, len(data))
         time = _time(parts, sequence)
         uuid, kind = number_in(event, 11, sequence.track), number_in(event, 9)
@@ -120,9 +129,9 @@ class TrackEvents:
             return
         text = -1
         if kind == _BEGIN:
-            name = event[23][1] if 23 in event else sequence.names.get(number_in(event, 10), b"")
-            for at, _, start, end in fields(data, 0, len(data)):
-                note = contents(data, start, end) if at == 4 else {}
+            name = bytes_in(event, 23) if 23 in event else sequence.names.get(number_in(event, 10), b"")
+            for at, value, start, end in fields(data, 0, len(data)):
+                note = contents(data, start, end) if at == 4 and value == CONTENT else {}
                 name = bytes_in(note, 6) if bytes_in(note, 10) == b"mark" else name
             text = self._names.setdefault(name, len(self._names))
         self._rows.append((time, uuid, text, where))
@@ -146,9 +155,9 @@ def _batch(rows: list[tuple[int, int, int, int]], threads: dict[int, int], names
 
 def _time(parts: Parts, sequence: _Sequence) -> int | None:
     """Return the time of a packet in nanoseconds; of a clock that is not known it has none."""
-    if _TIMESTAMP not in parts:
+    time, number = number_in(parts, _TIMESTAMP, -1), number_in(parts, _CLOCK_ID, sequence.clock)
+    if time < 0:
         return None
-    time, number = parts[_TIMESTAMP][0], number_in(parts, _CLOCK_ID, sequence.clock)
     if number < _FIRST_OWN_CLOCK:
         return time
     clock = sequence.clocks.get(number)

@@ -14,6 +14,9 @@ from circletools.trace.sources.names import Numbers
 
 _MASK = (1 << 64) - 1
 
+CONTENT, FIXED = -1, -2
+"""What stands for the value of a field that is a string or message, and of one of four or eight bytes."""
+
 Parts = dict[int, tuple[int, bytes]]
 """The fields of a message by their numbers: value and bytes of each."""
 
@@ -43,17 +46,18 @@ def varint(data: bytes | bytearray, at: int, end: int) -> tuple[int, int]:
 def fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield field number, value, and start and end of each field's content.
 
-    The value is that of a varint, else 0. Raises BrokenMessage.
+    The value is that of a varint; CONTENT stands for a string or message, FIXED for other numbers. Raises
+    BrokenMessage.
     """
     at = start
     while at < end:
         tag, content = varint(data, at, end)
-        kind, value = tag & 7, 0
+        kind, value = tag & 7, FIXED
         if kind == 0:
             value, stop = varint(data, content, end)
         elif kind == 2:
             size, content = varint(data, content, end)
-            stop = content + size
+            value, stop = CONTENT, content + size
         elif kind in (1, 5):
             stop = content + (8 if kind == 1 else 4)
         else:
@@ -71,12 +75,13 @@ def contents(data: bytes, start: int, end: int) -> Parts:
 
 def number_in(parts: Parts, field: int, default: int = 0) -> int:
     """Return the number that a field holds, `default` where the message lacks the field."""
-    return parts[field][0] if field in parts else default
+    value = parts[field][0] if field in parts else FIXED
+    return value if value >= 0 else default
 
 
 def bytes_in(parts: Parts, field: int) -> bytes:
     """Return the bytes of a field, none where the message lacks it."""
-    return parts[field][1] if field in parts else b""
+    return parts[field][1] if field in parts and parts[field][0] == CONTENT else b""
 
 
 def message_in(parts: Parts, field: int) -> Parts:

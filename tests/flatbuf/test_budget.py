@@ -1,0 +1,44 @@
+"""The budget as a property: files that share are made at random, and nothing takes more than the file justifies."""
+
+from __future__ import annotations
+
+from itertools import islice
+from random import Random
+
+import pytest
+
+from circletools.flatbuf.budget import Budget
+from fuzz import seeds
+from fuzz.sharing import Cost, accepted, cost, excesses, shared
+from tests.kit.attacks.shared import SHARED, shared_file
+
+SOUND = [data for data in seeds.models() if accepted(data)]
+
+
+def test_what_is_shared_at_random_is_in_proportion() -> None:
+    random = Random(18)  # noqa: S311 - no secret
+    for data, costs in islice(excesses(random, SOUND), 2):
+        assert not costs, (len(data), costs)
+
+
+def test_the_same_seed_gives_the_same_file() -> None:
+    first, second = Random(3), Random(3)  # noqa: S311 - no secret
+    assert shared(SOUND[0], first) == shared(SOUND[0], second) != SOUND[0]
+
+
+@pytest.mark.parametrize("name", sorted(SHARED))
+def test_files_that_share_are_such_as_the_official_verifier_takes(name: str) -> None:
+    assert accepted(shared_file(name))
+
+
+def test_it_is_the_budget_that_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = shared_file("code_of_many_operators")
+    assert not cost("dump-origins", data).excessive(len(data))
+    monkeypatch.setattr(Budget, "charge", lambda *_: None)
+    assert cost("dump-origins", data).excessive(len(data))
+
+
+def test_what_is_excessive() -> None:
+    assert Cost("check", 5.1, 0).excessive(1 << 20)
+    assert not Cost("check", 5, (200 << 20) + 10_000).excessive(1000)
+    assert Cost("check", 0, (200 << 20) + 10_001).excessive(1000)
