@@ -150,12 +150,8 @@ def test_what_no_device_takes_has_no_partitions() -> None:
 
 def test_a_device_has_no_more_partitions_than_it_may() -> None:
     quick = [[1.0, 9.0], [9.0, 1.0]]
-    case = Case(
-        [quick[at % 2] for at in range(7)],
-        [(at, 0.0, [at + 1]) for at in range(6)],
-        *[[[0.0] * 2] * 2] * 2,
-        [0.0] * 2,
-    )
+    rows, zero = [(at, 0.0, [at + 1]) for at in range(6)], [[0.0] * 2] * 2
+    case = Case([quick[at % 2] for at in range(7)], rows, zero, zero, [0.0] * 2)
     for most, least in ((4, 7.0), (3, 15.0), (2, 23.0), (1, 31.0), (0, 39.0)):
         found = cheapest(*case.problem(), connected=True, keeping=Keeping(most={0: most}))
         assert found.partitions is not None
