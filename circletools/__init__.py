@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from circletools import render as render
     from circletools import storage as files
     from circletools.check import check
+    from circletools.codes import Explanation as Explanation
+    from circletools.codes import explain as explain
     from circletools.diff.attestation import attest
     from circletools.diff.difference import compare_models as diff
     from circletools.edit.compact import compact
@@ -44,6 +46,9 @@ if TYPE_CHECKING:
     from circletools.fit.verdicts import Fit as Fit
     from circletools.html.report import report_html as report_html
     from circletools.inspection import inspect_model as inspect
+    from circletools.judging import CheckRequest as CheckRequest
+    from circletools.judging import Judgement as Judgement
+    from circletools.judging import judge as judge
     from circletools.model.digests import content_digests as digests
     from circletools.model.model import Model
     from circletools.model.model import open_model as open  # noqa: A004  (`ct.open`, as in gzip and zipfile)
@@ -91,14 +96,17 @@ if TYPE_CHECKING:
 __all__ = [
     "Analysis",
     "Attribution",
+    "CheckRequest",
     "CircleToolsError",
     "CostRequest",
     "EditError",
+    "Explanation",
     "ExtractRequest",
     "Finding",
     "Fit",
     "FitRequest",
     "InvalidInputError",
+    "Judgement",
     "MeasureRequest",
     "MeasuredPlan",
     "Measurement",
@@ -131,6 +139,7 @@ __all__ = [
     "diff",
     "digests",
     "edit",
+    "explain",
     "export_costs",
     "export_trace",
     "exporters",
@@ -140,6 +149,7 @@ __all__ = [
     "fit",
     "inspect",
     "inspect_affinity",
+    "judge",
     "measure",
     "open",
     "open_model",
@@ -166,10 +176,13 @@ __all__ = [
 _PLACES = {
     "Analysis": "circletools.trace.nnapi.analysis",
     "Attribution": "circletools.profile.attribution",
+    "CheckRequest": "circletools.judging",
     "CostRequest": "circletools.planning.request",
+    "Explanation": "circletools.codes",
     "ExtractRequest": "circletools.surgery.extract",
     "Fit": "circletools.fit.verdicts",
     "FitRequest": "circletools.fit.request",
+    "Judgement": "circletools.judging",
     "MeasureRequest": "circletools.split.measuring.request",
     "MeasuredPlan": "circletools.planning.measured",
     "Measurement": "circletools.split.measuring.results",
@@ -194,6 +207,7 @@ _PLACES = {
     "diff": "circletools.diff.difference:compare_models",
     "digests": "circletools.model.digests:content_digests",
     "edit": "circletools.editing",
+    "explain": "circletools.codes",
     "export_costs": "circletools.planning.export",
     "export_trace": "circletools.trace.nnapi.export",
     "extract": "circletools.surgery.extract",
@@ -201,6 +215,7 @@ _PLACES = {
     "fit": "circletools.fit.fit",
     "inspect": "circletools.inspection:inspect_model",
     "inspect_affinity": "circletools.planning.inspection",
+    "judge": "circletools.judging",
     "measure": "circletools.split.measuring.measure",
     "open": "circletools.model.model:open_model",
     "open_model": "circletools.model.model",

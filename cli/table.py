@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 GROUPS = {
-    "Look": ("inspecting", "comparing", "fitting", "page"),
+    "Look": ("inspecting", "checking", "comparing", "fitting", "page"),
     "Origins": ("origins", "tracking"),
     "Outputs": ("outputs",),
     "Devices": ("affinity", "affinity_exports", "splitting", "measuring"),
@@ -92,10 +92,12 @@ COMMANDS = (
         "edited.circle small.circle", mirrored),
     Row("inspect", "inspecting", "Show format, sizes, operators, signatures and metadata.",
         "in.circle --json", many),
-    Row("verify", "inspecting", "Check the structure of models, and every index in them.",
+    Row("verify", "checking", "Check the structure of models, and every index in them.",
         "a.tflite b.circle", _lines),
-    Row("check", "inspecting", "Verify models, and check outputs, origins and devices.",
+    Row("check", "checking", "Verify models, and check outputs, origins and devices.",
         "in.circle", _lines),
+    Row("explain", "checking", "Tell what a finding means, and what to do about it.",
+        "DUPLICATE_OUTPUT"),
     Row("fit", "fitting", "Tell if models run on targets, and what stops them.",
         "in.tflite --on xnnpack,litert-cpu", many),
     Row("diff", "comparing", "Show what differs between two models.",

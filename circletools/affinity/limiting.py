@@ -7,7 +7,7 @@ does not come back, so this ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from math import comb
@@ -23,7 +23,7 @@ from circletools.affinity.partition.groups import connected, graph_inside, membe
 from circletools.affinity.partition.partitions import Partition
 from circletools.affinity.units import Units
 from circletools.errors import EditError
-from circletools.wording import ranges
+from circletools.wording import counted, ranges
 
 _CHOICES, _WORK = 300, 300_000
 """Choices of what to keep that are all tried, and how many operators may be partitioned for that."""
@@ -36,7 +36,8 @@ class Room:
     """What limits look at in a subgraph, all by unit.
 
     `limits` go with the number of their device. `takes` says whether a device takes a unit, `rule` which rule puts it
-    where it is. `refuges` are devices in the order in which they take what is moved.
+    where it is. `refuges` are devices in the order in which they take what is moved. `fits` says whether partitions
+    of units fit into the memory of devices.
     """
 
     units: Units
@@ -47,6 +48,25 @@ class Room:
     takes: Callable[[int, int], bool]
     rule: Callable[[int], Rule | None]
     refuges: Sequence[int]
+    fits: Callable[[Sequence[Partition]], bool] = lambda _: True
+
+    def is_small(self, units: Sequence[int], device: int) -> bool:
+        """Say whether a partition has fewer operators than it should have."""
+        return device != self.refuges[0] and self.weights.of("operators", units, device) < self.min_size
+
+
+class LimitError(EditError):
+    """A limit that could not be met by moving units away; `limit` is the first of them."""
+
+    def __init__(self, limit: Limit, words: str) -> None:
+        """Take the limit, and why it is not met."""
+        super().__init__(f"{limit} cannot be met: {words}")
+        self.limit, self.words = limit, words
+
+    def not_found(self) -> EditError:
+        """Return the error for where it is not known whether it could be met."""
+        hint = "there may be something: name devices by rules, or ask for less"
+        return EditError(f"nothing was found that keeps to {self.limit}: {self.words}", hint=hint)
 
 
 class Limiter:
@@ -60,7 +80,7 @@ class Limiter:
         self.left: list[Partition] = []
 
     def settle(self, numbers: Sequence[int]) -> list[int]:
-        """Return the device of each unit. Raises EditError where a limit cannot be met."""
+        """Return the device of each unit. Raises LimitError where that does not lead to what keeps to a limit."""
         self._numbers = list(numbers)
         self._empty_the_large()
         while True:
@@ -146,10 +166,9 @@ class Limiter:
         self.left = []
         for partition in partitions:
             device = partition.device
-            count = room.weights.of("operators", partition.operators, device)
-            if count < room.min_size and device != room.refuges[0]:
+            if room.is_small(partition.operators, device):
                 target = self._elsewhere(partition)
-                if target is None:
+                if target is None or not self._has_room(partitions, target):
                     self.left.append(partition)
                 else:
                     self._move(partition, target, f"its partition was too small on {{}}: --min-size {room.min_size}")
@@ -171,7 +190,7 @@ class Limiter:
                 able = [one for one in own if self._elsewhere(one) is not None]
                 if len(able) < surplus:
                     stay = [one for one in own if one not in able]
-                    raise self._refusal(limit, stay, f"{len(own)} partitions, {len(stay)} of which stay")
+                    raise self._refusal(limit, stay, f"{counted(len(own), 'partition')}, {len(stay)} of which stay")
                 for partition in self._least(able, surplus):
                     target = self._elsewhere(partition)
                     assert target is not None
@@ -234,6 +253,11 @@ class Limiter:
             return None
         return {unit: able[unit][0] for unit in units}
 
+    def _has_room(self, partitions: Sequence[Partition], target: Mapping[int, int]) -> bool:
+        """Say whether units that move to a device fit into its memory, or did not fit where they were."""
+        numbers = [target.get(unit, number) for unit, number in enumerate(self._numbers)]
+        return not self._room.fits(partitions) or self._room.fits(self.partitions(numbers))
+
     def _can_go(self, unit: int, device: int) -> bool:
         """Say whether a device takes a unit, and it is not too large for a partition there."""
         room = self._room
@@ -257,15 +281,19 @@ class Limiter:
             target = self._elsewhere(partition)
             if target is None:
                 weighs = self._room.weights.of(limit.measure, partition.operators, partition.device)
-                raise self._refusal(limit, [partition], f"a partition of {weighs:g} {limit.measure} stays")
+                what = limit.measure[:-1] if weighs == 1 and limit.measure != "us" else limit.measure
+                raise self._refusal(limit, [partition], f"a partition of {weighs:g} {what} stays")
             self._move(partition, target, words)
 
-    def _refusal(self, limit: Limit, stay: Sequence[Partition], words: str) -> EditError:
+    def _refusal(self, limit: Limit, stay: Sequence[Partition], words: str) -> LimitError:
         room, reasons = self._room, []
         for partition in islice(stay, 3):
-            rules = sorted({str(rule.place) for unit in partition.operators if (rule := room.rule(unit))})
-            why = f"rule {', '.join(rules)}" if rules else "no other device takes all of it"
+            units = partition.operators
+            rules = sorted({str(rule.place) for unit in units if (rule := room.rule(unit))})
+            others = [device for device in room.refuges if device != partition.device]
+            is_taken = all(any(room.takes(unit, device) for device in others) for unit in units)
+            why = "other limits keep it there" if is_taken else "no other device takes all of it"
             operators = room.units.partitions([partition])[0].operators
-            reasons.append(f"operators {ranges(operators)}: {why}")
+            reasons.append(f"operators {ranges(operators)}: {'rule ' + ', '.join(rules) if rules else why}")
         more = f"; and {len(stay) - 3} more" if len(stay) > 3 else ""
-        return EditError(f"{limit} cannot be met: {words} on {limit.device} ({'; '.join(reasons)}{more})")
+        return LimitError(limit, f"{words} on {limit.device} ({'; '.join(reasons)}{more})")

@@ -10,15 +10,17 @@ import numpy as np
 
 from circletools.affinity.assign.assign import Assignment
 from circletools.affinity.assign.rules import Rule
+from circletools.affinity.costs.memory import excess_bytes
 from circletools.affinity.costs.problem import Problem
-from circletools.affinity.limiting import Limiter, Room
+from circletools.affinity.limiting import Limiter, LimitError, Room
 from circletools.affinity.limits import Limit, Weights
+from circletools.affinity.meeting import meet
 from circletools.affinity.partition.growth import Step
 from circletools.affinity.partition.partitions import Mode, Partition, make_partitions, partition_or_fall_back
 from circletools.affinity.partition.repair import group_of
 from circletools.affinity.store import Affinity
 from circletools.affinity.tables import SubgraphAffinity
-from circletools.affinity.units import Units, make_units
+from circletools.affinity.units import Units, contents_of, make_units
 from circletools.errors import EditError
 from circletools.model.operator_facts import OperatorFacts
 
@@ -55,7 +57,8 @@ class Sizing:
     """How partitions are made: of which units, in what mode, and within what limits.
 
     Partitions of fewer than `min_size` operators go to `fallback` (the last device unless given), or another device
-    that is known to take all of them; those that none takes stay. `problems` are the costs, where they are known.
+    that is known to take all of them and has room within `caps` (bytes, by device number); those that none takes
+    stay. `problems` are the costs, where they are known.
     `units` and `problems` go by subgraph; without `units` every operator is one.
     """
 
@@ -65,6 +68,7 @@ class Sizing:
     limits: tuple[Limit, ...] = ()
     units: Sequence[Units] = ()
     problems: Sequence[Problem] | None = None
+    caps: Mapping[int, int] = field(default_factory=dict)
 
     def units_of(self, facts: OperatorFacts) -> Units:
         """Return the units of a subgraph."""
@@ -97,16 +101,29 @@ def _partitioned(
 ) -> SubgraphPartitioning:
     units, assigned = sizing.units_of(facts), assignment.numbers[facts.subgraph]
     if sizing.min_size < 2 and not sizing.limits:
+        chosen = assignment.partitions[facts.subgraph] if assignment.partitions else None
+        if chosen is not None:
+            return _of_units(units, chosen)
         return partitioned(units, assigned, sizing.mode, tell)
     # Whether partitions wait for each other is asked of those that are there in the end.
     tame: Mode = "safe" if sizing.mode == "seed" else sizing.mode
-    limiter = Limiter(
-        _room(facts, assignment, sizing, units), lambda numbers: make_partitions(units.graph, numbers, tame)
-    )
-    numbers = limiter.settle([assigned[row[0]] for row in units.members])
-    made = partitioned(units, units.of_operators(numbers), sizing.mode, tell)
-    if any(limit.parts for limit in sizing.limits):
-        made = replace(made, partitions=units.partitions(limiter.partitions(numbers)))
+    room, numbers = _room(facts, assignment, sizing, units), [assigned[row[0]] for row in units.members]
+    limiter = Limiter(room, lambda numbers: make_partitions(units.graph, numbers, tame))
+    try:
+        settled = limiter.settle(numbers)
+    except LimitError as unmet:
+        if sizing.mode == "seed":
+            raise unmet.not_found() from unmet
+        found = meet(room, numbers, unmet, connected=tame != "epochs" and not units.graph.joins_any)
+        limiter.left = [one for one in found if room.is_small(one.operators, one.device)]
+        limiter.moved = dict.fromkeys(
+            range(len(numbers)), f"not {{}}, to keep to {', '.join(map(str, sizing.limits))}"
+        )
+        made = _of_units(units, found)
+    else:
+        made = partitioned(units, units.of_operators(settled), sizing.mode, tell)
+        if any(limit.parts for limit in sizing.limits):
+            made = replace(made, partitions=units.partitions(limiter.partitions(settled)))
     moved = {
         operator: words.format(assignment.devices[assigned[operator]])
         for unit, words in limiter.moved.items()
@@ -120,6 +137,7 @@ def _room(facts: OperatorFacts, assignment: Assignment, sizing: Sizing, units: U
     devices, subgraph = assignment.devices, facts.subgraph
     last = len(devices) - 1
     refuge = devices.index(sizing.fallback) if sizing.fallback else last
+    what = contents_of(facts, units)
     problem = None if sizing.problems is None else units.problem(sizing.problems[subgraph])
     rules = [rule if isinstance(rule, Rule) else None for rule in assignment.decided_by[subgraph]]
 
@@ -139,6 +157,7 @@ def _room(facts: OperatorFacts, assignment: Assignment, sizing: Sizing, units: U
         takes,
         rule_of,
         [refuge, *(device for device in range(len(devices)) if device != refuge)],
+        lambda partitions: not any(excess_bytes(what, units.graph, partitions, len(devices), sizing.caps).values()),
     )
 
 
@@ -151,11 +170,13 @@ def partitioned(
     """
     of_units = [numbers[row[0]] for row in units.members]
     made, fell_back = partition_or_fall_back(units.graph, of_units, mode, on_step)
-    partitions, devices = units.partitions(made), list(numbers)
-    for partition in partitions if units.graph.constants else ():
-        for operator in partition.operators:
-            devices[operator] = partition.device
-    return SubgraphPartitioning(devices, partitions, fell_back=fell_back)
+    return replace(_of_units(units, made), fell_back=fell_back)
+
+
+def _of_units(units: Units, made: Sequence[Partition]) -> SubgraphPartitioning:
+    partitions = units.partitions(made)
+    devices = {operator: partition.device for partition in partitions for operator in partition.operators}
+    return SubgraphPartitioning([devices[operator] for operator in range(len(units.home))], partitions)
 
 
 def to_affinity(partitioning: Partitioning) -> Affinity:

@@ -182,7 +182,8 @@ def _graph_of(graph: OperatorGraph, home: Sequence[int], count: int) -> Operator
     constants = tuple(sorted({home[operator] for operator in graph.constants}))
     beside = (tuple(sorted({home[operator] for operator in row})) for row in graph.beside)
     made = graph_from_edges(count, table[:, 0], table[:, 1])
-    return replace(made, constants=constants, beside=tuple(row for row in beside if len(row) > 1))
+    rows = tuple(row for row in beside if len(row) > 1)
+    return replace(made, constants=constants, beside=rows, share=graph.share)
 
 
 def contents_of(facts: OperatorFacts, units: Units) -> Contents:

@@ -112,9 +112,11 @@ class _Parts:
             yield f"metadata[{label}]", self.value(entry.buffer)
 
     def value(self, buffer: int) -> bytes:
-        """Return the digest of a buffer's data; buffer 0 has none, nor has one that does not exist."""
+        """Return the digest of a buffer's data; one that does not exist has none."""
         buffers = self.model.buffers
-        place = buffers.place(buffer) if 0 <= buffer < len(buffers) else (0, 0)
+        if not 0 <= buffer < len(buffers):
+            return digest(b"")
+        place = buffers.place(buffer)
         if place not in self.values:
             start, size = place
             if start + size > self.model.wire.size:

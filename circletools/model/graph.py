@@ -22,7 +22,8 @@ class OperatorGraph:
 
     `order` is a valid execution order: the operators' own where that is one. `constants` are the operators that
     depend on constants only, ascending: they are no work, and belong to their readers. `beside` has sets of operators
-    of which those of one device may be one partition though nothing connects them.
+    of which those of one device may be one partition though nothing connects them. `share` is the part of a model's
+    operators that these are: what searching may take in it of what it may take in the model.
     """
 
     successors: list[list[int]]
@@ -30,10 +31,16 @@ class OperatorGraph:
     order: list[int]
     constants: tuple[int, ...] = ()
     beside: tuple[tuple[int, ...], ...] = ()
+    share: float = 1.0
 
     def __len__(self) -> int:
         """Return the number of operators."""
         return len(self.successors)
+
+    @property
+    def joins_any(self) -> bool:
+        """Say whether any operators of a device may be one partition."""
+        return any(len(row) == len(self) - len(self.constants) for row in self.beside)
 
 
 def graph_from_edges(count: int, sources: Indices, targets: Indices) -> OperatorGraph:

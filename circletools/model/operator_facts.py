@@ -184,7 +184,8 @@ class OperatorFacts:
             )
         except ModelFormatError as error:
             raise ModelFormatError(error.message, location=f"{self.place()}.{error.location}") from error
-        return replace(graph, constants=self._of_constants(graph))
+        share = len(self) / max(len(self.model.operator_columns.code_indices), 1)
+        return replace(graph, constants=self._of_constants(graph), share=share)
 
     @cached_property
     def constants(self) -> tuple[int, ...]:

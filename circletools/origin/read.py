@@ -189,7 +189,8 @@ def _check_default_names(model: Model, origins: Origins) -> Freshness:
     table = origins.operators[0]
     names = [text(outputs[0] if outputs else b"") or NO_NAME for outputs in model.output_names(0)]
     default = all(origin == {operator} for operator, origin in table.items())
-    known = sum(1 for operator in table if origins.sources.get(operator) in names)
+    met = set(names)
+    known = sum(1 for operator in table if origins.sources.get(operator) in met)
     if default and 2 * known >= len(table):  # else the names are somebody's own
         for operator in sorted(table):
             if origins.sources[operator] != names[operator]:

@@ -20,6 +20,7 @@ from circletools.affinity.limits import Limit, parse_limit
 from circletools.affinity.units import Glue, parse_glue
 from circletools.errors import CircleToolsError, UsageError
 from circletools.fit.request import FitInputs, FitRequest, read_fit_request
+from circletools.judging import CheckInputs, CheckRequest, read_check_request
 from circletools.model.model import open_model
 from circletools.planning.reproject import Earlier, devices_of_sources
 from circletools.planning.request import CostRequest, PlanRequest
@@ -93,7 +94,11 @@ def read_request(request: PlanRequest) -> PlanInputs: ...  # type: ignore[overlo
 def read_request(request: CostRequest) -> CostInputs: ...
 @overload
 def read_request(request: FitRequest) -> FitInputs: ...
-def read_request(request: CostRequest | FitRequest) -> PlanInputs | CostInputs | FitInputs:
+@overload
+def read_request(request: CheckRequest) -> CheckInputs: ...
+def read_request(
+    request: CostRequest | FitRequest | CheckRequest,
+) -> PlanInputs | CostInputs | FitInputs | CheckInputs:
     """Read the files that a request names, for one model or many.
 
     Raises UsageError for a request that makes no sense, InvalidInputError for a file that cannot be read, EditError
@@ -101,6 +106,9 @@ def read_request(request: CostRequest | FitRequest) -> PlanInputs | CostInputs |
     """
     if isinstance(request, FitRequest):
         return read_fit_request(request)
+    if isinstance(request, CheckRequest):
+        with naming_files():
+            return read_check_request(request)
     _check_costs(request)
     return _plan_inputs(request) if isinstance(request, PlanRequest) else _cost_inputs(request)
 

@@ -60,16 +60,17 @@ def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
     """
     inputs = read_request(request) if isinstance(request, PlanRequest) else request
     problem = make_plan_problem(model, inputs)
-    assignment = _assignment(inputs, problem)
     brings = any(one.links.constant_us_per_byte is not None for one in problem.costs or ())
     if not brings or inputs.request.mode != "min" or inputs.request.join != "connected":
-        return _evaluated(inputs, problem, assignment)
-    # Two partitions that read the same constants may be one where bringing them is dear: what connected ones take at
-    # least is no bound then.
-    assignment = replace(assignment, least_us=())
+        return _evaluated(inputs, problem, _assignment(inputs, problem))
+    # Two partitions that read the same constants may be one where bringing them is dear. What those take at least is
+    # a bound for connected ones, too.
     units = [make_units(facts, "shared", inputs.glue) for facts in problem.chooser.facts]
-    each = (problem, replace(problem, units=units))
-    return min((_evaluated(inputs, one, assignment) for one in each), key=_total_us)
+    other = replace(problem, units=units)
+    shared, connected = (_assignment(inputs, one, tries=2) for one in (other, problem))
+    connected = replace(connected, least_us=shared.least_us)
+    tried = ((problem, connected), (other, replace(connected, partitions=())), (other, shared))
+    return min((_evaluated(inputs, *one) for one in tried), key=_total_us)
 
 
 def plan_as(model: Model, inputs: PlanInputs, devices: Sequence[Mapping[int, Decision]]) -> Plan:
@@ -137,8 +138,10 @@ def _before(model: Model, inputs: PlanInputs) -> Reprojection | None:
     return None if inputs.devices or chosen_by_cost else kept(model)
 
 
-def _assignment(inputs: PlanInputs, problem: PlanProblem) -> Assignment:
-    goal = Goal(inputs.request.parallel, problem.caps, inputs.request.mode, problem.units, inputs.request.solve_time)
+def _assignment(inputs: PlanInputs, problem: PlanProblem, tries: int = 1) -> Assignment:
+    """Return the devices of all operators, in a share of the time where that is tried several times."""
+    request = inputs.request
+    goal = Goal(request.parallel, problem.caps, request.mode, problem.units, request.solve_time / tries)
     if problem.costs is not None:
         assignment = assign_by_cost(problem.chooser, problem.given, problem.costs, goal)
     elif problem.caps:
@@ -154,7 +157,8 @@ def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment)
     steps: list[tuple[int, Step]] = []
     default = inputs.rules.default
     fallback = default.device if default else None
-    sizing = Sizing(request.mode, request.min_size, fallback, inputs.limits, problem.units, problem.costs)
+    limits = inputs.limits, problem.units, problem.costs, problem.caps
+    sizing = Sizing(request.mode, request.min_size, fallback, *limits)
     grown = request.explain and request.mode == "seed"
     on_step = (lambda number, step: steps.append((number, step))) if grown else None
     partitioning = make_partitioning(facts, assignment, sizing, on_step)
@@ -195,7 +199,7 @@ def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:
             number = counted(len(subgraph.left), "partition")
             first = f"operators {ranges(subgraph.left[0].operators)} first"
             fewer = f"{number} of fewer than {min_size} operators"
-            message = f"{fewer} stay, {first}: by rule, or no other device takes it"
+            message = f"{fewer} stay, {first}: by rule, or no other device takes it or has room"
             yield Finding("PARTITION_TOO_SMALL", "warning", f"subgraphs[{index}]", message)
 
 

@@ -55,7 +55,7 @@ class PlanRequest(CostRequest):
     `reproject`: an annotated model; an operator goes where its sources went there.
     `keep`: without `devices`, take those that the model has already, also where there are costs.
     `parallel`: minimise the makespan with devices running in parallel, instead of the sum of all times.
-    `solve_time`: seconds for each subgraph in which an integer program may look for better devices and a proof.
+    `solve_time`: seconds, for all subgraphs, in which an integer program may look for better devices and a proof.
     `memory`: `DEVICE=BYTES`, what fits on a device.
     `what_if`: `SELECTOR=DEVICE`, operators to move, to compare the result with the plan.
     `explain`: also tell how each partition grew and which candidate was selected, in mode `seed`.

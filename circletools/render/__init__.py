@@ -15,6 +15,19 @@ if TYPE_CHECKING:
     from circletools.render.findings import check_json, findings_text, verdict
     from circletools.render.fit import fit_json, fit_sarif, fit_text
     from circletools.render.inspection import inspection_json, inspection_text
+    from circletools.render.judging import (
+        Tally,
+        explanation_text,
+        headline_text,
+        judgement_github,
+        judgement_json,
+        judgement_sarif,
+        judgement_text,
+        statistics_text,
+        summary_text,
+        tally,
+    )
+    from circletools.render.junit import JUNIT_BEGIN, JUNIT_END, junit_suite
     from circletools.render.measuring import (
         costs_text,
         measured_plan_json,
@@ -35,7 +48,10 @@ if TYPE_CHECKING:
     from circletools.wording import SCHEMA_VERSION
 
 __all__ = [
+    "JUNIT_BEGIN",
+    "JUNIT_END",
     "SCHEMA_VERSION",
+    "Tally",
     "affinity_csv",
     "affinity_json",
     "affinity_text",
@@ -54,13 +70,20 @@ __all__ = [
     "difference_text",
     "digests_json",
     "digests_text",
+    "explanation_text",
     "export_text",
     "findings_text",
     "fit_json",
     "fit_sarif",
     "fit_text",
+    "headline_text",
     "inspection_json",
     "inspection_text",
+    "judgement_github",
+    "judgement_json",
+    "judgement_sarif",
+    "judgement_text",
+    "junit_suite",
     "measured_plan_json",
     "measured_plan_text",
     "measurement_json",
@@ -76,7 +99,10 @@ __all__ = [
     "sarif_run",
     "split_json",
     "split_verification_json",
+    "statistics_text",
+    "summary_text",
     "table_text",
+    "tally",
     "trace_csv",
     "trace_json",
     "trace_markdown",
@@ -87,7 +113,10 @@ __all__ = [
 ]
 
 _PLACES = {
+    "JUNIT_BEGIN": "circletools.render.junit",
+    "JUNIT_END": "circletools.render.junit",
     "SCHEMA_VERSION": "circletools.wording",
+    "Tally": "circletools.render.judging",
     "affinity_csv": "circletools.render.affinity",
     "affinity_json": "circletools.render.affinity",
     "affinity_text": "circletools.render.affinity",
@@ -104,6 +133,7 @@ _PLACES = {
     "csv_text": "circletools.render.table",
     "difference_json": "circletools.render.difference",
     "difference_text": "circletools.render.difference",
+    "explanation_text": "circletools.render.judging",
     "digests_json": "circletools.render.digests",
     "digests_text": "circletools.render.digests",
     "export_text": "circletools.render.affinity",
@@ -111,8 +141,14 @@ _PLACES = {
     "fit_json": "circletools.render.fit",
     "fit_sarif": "circletools.render.fit",
     "fit_text": "circletools.render.fit",
+    "headline_text": "circletools.render.judging",
     "inspection_json": "circletools.render.inspection",
     "inspection_text": "circletools.render.inspection",
+    "judgement_github": "circletools.render.judging",
+    "judgement_json": "circletools.render.judging",
+    "judgement_sarif": "circletools.render.judging",
+    "judgement_text": "circletools.render.judging",
+    "junit_suite": "circletools.render.junit",
     "measured_plan_json": "circletools.render.measuring",
     "measured_plan_text": "circletools.render.measuring",
     "measurement_json": "circletools.render.measuring",
@@ -128,7 +164,10 @@ _PLACES = {
     "sarif_run": "circletools.render.sarif",
     "split_json": "circletools.render.split",
     "split_verification_json": "circletools.render.split",
+    "statistics_text": "circletools.render.judging",
+    "summary_text": "circletools.render.judging",
     "table_text": "circletools.render.table",
+    "tally": "circletools.render.judging",
     "trace_csv": "circletools.render.trace_tables",
     "trace_json": "circletools.render.traces",
     "trace_markdown": "circletools.render.trace_tables",

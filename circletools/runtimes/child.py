@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import resource
-from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
-from typing import Any, Literal
+from typing import Any
 
 from circletools.runtimes.chains import measure
 from circletools.runtimes.protocol import (
@@ -20,13 +18,6 @@ from circletools.runtimes.protocol import (
     Request,
     Verdict,
 )
-
-
-def limit(kind: Literal["AS", "DATA"], limit_bytes: int) -> None:
-    """Bound the memory of this process, where the system can, and let it leave no image when it crashes."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(OSError, ValueError):  # macOS has the number, but no such limit
-        resource.setrlimit(getattr(resource, f"RLIMIT_{kind}"), (limit_bytes, limit_bytes))
 
 
 def serve(program: str, distribution: str, handle: int) -> None:

@@ -46,8 +46,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 spec = spec_from_file_location("circletools", {0!r} + "/__init__.py", submodule_search_locations=[{0!r}])
 sys.modules["circletools"] = package = module_from_spec(spec)
 spec.loader.exec_module(package)
-from circletools.runtimes.child import limit, serve
-limit({1!r}, {2})
+from circletools.runtimes.child import serve
+from circletools.storage.platform import limit_memory
+limit_memory({1!r}, {2})
 serve({3!r}, {4!r}, {5})
 """
 _NO_MEMORY = re.compile(r"bad_alloc|MemoryError|[Cc]annot allocate memory|[Oo]ut of memory")

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from circletools.storage.files import make_directory as make_directory
     from circletools.storage.files import same_file as same_file
     from circletools.storage.files import write as write
+    from circletools.storage.platform import locked as locked
 
 __all__ = [
     "SUFFIXES",
     "check_target",
+    "locked",
     "make_directory",
     "making_directory",
     "models_below",
@@ -28,6 +30,7 @@ __all__ = [
 _PLACES = {
     "SUFFIXES": "circletools.storage.discover",
     "check_target": "circletools.storage.files",
+    "locked": "circletools.storage.platform",
     "make_directory": "circletools.storage.files",
     "making_directory": "circletools.storage.directories",
     "models_below": "circletools.storage.discover",

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
+from circletools.storage.platform import CAN_TELL_HOLES, copy_at
+
 CHUNK_BYTES = 8 << 20  # of one step
 
 
@@ -18,9 +20,8 @@ def copy_range(source: int, start: int, end: int, target: int, at: int) -> Itera
     for first, stop in _data_ranges(source, start, end):
         position = first
         while position < stop:
-            position += _kernel_copy(
-                source, position, target, position - start + at, min(CHUNK_BYTES, stop - position)
-            )
+            count = min(CHUNK_BYTES, stop - position)
+            position += _advance(copy_at(source, position, target, position - start + at, count))
             yield position - start + at
     if os.fstat(source).st_size < end:  # what is missing looks like a hole
         raise EOFError
@@ -28,6 +29,9 @@ def copy_range(source: int, start: int, end: int, target: int, at: int) -> Itera
 
 def _data_ranges(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the ranges that hold data, so that the holes of a sparse file stay holes."""
+    if not CAN_TELL_HOLES:
+        yield start, end
+        return
     while start < end:
         try:
             data = os.lseek(descriptor, start, os.SEEK_DATA)
@@ -39,23 +43,6 @@ def _data_ranges(descriptor: int, start: int, end: int) -> Iterator[tuple[int, i
             return
         yield data, min(hole, end)
         start = hole
-
-
-def _kernel_copy(source: int, at: int, target: int, to: int, count: int) -> int:
-    """Copy up to `count` bytes between files without passing them through this process; return how many."""
-    if hasattr(os, "copy_file_range"):
-        try:
-            return _advance(os.copy_file_range(source, target, count, at, to))
-        except OSError as error:
-            if error.errno not in (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM):
-                raise
-    os.lseek(target, to, os.SEEK_SET)
-    try:
-        return _advance(os.sendfile(target, source, at, count))
-    except OSError as error:
-        if error.errno not in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
-            raise
-    return _advance(os.pwrite(target, os.pread(source, min(count, 1 << 20), at), to))
 
 
 def start_writing(descriptor: int, at: int, count: int) -> None:

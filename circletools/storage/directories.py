@@ -12,7 +12,8 @@ from pathlib import Path, PurePosixPath
 
 from circletools.errors import OutputError, UsageError
 from circletools.storage.files import Part, check_name, make_directory, write
-from circletools.storage.replacing import sync, temporary_name
+from circletools.storage.platform import sync
+from circletools.storage.replacing import temporary_name
 
 MayReplace = Callable[[Path], bool]
 

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from circletools.errors import InvalidInputError, OutputError, UsageError
 from circletools.storage.copying import CHUNK_BYTES, copy_range, start_writing
+from circletools.storage.platform import write_at
 from circletools.storage.replacing import replace
 
 Progress = Callable[[int, int], None]
@@ -298,6 +299,6 @@ def _copy(part: Part, target: int, at: int) -> Iterator[int]:
         memory = view(part)
         position = 0
         while position < len(memory):
-            position += os.pwrite(target, memory[position : position + CHUNK_BYTES], at + position)
+            position += write_at(target, memory[position : position + CHUNK_BYTES], at + position)
             yield at + position
     yield at + len(part)

@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from circletools.storage.platform import BINARY, keep_mode, keep_owner, sync
+
 _NEW_MODE = 0o666
 
 
@@ -42,7 +44,9 @@ def replace(
             with os.fdopen(descriptor, "wb", buffering=0) as file:
                 fill(file, old is not None)
                 if kept is not None:
-                    _keep(descriptor, old, mode)
+                    if old is not None:
+                        keep_owner(descriptor, old)
+                    keep_mode(descriptor, temporary, mode)
                 if old is not None:
                     os.fsync(descriptor)
                 if named or _link(descriptor, temporary):
@@ -74,7 +78,7 @@ def _status(path: Path) -> os.stat_result | None:
 def _open(temporary: Path, mode: int, named: bool) -> int | None:
     """Open the new file, which nobody may read at any time who should not; None when it cannot be nameless."""
     if named:
-        return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode)
     if hasattr(os, "O_TMPFILE"):
         with suppress(OSError):  # what is wrong with the folder shows with a name too
             return os.open(temporary.parent, os.O_WRONLY | os.O_TMPFILE, mode)
@@ -89,21 +93,3 @@ def _link(descriptor: int, temporary: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _keep(descriptor: int, old: os.stat_result | None, mode: int) -> None:
-    # Only root may give files away, and some file systems have neither owners nor modes.
-    if old is not None:
-        with suppress(PermissionError):
-            os.fchown(descriptor, old.st_uid, old.st_gid)
-    with suppress(PermissionError):
-        os.fchmod(descriptor, mode)
-
-
-def sync(path: Path) -> None:
-    """Wait until a file or a directory is on the disk. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

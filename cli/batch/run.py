@@ -9,6 +9,7 @@ from pathlib import Path
 
 import circletools as ct
 
+from ..console.summing import sum_up
 from ..console.terminal import complain, show_bytes, tell
 from .options import BatchOptions
 from .run_log import RunLog
@@ -80,12 +81,14 @@ def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Ou
 class _Printer:
     """Shows outcomes: results apart by an empty line under headings, tables under one line of column names.
 
-    Runs of SARIF become one log.
+    Runs of SARIF become one log, suites of JUnit one document; findings are summed up.
     """
 
     def __init__(self) -> None:
         self._columns = self._end = b""
         self._begun = False
+        self._counts: list[tuple[ct.render.Tally, bool]] = []
+        self._statistics = False
 
     def show(self, task: Task, outcome: Outcome) -> None:
         out = outcome.out
@@ -96,6 +99,9 @@ class _Printer:
                 self._columns = columns
             elif task.form == "sarif":
                 out = (b"," if self._begun else self._begin_log()) + out
+            elif task.form == "junit":
+                self._end = ct.render.JUNIT_END.encode()
+                out = (b"" if self._begun else ct.render.JUNIT_BEGIN.encode()) + out
             elif task.form != "json" and task.heading != "line" and self._begun:
                 out = b"\n" + out
             self._begun = True
@@ -103,6 +109,9 @@ class _Printer:
             show_bytes(out)
         for kind, text in outcome.messages:
             complain(kind, text)
+        if outcome.counts is not None:
+            self._counts.append((outcome.counts, outcome.error is not None))
+            self._statistics = task.options["statistics"]
 
     def _begin_log(self) -> bytes:
         begin, self._end = json.dumps(ct.render.sarif_log([])).encode().split(b"[]")
@@ -113,6 +122,8 @@ class _Printer:
         """Write what is to follow the last result."""
         if self._end:
             show_bytes(self._end)
+        if self._counts:
+            sum_up(self._counts, statistics=self._statistics)
 
 
 def _check_log(log: Path, tasks: Iterable[Task]) -> None:

@@ -6,7 +6,6 @@ nothing.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import stat
@@ -19,6 +18,7 @@ import circletools as ct
 
 from .task import Outcome, Task
 
+_BINARY: int = getattr(os, "O_BINARY", 0)  # Windows
 _STATUS = {0: "ok", 1: "findings", 2: "usage", 3: "invalid", 4: "refused"}
 _MARK = {"log": "circletool", "schema_version": ct.render.SCHEMA_VERSION}
 _BEGIN = b'{"log": "circletool", "schema_version": '
@@ -37,9 +37,9 @@ class RunLog:
         self._done: dict[str, dict[str, Any]] = {}
         with self._writing():
             # O_APPEND: two runs with one log mix their lines, but tear none
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
         try:
-            with self._writing(), _locked(self._file):
+            with self._writing(), ct.files.locked(self._file):
                 self._read(resume)
         except ct.CircleToolsError:
             self.close()
@@ -113,7 +113,7 @@ class RunLog:
         }
         data = memoryview(json.dumps(line).encode() + b"\n")
         with self._writing():
-            with _locked(self._file):
+            with ct.files.locked(self._file):
                 while data:
                     data = data[os.write(self._file, data) :]
             os.fsync(self._file)
@@ -121,18 +121,6 @@ class RunLog:
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
-
-
-@contextmanager
-def _locked(file: int) -> Iterator[None]:
-    """Keep other runs from writing to the log, or from taking what is half written there for a torn line."""
-    with suppress(OSError):  # some network file systems have no locks; one run at a time is safe there
-        fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _identity(task: Task) -> dict[str, Any]:

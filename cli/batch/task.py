@@ -46,7 +46,7 @@ class Task:
 
     @property
     def form(self) -> str:
-        """Return what the options ask for: text, json, csv, markdown, sarif."""
+        """Return what the options ask for: text, json, csv, markdown, sarif, github, junit."""
         flag = next((flag for flag in ("json", "sarif") if self.options.get(flag)), None)
         return flag or str(self.options.get("output_format") or "text")
 
@@ -77,12 +77,13 @@ class Outcome:
     size_bytes: int | None = None
     mtime_ns: int | None = None
     fatal: bool = False
+    counts: ct.render.Tally | None = None
 
 
 def apply(task: Task) -> Outcome:
     """Run a task. Whatever happens to it is in the outcome; no error leaves this function."""
     started, known = time.perf_counter(), _known(task.file)
-    with capturing(Captured(task.file if task.several and task.form in ("json", "sarif") else None)) as captured:
+    with capturing(Captured(task.file if task.several and task.form in _OF_ERRORS else None)) as captured:
         fatal = False
         try:
             if task.output is not None:
@@ -110,6 +111,7 @@ def apply(task: Task) -> Outcome:
             time.perf_counter() - started,
             *known,
             fatal,
+            captured.counts,
         ),
     )
 
@@ -149,10 +151,8 @@ def _naming(file: str, text: str) -> str:
 
 
 def _among_others(task: Task, outcome: Outcome) -> bytes:
-    if task.form == "json":
-        return outcome.out or _line_of_error(task.file, outcome)
-    if task.form == "sarif":
-        return outcome.out or _run_of_error(task.file, outcome)
+    if (of_error := _OF_ERRORS.get(task.form)) is not None:
+        return outcome.out or of_error(task.file, outcome)
     if not outcome.out:
         return b""
     if task.form == "csv":
@@ -176,6 +176,15 @@ def _line_of_error(file: str, outcome: Outcome) -> bytes:
 
 def _run_of_error(file: str, outcome: Outcome) -> bytes:
     return json.dumps(ct.render.sarif_run({}, [], _naming(file, _error(outcome)))).encode() + b"\n"
+
+
+def _suite_of_error(file: str, outcome: Outcome) -> bytes:
+    nothing = ct.Judgement((), (), None, frozenset())
+    return ct.render.junit_suite(file, nothing, _error(outcome)).encode()
+
+
+_OF_ERRORS = {"json": _line_of_error, "sarif": _run_of_error, "junit": _suite_of_error}
+"""What stands for a file without a result, in the forms in which the results of several are one document."""
 
 
 def _error(outcome: Outcome) -> str:

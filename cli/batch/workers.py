@@ -161,7 +161,13 @@ class Processes:
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Put off Ctrl-C until the end of what must not be torn. A process started meanwhile never sees it."""
+    """Put off Ctrl-C until the end of what must not be torn. A process started meanwhile never sees it.
+
+    Windows cannot put it off; a line of the log that is torn so is told from a whole one.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

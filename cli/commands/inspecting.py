@@ -1,18 +1,16 @@
-"""Commands that look at models: inspect, verify, check."""
+"""The command inspect: what is in a model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 import circletools as ct
 
-from ..console.captured import record
 from ..console.reading import reading
-from ..console.terminal import complain, show_as
-from .parameters import Input, Json, With, listed
+from ..console.terminal import show_as
+from .parameters import Input, Json
 
 
 def inspect(
@@ -28,51 +26,11 @@ def inspect(
     docs/digest.md.
     """
     kind = "json" if json else "text"
-    with reading(source) as model:
-        if digest:
-            show_as(kind, ct.digests(model), text=ct.render.digests_text, json=ct.render.digests_json)
-        else:
-            show_as(kind, ct.inspect(model), text=ct.render.inspection_text, json=ct.render.inspection_json)
-
-
-def verify(source: Input, json: Json = False) -> None:
-    """Check the structure of models, and every index in them.
-
-    Exit status 3 when the structure of a model is broken, 1 when an index or external data is out of range, or
-    anything else is found.
-    """
-    raise typer.Exit(_judge(source, json, ct.verify))
-
-
-def check(
-    source: Input,
-    with_: With = None,
-    seconds: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Time limit for each of --with.")
-    ] = 600.0,
-    json: Json = False,
-) -> None:
-    """Verify models, and check outputs, origins and devices.
-
-    docs/findings.md has all codes. Exit status 3 when the structure of a model is broken, 1 when there is an error
-    or a warning. --with asks litert, litert-gpu, onert, openvino, vela or tflm whether they load the model.
-    """
-    names = listed(with_)
-    raise typer.Exit(_judge(source, json, lambda model: ct.check(model, names, timeout_s=seconds)))
-
-
-def _judge(source: str, json: bool, find: Callable[[ct.Model], list[ct.Finding]]) -> int:
-    """Show the findings of a model; return the exit status."""
-    findings: list[ct.Finding] = []
-    broken = None
-    try:
+    if digest:
         with reading(source) as model:
-            findings = find(model)
-    except ct.InvalidInputError as error:
-        broken = str(error)
-    record(len(findings), broken)
-    text, as_json = ct.render.findings_text, ct.render.check_json
-    show_as("json" if json else "text", source, findings, broken, text=text, json=as_json)
-    if broken and not json:
-        complain("error", broken)
-    return {"ok": 0, "findings": 1, "invalid": 3}[ct.render.verdict(findings, broken)]
+            digests = ct.digests(model)
+        show_as(kind, digests, text=ct.render.digests_text, json=ct.render.digests_json)
+    else:
+        with reading(source) as model:
+            found = ct.inspect(model)
+        show_as(kind, found, text=ct.render.inspection_text, json=ct.render.inspection_json)

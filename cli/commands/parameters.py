@@ -43,10 +43,10 @@ def first_executions(words: str) -> int | Literal["auto"]:
     return int(words)
 
 
-def form_of(output_format: str | None, json: bool) -> str:
-    """Return the format that --format and --json ask for. Raises UsageError where they exclude each other."""
+def form_of(output_format: str | None, json: bool, option_name: str = "--format") -> str:
+    """Return the format that an option and --json ask for. Raises UsageError where they exclude each other."""
     if json and output_format not in (None, "json"):
-        raise ct.UsageError(f"--json and --format {output_format} exclude each other")
+        raise ct.UsageError(f"--json and {option_name} {output_format} exclude each other")
     return "json" if json else output_format or "text"
 
 

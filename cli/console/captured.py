@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -11,8 +11,8 @@ class Captured:
     """The bytes for standard output, the messages (kind, text) for standard error, and what a log records of them.
 
     With `file`, a JSON document becomes one line that begins with that name, and a SARIF log its run on one line.
-    `findings` is None for commands that do not count any. `began` tells that a model was opened: an error before that
-    may be one of the command line.
+    `findings` is None for commands that do not count any, `counts` for those that are not summed up. `began` tells
+    that a model was opened: an error before that may be one of the command line.
     """
 
     def __init__(self, file: str | None = None) -> None:
@@ -20,6 +20,7 @@ class Captured:
         self.out: list[bytes] = []
         self.messages: list[tuple[str | None, str]] = []
         self.findings: int | None = None
+        self.counts: Mapping[tuple[str, str], int] | None = None
         self.error: str | None = None
         self.began = False
 
@@ -48,7 +49,11 @@ def begin() -> None:
         captured.began = True
 
 
-def record(findings: int, error: str | None = None) -> None:
-    """Note for a log how many findings a model has, and an error that is shown among them."""
+def record(findings: int, error: str | None = None, counts: Mapping[tuple[str, str], int] | None = None) -> bool:
+    """Note for a log how many findings a model has, and an error that is shown among them; say whether it was noted.
+
+    `counts` are those of each severity and code, to be summed up behind the last model.
+    """
     if (captured := _current.get()) is not None:
-        captured.findings, captured.error = findings, error
+        captured.findings, captured.error, captured.counts = findings, error, counts
+    return captured is not None

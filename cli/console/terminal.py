@@ -66,7 +66,7 @@ def show(lines: Iterable[str]) -> None:
 
 def show_as(form: str, *values: Any, **writers: Callable[..., Any]) -> None:
     """Write a result to standard output in a form (text, json, and so on), by its writer among `writers`."""
-    show_one = {"json": show_json, "csv": show_text, "sarif": show_sarif}.get(form, show)
+    show_one = {"json": show_json, "csv": show_text, "sarif": show_sarif, "junit": show_junit}.get(form, show)
     show_one(writers[form](*values))
 
 
@@ -129,6 +129,13 @@ def show_sarif(run: Any) -> None:
         show_text(json.dumps(run) + "\n")
     else:
         show_text(indented(ct.render.sarif_log([run])) + "\n")
+
+
+def show_junit(suite: str) -> None:
+    """Write a suite as a document of JUnit to standard output; of one of several models only the suite."""
+    keep = captured.current()
+    alone = keep is None or keep.file is None
+    show_text(ct.render.JUNIT_BEGIN + suite + ct.render.JUNIT_END if alone else suite)
 
 
 def _encoded(text: str) -> bytes:

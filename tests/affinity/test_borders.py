@@ -101,7 +101,9 @@ def test_everything_that_may_fit_is_tried_and_nothing_else(seed: int) -> None:
         return True
 
     every = {where for where in np.ndindex(*[devices] * count) if where[0] != 0 and may_fit(where)}
-    found = [tuple(one.tolist()) for one in everything(problem, what, caps)]
+    table = everything(problem, what, caps)
+    assert table is not None
+    found = [tuple(row) for row in table.devices.tolist()]
     assert len(found) == len(set(found))
     assert set(found) == every
 

@@ -105,10 +105,12 @@ def test_devices_are_filled_in_their_order() -> None:
 
 def test_of_many_operators_not_everything_is_tried() -> None:
     few = Given([1] * 3, [[0.0, 0.0]] * 3)
-    assert len(list(everything(few.problem, few.what, {}))) == 8
-    assert len(list(everything(few.problem, few.what, {0: 0}))) == 1
-    many = Given([1] * 17, [[0.0, 0.0]] * 17)
-    assert list(everything(many.problem, many.what, {})) == []
+    everywhere, elsewhere = (everything(few.problem, few.what, caps) for caps in ({}, {0: 0}))
+    assert everywhere is not None
+    assert elsewhere is not None
+    assert (len(everywhere.least_us), elsewhere.devices.tolist()) == (8, [[1, 1, 1]])
+    many = Given([1] * 21, [[0.0, 0.0]] * 21)
+    assert everything(many.problem, many.what, {}) is None
 
 
 def test_forty_operators_fill_three_devices() -> None:

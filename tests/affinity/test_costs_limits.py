@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from circletools.affinity.costs import caps
+from circletools.affinity.costs import caps, fitting
 from circletools.affinity.costs.caps import Fitted, least_time_within
 from circletools.affinity.costs.memory import Contents
 from circletools.affinity.costs.parallel import bounds, heft
@@ -84,11 +84,12 @@ def test_a_limit_is_kept_to_whatever_it_costs(
 def test_a_constant_that_two_share_counts_once() -> None:
     case = Case([[1.0, 3.0]] * 3, [], ZERO, ZERO, [0.0, 0.0])
     what = contents(3, [(0, 0), (1, 0), (2, 1)], [8.0, 4.0])
-    for limit, expected in ((12, [0, 0, 0]), (11, [1, 1, 0]), (4, [1, 1, 0]), (3, [1, 1, 1])):
+    for limit, expected in ((12, [0, 0, 0]), (11, [0, 0, 1]), (4, [1, 1, 0]), (3, [1, 1, 1])):
         assert within(case, what, {0: limit}).devices.tolist() == expected
 
 
-def test_what_would_save_nothing_is_not_moved_back() -> None:
+def test_what_would_save_nothing_is_not_moved_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "_FEW_OPERATORS", 0)
     what = contents(3, [(0, 0), (1, 1), (2, 2)], [1.0] * 3)
     for time, expected in ((1.0, [1, 1, 1]), (2.0, [0, 0, 1])):
         case = Case([[1.0, time]] * 3, [], ZERO, ZERO, [0.0, 0.0])
@@ -96,6 +97,7 @@ def test_what_would_save_nothing_is_not_moved_back() -> None:
 
 
 def test_as_much_as_fits_is_given_back_from_the_start_without_single_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "_FEW_OPERATORS", 0)
     monkeypatch.setattr(caps, "_TRIES", 0)
     monkeypatch.setattr(caps, "_LEAST_TRIES", 0)
     case = Case([[1.0, 2.0]] * 9, [], ZERO, ZERO, [0.0, 0.0])
@@ -123,6 +125,7 @@ def test_single_operators_are_moved_back_as_long_as_that_may_take(
     what = contents(10, [(operator, operator) for operator in range(10)], [1.0] * 10)
     problem, graph = case.problem()
     seen: list[list[int]] = []
+    monkeypatch.setattr(fitting, "_FEW_OPERATORS", 0)
 
     def partitions(devices: Indices) -> tuple[Partition, ...]:
         seen.append(devices.tolist())

@@ -133,10 +133,10 @@ def test_of_many_partitions_those_that_save_most_stay() -> None:
 
 
 @pytest.mark.parametrize(("limit", "rule", "said"), [
-    ("npu:min-operators=2", "index:0=npu", "a partition of 1 operators stays on npu (operators 0: rule --set"),
+    ("npu:min-operators=2", "index:0=npu", "a partition of 1 operator stays on npu (operators 0: rule --set"),
     ("npu:max-partitions=1", "index:0,2,4=npu", "3 partitions, 3 of which stay on npu (operators 0: rule --set"),
     ("npu:max-bytes=15", "index:0=npu", "a partition of 16 bytes stays"),
-    ("cpu:max-partitions=0", "index:0=npu", "1 partitions, 1 of which stay on cpu (operators 1-4: no other device"),
+    ("cpu:max-partitions=0", "index:0=npu", "1 partition, 1 of which stay on cpu (operators 1-4: no other device"),
 ])  # fmt: skip
 def test_what_cannot_be_met_is_named(limit: str, rule: str, said: str) -> None:
     with open_model(chain("nnnnn")) as model:

@@ -119,7 +119,7 @@ def test_completion() -> None:
         protocol = {"_CIRCLETOOL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(position)}
         return run(env=protocol).out.decode().split()
 
-    assert complete("e", 1) == ["embed-origins", "extract-origins", "export-affinity", "extract", "expose"]
+    assert complete("e", 1) == ["embed-origins", "extract-origins", "export-affinity", "extract", "expose", "explain"]
     assert complete("embed-origins --na", 2) == ["--names"]
     assert complete("embed-origins --names t", 3) == ["tensor-names"]
     script = run(env={"_CIRCLETOOL_COMPLETE": "source_bash"}).out.decode()

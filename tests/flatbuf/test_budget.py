@@ -7,10 +7,11 @@ from random import Random
 
 import pytest
 
-from circletools.flatbuf.budget import Budget
+from circletools.flatbuf.budget import OBJECT_BYTES, PLACE_BYTES, REPEATED_BYTES, REPEATS, Budget
 from fuzz import seeds
 from fuzz.sharing import Cost, accepted, cost, excesses, shared
 from tests.kit.attacks.shared import SHARED, shared_file
+from tests.kit.support import ROOT
 
 SOUND = [data for data in seeds.models() if accepted(data)]
 
@@ -36,6 +37,13 @@ def test_it_is_the_budget_that_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not cost("dump-origins", data).excessive(len(data))
     monkeypatch.setattr(Budget, "charge", lambda *_: None)
     assert cost("dump-origins", data).excessive(len(data))
+
+
+def test_the_numbers_are_those_that_are_documented() -> None:
+    text = " ".join((ROOT / "docs" / "security.md").read_text("utf-8").split())
+    assert f"readers together have {REPEATS} times the file and {REPEATED_BYTES >> 20} MiB" in text
+    assert f"{PLACE_BYTES} bytes for each further place; an operator {OBJECT_BYTES}, where" in text
+    assert f"on the {len(SHARED)} files" in text
 
 
 def test_what_is_excessive() -> None:

@@ -17,13 +17,14 @@ FLOORS = [
     {"html", "modelexplorer"},
     {"render"},
     {"planning", "surgery"},
-    {"split", "diff", "profile", "check", "fit", "inspection", "editing"},
+    {"split", "diff", "profile", "check", "fit", "inspection", "editing", "judging"},
     {"origin", "affinity"},
     {"metadata", "outputs"},
     {"edit", "asking"},
     {"model", "trace", "runtimes"},
     {"storage", "flatbuf"},
     {"schema"},
+    {"codes"},
     {"errors", "findings", "wording", "lazy", "version"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

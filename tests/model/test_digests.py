@@ -102,6 +102,8 @@ def test_what_lies_behind_counts_by_its_bytes_not_by_its_place() -> None:
     """Buffers, large custom options and a compiled program."""
     data = outside(PLACES)
     found = digests(data)
+    program = "subgraphs[1].operators[4]"
+    assert found.parts[program] == "f84fc7af91762253692dd3b390e18360"  # as docs/attest.py has it too
     moved = edited(data, lambda edit: edit.set_metadata("a note", b"value"))
     assert {part: value for part, value in digests(moved).parts.items() if "note" not in part} == found.parts
     for name, (start, _) in PLACES.items():
@@ -128,13 +130,20 @@ def test_what_the_schema_does_not_know_is_refused() -> None:
 
 def test_codes_and_data_that_do_not_exist() -> None:
     build = built()
-    build.model.subgraphs[0].operators[0].opcode_index = 7
-    with pytest.raises(ModelFormatError, match="operator code 7 does not exist"):
+    build.model.subgraphs[0].operators[0].opcode_index = 1
+    with pytest.raises(ModelFormatError, match="operator code 1 does not exist"):
         digests(build.to_bytes())
     build = built()
     build.model.buffers[1].offset, build.model.buffers[1].size = 64, 1 << 40
     with pytest.raises(ModelFormatError, match="outside the file"):
         digests(build.to_bytes())
+    build = built()
+    build.model.metadata_buffer = [-1, 0]
+    nothing = digests(build.to_bytes()).parts["model"]
+    build.model.buffers[0].data = b"something"
+    assert digests(build.to_bytes()).parts["model"] != nothing
+    build.model.metadata_buffer = [-1, len(build.model.buffers)]
+    assert digests(build.to_bytes()).parts["model"] == nothing
     build = built()
     build.model.metadata[0].buffer = 9
     assert digests(build.to_bytes()).parts["metadata[note]"] == digest(b"").hex()

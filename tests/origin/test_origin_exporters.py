@@ -115,6 +115,8 @@ def test_what_most_is_known_of_tells() -> None:
     placed = Root("linear", SourceDetails("b", LINEAR))
     assert [source.name for source in name_roots([bare, placed, found, placed])] == ["a::linear"] * 4
     assert {source.details for source in name_roots([bare, placed, found, bare])} == {found.details}
+    other = Root("linear", SourceDetails("c", LINEAR))
+    assert [source.name for source in name_roots([placed, other])] == ["b::linear"] * 2  # of equals the first
 
 
 def program(*nodes: Node, fail: bool = False, **parameters: str) -> Any:

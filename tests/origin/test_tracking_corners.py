@@ -163,3 +163,21 @@ def test_what_is_called_is_followed_to_and_from_the_first_subgraph() -> None:
         sources = tracked(calling(before), calling(after)).origins.operators
         assert sources[after.index("B")] == {0: {before.index("B")}}
         assert sources[after.index("M")] == {0: {before.index("M")}}
+
+
+def handles(*names: str) -> bytes:
+    """Return a model with a handle of each variable."""
+    build = Build()
+    graph = build.graph()
+    for name in names:
+        graph.operator("VAR_HANDLE", [], [graph.tensor(name, [])], shared_name=name, container="")
+    return build.to_bytes()
+
+
+def test_handles_are_of_one_code_where_they_name_the_same_variable() -> None:
+    found = matcher(handles("a", "b"), handles("b", "a"))
+    assert found.codes[0].tolist() == found.codes[1].tolist()[::-1]
+    assert len(set(found.codes[0].tolist())) == 2
+    for others in (("a", "c"), ("a", "b", "c")):  # names that not both models have tell nothing
+        renamed = matcher(handles("a", "b"), handles(*others))
+        assert len({*renamed.codes[0].tolist(), *renamed.codes[1].tolist()}) == 1

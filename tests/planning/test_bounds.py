@@ -31,13 +31,14 @@ def test_nothing_goes_where_it_is_too_large_by_itself() -> None:
         planned(**request, limits=("a:min-operators=99", "b:max-bytes=1"))
 
 
-def test_no_bound_is_told_where_partitions_may_share_constants(tmp_path: Path) -> None:
-    """It is one for connected partitions; those that bring the same constants may be one."""
-    for brought, is_told in ((None, True), (10.0, False)):
-        more = {"constants_bytes_per_us": brought} if brought else {}
-        times = (("npu", 1), ("cpu", 10))
-        devices = [{"name": name, "operators": [{"select": "op:*", "time_us": time}], **more} for name, time in times]
-        costs = tmp_path / "costs.json"
-        costs.write_text(json.dumps({"devices": devices}), encoding="utf-8")
-        (found,) = planned(costs=costs).evaluation
-        assert (found.least_us is not None, found.excess is not None) == (is_told, is_told)
+@pytest.mark.parametrize("brought", [None, 10.0, 0.001])
+def test_the_bound_is_one_also_where_partitions_may_share_constants(brought: float | None, tmp_path: Path) -> None:
+    more = {"constants_bytes_per_us": brought} if brought else {}
+    times = (("npu", 1), ("cpu", 10))
+    devices = [{"name": name, "operators": [{"select": "op:*", "time_us": time}], **more} for name, time in times]
+    costs = tmp_path / "costs.json"
+    costs.write_text(json.dumps({"devices": devices}), encoding="utf-8")
+    (found,) = planned(costs=costs).evaluation
+    assert found.excess == 0
+    assert found.estimate is not None
+    assert found.least_us == pytest.approx(found.estimate.total_us)

@@ -162,7 +162,7 @@ def test_a_source_that_is_too_short_is_told(tmp_path: Path) -> None:
 
 def test_the_kernel_is_asked_for_eight_mebibytes_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "_data_ranges", lambda _source, start, end: [(start, end)])
-    monkeypatch.setattr(copying, "_kernel_copy", lambda *words: words[-1])
+    monkeypatch.setattr(copying, "copy_at", lambda *words: words[-1])
     with (tmp_path / "from").open("w+b") as source:
         source.truncate(17 << 20)
         assert list(copy_range(source.fileno(), 0, 17 << 20, -1, 5)) == [

@@ -91,3 +91,7 @@ def test_how_long_a_line_may_be(before: tuple[str, ...]) -> None:
 
 def test_nothing_to_read() -> None:
     assert read() == read("a line", "sched_waking") == read(line("3.000050", "sched_wakx")) == []
+
+
+def test_the_shortest_event_at_the_end_of_a_trace() -> None:
+    assert read(line("3.000050", "sched_waking: :9 ["), ending="") == [(3_000_050_000, -1, 9, True)]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.assign.rules import Decision, Rule, RuleSet
+from circletools.affinity.partition.partitions import Partition
 from circletools.errors import EditError, UsageError
 from circletools.model.model import Model
 from circletools.model.selectors import Chooser
@@ -43,7 +44,8 @@ class Assignment:
     """The device number (by the order of `devices`) of each operator of each subgraph, and who decided.
 
     `decided_by` has the rule, what the operator had before or the default, and None for a capability table. Where
-    devices were chosen for the least time, `least_us` is what no choice takes less than, by subgraph.
+    devices were chosen for the least time, `least_us` is what no choice takes less than, by subgraph. `partitions`
+    are those of units that take it, where the mode by itself makes dearer ones.
     """
 
     devices: tuple[str, ...]
@@ -51,6 +53,7 @@ class Assignment:
     decided_by: tuple[list[Rule | Decision | None], ...]
     refusals: Refusals
     least_us: tuple[float | None, ...] = ()
+    partitions: tuple[tuple[Partition, ...] | None, ...] = ()
 
     def why(self, subgraph: int, operator: int) -> str:
         """Say why an operator is where it is."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
+from itertools import combinations
 
 import numpy as np
 
 from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.fitting import everything, fillings
-from circletools.affinity.costs.memory import Contents, footprints, prices
+from circletools.affinity.costs.memory import Contents, excess_bytes, prices
 from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.costs.search import least_time
 from circletools.affinity.partition.partitions import Partition
@@ -24,7 +24,7 @@ from circletools.model.graph import OperatorGraph
 _HALVINGS = 16
 _TRIES, _LEAST_TRIES = 200_000, 10  # operators partitioned; single operators moved
 _FEW_DEVICES = 4
-_LEAVES = 5_000  # assignments of which it is seen whether they fit
+_LEAVES, _LEAVES_MORE = 5_000, 1_000  # assignments of which it is seen whether they fit; where something does
 _RANGE = 1e-15  # of the highest price; 16 halvings of its logarithm leave 0.05 %
 
 Partitioner = Callable[[Indices], tuple[Partition, ...]]
@@ -48,8 +48,9 @@ def least_time_within(
 ) -> Fitted:
     """Return devices that keep to `caps` (bytes, by device number), of little total time.
 
-    Not always the least: that is a knapsack. Where none is found that fits, the one with the least excess. A device
-    more never makes it worse: where nothing fits, fewer devices are tried.
+    Of few operators that is the least there is, of more not always: it is a knapsack. Where none is found that fits,
+    the one with the least excess. A device more never makes it worse: of more operators, where nothing fits, fewer
+    devices are tried.
     """
     taken = np.isfinite(problem.times_us)
     numbers = np.flatnonzero(taken.any(axis=0) | (len(taken) == 0)).tolist()
@@ -59,8 +60,9 @@ def least_time_within(
             times = np.full_like(problem.times_us, np.inf)
             times[:, chosen] = problem.times_us[:, chosen]
             if np.isfinite(times).any(axis=1).all():
-                fitted = _Search(replace(problem, times_us=times), graph, what, caps, partitioner).run()
-                if fitted.fits:
+                search = _Search(replace(problem, times_us=times), graph, what, caps, partitioner)
+                fitted = search.run()
+                if fitted.fits or search.is_known:
                     return fitted
                 if count == len(numbers):
                     whole = fitted
@@ -78,6 +80,7 @@ class _Search:
     def __post_init__(self) -> None:
         self._bytes = prices(self._what, len(self._graph))
         self._best: Fitted | None = None
+        self.is_known = False
         self._least = (np.inf, np.inf)
 
     def run(self) -> Fitted:
@@ -85,38 +88,51 @@ class _Search:
         found = self._look(self._solve(per_byte))
         if found.fits:
             return found
+        self.is_known = self._try_everything()
+        if self.is_known:
+            for device in () if self._found.fits else self._caps:
+                self._look(self._solve(per_byte | {device: self._prohibitive()}))
+            return self._found
         # A device that has room may fill up with what others give away; so each may come again.
         for _ in range(2 * len(self._caps)):
             full = max(found.excess_bytes, key=lambda device: found.excess_bytes[device])
             found = self._raise(per_byte, full, found)
             if found.fits:
                 break
-        if not found.fits:
-            self._fit()
+        if not self._found.fits:
+            for devices in fillings(self._problem, self._graph, lambda devices: self._look(devices).excess_bytes):
+                if self._look(devices).fits:
+                    break
         self._take_back()
+        return self._found
+
+    @property
+    def _found(self) -> Fitted:
         assert self._best is not None
         return self._best
 
-    def _fit(self) -> None:
-        """Look for what fits: devices filled one after the other, then, of few operators, every assignment."""
-        for devices in fillings(self._problem, self._graph, lambda devices: self._look(devices).excess_bytes):
-            if self._look(devices).fits:
-                return
-        for devices in islice(everything(self._problem, self._what, self._caps), _LEAVES):
-            if self._look(devices).fits:
-                return
+    def _try_everything(self) -> bool:
+        """Look at what may fit and be better, the cheapest first; say whether that was all, or something fits."""
+        table = everything(self._problem, self._what, self._caps)
+        if table is None:
+            return False
+        for number, least_us in enumerate(table.least_us.tolist()):
+            fits = self._found.fits
+            if (fits and least_us >= self._least[1]) or number >= (_LEAVES_MORE if fits else _LEAVES):
+                return fits
+            self._look(table.devices[number].astype(np.int64))
+        return True
 
     def _take_back(self) -> None:
         """Move single operators to the capped devices, those that save most first, where that fits and is cheaper."""
         times = self._problem.times_us
         for device in self._caps:
-            assert self._best is not None
-            now = times[np.arange(len(times)), self._best.devices]
+            now = times[np.arange(len(times)), self._found.devices]
             saved = np.where(np.isfinite(times[:, device]), now - times[:, device], -np.inf)
-            saved[self._best.devices == device] = -np.inf
+            saved[self._found.devices == device] = -np.inf
             order = np.argsort(-saved, kind="stable")[: max(_LEAST_TRIES, _TRIES // max(len(times), 1))]
             for operator in order[np.isfinite(saved[order])].tolist():
-                devices = self._best.devices.copy()
+                devices = self._found.devices.copy()
                 devices[operator] = device
                 self._look(devices)
 
@@ -168,13 +184,12 @@ class _Search:
         times: Floats = self._problem.times_us.copy()
         for device, price in per_byte.items():
             times[:, device] += price * self._bytes
-        return least_time(replace(self._problem, times_us=times), self._graph)
+        return least_time(replace(self._problem, times_us=times), self._graph, quick=any(per_byte.values()))
 
     def _look(self, devices: Indices) -> Fitted:
         """Evaluate an assignment, and keep it if it is the best so far: what fits before what does not."""
         partitions = self._partitioner(devices)
-        found = footprints(self._what, self._graph, partitions, self._problem.times_us.shape[1])
-        excess = {device: max(0, found[device].total_bytes - cap) for device, cap in self._caps.items()}
+        excess = excess_bytes(self._what, self._graph, partitions, self._problem.times_us.shape[1], self._caps)
         cost = evaluate(self._problem, devices, [partition.device for partition in partitions])
         rank = (float(sum(excess.values())), cost.total_us)
         fitted = Fitted(devices, excess)

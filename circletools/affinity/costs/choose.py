@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +13,12 @@ from circletools.affinity.assign.assign import Assignment, Constraints, assign
 from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.assign.rules import Decision, Rule
 from circletools.affinity.costs.caps import least_time_within
-from circletools.affinity.costs.constants import with_constants
-from circletools.affinity.costs.memory import contents, footprints
+from circletools.affinity.costs.constants import make_bringing, with_constants
+from circletools.affinity.costs.memory import contents, excess_bytes, footprints
 from circletools.affinity.costs.parallel import quickest
 from circletools.affinity.costs.problem import Floats, Indices, Links, Problem, make_problem
-from circletools.affinity.costs.search import least_time, proven
+from circletools.affinity.costs.proof import proven
+from circletools.affinity.costs.search import least_time
 from circletools.affinity.costs.times import with_times
 from circletools.affinity.partition.partitions import Mode, Partition, make_partitions
 from circletools.affinity.partitioning import Partitioning
@@ -32,7 +34,7 @@ class Goal:
 
     `caps` are the bytes of memory that a device has, by number; `mode` is how partitions are made to see if they fit.
     `units` are the operators that stay together, by subgraph; without it every operator is one. `seconds` is how long
-    an integer program may look for better devices and a proof, for each subgraph.
+    an integer program may look for better devices and a proof, for all subgraphs.
     """
 
     parallel: bool = False
@@ -40,6 +42,15 @@ class Goal:
     mode: Mode = "min"
     units: Sequence[Units] = ()
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """Devices; what none take less than, where that is known; better partitions of units than the mode makes."""
+
+    devices: Indices
+    least_us: float | None = None
+    partitions: tuple[Partition, ...] | None = None
 
 
 def assign_by_cost(chooser: Chooser, given: Constraints, problems: Sequence[Problem], goal: Goal) -> Assignment:
@@ -72,18 +83,24 @@ def _assign(chooser: Chooser, given: Constraints, problems: Sequence[Problem], g
     ruled = by_precedence(chooser, given.rules.rules)
     chosen: list[dict[int, Decision]] = []
     least: list[float | None] = []
+    partitions: list[tuple[Partition, ...] | None] = []
+    seconds, operators = goal.seconds, sum(len(problem.times_us) for problem in problems)
     for subgraph, problem in enumerate(problems):
         had = given.before_in(subgraph)
         decided = [rule or had.get(operator) for operator, rule in enumerate(ruled[subgraph])]
-        problem = with_constants(chooser.facts[subgraph], problem)  # noqa: PLW2901 - what is chosen by
         times, is_open = _open_times(problem, given, subgraph, decided)
-        found, least_us = _best(chooser.facts[subgraph], replace(problem, times_us=times), goal)
-        least.append(least_us if is_open.any() else None)
+        count, begins = len(times), monotonic()
+        share = replace(goal, seconds=seconds * count / max(operators, 1))
+        found = _best(chooser.facts[subgraph], replace(problem, times_us=times), share)
+        seconds, operators = max(0.0, seconds - (monotonic() - begins)), operators - count
+        least.append(found.least_us if is_open.any() else None)
+        partitions.append(found.partitions)
         row = dict(had)
         for operator in np.flatnonzero(is_open).tolist():
-            row[operator] = Decision(given.devices[int(found[operator])], words)
+            row[operator] = Decision(given.devices[int(found.devices[operator])], words)
         chosen.append(row)
-    return replace(assign(chooser, replace(given, before=chosen)), least_us=tuple(least))
+    made = assign(chooser, replace(given, before=chosen))
+    return replace(made, least_us=tuple(least), partitions=tuple(partitions))
 
 
 def _open_times(
@@ -106,29 +123,28 @@ def _open_times(
     return times, is_open
 
 
-def _best(facts: OperatorFacts, problem: Problem, goal: Goal) -> tuple[Indices, float | None]:
-    """Return the devices of operators, and what none take less than, where that is known."""
+def _best(facts: OperatorFacts, problem: Problem, goal: Goal) -> _Best:
+    """Return the devices of operators."""
     units = goal.units[facts.subgraph] if goal.units else make_units(facts)
-    found, least_us = _best_of_units(facts, units, units.problem(problem), goal)
-    return found[np.array(units.home, np.int64)], least_us
+    found = _best_of_units(facts, units, problem, goal)
+    return replace(found, devices=found.devices[np.array(units.home, np.int64)])
 
 
-def _best_of_units(facts: OperatorFacts, units: Units, problem: Problem, goal: Goal) -> tuple[Indices, float | None]:
-    graph = units.graph
+def _best_of_units(facts: OperatorFacts, units: Units, operators: Problem, goal: Goal) -> _Best:
+    graph, problem, what = units.graph, units.problem(with_constants(facts, operators)), contents_of(facts, units)
     if goal.parallel:
-        return quickest(problem, graph), None
+        return _Best(quickest(problem, graph))
     tame: Mode = "safe" if goal.mode == "seed" else goal.mode  # whose partitions always have an order
 
     def partitions(devices: Indices) -> tuple[Partition, ...]:
         return make_partitions(graph, devices.tolist(), tame)
 
-    best = proven(problem, graph, least_time(problem, graph, tame), tame, goal.seconds)
-    if goal.caps:
-        what, count = contents_of(facts, units), problem.times_us.shape[1]
-        used = footprints(what, graph, partitions(best.devices), count)
-        if any(used[device].total_bytes > cap for device, cap in goal.caps.items()):
-            return least_time_within(problem, graph, what, goal.caps, partitions).devices, best.least_us
-    return best.devices, best.least_us
+    bringing = make_bringing(what, units.problem(operators))
+    best = proven(problem, graph, least_time(problem, graph, tame), tame, goal.seconds, bringing)
+    made = best.partitions or partitions(best.devices) if goal.caps else ()
+    if any(excess_bytes(what, graph, made, problem.times_us.shape[1], goal.caps).values()):
+        return _Best(least_time_within(problem, graph, what, goal.caps, partitions).devices, best.least_us)
+    return _Best(best.devices, best.least_us, best.partitions)
 
 
 def check_caps(facts: Sequence[OperatorFacts], partitioning: Partitioning, caps: Mapping[int, int]) -> None:

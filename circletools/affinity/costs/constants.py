@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from circletools.affinity.costs.memory import Contents, contents
 from circletools.affinity.costs.problem import Problem
+from circletools.affinity.partition.groups import gathered
 from circletools.model.operator_facts import OperatorFacts
 
 
@@ -23,6 +24,31 @@ def constants_us(what: Contents, problem: Problem, home: Sequence[int], devices:
     )
     rows = np.unique(rows, axis=0)
     return float((what.buffer_bytes[rows[:, 2]] * rate[rows[:, 1]]).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Bringing:
+    """What bringing constants takes: `us` tells it of the operators of a partition and its device.
+
+    `problem` has no constants in the times of operators.
+    """
+
+    problem: Problem
+    us: Callable[[tuple[int, ...], int], float]
+
+
+def make_bringing(what: Contents, problem: Problem) -> Bringing | None:
+    """Return what bringing constants takes, None where that is nothing."""
+    rate = problem.links.constant_us_per_byte
+    if rate is None:
+        return None
+    read = gathered(len(problem.times_us), what.constants[0].tolist(), what.constants[1].tolist())
+
+    def us(operators: tuple[int, ...], device: int) -> float:
+        buffers = {buffer for operator in operators for buffer in read[operator]}
+        return float(what.buffer_bytes[sorted(buffers)].sum() * rate[device])
+
+    return Bringing(problem, us)
 
 
 def with_constants(facts: OperatorFacts, problem: Problem) -> Problem:

@@ -7,19 +7,21 @@ assignment is tried that constants, and what single operators read and make, do 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from circletools.affinity.costs.memory import Contents
-from circletools.affinity.costs.problem import Indices, Problem
+from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.partition.groups import gathered
 from circletools.model.graph import OperatorGraph
 
 _FEW_DEVICES, _SEVERAL_OPERATORS = 3, 2_000
 """Of more, devices are filled in their order, and in that order turned."""
-_FEW_OPERATORS = 16
-_STEPS = 300_000
+_FEW_OPERATORS, _ROWS = 20, 550_000
+"""Of so many operators every assignment is looked at, where there are not more: 12 of three devices."""
 
 Excess = Callable[[Indices], Mapping[int, int]]
 """What is too much on each device that has a limit."""
@@ -53,45 +55,65 @@ def _filled(problem: Problem, graph: OperatorGraph, order: tuple[int, ...], exce
     return devices
 
 
-def everything(problem: Problem, what: Contents, caps: Mapping[int, int]) -> Iterator[Indices]:
-    """Yield all assignments of few operators that may fit; none of many operators.
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Assignments, a row each, and what they take at least, in microseconds."""
 
-    After so many steps it ends: then it is not known whether there is another.
-    """
+    devices: NDArray[np.int8]
+    least_us: Floats
+
+
+def everything(problem: Problem, what: Contents, caps: Mapping[int, int]) -> Table | None:
+    """Return all assignments that may fit, the cheapest first; None where there are too many to look at."""
     count = len(problem.times_us)
     if count > _FEW_OPERATORS:
-        return
+        return None
     buffers = gathered(count, what.constants[0].tolist(), what.constants[1].tolist())
     needs = _needs(what, count)
-    able = [np.flatnonzero(row).tolist() for row in np.isfinite(problem.times_us)]
+    able = [np.flatnonzero(row) for row in np.isfinite(problem.times_us)]
     weight = [sum(what.buffer_bytes[buffer] for buffer in row) for row in buffers]
     order = sorted(range(count), key=lambda operator: (len(able[operator]), -weight[operator] - needs[operator]))
-    devices = np.zeros(count, np.int64)
-    held: list[dict[int, int]] = [{} for _ in range(problem.times_us.shape[1])]  # buffer -> how many read it
-    steps = _STEPS
-
-    def place(at: int) -> Iterator[Indices]:
-        nonlocal steps
-        if at == count:
-            yield devices.copy()
-            return
-        operator = order[at]
-        for device in able[operator]:
-            steps -= 1
-            if steps < 0:
-                return
+    table = np.zeros((1, count), np.int8)
+    held, most = {device: np.zeros(1) for device in caps}, {device: np.zeros(1) for device in caps}
+    readers: dict[int, list[int]] = {}
+    for operator in order:
+        choices = able[operator]
+        if len(table) * len(choices) > _ROWS:
+            return None
+        which = np.repeat(np.arange(len(table)), len(choices))
+        table = table[which]
+        table[:, operator] = np.tile(choices, len(which) // max(len(choices), 1))
+        fits = np.ones(len(table), np.bool_)
+        for device, cap in caps.items():
+            here = table[:, operator] == device
+            held[device] = held[device][which]
+            most[device] = np.maximum(most[device][which], here * needs[operator])
             for buffer in buffers[operator]:
-                held[device][buffer] = held[device].get(buffer, 0) + 1
-            devices[operator] = device
-            needed = max((needs[other] for other in order[: at + 1] if devices[other] == device), default=0)
-            if sum(what.buffer_bytes[buffer] for buffer in held[device]) + needed <= caps.get(device, np.inf):
-                yield from place(at + 1)
-            for buffer in buffers[operator]:
-                held[device][buffer] -= 1
-                if not held[device][buffer]:
-                    del held[device][buffer]
+                others = (table[:, readers.get(buffer, [])] == device).any(axis=1)
+                held[device] += (here & ~others) * what.buffer_bytes[buffer]
+            fits &= held[device] + most[device] <= cap
+        for buffer in buffers[operator]:
+            readers.setdefault(buffer, []).append(operator)
+        table = table[fits]
+        held, most = ({device: row[fits] for device, row in rows.items()} for rows in (held, most))
+    times = _times(problem, table)
+    cheapest_first = np.argsort(times, kind="stable")
+    return Table(table[cheapest_first], times[cheapest_first])
 
-    yield from place(0)
+
+def _times(problem: Problem, table: NDArray[np.int8]) -> Floats:
+    """Return what operators and copies take, by row of assignments."""
+    total: Floats = np.zeros(len(table))
+    for operator, times in enumerate(problem.times_us):
+        total += times[table[:, operator]]
+    links = problem.links
+    readers = gathered(len(problem.producers), problem.read.tolist(), problem.readers.tolist())
+    for maker, size, row in zip(problem.producers.tolist(), problem.sizes_bytes.tolist(), readers, strict=True):
+        copies = links.overhead_us + size * links.us_per_byte
+        np.fill_diagonal(copies, 0)
+        for device in range(len(copies)):
+            total += copies[table[:, maker], device] * (table[:, row] == device).any(axis=1)
+    return total
 
 
 def _needs(what: Contents, count: int) -> list[float]:

@@ -12,7 +12,7 @@ alignment, another layout of constants) is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -105,6 +105,14 @@ def prices(what: Contents, count: int) -> Floats:
     made = what.producers >= 0
     read = np.bincount(operators, what.buffer_bytes[buffers], minlength=count).astype(np.float64)
     return read + np.bincount(what.producers[made], what.sizes_bytes[made], minlength=count)
+
+
+def excess_bytes(
+    what: Contents, graph: OperatorGraph, partitions: Sequence[Partition], devices: int, caps: Mapping[int, int]
+) -> dict[int, int]:
+    """Return how many bytes are too much on each device of `caps` (bytes, by number), 0 where all fits."""
+    used = footprints(what, graph, partitions, devices) if caps else []
+    return {device: max(0, used[device].total_bytes - cap) for device, cap in caps.items()}
 
 
 def footprints(

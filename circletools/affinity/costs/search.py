@@ -3,7 +3,7 @@
     two devices          one minimum cut
     more                 cuts of two devices at a time, from several starts, until none gets better
     launches             charged to copies in the cut, in several shares; then islands are moved as a whole
-    proof                an integer program, in a limited time (see `program`)
+    proof                an integer program, in a limited time (see `proof`)
 
 How many launches there are is known only when the graph is partitioned, which no cut can see. A chain has one more
 than it has changes of device, so there charging each copy the launch on the other side is exact; where branches meet
@@ -13,7 +13,7 @@ it is too much. So several shares are tried, and partitioning tells which candid
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -22,7 +22,6 @@ from circletools.affinity.costs.cut import best_of_two
 from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.islands import settled
 from circletools.affinity.costs.problem import Indices, Problem
-from circletools.affinity.costs.program import least_bound, solve
 from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.model.graph import OperatorGraph
 
@@ -35,51 +34,19 @@ _ONE_SHARE = 0.5
 _BETTER = 1 - 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Proven:
-    """Devices, and the time that no assignment is below, in microseconds."""
-
-    devices: Indices
-    least_us: float
-
-
-def least_time(problem: Problem, graph: OperatorGraph, mode: Mode = "min") -> Indices:
+def least_time(problem: Problem, graph: OperatorGraph, mode: Mode = "min", *, quick: bool = False) -> Indices:
     """Return the device of each operator; every one must have a device that can run it.
 
-    Launches are those of partitions made in `mode`. Raises EditError where it cannot partition the graph.
+    Launches are those of partitions made in `mode`; if it is to be `quick`, one share of them and
+    one start are tried. Raises EditError where the mode cannot partition the graph.
     """
     if not problem.links.launch_us.any():
-        return _without_launches(problem)
-    if len(graph) > _SEVERAL:
-        return settled(problem, graph, _without_launches(_charged(problem, _ONE_SHARE)))
+        return _without_launches(problem, quick=quick)
+    if quick or len(graph) > _SEVERAL:
+        return settled(problem, graph, _without_launches(_charged(problem, _ONE_SHARE), quick=quick))
     found = [_without_launches(_charged(problem, share)) for share in _SHARES]
     found += [settled(problem, graph, devices) for devices in (*found, *_starts(problem))]
     return min(found, key=lambda devices: evaluate(problem, devices, launches(graph, devices, mode)).total_us)
-
-
-def proven(problem: Problem, graph: OperatorGraph, devices: Indices, mode: Mode, seconds: float) -> Proven:
-    """Return the devices, or better ones that a program finds in so many seconds, and what no others take less than.
-
-    Of two devices without launches that is what they take. Raises UsageError where SciPy is not installed.
-    """
-
-    def total(some: Indices) -> float:
-        return evaluate(problem, some, launches(graph, some, mode) if launched else ()).total_us
-
-    launched = bool(problem.links.launch_us.any())
-    best = total(devices)
-    if not launched and np.isfinite(problem.times_us).any(axis=0).sum() <= 2:
-        return Proven(devices, best)
-    least = least_bound(problem)
-    regions = mode != "epochs" and not graph.beside
-    for bound in solve(problem, graph, regions=regions, seconds=seconds) if seconds else ():
-        least = max(least, bound.least_us)
-        for found in () if bound.devices is None else (bound.devices, settled(problem, graph, bound.devices)):
-            if total(found) < best * _BETTER:
-                devices, best = found, total(found)
-        if best <= least / _BETTER:
-            break
-    return Proven(devices, min(least, best))
 
 
 def launches(graph: OperatorGraph, devices: Indices, mode: Mode = "min") -> list[int]:
@@ -95,13 +62,13 @@ def _charged(problem: Problem, share: float) -> Problem:
     return replace(problem, links=replace(links, overhead_us=links.overhead_us + charge))
 
 
-def _without_launches(problem: Problem) -> Indices:
+def _without_launches(problem: Problem, *, quick: bool = False) -> Indices:
     pairs = list(combinations(np.flatnonzero(np.isfinite(problem.times_us).any(axis=0)).tolist(), 2))
     starts = _starts(problem)
     if len(pairs) <= 1:
         devices = next(starts)
         return best_of_two(problem, devices, *pairs[0]) if pairs else devices
-    if len(problem.times_us) > _MANY:
+    if quick or len(problem.times_us) > _MANY:
         return _swapped(problem, next(starts), pairs)
     found = [_swapped(problem, start, pairs) for start in starts]
     return min(found, key=lambda devices: evaluate(problem, devices).total_us)

@@ -18,10 +18,10 @@ _UNITS_PER_OPERATOR = 2000
 class Effort:
     """What may still be spent on a graph."""
 
-    def __init__(self, operators: int) -> None:
-        """Allow what a graph of so many operators should need."""
+    def __init__(self, operators: int, share: float = 1.0) -> None:
+        """Allow what a graph of so many operators should need, which are a share of those of the model."""
         self._operators = operators
-        self.left: int = _UNITS + _UNITS_PER_OPERATOR * operators
+        self.left: int = int(_UNITS * share) + _UNITS_PER_OPERATOR * operators
 
     def spend(self, units: int) -> None:
         """Take units away. Raises EditError when there are none left."""

@@ -33,11 +33,11 @@ from circletools.affinity.partition.repair import OperatorSets
 from circletools.model.graph import OperatorGraph
 
 _MANY = 20_000
-"""Of so many operators on cycles each is a start, and of more where two starts of the graph differed so far; but of
-more on the same cycles only where pieces by level can be merged. Else they seldom win.
+"""Of so many operators of a model on cycles each is a start, and of more where two starts of the graph differed so
+far; but of more on the same cycles only where pieces by level can be merged. Else they seldom win.
 """
 _ORDERS, _EDGES, _AGREED = 64, 40_000, 4
-"""Orders by chance of the edges on a cycle, and how many edges may be tried for all cycles of a graph.
+"""Orders by chance of the edges on a cycle, and how many edges may be tried for all cycles of a model.
 
 Where all starts agree there is little to gain: a share of that is tried.
 """
@@ -52,7 +52,7 @@ def fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
     rank = {operator: number for number, operator in enumerate(graph.order)}
     beside = sets_beside(graph, devices)
     partitions: OperatorSets = []
-    tries, singles, differed = _EDGES, _MANY, False
+    tries, singles, differed = int(_EDGES * graph.share), int(_MANY * graph.share), False
     for component in strong_components(group_successors(graph, group, len(members))):
         if len(component) == 1:
             partitions.append(tuple(members[component[0]]))

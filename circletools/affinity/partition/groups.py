@@ -80,7 +80,7 @@ def working(graph: OperatorGraph) -> tuple[list[int], OperatorGraph]:
     )
     order = [number[operator] for operator in graph.order if operator in number]
     beside = tuple(tuple(number[operator] for operator in row if operator in number) for row in graph.beside)
-    return operators, OperatorGraph(successors, predecessors, order, beside=beside)
+    return operators, OperatorGraph(successors, predecessors, order, beside=beside, share=graph.share)
 
 
 def sets_beside(graph: OperatorGraph, labels: Sequence[int]) -> list[list[int]]:

@@ -9,7 +9,7 @@ epochs   devices take turns; partitions need not be connected; fewest for two de
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from circletools.affinity.partition.epochs import epoch_partitions
@@ -74,7 +74,7 @@ def partition_or_fall_back(
 def _with_constants(
     graph: OperatorGraph, devices: Sequence[int], mode: Mode, on_step: OnStep
 ) -> tuple[tuple[Partition, ...], str | None]:
-    """Partition what is work, and give each operator on constants to the partition that reads it first."""
+    """Partition what is work."""
     operators, work = working(graph)
     tell = None
     if on_step is not None:
@@ -84,15 +84,23 @@ def _with_constants(
             on_step(Step(step.action, operators[step.operator], members, rejected))
 
     made, fell_back = partition_or_fall_back(work, [devices[operator] for operator in operators], mode, tell)
-    rows = [[operators[at] for at in partition.operators] for partition in made]
+    rows = (Partition(its.device, tuple(operators[at] for at in its.operators)) for its in made)
+    return with_constants(graph, tuple(rows)), fell_back
+
+
+def with_constants(graph: OperatorGraph, partitions: Sequence[Partition]) -> tuple[Partition, ...]:
+    """Return partitions of what is work, with each operator on constants in the partition that reads it first."""
+    if not graph.constants:
+        return tuple(partitions)
+    rows = [list(partition.operators) for partition in partitions]
     home = {operator: number for number, row in enumerate(rows) for operator in row}
     constants = set(graph.constants)
     for operator in reversed(graph.order):
         if operator in constants:
             home[operator] = min(home[reader] for reader in graph.successors[operator])
             rows[home[operator]].append(operator)
-    whole = (Partition(its.device, tuple(sorted(row))) for its, row in zip(made, rows, strict=True))
-    return tuple(whole), fell_back
+    whole = (Partition(its.device, tuple(sorted(row))) for its, row in zip(partitions, rows, strict=True))
+    return tuple(whole)
 
 
 def _safe(graph: OperatorGraph, devices: Sequence[int], on_step: OnStep) -> OperatorSets:
@@ -101,7 +109,9 @@ def _safe(graph: OperatorGraph, devices: Sequence[int], on_step: OnStep) -> Oper
 
 def _fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
     found = fewest(graph, devices)
-    if any(len(row) == len(graph) for row in graph.beside):  # anything may be together
+    if graph.beside:  # to merge what nothing connects may be in the way of the rest
+        found = min(found, fewest(replace(graph, beside=()), devices), key=len)
+    if graph.joins_any:
         return min(found, epoch_partitions(graph, devices), key=len)
     return found
 

@@ -45,7 +45,7 @@ class _Grower:
 
     def __init__(self, graph: OperatorGraph, devices: Sequence[int], on_step: Callable[[Step], None] | None) -> None:
         self._on_step = on_step
-        effort = Effort(len(graph))
+        effort = Effort(len(graph), graph.share)
         if on_step is not None:
             self._region = dict.fromkeys(range(len(graph)), Region(graph, graph.order, devices, effort))
             return

@@ -83,7 +83,7 @@ class Matcher:
         self.names_count = False  # whether equal names are evidence
         self.tags: frozenset[bytes] = frozenset(before.tags.values())
         self.tagged: bool = bool(self.tags)
-        self.paired = 0
+        self.paired: int  # operators of AFTER with a partner, once what the others compute is asked
         self.doubles: tuple[dict[int, int], dict[int, int]] = ({}, {})  # see `doubles`: by row, BEFORE's operator
         self.pairs: Pairs = Pairs([NONE] * len(before), [NONE] * len(after), [1] * len(after))
         interning = Interning()
@@ -106,7 +106,8 @@ class Matcher:
             for side, seen in enumerate(shown)
         )
         to_before = np.array(self.pairs.to_before, np.int64)
-        rows = np.flatnonzero(new & old[to_before] & (to_before != NONE)) if old.size else to_before[:0]
+        rows = np.flatnonzero(new & (to_before != NONE))
+        rows = rows[old[to_before[rows]]]
         self.pairs.fresh.extend(zip(to_before[rows].tolist(), rows.tolist(), strict=True))
 
     def _seen(self, number: int, hidden: NDArray[np.bool_]) -> _Seen:

@@ -135,7 +135,7 @@ class Executions:
         """Return the numbers of the starts whose waits have not ended."""
         left = [execution for pending in self._pending.values() for execution in pending]
         waiting = [execution for stack in self._open.values() for execution in stack if execution is not None]
-        return {one.number for one in left + waiting if one.kind == _ASYNCHRONOUS and one.end_ns < 0}
+        return {one.number for one in left + waiting if one.kind == _ASYNCHRONOUS}
 
 
 class DriverExecutions:

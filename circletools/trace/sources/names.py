@@ -80,10 +80,9 @@ _FEW = 1 << 20
 
 def by_thread(threads: Numbers) -> Numbers:
     """Return the order by threads, which are indices; those of one thread stay in their order."""
-    narrow = threads.astype(
-        np.min_scalar_type(int(threads.max(initial=0)))
-    )  # 8 and 16 bits are sorted by their digits
-    return np.argsort(narrow, kind="stable")
+    most = int(threads.max(initial=0))
+    # What has 8 or 16 bits is sorted by its digits.
+    return np.argsort(threads.astype(np.min_scalar_type(most)), kind="stable")
 
 
 def distinct(keys: Numbers) -> list[int]:

@@ -1,0 +1,159 @@
+"""Which findings count: those that are asked for and that an earlier run did not have."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Literal
+
+from circletools.affinity.assign.documents import read_bytes
+from circletools.codes import explain
+from circletools.errors import InvalidInputError
+from circletools.findings import Finding
+from circletools.storage.strict_json import read_json
+from circletools.wording import SCHEMA_VERSION
+
+FailOn = Literal["error", "warning", "never"]
+_FAILING: Mapping[str, frozenset[str]] = {
+    "error": frozenset({"error"}),
+    "warning": frozenset({"error", "warning"}),
+    "never": frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRequest:
+    """Which findings of `check` count.
+
+    `select`: only these codes, all where it is empty; `ignore`: not these. `baseline`: the JSON of an earlier run;
+    what it has is not new. `fail_on`: the least severity for which a model fails, or `never`.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    baseline: str | os.PathLike[str] | None = None
+    fail_on: FailOn = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckInputs:
+    """A request, and the findings of its baseline by file; None where there is no baseline."""
+
+    request: CheckRequest
+    baseline: Mapping[str, Sequence[Finding]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The findings that count, and which of them are new.
+
+    `fixed`: how many of the baseline are gone, None where there is none. `fails`: severities that make a model fail.
+    """
+
+    findings: tuple[Finding, ...]
+    is_new: tuple[bool, ...]
+    fixed: int | None
+    fails: frozenset[str]
+
+    @property
+    def new(self) -> tuple[Finding, ...]:
+        """The findings that the baseline does not have; all, where there is none."""
+        return tuple(finding for finding, new in zip(self.findings, self.is_new, strict=True) if new)
+
+    @property
+    def failing(self) -> bool:
+        """Whether a new finding is as severe as the request says."""
+        return any(finding.severity in self.fails for finding in self.new)
+
+
+def read_check_request(request: CheckRequest) -> CheckInputs:
+    """Check the codes of a request, and read its baseline.
+
+    Raises UsageError for a code that does not exist, InvalidInputError for a file that cannot be read.
+    """
+    for code in (*request.select, *request.ignore):
+        explain(code)
+    return CheckInputs(request, None if request.baseline is None else _baseline(request.baseline))
+
+
+def _baseline(path: str | os.PathLike[str]) -> dict[str, list[Finding]]:
+    """Return the findings by file of one document, or of one a line."""
+    name, data = os.fspath(path), read_bytes(path)
+    lines = data.splitlines() if b"\n{" in data else [data]
+    documents = [read_json(line, name) for line in lines if line.strip() or len(lines) == 1]
+    found: dict[str, list[Finding]] = {}
+    try:
+        for document in documents:
+            if document["schema_version"] != SCHEMA_VERSION:
+                message = f"schema_version {document['schema_version']!r} is not known"
+                raise InvalidInputError(message, location=name)
+            for model in document.get("models", ()):  # none, where a process was lost
+                found.setdefault(model["file"], list(map(_finding, model["findings"])))
+    except (KeyError, TypeError, AttributeError) as error:
+        hint = "it is what `circletool check --json` wrote"
+        raise InvalidInputError("this is no baseline", location=name, hint=hint) from error
+    return found
+
+
+def _finding(fields: Mapping[str, Any]) -> Finding:
+    return Finding(*(fields[name] for name in ("code", "severity", "location", "message")))
+
+
+def judge(findings: Sequence[Finding], file: str, inputs: CheckInputs) -> Judgement:
+    """Return which findings about a file count.
+
+    A finding is known by its code, severity, place and message; a second one of the same, or one whose numbers alone
+    differ, is as many times known as the baseline has it. Of a baseline about one model, the file may have had
+    another name.
+    """
+    request = inputs.request
+    counting = tuple(one for one in findings if _counts(one, request))
+    fails = _FAILING[request.fail_on]
+    if inputs.baseline is None:
+        return Judgement(counting, (True,) * len(counting), None, fails)
+    of_file = inputs.baseline.get(file, ())
+    if len(inputs.baseline) == 1:
+        (of_file,) = inputs.baseline.values()
+    earlier = [one for one in of_file if _counts(one, request)]
+    new = [True] * len(counting)
+    for key in (_exactly, _but_for_numbers):
+        earlier = list(_match(counting, earlier, new, key))
+    return Judgement(counting, tuple(new), len(earlier), fails)
+
+
+def _counts(finding: Finding, request: CheckRequest) -> bool:
+    return (not request.select or finding.code in request.select) and finding.code not in request.ignore
+
+
+def _match(
+    findings: Sequence[Finding], earlier: Sequence[Finding], new: list[bool], key: Callable[[Finding], Hashable]
+) -> Iterator[Finding]:
+    """Mark in `new` the findings that have a partner among the earlier ones; yield those left over."""
+    left = Counter(map(key, earlier))
+    for number, finding in enumerate(findings):
+        if new[number] and left[key(finding)]:
+            left[key(finding)] -= 1
+            new[number] = False
+    for finding in earlier:
+        if left[key(finding)]:
+            left[key(finding)] -= 1
+            yield finding
+
+
+def _exactly(finding: Finding) -> Hashable:
+    return finding
+
+
+def _but_for_numbers(finding: Finding) -> tuple[str, ...]:
+    message = re.sub(r"('[^']*')|\d+", lambda found: found[1] or "", finding.message)  # names keep theirs
+    return finding.code, finding.severity, re.sub(r"\d+", "", finding.location), message
+
+
+def fingerprint(finding: Finding) -> str:
+    """Return eight bytes, in hexadecimal, by which a finding is known though its numbers change."""
+    words = "\0".join(_but_for_numbers(finding)).encode("utf-8", "surrogatepass")
+    return blake2b(words, digest_size=8).hexdigest()

@@ -1,0 +1,115 @@
+"""Findings that count, as text, JSON, SARIF and the lines of GitHub's workflows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from itertools import islice
+from typing import Any
+
+from circletools.codes import Explanation, explanations
+from circletools.findings import Finding
+from circletools.judging import Judgement, fingerprint
+from circletools.render.findings import check_json, findings_text
+from circletools.render.sarif import sarif_location, sarif_run
+from circletools.render.table import table_text
+from circletools.wording import counted
+
+Tally = Mapping[tuple[str, str], int]
+"""How many new findings there are by severity and code."""
+
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+_SPECIAL = "%\r\n"
+_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
+
+
+def judgement_text(file: str, found: Judgement, error: str | None = None) -> Iterator[str]:
+    """Yield the verdict about a file, and a line for each new finding."""
+    return findings_text(file, found.new, error)
+
+
+def headline_text(file: str, found: Judgement, error: str | None = None) -> Iterator[str]:
+    """Yield the verdict about a file alone."""
+    return islice(judgement_text(file, found, error), 1)
+
+
+def judgement_json(file: str, found: Judgement, error: str | None = None) -> dict[str, Any]:
+    """Return the JSON document, which is also a baseline for later runs; with a baseline it says what is new."""
+    document = check_json(file, found.new, error)
+    if found.fixed is not None:
+        (model,) = document["models"]
+        both = zip(found.findings, found.is_new, strict=True)
+        model |= {
+            "new_count": sum(found.is_new),
+            "fixed_count": found.fixed,
+            "findings": [asdict(finding) | {"is_new": new} for finding, new in both],
+        }
+    return document
+
+
+def judgement_sarif(file: str, found: Judgement, error: str | None = None) -> dict[str, Any]:
+    """Return the run of a SARIF log."""
+    known = explanations()
+    rules = {one.code: known[one.code].meaning for one in found.findings}
+    results = (_result(file, *one, found.fixed is not None) for one in zip(found.findings, found.is_new, strict=True))
+    return sarif_run(rules, results, error)
+
+
+def _result(file: str, finding: Finding, new: bool, has_baseline: bool) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": finding.code,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": finding.message},
+        "locations": [sarif_location(file, finding.location)],
+        "partialFingerprints": {"circletoolsCheck/v1": fingerprint(finding)},
+    }
+    if has_baseline:
+        result["baselineState"] = "new" if new else "unchanged"
+    return result
+
+
+def judgement_github(file: str, found: Judgement, error: str | None = None) -> Iterator[str]:
+    """Yield a line for each new finding that a workflow of GitHub shows beside the file."""
+    if error is not None:
+        yield _workflow_command("error", file, "cannot be read", error)
+    for one in found.new:
+        yield _workflow_command(_COMMANDS[one.severity], file, one.code, f"{one.location}: {one.message}")
+
+
+def _workflow_command(command: str, file: str, title: str, message: str) -> str:
+    return f"::{command} file={_escaped(file, _SPECIAL + ':,')},title={title}::{_escaped(message, _SPECIAL)}"
+
+
+def _escaped(words: str, characters: str) -> str:
+    return "".join(f"%{ord(one):02X}" if one in characters else one for one in words)
+
+
+def tally(found: Judgement) -> Tally:
+    """Return how many new findings there are by severity and code."""
+    return Counter((one.severity, one.code) for one in found.new)
+
+
+def statistics_text(counts: Tally) -> Iterator[str]:
+    """Yield a table of the codes, the most frequent first."""
+    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    rows = [[f"{count:,}", severity, code] for (severity, code), count in ordered]
+    yield from table_text(rows, right=(0,), indent="") if rows else ()
+
+
+def summary_text(counts: Tally, models: int, failed: int) -> str:
+    """Return how many findings there are of each severity, in how many models; `failed` of them could not be read."""
+    of_severity: Counter[str] = Counter()
+    for (severity, _), count in counts.items():
+        of_severity[severity] += count
+    words = [counted(of_severity["error"], "error"), counted(of_severity["warning"], "warning")]
+    words.append(f"{of_severity['info']:,} for information")
+    said = ", ".join(word for word in words if word[0] != "0") or "no findings"
+    return f"{counted(models, 'model')}: {said}" + (f"; {failed:,} cannot be read" if failed else "")
+
+
+def explanation_text(found: Explanation) -> Iterator[str]:
+    """Yield what a code means and what to do."""
+    yield f"{found.code} ({found.severity})"
+    yield f"  {found.meaning}"
+    yield f"  To do: {found.remedy}"

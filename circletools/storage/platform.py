@@ -1,0 +1,116 @@
+"""What systems have not in common: calls that macOS and Windows lack, or that do something else there."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+BINARY: int = getattr(os, "O_BINARY", 0)
+"""The flag without which Windows writes another line end than it was given."""
+
+CAN_TELL_HOLES = hasattr(os, "SEEK_HOLE")
+
+_NOT_BY_KERNEL = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
+_NOT_TO_FILES = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSOCK)  # the last one: macOS
+_CHUNK_BYTES = 1 << 20
+
+
+def read_at(descriptor: int, count: int, at: int) -> bytes:
+    """Return up to `count` bytes of an open file from an offset on; where the system lacks pread, it moves there."""
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, count, at)
+    os.lseek(descriptor, at, os.SEEK_SET)
+    return os.read(descriptor, count)
+
+
+def write_at(descriptor: int, data: bytes | memoryview, at: int) -> int:
+    """Write to an open file at an offset, and return how many bytes that was; without pwrite, it moves there."""
+    if hasattr(os, "pwrite"):
+        return os.pwrite(descriptor, data, at)
+    os.lseek(descriptor, at, os.SEEK_SET)
+    return os.write(descriptor, data)
+
+
+def copy_at(source: int, at: int, target: int, to: int, count: int) -> int:
+    """Copy up to `count` bytes between open files, by the kernel where it can; return how many."""
+    if hasattr(os, "copy_file_range"):
+        try:
+            return os.copy_file_range(source, target, count, at, to)
+        except OSError as error:
+            if error.errno not in _NOT_BY_KERNEL:
+                raise
+    if hasattr(os, "sendfile"):
+        os.lseek(target, to, os.SEEK_SET)
+        try:
+            return os.sendfile(target, source, at, count)
+        except OSError as error:
+            if error.errno not in _NOT_TO_FILES:
+                raise
+    data = read_at(source, min(count, _CHUNK_BYTES), at)
+    return write_at(target, data, to) if data else 0
+
+
+def keep_owner(descriptor: int, old: os.stat_result) -> None:
+    """Give an open file the owner of another one, as far as we may."""
+    if hasattr(os, "fchown"):
+        with suppress(PermissionError):  # only root may give files away
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+
+
+def keep_mode(descriptor: int, path: Path, mode: int) -> None:
+    """Give an open file, which has a name where the system cannot do it without, its mode bits, as far as we may."""
+    with suppress(PermissionError):  # some file systems have no modes
+        if hasattr(os, "fchmod"):
+            os.fchmod(descriptor, mode)
+        else:
+            os.chmod(path, mode)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or a directory is on the disk; Windows cannot do that by name. Raises OSError."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(file: int) -> Iterator[None]:
+    """Keep other processes that do the same away from an open file meanwhile, where the system has such locks."""
+    lock = _module("fcntl")
+    if lock is None:
+        yield
+        return
+    with suppress(OSError):  # some network file systems have no locks
+        lock.flock(file, lock.LOCK_EX)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            lock.flock(file, lock.LOCK_UN)
+
+
+def limit_memory(kind: Literal["AS", "DATA"], limit_bytes: int) -> None:
+    """Bound the memory of this process, where the system can, and let it leave no image when it crashes."""
+    limits = _module("resource")
+    if limits is None:
+        return
+    limits.setrlimit(limits.RLIMIT_CORE, (0, 0))
+    with suppress(OSError, ValueError):  # macOS has the number, but no such limit
+        limits.setrlimit(getattr(limits, f"RLIMIT_{kind}"), (limit_bytes, limit_bytes))
+
+
+def _module(name: str) -> Any:
+    """Return a module of the standard library; None where the system has not got it."""
+    try:
+        return import_module(name)
+    except ImportError:
+        return None

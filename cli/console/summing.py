@@ -1,0 +1,22 @@
+"""What is said of the findings of all models together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import circletools as ct
+
+from .terminal import show, tell
+
+
+def sum_up(models: Iterable[tuple[ct.render.Tally, bool]], *, statistics: bool) -> None:
+    """Show the counts of models, of which some could not be read: as a table if asked for, and several in a line."""
+    read = list(models)
+    counts: Counter[tuple[str, str]] = Counter()
+    for some, _ in read:
+        counts.update(some)
+    if statistics:
+        show(ct.render.statistics_text(counts))
+    if len(read) > 1:
+        tell(ct.render.summary_text(counts, len(read), sum(broken for _, broken in read)))

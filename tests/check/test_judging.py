@@ -1,0 +1,158 @@
+"""Which findings count: selection, baseline, and what makes a model fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import circletools as ct
+from circletools.judging import CheckInputs, fingerprint
+
+DOUBLE = ct.Finding("DUPLICATE_OUTPUT", "warning", "subgraphs[0].outputs[1]", "'x1' is already output 0")
+TAP = ct.Finding("OUTPUT_TAP", "info", "subgraphs[0].outputs[0]", "operator 3 reads 'x1'")
+ORIGIN = ct.Finding("UNKNOWN_SOURCE_ID", "error", "metadata ONE_op_table", "source 7")
+ALL = (DOUBLE, TAP, ORIGIN)
+
+
+def moved(finding: ct.Finding, **changed: str) -> ct.Finding:
+    fields = {name: getattr(finding, name) for name in ("code", "severity", "location", "message")}
+    return ct.Finding(**{**fields, **changed})
+
+
+def judged(*findings: ct.Finding, **request: Any) -> ct.Judgement:
+    return ct.judge(findings, "a.tflite", ct.read_request(ct.CheckRequest(**request)))
+
+
+def against(earlier: tuple[ct.Finding, ...], *findings: ct.Finding, **request: Any) -> ct.Judgement:
+    return ct.judge(findings, "a.tflite", CheckInputs(ct.CheckRequest(**request), {"a.tflite": earlier, "b": ()}))
+
+
+def written(folder: Path, *documents: object) -> Path:
+    path = folder / "old.json"
+    path.write_text("\n".join(map(json.dumps, documents)), encoding="utf-8")
+    return path
+
+
+def test_all_count_as_they_come() -> None:
+    found = judged(*ALL)
+    assert (found.findings, found.new, found.is_new, found.fixed) == (ALL, ALL, (True, True, True), None)
+
+
+def test_selection() -> None:
+    assert judged(*ALL, select=("OUTPUT_TAP", "UNKNOWN_SOURCE_ID")).findings == (TAP, ORIGIN)
+    assert judged(*ALL, ignore=("OUTPUT_TAP",)).findings == (DOUBLE, ORIGIN)
+    assert judged(*ALL, select=("OUTPUT_TAP", "UNKNOWN_SOURCE_ID"), ignore=("OUTPUT_TAP",)).findings == (ORIGIN,)
+
+
+@pytest.mark.parametrize("field", ["select", "ignore"])
+def test_a_code_that_does_not_exist(field: str) -> None:
+    with pytest.raises(ct.UsageError, match=r"there is no finding .OUTPUT_TAB. .did you mean 'OUTPUT_TAP'") as caught:
+        judged(**{field: ("OUTPUT_TAP", "OUTPUT_TAB")})
+    assert caught.value.names_file
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "expected"),
+    [("warning", [True, False, True]), ("error", [False, False, True]), ("never", [False, False, False])],
+)
+def test_what_fails(fail_on: str, expected: list[bool]) -> None:
+    assert [judged(one, fail_on=fail_on).failing for one in ALL] == expected
+    assert judged(TAP, DOUBLE).failing
+    assert not judged().failing
+
+
+def test_what_the_baseline_has_is_not_new() -> None:
+    found = against(ALL, *ALL)
+    assert (found.findings, found.new, found.fixed, found.failing) == (ALL, (), 0, False)
+    found = against((TAP,), *ALL)
+    assert (found.is_new, found.new, found.fixed, found.failing) == ((True, False, True), (DOUBLE, ORIGIN), 0, True)
+    assert against((ORIGIN, TAP), TAP).fixed == 1
+
+
+def test_numbers_may_change_but_not_names() -> None:
+    assert against((DOUBLE,), moved(DOUBLE, location="subgraphs[0].outputs[22]")).new == ()
+    assert against((TAP,), moved(TAP, message="operator 41 reads 'x1'")).new == ()
+    for changed in (
+        {"message": "'x2' is already output 0"},
+        {"location": "subgraphs[0].inputs[1]"},
+        {"severity": "info"},
+        {"code": "OUTPUT_TAP"},
+    ):
+        found = against((DOUBLE,), moved(DOUBLE, **changed))
+        assert (found.is_new, found.fixed) == ((True,), 1), changed
+
+
+def test_the_same_place_goes_before_a_place_like_it() -> None:
+    other = moved(DOUBLE, location="subgraphs[0].outputs[2]")
+    assert against((other,), DOUBLE, other).new == (DOUBLE,)
+    assert against((DOUBLE,), DOUBLE, other).new == (other,)
+    assert against((DOUBLE,), DOUBLE, DOUBLE).is_new == (False, True)
+    third = moved(DOUBLE, location="subgraphs[0].outputs[3]")
+    found = against((DOUBLE, other), third)
+    assert (found.new, found.fixed) == ((), 1)
+
+
+def test_what_is_not_selected_is_not_fixed() -> None:
+    assert against(ALL, ignore=("OUTPUT_TAP",)).fixed == 2
+    assert against(ALL, DOUBLE, select=("DUPLICATE_OUTPUT",)).fixed == 0
+
+
+def test_a_baseline_of_one_model_counts_whatever_its_name(tmp_path: Path) -> None:
+    one = ct.render.check_json("other.tflite", ALL)
+    assert judged(*ALL, baseline=written(tmp_path, one)).new == ()
+    assert judged(*ALL, baseline=written(tmp_path, one, ct.render.check_json("b", ()))).new == ALL
+    two = written(tmp_path, ct.render.check_json("a.tflite", (TAP,)), one, ct.render.check_json("a.tflite", ALL))
+    assert judged(*ALL, baseline=two).new == (DOUBLE, ORIGIN)  # the first of that name
+
+
+def test_a_model_that_was_lost_has_no_findings(tmp_path: Path) -> None:
+    lost = {"file": "b", "schema_version": 1, "exit_status": 3, "error": "it died"}
+    path = written(tmp_path, lost, ct.render.check_json("a.tflite", ALL), ct.render.check_json("c", ()))
+    assert judged(*ALL, baseline=path).new == ()
+
+
+def test_a_document_over_several_lines(tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(ct.render.check_json("a.tflite", ALL), indent=2), encoding="utf-8")
+    assert judged(*ALL, baseline=path).new == ()
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"schema_version": 2}, "schema_version 2 is not known"),
+        ([], "this is no baseline"),
+        ({}, "this is no baseline"),
+        ({"schema_version": 1, "models": [{"file": "a"}]}, "this is no baseline"),
+        ({"schema_version": 1, "models": [{"file": "a", "findings": [{"code": "X"}]}]}, "this is no baseline"),
+        ({"schema_version": 1, "models": [{"file": "a", "findings": "X"}]}, "this is no baseline"),
+        ({"schema_version": 1, "models": 3}, "this is no baseline"),
+    ],
+)
+def test_what_is_no_baseline(tmp_path: Path, document: object, message: str) -> None:
+    path = written(tmp_path, document)
+    with pytest.raises(ct.InvalidInputError, match=message) as caught:
+        judged(baseline=path)
+    assert str(caught.value).startswith(str(path))
+    assert caught.value.names_file
+
+
+def test_a_baseline_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ct.InvalidInputError, match=r"none.json: cannot read it: No such file"):
+        judged(baseline=tmp_path / "none.json")
+
+
+def test_fingerprints_are_those_of_findings_less_their_numbers() -> None:
+    assert fingerprint(DOUBLE) == fingerprint(moved(DOUBLE, location="subgraphs[1].outputs[12]"))
+    assert len({fingerprint(one) for one in (*ALL, moved(DOUBLE, message="'y' is already output 0"))}) == 4
+    assert len(fingerprint(TAP)) == 16
+
+
+def test_an_empty_file_is_no_baseline(tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_bytes(b"")
+    with pytest.raises(ct.InvalidInputError):
+        judged(baseline=path)

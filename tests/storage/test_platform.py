@@ -1,0 +1,172 @@
+"""The same results where a system lacks what Linux has: a Python from which it was taken away."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from circletools.storage import platform
+from tests.kit.support import path_of
+
+TAKE_AWAY = """
+import errno, os, signal, sys
+
+def take(module, *names):
+    for name in names:
+        if hasattr(module, name):
+            delattr(module, name)
+"""
+MACOS = """
+def sendfile(target, source, at, count):
+    raise OSError(errno.ENOTSOCK, "Socket operation on non-socket")
+
+take(os, "copy_file_range", "O_TMPFILE", "posix_fadvise", "POSIX_FADV_DONTNEED", "sched_getaffinity")
+os.sendfile = sendfile
+"""
+WINDOWS = """
+take(os, "copy_file_range", "O_TMPFILE", "posix_fadvise", "POSIX_FADV_DONTNEED", "sched_getaffinity", "pread",
+     "pwrite", "preadv", "pwritev", "sendfile", "fchown", "fchmod", "chown", "lchown", "geteuid", "getuid",
+     "SEEK_HOLE", "SEEK_DATA", "O_CLOEXEC", "O_DIRECTORY")
+take(signal, "SIGHUP", "SIGPIPE", "pthread_sigmask")
+sys.modules["fcntl"] = sys.modules["resource"] = None
+"""
+SEEN = "import os; print(dir(os))"
+SYSTEMS = {"macos": MACOS, "windows": WINDOWS}
+COMMANDS = (
+    ("embed-origins", "net.circle", "origins.circle"),
+    ("fix-outputs", "origins.circle", "fixed.circle"),
+    ("fix-outputs", "net.circle", "--in-place"),
+    ("check", "net.circle", "fixed.circle", "--jobs", "2", "--log", "run.jsonl"),
+    (
+        "annotate-affinity",
+        "fixed.circle",
+        "npu.circle",
+        "--devices",
+        "npu,cpu",
+        "--set",
+        "index:0=npu",
+        "--default",
+        "cpu",
+    ),
+    ("split", "npu.circle", "parts"),
+    ("split", "npu.circle", "parts", "--force"),
+)
+
+
+def results(folder: Path, given: str) -> dict[str, bytes]:
+    """Run the commands in a folder, with a sitecustomize; return what they print, and the files there."""
+    folder.mkdir()
+    site = folder.with_name(f"{folder.name}-site")
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(given, encoding="utf-8")
+    (folder / "net.circle").write_bytes(path_of("circle/output_twice").read_bytes())
+    os.chmod(folder / "net.circle", 0o640)
+    environment = os.environ | {"PYTHONPATH": str(site)}
+    seen = subprocess.run([sys.executable, "-c", SEEN], env=environment, capture_output=True, check=True).stdout
+    assert (b"O_TMPFILE" in seen) == (not given), "this Python does not read the sitecustomize"
+    printed = {}
+    for words in COMMANDS:
+        ran = subprocess.run(
+            [sys.executable, "-m", "circletools", *words],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            check=False,
+        )
+        printed[" ".join(words)] = ran.stdout + ran.stderr + bytes([ran.returncode])
+    files = {
+        str(path.relative_to(folder)): path.read_bytes() + oct(path.stat().st_mode).encode()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "run.jsonl"  # which has times
+    }
+    return printed | files
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    found = results(tmp_path_factory.mktemp("platform") / "linux", "")
+    assert {"origins.circle", "fixed.circle", "npu.circle"} <= set(found)
+    assert any(name.startswith("parts/") for name in found)
+    assert all(found[" ".join(words)][-1] == 0 for words in COMMANDS)
+    return found
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_results_are_the_same(system: str, tmp_path: Path, expected: dict[str, bytes]) -> None:
+    assert results(tmp_path / system, TAKE_AWAY + SYSTEMS[system]) == expected
+
+
+def test_reading_and_writing_at_an_offset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for lacking in ((), ("pread", "pwrite", "sendfile", "copy_file_range")):
+        for name in lacking:
+            monkeypatch.delattr(os, name)
+        with (tmp_path / "file").open("w+b") as file:
+            number = file.fileno()
+            assert platform.write_at(number, b"abcdef", 2) == 6
+            assert platform.write_at(number, memoryview(b"XY"), 0) == 2
+            assert platform.read_at(number, 3, 1) == b"Yab"
+            assert platform.read_at(number, 9, 8) == b""
+            assert platform.copy_at(number, 1, number, 10, 2) == 2
+            assert platform.read_at(number, 99, 8) == b"\0\0Ya"
+            assert platform.copy_at(number, 12, number, 20, 2) == 0
+
+
+def test_a_file_is_copied_where_sendfile_wants_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(number: int) -> None:
+        def sendfile(*_: int) -> int:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "sendfile", sendfile)
+
+    monkeypatch.delattr(os, "copy_file_range")
+    with (tmp_path / "file").open("w+b") as file:
+        platform.write_at(file.fileno(), b"abc", 0)
+        refuse(errno.ENOTSOCK)
+        assert platform.copy_at(file.fileno(), 0, file.fileno(), 3, 3) == 3
+        assert platform.read_at(file.fileno(), 9, 0) == b"abcabc"
+        refuse(errno.EIO)
+        with pytest.raises(OSError, match="Input/output error"):
+            platform.copy_at(file.fileno(), 0, file.fileno(), 3, 3)
+
+
+def test_mode_bits_without_fchmod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "fchmod")
+    path = tmp_path / "file"
+    with path.open("wb") as file:
+        platform.keep_mode(file.fileno(), path, 0o604)
+    assert path.stat().st_mode & 0o777 == 0o604
+
+
+def test_without_locks_limits_and_owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setitem(sys.modules, "resource", None)
+    monkeypatch.delattr(os, "fchown")
+    platform.limit_memory("AS", 1)  # would leave no memory for what follows
+    with (tmp_path / "file").open("wb") as file, platform.locked(file.fileno()):
+        platform.keep_owner(file.fileno(), os.stat("/"))
+        assert file.write(b"x") == 1
+
+
+def test_a_lock_keeps_others_away(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    path = tmp_path / "file"
+    with path.open("wb") as file, path.open("rb") as other:
+        with platform.locked(file.fileno()), pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_waiting_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    platform.sync(tmp_path)
+    assert len(synced) == 1
+    monkeypatch.setattr(os, "name", "nt")
+    platform.sync(tmp_path)
+    monkeypatch.undo()
+    assert len(synced) == 1
