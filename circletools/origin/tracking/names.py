@@ -34,6 +34,10 @@ def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
         opaque = matcher.opaque()  # it has the name of the last that it swallowed
         if not alike or len(alike) < _BELIEVED * sum(new not in opaque for _, new in pairs):
             return {}
+        at = {new: old for old, new in pairs if new in opaque}
+        made = [(int(before.producer[old]), int(after.producer[new])) for old, new in matcher.anchors.outputs]
+        if any(at.get(new, old) != old for old, new in made):  # what makes an output has the name of another
+            return {}
         witnesses = Witnesses(matcher, alike)
         if not witnesses.believed():
             return {}
