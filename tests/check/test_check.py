@@ -187,6 +187,7 @@ OF_SOUNDNESS = {
     "NO_SUBGRAPH": "error",
     "NO_BUFFERS": "warning",
     "INVALID_SPARSITY": "warning",
+    "WINDOW_TOO_LARGE": "warning, info where the input has an open dimension",
 } | {code: severity for _, expected, _ in BROKEN.values() for code, severity, _ in expected}
 UNTIL_THE_CALLED = "warning, info in called subgraphs"
 
@@ -259,7 +260,11 @@ def test_severities_in_called_subgraphs() -> None:
         body.ends([x], [total, total, x, c, lost])
         if named:
             build.signature("body", [("x", x)], [(str(end), end) for end in (total, x, c, lost)], 1)
-        assert [(found.code, found.severity, found.location) for found in findings_of(build.to_bytes())] == [
+        assert [
+            (found.code, found.severity, found.location)
+            for found in findings_of(build.to_bytes())
+            if found.code in EXAMPLES
+        ] == [
             ("DUPLICATE_OUTPUT", severity, "subgraphs[1].outputs[1]"),
             ("INPUT_ALIASED_OUTPUT", severity, "subgraphs[1].outputs[2]"),
             ("CONSTANT_OUTPUT", severity, "subgraphs[1].outputs[3]"),
