@@ -30,7 +30,7 @@ class CircleToolsError(Exception):
         self.message = message
         self.location = location
         self.hint = hint
-        self.names_file = False
+        self.names_file: bool = False
 
     def name_file(self, name: str) -> None:
         """Put the name of a file in front of the location, unless that of another is there; `-` is standard input."""

@@ -19,7 +19,8 @@ class Budget:
 
     def __init__(self, size: int) -> None:
         """Start with nothing, for a file of so many bytes."""
-        self.size, self.most = size, REPEATS * size + REPEATED_BYTES
+        self.size: int = size
+        self.most: int = REPEATS * size + REPEATED_BYTES
         self._repeated: dict[str, int] = {}
 
     def charge(self, what: str, count: int) -> None:

@@ -55,12 +55,13 @@ class OperatorFacts:
 
     def __init__(self, model: Model, subgraph: int) -> None:
         """Look at a subgraph, which must exist."""
-        self.model, self.subgraph = model, subgraph
+        self.model: Model = model
+        self.subgraph: int = subgraph
         operators = model.operator_columns.one_by_one().rows_of(subgraph)
         tensors = model.tensor_columns.rows_of(subgraph)
-        self.rows = slice(operators.start, operators.stop)
-        self.tensor_rows = slice(tensors.start, tensors.stop)
-        self.tensor_count = len(tensors)
+        self.rows: slice[int, int, None] = slice(operators.start, operators.stop)
+        self.tensor_rows: slice[int, int, None] = slice(tensors.start, tensors.stop)
+        self.tensor_count: int = len(tensors)
 
     def __len__(self) -> int:
         """Return the number of operators."""

@@ -15,7 +15,7 @@ import pytest
 from tests.kit.presence import need
 from tests.kit.support import ROOT
 
-LEAST_COMPLETENESS = 0.95
+LEAST_COMPLETENESS = 0.98
 WRONG = """
 import circletools as ct
 ct.no_such_name
