@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Literal
 
-from circletools.affinity.assign.documents import read_bytes
 from circletools.codes import explain
-from circletools.errors import InvalidInputError
 from circletools.findings import Finding
-from circletools.storage.strict_json import read_json
-from circletools.wording import SCHEMA_VERSION
+from circletools.storage.documents import read_baseline
 
 FailOn = Literal["error", "warning", "never"]
 _FAILING: Mapping[str, frozenset[str]] = {
@@ -81,22 +78,17 @@ def read_check_request(request: CheckRequest) -> CheckInputs:
 
 
 def _baseline(path: str | os.PathLike[str]) -> dict[str, list[Finding]]:
-    """Return the findings by file of one document, or of one a line."""
-    name, data = os.fspath(path), read_bytes(path)
-    lines = data.splitlines() if b"\n{" in data else [data]
-    documents = [read_json(line, name) for line in lines if line.strip() or len(lines) == 1]
+    """Return the findings by file."""
     found: dict[str, list[Finding]] = {}
-    try:
-        for document in documents:
-            if document["schema_version"] != SCHEMA_VERSION:
-                message = f"schema_version {document['schema_version']!r} is not known"
-                raise InvalidInputError(message, location=name)
-            for model in document.get("models", ()):  # none, where a process was lost
-                found.setdefault(model["file"], list(map(_finding, model["findings"])))
-    except (KeyError, TypeError, AttributeError) as error:
-        hint = "it is what `circletool check --json` wrote"
-        raise InvalidInputError("this is no baseline", location=name, hint=hint) from error
+    for models in read_baseline(path, "check", _models):
+        for file, findings in models:
+            found.setdefault(file, findings)
     return found
+
+
+def _models(document: Mapping[str, Any]) -> list[tuple[str, list[Finding]]]:
+    """Return the findings of a document by file; it has no models where a process was lost."""
+    return [(model["file"], list(map(_finding, model["findings"]))) for model in document.get("models", ())]
 
 
 def _finding(fields: Mapping[str, Any]) -> Finding:

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from circletools.affinity.assign.documents import read_bytes
 from circletools.affinity.capability.file import load_capability, shipped_devices
 from circletools.affinity.capability.table import Capability
-from circletools.errors import CircleToolsError, InvalidInputError, UsageError
-from circletools.storage.strict_json import read_json
-from circletools.wording import SCHEMA_VERSION
+from circletools.errors import CircleToolsError, UsageError
+from circletools.storage.documents import read_baseline
 
 Key = tuple[str, str, tuple[str, ...]]
 """What a finding is known by from one run to the next: operator code, reason (less its indices) and origin."""
@@ -62,7 +60,7 @@ def read_fit_request(request: FitRequest) -> FitInputs:
     Raises UsageError for a target that has no table, InvalidInputError for a file that cannot be read.
     """
     try:
-        baseline = None if request.baseline is None else _baseline(request.baseline)
+        baseline = None if request.baseline is None else read_baseline(request.baseline, "fit", _document)
         return FitInputs(request, _tables(request.on), baseline)
     except CircleToolsError as error:
         error.names_file = True  # it is not about the model
@@ -87,22 +85,10 @@ def _shipped(name: str) -> Capability:
     return load_capability(name)
 
 
-def _baseline(path: str | os.PathLike[str]) -> list[Mapping[str, Any]]:
-    """Return the documents of a file: one, or one a line; one about a model that could not be read has no targets."""
-    name, data = os.fspath(path), read_bytes(path)
-    lines = data.splitlines() if data.startswith(b"{") and b"\n{" in data else [data]
-    documents = [read_json(line, name) for line in lines if line.strip() or len(lines) == 1]
-    try:
-        for document in documents:
-            if document["schema_version"] != SCHEMA_VERSION:
-                message = f"schema_version {document['schema_version']!r} is not known"
-                raise InvalidInputError(message, location=name)
-        found = [{"targets": [], **document} if "error" in document else document for document in documents]
-        for document in found:
-            FitInputs(FitRequest(on=()), {}, [document]).known("")
-    except (KeyError, TypeError, AttributeError) as error:
-        hint = "it is what `circletool fit --json` wrote"
-        raise InvalidInputError("this is no baseline", location=name, hint=hint) from error
+def _document(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a document of a baseline with all that counts; that of a model that was not read has no targets."""
+    found = {"targets": [], **document} if "error" in document else document
+    FitInputs(FitRequest(on=()), {}, [found]).known("")
     return found
 
 

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from circletools.errors import InvalidInputError, UsageError
 from circletools.model.selectors import Selector, parse_selector
+from circletools.storage.documents import read_bytes
 from circletools.storage.strict_json import Object, read_json
 from circletools.wording import SCHEMA_VERSION
 
 _LARGEST, _LEAST = 1e15, 1e-9
-
-
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return what is in a file. Raises InvalidInputError."""
-    try:
-        return Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InvalidInputError(f"cannot read it: {reason}", location=os.fspath(path)) from error
 
 
 def read_words(path: str | os.PathLike[str]) -> str:

@@ -8,7 +8,6 @@ from functools import cache
 from importlib import resources
 from typing import Any, NoReturn, TypeVar
 
-from circletools.affinity.assign.documents import read_bytes
 from circletools.affinity.capability.comparison import Comparison, parse_comparison
 from circletools.affinity.capability.context import ContextRule, Link
 from circletools.affinity.capability.form import Bounds, Form, Kind, OptionValues, Places, TensorPattern
@@ -17,6 +16,7 @@ from circletools.affinity.capability.traits import QUANTIZABLE, QUANTIZATIONS
 from circletools.errors import InvalidInputError, UsageError
 from circletools.flatbuf.schema import load_schema
 from circletools.model.options import text_number
+from circletools.storage.documents import read_bytes
 from circletools.storage.strict_json import read_json
 from circletools.wording import did_you_mean
 

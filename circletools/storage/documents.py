@@ -1,0 +1,45 @@
+"""Documents in files: their bytes, and what an earlier run wrote, as a baseline for a later one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from circletools.errors import InvalidInputError
+from circletools.storage.strict_json import read_json
+from circletools.wording import SCHEMA_VERSION
+
+_Known = TypeVar("_Known")
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return what is in a file. Raises InvalidInputError."""
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInputError(f"cannot read it: {reason}", location=os.fspath(path)) from error
+
+
+def read_baseline(
+    path: str | os.PathLike[str], command: str, known: Callable[[Mapping[str, Any]], _Known]
+) -> list[_Known]:
+    """Return what is `known` by each document that a command wrote with `--json`: one document, or one a line.
+
+    Raises InvalidInputError where the file cannot be read, is of another version, or `known` finds that a document
+    lacks something (KeyError, TypeError, AttributeError).
+    """
+    name, data = os.fspath(path), read_bytes(path)
+    lines = data.splitlines() if b"\n{" in data else [data]
+    documents = [read_json(line, name) for line in lines if line.strip() or len(lines) == 1]
+    try:
+        for document in documents:
+            if document["schema_version"] != SCHEMA_VERSION:
+                message = f"schema_version {document['schema_version']!r} is not known"
+                raise InvalidInputError(message, location=name)
+        return list(map(known, documents))
+    except (KeyError, TypeError, AttributeError) as error:
+        hint = f"it is what `circletool {command} --json` wrote"
+        raise InvalidInputError("this is no baseline", location=name, hint=hint) from error
