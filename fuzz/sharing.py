@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from random import Random
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -159,7 +160,6 @@ class Cost(NamedTuple):
 
 def cost(name: str, data: bytes) -> Cost:
     """Do a work with a model in a child; a refusal is fine."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     child = os.fork()
     if child == 0:
         resource.setrlimit(resource.RLIMIT_CPU, (_STOP_SECONDS, _STOP_SECONDS))
@@ -167,6 +167,7 @@ def cost(name: str, data: bytes) -> Cost:
         with suppress(CircleToolsError, MemoryError), open_model(data) as model:
             WORKS[name](model)
         os._exit(0)
+    before = int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize()  # now, not at most
     _, _, used = os.wait4(child, 0)
     return Cost(name, used.ru_utime + used.ru_stime, (used.ru_maxrss << 10) - before)
 

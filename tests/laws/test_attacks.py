@@ -40,6 +40,7 @@ _READERS: dict[str, dict[str, str]] = {
     "inspect": {"models": "{} --json", "tables": "{} --digest"},
     "verify": {"models tables": "{}"},
     "check": {"tables": "{}"},
+    "explain": {},  # it reads no file
     "fit": {
         "models tables": "{} --on xnnpack,onert-cpu --json",
         "capability": f"{SOUND} --on {{}}",
