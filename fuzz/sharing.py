@@ -19,8 +19,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
-from random import Random
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 import numpy as np

@@ -37,7 +37,7 @@ def test_the_corpus_is_small_and_of_targets() -> None:
 
 def test_every_command_has_a_target() -> None:
     named = {command for target in TARGETS.values() for command in target.commands.split()}
-    assert named == {row.name for row in COMMANDS}
+    assert named == {row.name for row in COMMANDS} - {"explain"}  # it reads no file
 
 
 @pytest.mark.parametrize("name", TARGETS)
