@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from circletools.codes import explain
 from circletools.findings import Finding
-from circletools.storage.documents import read_baseline
+from circletools.storage.documents import naming_files, read_baseline
 
 FailOn = Literal["error", "warning", "never"]
 _FAILING: Mapping[str, frozenset[str]] = {
@@ -34,6 +34,17 @@ class CheckRequest:
     ignore: tuple[str, ...] = ()
     baseline: str | os.PathLike[str] | None = None
     fail_on: FailOn = "warning"
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a code that does not exist."""
+        with naming_files():
+            for code in (*self.select, *self.ignore):
+                explain(code)
+
+    def read(self) -> CheckInputs:
+        """Read the baseline, once for several models. Raises InvalidInputError."""
+        with naming_files():
+            return CheckInputs(self, None if self.baseline is None else _baseline(self.baseline))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +78,6 @@ class Judgement:
         return any(finding.severity in self.fails for finding in self.new)
 
 
-def read_check_request(request: CheckRequest) -> CheckInputs:
-    """Check the codes of a request, and read its baseline.
-
-    Raises UsageError for a code that does not exist, InvalidInputError for a file that cannot be read.
-    """
-    for code in (*request.select, *request.ignore):
-        explain(code)
-    return CheckInputs(request, None if request.baseline is None else _baseline(request.baseline))
-
-
 def _baseline(path: str | os.PathLike[str]) -> dict[str, list[Finding]]:
     """Return the findings by file."""
     found: dict[str, list[Finding]] = {}
@@ -95,13 +96,14 @@ def _finding(fields: Mapping[str, Any]) -> Finding:
     return Finding(*(fields[name] for name in ("code", "severity", "location", "message")))
 
 
-def judge(findings: Sequence[Finding], file: str, inputs: CheckInputs) -> Judgement:
+def judge(findings: Sequence[Finding], file: str, request: CheckRequest | CheckInputs) -> Judgement:
     """Return which findings about a file count.
 
     A finding is known by its code, severity, place and message; a second one of the same, or one whose numbers alone
     differ, is as many times known as the baseline has it. Of a baseline about one model, the file may have had
-    another name.
+    another name. Raises InvalidInputError for a baseline that cannot be read.
     """
+    inputs = request.read() if isinstance(request, CheckRequest) else request
     request = inputs.request
     counting = tuple(one for one in findings if _counts(one, request))
     fails = _FAILING[request.fail_on]

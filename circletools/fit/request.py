@@ -12,8 +12,8 @@ from typing import Any
 
 from circletools.affinity.capability.file import load_capability, shipped_devices
 from circletools.affinity.capability.table import Capability
-from circletools.errors import CircleToolsError, UsageError
-from circletools.storage.documents import read_baseline
+from circletools.errors import UsageError
+from circletools.storage.documents import naming_files, read_baseline
 
 Key = tuple[str, str, tuple[str, ...]]
 """What a finding is known by from one run to the next: operator code, reason (less its indices) and origin."""
@@ -59,12 +59,9 @@ def read_fit_request(request: FitRequest) -> FitInputs:
 
     Raises UsageError for a target that has no table, InvalidInputError for a file that cannot be read.
     """
-    try:
+    with naming_files():
         baseline = None if request.baseline is None else read_baseline(request.baseline, "fit", _document)
         return FitInputs(request, _tables(request.on), baseline)
-    except CircleToolsError as error:
-        error.names_file = True  # it is not about the model
-        raise
 
 
 def _tables(names: Sequence[str]) -> dict[str, Capability]:

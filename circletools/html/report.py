@@ -16,8 +16,8 @@ from circletools.html.html import page_html
 from circletools.html.links import SourceLinks
 from circletools.html.timing import read_times
 from circletools.model.model import Model
-from circletools.planning.inputs import naming_files
 from circletools.split.measuring.document import read_measured
+from circletools.storage.documents import naming_files
 from circletools.version import __version__
 from circletools.wording import counted
 

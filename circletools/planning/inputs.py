@@ -6,8 +6,7 @@ Whoever plans many models reads them once.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -20,10 +19,10 @@ from circletools.affinity.limits import Limit, parse_limit
 from circletools.affinity.units import Glue, parse_glue
 from circletools.errors import CircleToolsError, UsageError
 from circletools.fit.request import FitInputs, FitRequest, read_fit_request
-from circletools.judging import CheckInputs, CheckRequest, read_check_request
 from circletools.model.model import open_model
 from circletools.planning.reproject import Earlier, devices_of_sources
 from circletools.planning.request import CostRequest, PlanRequest
+from circletools.storage.documents import naming_files
 from circletools.trace.operators.profile import OperatorTrace
 from circletools.trace.operators.read import read_profile
 from circletools.wording import suggestion
@@ -94,11 +93,7 @@ def read_request(request: PlanRequest) -> PlanInputs: ...  # type: ignore[overlo
 def read_request(request: CostRequest) -> CostInputs: ...
 @overload
 def read_request(request: FitRequest) -> FitInputs: ...
-@overload
-def read_request(request: CheckRequest) -> CheckInputs: ...
-def read_request(
-    request: CostRequest | FitRequest | CheckRequest,
-) -> PlanInputs | CostInputs | FitInputs | CheckInputs:
+def read_request(request: CostRequest | FitRequest) -> PlanInputs | CostInputs | FitInputs:
     """Read the files that a request names, for one model or many.
 
     Raises UsageError for a request that makes no sense, InvalidInputError for a file that cannot be read, EditError
@@ -106,9 +101,6 @@ def read_request(
     """
     if isinstance(request, FitRequest):
         return read_fit_request(request)
-    if isinstance(request, CheckRequest):
-        with naming_files():
-            return read_check_request(request)
     _check_costs(request)
     return _plan_inputs(request) if isinstance(request, PlanRequest) else _cost_inputs(request)
 
@@ -169,16 +161,6 @@ def _cost_inputs(request: CostRequest) -> CostInputs:
         document = CostDocument() if path is None else parse_costs(read_words(path), os.fspath(path))
         defaults = Defaults(request.copy_rate, request.copy_overhead, request.launch)
         return CostInputs(document, _traces(request.traces), defaults)
-
-
-@contextmanager
-def naming_files() -> Iterator[None]:
-    """Mark errors as being about a file that they name, not about the model."""
-    try:
-        yield
-    except CircleToolsError as error:
-        error.names_file = True
-        raise
 
 
 def _traces(words: Sequence[str]) -> dict[str, tuple[str, OperatorTrace]]:

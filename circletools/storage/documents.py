@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from circletools.errors import InvalidInputError
+from circletools.errors import CircleToolsError, InvalidInputError
 from circletools.storage.strict_json import read_json
 from circletools.wording import SCHEMA_VERSION
 
 _Known = TypeVar("_Known")
+
+
+@contextmanager
+def naming_files() -> Iterator[None]:
+    """Mark errors as being about a file that they name, or a request, not about the model."""
+    try:
+        yield
+    except CircleToolsError as error:
+        error.names_file = True
+        raise
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:

@@ -62,10 +62,10 @@ def check(
     if statistics and form != "text":
         raise ct.UsageError("--statistics is for text", hint="count the findings of the document")
     codes = listed(select), listed(ignore)
-    inputs = ct.read_request(ct.CheckRequest(select=codes[0], ignore=codes[1], baseline=baseline, fail_on=fail_on))
+    request = ct.CheckRequest(select=codes[0], ignore=codes[1], baseline=baseline, fail_on=fail_on).read()
     names = listed(with_)
     findings, broken = _found(source, lambda model: ct.check(model, names, timeout_s=seconds))
-    judged = ct.judge(findings, source, inputs)
+    judged = ct.judge(findings, source, request)
     show_as(
         form,
         source,

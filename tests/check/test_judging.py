@@ -23,7 +23,7 @@ def moved(finding: ct.Finding, **changed: str) -> ct.Finding:
 
 
 def judged(*findings: ct.Finding, **request: Any) -> ct.Judgement:
-    return ct.judge(findings, "a.tflite", ct.read_request(ct.CheckRequest(**request)))
+    return ct.judge(findings, "a.tflite", ct.CheckRequest(**request))
 
 
 def against(earlier: tuple[ct.Finding, ...], *findings: ct.Finding, **request: Any) -> ct.Judgement:
