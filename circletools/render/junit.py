@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from xml.sax.saxutils import escape, quoteattr
+from html import escape  # what XML has to escape, too, without the reader of XML
 
 from circletools.findings import Finding
 from circletools.judging import Judgement
@@ -32,7 +32,7 @@ def _cases(file: str, found: Judgement, error: str | None) -> Iterator[str]:
 def _said(finding: Finding, fails: bool) -> str:
     if fails:
         return f"<failure type={_quoted(finding.code)} message={_quoted(finding.message)}/>"
-    return f"<system-out>{escape(_plain(f'{finding.severity}: {finding.message}'))}</system-out>"
+    return f"<system-out>{escape(_plain(f'{finding.severity}: {finding.message}'), quote=False)}</system-out>"
 
 
 def _case(file: str, name: str, inside: str) -> str:
@@ -40,7 +40,7 @@ def _case(file: str, name: str, inside: str) -> str:
 
 
 def _quoted(words: str) -> str:
-    return quoteattr(_plain(words))
+    return f'"{escape(_plain(words))}"'
 
 
 def _plain(words: str) -> str:
