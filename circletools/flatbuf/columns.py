@@ -27,6 +27,7 @@ Positions = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 MAX_FLATBUFFER_BYTES = 2**31 - 1  # the format's own limit: offsets are below 2 GiB
+_NEAR, _NEAR_BYTES = 16, 1 << 20  # strings that lie in so many times their bytes are copied at once
 _U2 = np.dtype("<u2")
 _I4 = np.dtype("<i4")
 
@@ -200,11 +201,20 @@ class Tables:
 
     def strings(self, name: str) -> list[bytes]:
         """Return a string field of every table without its NUL; absent is empty."""
-        vectors, memory = self.vectors(name).check_total(), self.wire.memory
-        ends = (vectors.start + vectors.count).tolist()
+        vectors = self.vectors(name).check_total()
+        starts, ends = vectors.start, vectors.start + vectors.count
+        memory: memoryview | bytes = self.wire.memory
+        some = vectors.count > 0
+        if some.any():
+            first, end = int(starts[some].min()), int(ends[some].max())
+            if end - first <= _NEAR * int(vectors.count.sum()) + _NEAR_BYTES:
+                memory, starts, ends = bytes(memory[first:end]), starts - first, ends - first
+        steps = np.diff(starts)
+        if isinstance(memory, bytes) and ((steps > 0).all() or (steps < 0).all()):
+            return [memory[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         known: dict[int, bytes] = {}  # what is shared is one object, however often it is used
         found = []
-        for start, end in zip(vectors.start.tolist(), ends, strict=True):
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             text = known.get(start)
             if text is None:
                 text = known[start] = bytes(memory[start:end])
