@@ -1,0 +1,49 @@
+"""Edges of what tables look at: an input that is left out, and the largest number that is shown."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from circletools.affinity.capability.file import parse_capability
+from circletools.affinity.capability.table import why_not
+from circletools.model.model import open_model
+from circletools.model.operator_facts import OperatorFacts
+from tests.kit.build import Build
+
+
+def reasons(data: bytes, **form: object) -> list[str | None]:
+    table = parse_capability(json.dumps({"operators": {"*": [form]}}).encode(), "npu.json")
+    with open_model(data) as model:
+        return [None if one is None else one.reason for one in why_not(table, OperatorFacts(model, 0))]
+
+
+def test_an_input_that_is_left_out_has_no_value() -> None:
+    """It is not the last tensor, a constant."""
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x"), graph.tensor("y")
+    constant = graph.constant("c", np.array([7], np.int32))
+    graph.operator("CONCATENATION", [x, -1], [y])
+    graph.operator("CONCATENATION", [x, constant], [graph.tensor("z")])
+    graph.table.tensors[constant], graph.table.tensors[-1] = graph.table.tensors[-1], graph.table.tensors[constant]
+    last = len(graph.table.tensors) - 1
+    graph.table.operators[1].inputs, graph.table.operators[1].outputs = [x, last], [constant]
+    graph.ends([x], [y])
+    assert reasons(build.to_bytes(), where=["input1.value == 7"]) == [
+        "input1.value has no value, which must be == 7",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(("width", "shown"), [(2**31 - 1, "2.14748e+09"), (3, "3")])
+def test_numbers_are_shown_where_they_are_numbers(width: int, shown: str) -> None:
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x"), graph.tensor("y")
+    graph.operator("MAX_POOL_2D", [x], [y], "Pool2DOptions", filter_width=width)
+    graph.ends([x], [y])
+    (said,) = reasons(build.to_bytes(), options={"filter_width": [2]})
+    assert said == f"filter_width is {shown}, not 2"
