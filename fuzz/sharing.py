@@ -159,17 +159,22 @@ class Cost(NamedTuple):
 
 
 def cost(name: str, data: bytes) -> Cost:
-    """Do a work with a model in a child; a refusal is fine."""
+    """Do a work with a model in a child; a refusal is fine. What it does not end with counts as all it may have."""
+    page = resource.getpagesize()
+    before = [int(pages) * page for pages in Path("/proc/self/statm").read_text("ascii").split()]
     child = os.fork()
     if child == 0:
         resource.setrlimit(resource.RLIMIT_CPU, (_STOP_SECONDS, _STOP_SECONDS))
-        resource.setrlimit(resource.RLIMIT_AS, (_STOP_BYTES, _STOP_BYTES))
-        with suppress(CircleToolsError, MemoryError), open_model(data) as model:
-            WORKS[name](model)
+        resource.setrlimit(resource.RLIMIT_AS, (before[0] + _STOP_BYTES, before[0] + _STOP_BYTES))
+        try:
+            with suppress(CircleToolsError), open_model(data) as model:
+                WORKS[name](model)
+        except MemoryError:
+            os._exit(1)
         os._exit(0)
-    before = int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize()  # now, not at most
-    _, _, used = os.wait4(child, 0)
-    return Cost(name, used.ru_utime + used.ru_stime, (used.ru_maxrss << 10) - before)
+    _, status, used = os.wait4(child, 0)
+    more = (used.ru_maxrss << 10) - before[1] if status == 0 else _STOP_BYTES
+    return Cost(name, used.ru_utime + used.ru_stime, more)
 
 
 def accepted(data: bytes) -> bool:
