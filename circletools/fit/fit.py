@@ -21,7 +21,7 @@ from circletools.fit.naming import Naming, Source
 from circletools.fit.needed import needed_subgraphs
 from circletools.fit.programs import Told, ask, compare, reads_signatures
 from circletools.fit.remedies import LARGE_WINDOW, follows_another, remedy_of
-from circletools.fit.request import FitInputs, FitRequest, Key, key_of, obstacle_key, read_fit_request
+from circletools.fit.request import FitInputs, FitRequest, Key, key_of, obstacle_key
 from circletools.fit.sources import fewest_sources
 from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, TargetFit
 from circletools.model.model import Model
@@ -40,7 +40,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     Raises UsageError for a target that has no table, InvalidInputError for a table or a baseline that cannot be read,
     ModelFormatError for a model that is broken.
     """
-    inputs = read_fit_request(request) if isinstance(request, FitRequest) else request
+    inputs = request.read() if isinstance(request, FitRequest) else request
     known = inputs.known(model.source.name)
     facts, naming = facts_of(model), Naming(model)
     told = ask(model, inputs.request.with_, inputs.tables, inputs.request.timeout_s)

@@ -33,6 +33,15 @@ class FitRequest:
     with_: tuple[str, ...] = ()
     timeout_s: float = 600.0
 
+    def read(self) -> FitInputs:
+        """Read the files that it names, once for several models.
+
+        Raises UsageError for a target that has no table, InvalidInputError for a file that cannot be read.
+        """
+        with naming_files():
+            baseline = None if self.baseline is None else read_baseline(self.baseline, "fit", _document)
+            return FitInputs(self, _tables(self.on), baseline)
+
 
 @dataclass(frozen=True, slots=True)
 class FitInputs:
@@ -52,16 +61,6 @@ class FitInputs:
         for document in named[:1] or (documents if len(documents) == 1 else ()):
             return {target["target"]: Counter(_keys(target)) for target in document["targets"]}
         return {}
-
-
-def read_fit_request(request: FitRequest) -> FitInputs:
-    """Read the files that a request names, for one model or many.
-
-    Raises UsageError for a target that has no table, InvalidInputError for a file that cannot be read.
-    """
-    with naming_files():
-        baseline = None if request.baseline is None else read_baseline(request.baseline, "fit", _document)
-        return FitInputs(request, _tables(request.on), baseline)
 
 
 def _tables(names: Sequence[str]) -> dict[str, Capability]:

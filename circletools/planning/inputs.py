@@ -18,7 +18,7 @@ from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_co
 from circletools.affinity.limits import Limit, parse_limit
 from circletools.affinity.units import Glue, parse_glue
 from circletools.errors import CircleToolsError, UsageError
-from circletools.fit.request import FitInputs, FitRequest, read_fit_request
+from circletools.fit.request import FitInputs, FitRequest
 from circletools.model.model import open_model
 from circletools.planning.reproject import Earlier, devices_of_sources
 from circletools.planning.request import CostRequest, PlanRequest
@@ -100,7 +100,7 @@ def read_request(request: CostRequest | FitRequest) -> PlanInputs | CostInputs |
     for an earlier model without origins or affinity.
     """
     if isinstance(request, FitRequest):
-        return read_fit_request(request)
+        return request.read()
     _check_costs(request)
     return _plan_inputs(request) if isinstance(request, PlanRequest) else _cost_inputs(request)
 

@@ -38,10 +38,9 @@ def fit(
     """
     if json and sarif:
         raise ct.UsageError("--json and --sarif exclude each other")
-    request = ct.FitRequest(on=listed(on), baseline=baseline, with_=listed(with_), timeout_s=seconds)
-    inputs = ct.read_request(request)
+    request = ct.FitRequest(on=listed(on), baseline=baseline, with_=listed(with_), timeout_s=seconds).read()
     with reading(source) as model:
-        found = ct.fit(model, inputs)
+        found = ct.fit(model, request)
     record(sum(len(target.misfits) for target in found.targets))
     form = "json" if json else "sarif" if sarif else "text"
     show_as(form, found, text=ct.render.fit_text, json=ct.render.fit_json, sarif=ct.render.fit_sarif)
