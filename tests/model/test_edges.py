@@ -79,6 +79,18 @@ def test_an_operator_code_that_is_just_beyond_the_list() -> None:
         model.subgraphs[0].operators[0]
 
 
+def test_code_names_of_a_subgraph_beside_a_broken_one() -> None:
+    build = Build()
+    for _ in range(2):
+        graph = build.graph()
+        graph.ends([graph.tensor("x")], [graph.compute("TANH", [0], "y")])
+    graph.table.operators[0].opcode_index = 7
+    with open_model(build.to_bytes()) as model:
+        assert model.code_names(0) == ["TANH"]
+        with pytest.raises(ModelFormatError, match="code 7 does not exist"):
+            model.code_names(1)
+
+
 def test_a_code_of_circle_in_the_new_field_only() -> None:
     build = Build()
     graph = build.graph()
@@ -152,6 +164,11 @@ def test_what_depends_on_constants_only() -> None:
     assert constants(lambda graph, c: graph.ends([0, c], [3])) == ()  # a constant that the caller may set
     assert constants(lambda graph, c: graph.ends([0, 4], [3])) == (0,)  # there is no tensor 4
     assert constants(lambda graph, c: graph.ends([0, -1], [3])) == (0,)
+    assert constants(lambda graph, c: graph.ends([0], [2, 3])) == ()  # the caller reads it
+
+
+def test_what_reads_an_input_is_no_constant_though_others_read_it() -> None:
+    assert constants(lambda graph, c: graph.ends([0], [graph.compute("NEG", [3], "last")])) == (0,)
 
 
 def test_what_reads_an_operator_on_constants_and_an_input() -> None:

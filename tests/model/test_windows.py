@@ -82,9 +82,9 @@ def test_an_operator_without_its_filter_or_a_shape_is_left_alone() -> None:
 
 def test_findings_are_in_order_and_for_information_where_a_dimension_is_open() -> None:
     build = Build()
-    build.graph()
+    build.graph().tensor("open", (1, 1), shape_signature=[-1, -1])
     graph = build.graph()
-    window(graph, "MAX_POOL_2D", (1, 9), (2, 2))
+    window(graph, "MAX_POOL_2D", (1, 9), (2, 2), signature=[0, 0, 0, 0])
     window(graph, "CONV_2D", (1, 1), (3, 3), signature=[1, -1, -1, 2])
     window(graph, "MAX_POOL_2D", (9, 9), (2, 2))
     window(graph, "CONV_2D", (2, 2), (3, 3), signature=[1, 2, 2, 2])
