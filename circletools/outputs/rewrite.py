@@ -140,7 +140,9 @@ class _SubgraphFix:
         """Append a SHAPE operator; return the tensor with the shape."""
         edit, subgraph = self.edit, output.subgraph
         name = self.unique(f"{output.name}_shape")
-        shape = edit.add_tensor(subgraph, name, type="INT32", shape=[1], shape_signature=[-1])
+        # onert prepares subgraphs beside the main one as the file has them, and takes no open dimension there.
+        signature = [-1] if subgraph == 0 else None
+        shape = edit.add_tensor(subgraph, name, type="INT32", shape=[1], shape_signature=signature)
         code = edit.add_operator_code("SHAPE", 1)
         options = ("ShapeOptions", {"out_type": edit.model.schema.enum_value("TensorType", "INT32")})
         edit.add_operator(subgraph, code, [output.tensor], [shape], options=options, inherits=inherits)
