@@ -8,6 +8,7 @@ for target in found.targets:
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,8 @@ from circletools.model.windows import large_windows
 __all__ = ["fit"]
 
 _Refusals = Sequence[Refusal | None]
+_ENDS = re.compile(r"puts(\[\d+\])?$")
+"""Where the ends that a signature names are wrong; LiteRT runs a model whose signatures or ends only lack a name."""
 
 
 def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
@@ -70,7 +73,8 @@ def _target(model: Model, facts: Sequence[OperatorFacts], naming: Naming, questi
     for (subgraph, operator), refusal in question.refused.items():
         refused[subgraph][operator] = refused[subgraph][operator] or refusal
     needed = [facts[index] for index in needed_subgraphs(model, facts, refused)]
-    obstacles = tuple(signature_findings(model)) if reads_signatures(question.name) else ()
+    signatures = signature_findings(model) if reads_signatures(question.name) else ()
+    obstacles = tuple(one for one in signatures if _ENDS.search(one.location))
     new_obstacles = sum(not _took(known, obstacle_key(one.message, one.location)) for one in obstacles)
     found = [one for subgraph in needed for one in _misfits(subgraph, refused[subgraph.subgraph], naming, known)]
     target = TargetFit(

@@ -42,8 +42,11 @@ def _side(place: str, side: str, maps: tuple[tuple[str, int], ...], ends: list[i
         if tensor not in known:
             message = f"tensor {tensor} ({name!r}) is no {what} of the subgraph; {CORRECT}"
             yield Finding("INVALID_SIGNATURE", "warning", f"{place}.{side}[{slot}]", message)
-        elif names[name] == 2 or not name:
-            message = f"{f'another {what} has the name {name!r}' if name else f'the {what} has no name'}; {CORRECT}"
+        elif not name:
+            message = f"the {what} has no name; {CORRECT}"
+            yield Finding("INVALID_SIGNATURE", "warning", f"{place}.{side}[{slot}].name", message)
+        elif names[name] == 2:
+            message = f"another {what} has the name {name!r}; {CORRECT}"
             yield Finding("INVALID_SIGNATURE", "warning", f"{place}.{side}[{slot}]", message)
     left = known.difference(tensor for _, tensor in maps)
     if left or len(maps) != len(ends):

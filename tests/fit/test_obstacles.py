@@ -53,6 +53,19 @@ def test_a_signature_stops_what_reads_it(outputs: list[str]) -> None:
     assert fitted(signed(["y"]), "litert-gpu").targets[0].verdict == "resident"
 
 
+def test_what_only_lacks_a_name_is_no_obstacle() -> None:
+    """LiteRT takes the name of the tensor, and the first of the signatures that have one key."""
+    assert fitted(signed([""]), "litert-gpu").targets[0].verdict == "resident"
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x", (1, 4))
+    y = graph.compute("TANH", [x], "y", (1, 4))
+    graph.ends([x], [y])
+    for _ in range(2):
+        build.signature("serve", [("x", x)], [("y", y)])
+    assert fitted(build.to_bytes("tflite"), "litert-gpu").targets[0].verdict == "resident"
+
+
 def test_an_obstacle_is_a_finding_until_the_baseline_has_it(tmp_path: Path) -> None:
     first = fitted(signed([]), "litert-gpu")
     assert first.new_refusals == 1

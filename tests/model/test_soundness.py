@@ -279,7 +279,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     ),
     "no name": (
         signed([("x", 0)], [("", 3)]),
-        [("INVALID_SIGNATURE", W, "signature_defs[0].outputs[0]")],
+        [("INVALID_SIGNATURE", W, "signature_defs[0].outputs[0].name")],
         "the output has no name",
     ),
     "same names": (
