@@ -18,7 +18,6 @@ from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_co
 from circletools.affinity.limits import Limit, parse_limit
 from circletools.affinity.units import Glue, parse_glue
 from circletools.errors import CircleToolsError, UsageError
-from circletools.fit.request import FitInputs, FitRequest
 from circletools.model.model import open_model
 from circletools.planning.reproject import Earlier, devices_of_sources
 from circletools.planning.request import CostRequest, PlanRequest
@@ -91,16 +90,12 @@ class PlanInputs:
 def read_request(request: PlanRequest) -> PlanInputs: ...  # type: ignore[overload-overlap]  # the narrower goes first
 @overload
 def read_request(request: CostRequest) -> CostInputs: ...
-@overload
-def read_request(request: FitRequest) -> FitInputs: ...
-def read_request(request: CostRequest | FitRequest) -> PlanInputs | CostInputs | FitInputs:
+def read_request(request: CostRequest) -> PlanInputs | CostInputs:
     """Read the files that a request names, for one model or many.
 
     Raises UsageError for a request that makes no sense, InvalidInputError for a file that cannot be read, EditError
     for an earlier model without origins or affinity.
     """
-    if isinstance(request, FitRequest):
-        return request.read()
     _check_costs(request)
     return _plan_inputs(request) if isinstance(request, PlanRequest) else _cost_inputs(request)
 

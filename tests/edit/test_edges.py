@@ -12,15 +12,12 @@ from circletools.errors import ModelFormatError, UsageError
 from circletools.flatbuf.overlay import Overlay
 from circletools.model.model import Model, open_model
 from tests.kit.build import Build
+from tests.kit.edit_support import two_subgraphs
 
 
 def built() -> Build:
     """Return a model of two subgraphs with two signatures, the second of both for the second subgraph."""
-    build = Build()
-    for name in ("first", "second"):
-        graph = build.graph(name)
-        x = graph.tensor(f"{name}.x", (1, 4))
-        graph.ends([x], [graph.compute("TANH", [x], f"{name}.y", (1, 4))])
+    build = two_subgraphs()
     build.signature("run", [("in", 0)], [("out", 1)])
     build.signature("other", [("in", 0)], [("out", 1)], 1)
     return build

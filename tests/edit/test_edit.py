@@ -13,6 +13,7 @@ from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import CircleToolsError, EditError, UsageError
 from circletools.model.model import Model, open_model
 from tests.kit.build import Build, Table
+from tests.kit.edit_support import two_subgraphs
 from tests.kit.outside import PLACES, outside, ranges
 from tests.kit.support import bytes_of, edited, field_at, noted, put_u32, target, u32, value_of
 
@@ -21,11 +22,7 @@ FIRST_NEW_CODE = 127  # from here on operator codes do not fit the old field of 
 
 def built() -> Build:
     """Return a model of two subgraphs, with a signature for the second and a metadata entry."""
-    build = Build()
-    for name in ("first", "second"):
-        graph = build.graph(name)
-        x = graph.tensor(f"{name}.x", (1, 4))
-        graph.ends([x], [graph.compute("TANH", [x], f"{name}.y", (1, 4))])
+    build = two_subgraphs()
     build.signature("run", [("in", 0)], [("out", 1)], 1)
     build.metadata("held", b"value")
     return build

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circletools.affinity.costs.problem import Problem
-from circletools.affinity.partition.groups import gathered, working
+from circletools.affinity.partition.groups import working
 from circletools.affinity.partition.partitions import Partition, with_constants
 from circletools.model.graph import OperatorGraph
 
@@ -121,10 +121,7 @@ class _Search:
     def _add_tensors(self, problem: Problem) -> None:
         """Keep the tensors whose copies take time."""
         place = {name: at for at, name in enumerate(self._names)}
-        readers = gathered(len(problem.producers), problem.read.tolist(), problem.readers.tolist())
-        links = problem.links
-        for maker, size, row in zip(problem.producers.tolist(), problem.sizes_bytes.tolist(), readers, strict=True):
-            copies = links.overhead_us + size * links.us_per_byte
+        for maker, row, copies in problem.copies():
             if copies.any():
                 tensor = len(self._copies)
                 self._made[place[maker]].append(tensor)

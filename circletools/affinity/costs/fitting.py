@@ -106,11 +106,7 @@ def _times(problem: Problem, table: NDArray[np.int8]) -> Floats:
     total: Floats = np.zeros(len(table))
     for operator, times in enumerate(problem.times_us):
         total += times[table[:, operator]]
-    links = problem.links
-    readers = gathered(len(problem.producers), problem.read.tolist(), problem.readers.tolist())
-    for maker, size, row in zip(problem.producers.tolist(), problem.sizes_bytes.tolist(), readers, strict=True):
-        copies = links.overhead_us + size * links.us_per_byte
-        np.fill_diagonal(copies, 0)
+    for maker, row, copies in problem.copies():
         for device in range(len(copies)):
             total += copies[table[:, maker], device] * (table[:, row] == device).any(axis=1)
     return total

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.affinity.partition.groups import gathered
 from circletools.model.operator_facts import OperatorFacts
 
 Floats = NDArray[np.float64]
@@ -48,6 +50,12 @@ class Problem:
         overhead, rate = self.links.overhead_us[sources, targets], self.links.us_per_byte[sources, targets]
         copied: Floats = overhead + self.sizes_bytes[tensors] * rate
         return copied
+
+    def copies(self) -> Iterator[tuple[int, list[int], Floats]]:
+        """Yield of each tensor its producer, its readers, and what a copy costs, by device from and to."""
+        links, readers = self.links, gathered(len(self.producers), self.read.tolist(), self.readers.tolist())
+        for maker, size, row in zip(self.producers.tolist(), self.sizes_bytes.tolist(), readers, strict=True):
+            yield maker, row, links.overhead_us + size * links.us_per_byte
 
 
 def make_problem(facts: OperatorFacts, times_us: Floats, links: Links) -> Problem:
