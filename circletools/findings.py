@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from hashlib import blake2b
+from typing import Any, Literal
 
 Severity = Literal["error", "warning", "info"]
 
@@ -19,3 +23,50 @@ class Finding:
     severity: Severity
     location: str
     message: str
+
+
+def finding_of(fields: Mapping[str, Any]) -> Finding:
+    """Return the finding that a JSON object tells. Raises KeyError and TypeError where it is none."""
+    return Finding(*(fields[name] for name in ("code", "severity", "location", "message")))
+
+
+def against(findings: Sequence[Finding], earlier: Sequence[Finding]) -> tuple[tuple[bool, ...], int]:
+    """Say which findings are new against those of an earlier run, and how many of these are gone.
+
+    A finding is known by its code, severity, place and message; a second one of the same, or one whose numbers alone
+    differ, is as many times known as it was there.
+    """
+    new = [True] * len(findings)
+    for key in (_exactly, _but_for_numbers):
+        earlier = list(_match(findings, earlier, new, key))
+    return tuple(new), len(earlier)
+
+
+def _match(
+    findings: Sequence[Finding], earlier: Sequence[Finding], new: list[bool], key: Callable[[Finding], Hashable]
+) -> Iterator[Finding]:
+    """Mark in `new` the findings that have a partner among the earlier ones; yield those left over."""
+    left = Counter(map(key, earlier))
+    for number, finding in enumerate(findings):
+        if new[number] and left[key(finding)]:
+            left[key(finding)] -= 1
+            new[number] = False
+    for finding in earlier:
+        if left[key(finding)]:
+            left[key(finding)] -= 1
+            yield finding
+
+
+def _exactly(finding: Finding) -> Hashable:
+    return finding
+
+
+def _but_for_numbers(finding: Finding) -> tuple[str, ...]:
+    message = re.sub(r"('[^']*')|\d+", lambda found: found[1] or "", finding.message)  # names keep theirs
+    return finding.code, finding.severity, re.sub(r"\d+", "", finding.location), message
+
+
+def fingerprint(finding: Finding) -> str:
+    """Return eight bytes, in hexadecimal, by which a finding is known though its numbers change."""
+    words = "\0".join(_but_for_numbers(finding)).encode("utf-8", "surrogatepass")
+    return blake2b(words, digest_size=8).hexdigest()

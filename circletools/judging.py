@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, Literal
 
 from circletools.codes import explain
-from circletools.findings import Finding
+from circletools.findings import Finding, against, finding_of
 from circletools.storage.documents import naming_files, read_baseline
 
 FailOn = Literal["error", "warning", "never"]
@@ -89,19 +86,14 @@ def _baseline(path: str | os.PathLike[str]) -> dict[str, list[Finding]]:
 
 def _models(document: Mapping[str, Any]) -> list[tuple[str, list[Finding]]]:
     """Return the findings of a document by file; it has no models where a process was lost."""
-    return [(model["file"], list(map(_finding, model["findings"]))) for model in document.get("models", ())]
-
-
-def _finding(fields: Mapping[str, Any]) -> Finding:
-    return Finding(*(fields[name] for name in ("code", "severity", "location", "message")))
+    return [(model["file"], list(map(finding_of, model["findings"]))) for model in document.get("models", ())]
 
 
 def judge(findings: Sequence[Finding], file: str, request: CheckRequest | CheckInputs) -> Judgement:
     """Return which findings about a file count.
 
-    A finding is known by its code, severity, place and message; a second one of the same, or one whose numbers alone
-    differ, is as many times known as the baseline has it. Of a baseline about one model, the file may have had
-    another name. Raises InvalidInputError for a baseline that cannot be read.
+    `findings.against` tells which are new. Of a baseline about one model, the file may have had another name. Raises
+    InvalidInputError for a baseline that cannot be read.
     """
     inputs = request.read() if isinstance(request, CheckRequest) else request
     request = inputs.request
@@ -113,41 +105,8 @@ def judge(findings: Sequence[Finding], file: str, request: CheckRequest | CheckI
     if len(inputs.baseline) == 1:
         (of_file,) = inputs.baseline.values()
     earlier = [one for one in of_file if _counts(one, request)]
-    new = [True] * len(counting)
-    for key in (_exactly, _but_for_numbers):
-        earlier = list(_match(counting, earlier, new, key))
-    return Judgement(counting, tuple(new), len(earlier), fails)
+    return Judgement(counting, *against(counting, earlier), fails)
 
 
 def _counts(finding: Finding, request: CheckRequest) -> bool:
     return (not request.select or finding.code in request.select) and finding.code not in request.ignore
-
-
-def _match(
-    findings: Sequence[Finding], earlier: Sequence[Finding], new: list[bool], key: Callable[[Finding], Hashable]
-) -> Iterator[Finding]:
-    """Mark in `new` the findings that have a partner among the earlier ones; yield those left over."""
-    left = Counter(map(key, earlier))
-    for number, finding in enumerate(findings):
-        if new[number] and left[key(finding)]:
-            left[key(finding)] -= 1
-            new[number] = False
-    for finding in earlier:
-        if left[key(finding)]:
-            left[key(finding)] -= 1
-            yield finding
-
-
-def _exactly(finding: Finding) -> Hashable:
-    return finding
-
-
-def _but_for_numbers(finding: Finding) -> tuple[str, ...]:
-    message = re.sub(r"('[^']*')|\d+", lambda found: found[1] or "", finding.message)  # names keep theirs
-    return finding.code, finding.severity, re.sub(r"\d+", "", finding.location), message
-
-
-def fingerprint(finding: Finding) -> str:
-    """Return eight bytes, in hexadecimal, by which a finding is known though its numbers change."""
-    words = "\0".join(_but_for_numbers(finding)).encode("utf-8", "surrogatepass")
-    return blake2b(words, digest_size=8).hexdigest()

@@ -8,7 +8,6 @@ for target in found.targets:
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,23 +17,22 @@ import numpy as np
 from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.affinity.partition.epochs import turns
 from circletools.affinity.partition.groups import working
+from circletools.findings import against
 from circletools.fit.naming import Naming, Source
 from circletools.fit.needed import needed_subgraphs
 from circletools.fit.programs import Told, ask, compare, reads_signatures
 from circletools.fit.remedies import LARGE_WINDOW, follows_another, remedy_of
-from circletools.fit.request import FitInputs, FitRequest, Key, key_of, obstacle_key
+from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.sources import fewest_sources
-from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, TargetFit
+from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, Obstacle, TargetFit
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts, facts_of
-from circletools.model.signature_findings import signature_findings
+from circletools.model.signature_findings import end_findings
 from circletools.model.windows import large_windows
 
 __all__ = ["fit"]
 
 _Refusals = Sequence[Refusal | None]
-_ENDS = re.compile(r"puts(\[\d+\])?$")
-"""Where the ends that a signature names are wrong; LiteRT runs a model whose signatures or ends only lack a name."""
 
 
 def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
@@ -50,7 +48,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     refusal = Refusal(LARGE_WINDOW, measured=False)
     refused = {(one.subgraph, row): refusal for one in facts for row in large_windows(one)[0].tolist()}
     targets = tuple(
-        _target(model, facts, naming, _Question(name, table, refused, known.get(name, Counter()), told.get(name, ())))
+        _target(model, facts, naming, _Question(name, table, refused, known.get(name, Known()), told.get(name, ())))
         for name, table in inputs.tables.items()
     )
     return Fit(model.source.name, model.format, targets, inputs.baseline is not None, naming.notes)
@@ -63,19 +61,18 @@ class _Question:
     name: str
     table: Capability
     refused: Mapping[tuple[int, int], Refusal]
-    known: Counter[Key]
+    known: Known
     told: Sequence[Told]
 
 
 def _target(model: Model, facts: Sequence[OperatorFacts], naming: Naming, question: _Question) -> TargetFit:
-    known = question.known
+    known = Counter(question.known.misfits)
     refused = [why_not(question.table, subgraph) for subgraph in facts]
     for (subgraph, operator), refusal in question.refused.items():
         refused[subgraph][operator] = refused[subgraph][operator] or refusal
     needed = [facts[index] for index in needed_subgraphs(model, facts, refused)]
-    signatures = signature_findings(model) if reads_signatures(question.name) else ()
-    obstacles = tuple(one for one in signatures if _ENDS.search(one.location))
-    new_obstacles = sum(not _took(known, obstacle_key(one.message, one.location)) for one in obstacles)
+    obstacles = tuple(end_findings(model)) if reads_signatures(question.name) else ()
+    is_new, gone = against(obstacles, question.known.obstacles)
     found = [one for subgraph in needed for one in _misfits(subgraph, refused[subgraph.subgraph], naming, known)]
     target = TargetFit(
         question.name,
@@ -84,19 +81,11 @@ def _target(model: Model, facts: Sequence[OperatorFacts], naming: Naming, questi
         tuple(misfit for misfit, _ in found),
         _blamed(found, facts, naming),
         _cuts([(subgraph, refused[subgraph.subgraph]) for subgraph in needed]),
-        known.total(),
-        obstacles=obstacles,
-        new_obstacles=new_obstacles,
+        known.total() + gone,
+        obstacles=tuple(map(Obstacle, obstacles, is_new)),
     )
     places = [subgraph.subgraph for subgraph in needed]
     return replace(target, asked=tuple(compare(target, places, told) for told in question.told))
-
-
-def _took(known: Counter[Key], key: Key) -> bool:
-    """Take a finding from what is known; say whether it was."""
-    is_known = known[key] > 0
-    known[key] -= is_known
-    return is_known
 
 
 def _misfits(
@@ -110,7 +99,11 @@ def _misfits(
     all_sources = naming.sources(facts, (operator for operator, _ in here))
     for (operator, refusal), sources in zip(here, all_sources, strict=True):
         code, origin = codes[operator], tuple([name for _, name in sources])
-        is_known = bool(known) and _took(known, key_of(code, refusal.reason, origin))
+        is_known = False
+        if known:
+            key = key_of(code, refusal.reason, origin)
+            is_known = known[key] > 0
+            known[key] -= is_known
         misfit = Misfit(
             facts.subgraph,
             operator,

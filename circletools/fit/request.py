@@ -5,18 +5,27 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from circletools.affinity.capability.file import load_capability, shipped_devices
 from circletools.affinity.capability.table import Capability
 from circletools.errors import UsageError
+from circletools.findings import Finding, finding_of
 from circletools.storage.documents import naming_files, read_baseline
 
 Key = tuple[str, str, tuple[str, ...]]
 """What a finding is known by from one run to the next: operator code, reason (less its indices) and origin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What an earlier run found about a target: how often each misfit, and the obstacles."""
+
+    misfits: Mapping[Key, int] = field(default_factory=dict)
+    obstacles: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +60,7 @@ class FitInputs:
     tables: Mapping[str, Capability]
     baseline: Sequence[Mapping[str, Any]] | None
 
-    def known(self, file: str) -> dict[str, Counter[Key]]:
+    def known(self, file: str) -> dict[str, Known]:
         """Return the findings of the baseline about a model, by target.
 
         Of several models the one that was called `file` then counts.
@@ -59,7 +68,7 @@ class FitInputs:
         documents = self.baseline or ()
         named = [document for document in documents if document.get("file") == file]
         for document in named[:1] or (documents if len(documents) == 1 else ()):
-            return {target["target"]: Counter(_keys(target)) for target in document["targets"]}
+            return {target["target"]: _known(target) for target in document["targets"]}
         return {}
 
 
@@ -93,14 +102,10 @@ def key_of(code: str, reason: str, origin: Sequence[str]) -> Key:
     return code, re.sub(r"operator \d+", "operator", reason), tuple(origin)
 
 
-def obstacle_key(message: str, location: str) -> Key:
-    """Return what an obstacle to the model as a whole is known by."""
-    return "", message, (location,)
-
-
-def _keys(target: Mapping[str, Any]) -> Iterator[Key]:
-    """Yield what the findings about a target are known by."""
-    for one in target["findings"]:
-        yield key_of(str(one["code"]), str(one["reason"]), [str(name) for name in one["origin"]])
-    for one in target.get("obstacles", ()):
-        yield obstacle_key(str(one["message"]), str(one["location"]))
+def _known(target: Mapping[str, Any]) -> Known:
+    """Return what a baseline has about a target."""
+    misfits = Counter(
+        key_of(str(one["code"]), str(one["reason"]), [str(name) for name in one["origin"]])
+        for one in target["findings"]
+    )
+    return Known(misfits, tuple(map(finding_of, target.get("obstacles", ()))))

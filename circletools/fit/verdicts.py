@@ -31,6 +31,13 @@ class Misfit(NamedTuple):
     details: tuple[SourceDetails, ...] = ()
 
 
+class Obstacle(NamedTuple):
+    """A finding about the model for which a target does not load it, or does not run it; new as misfits are."""
+
+    finding: Finding
+    is_new: bool
+
+
 class Blamed(NamedTuple):
     """A source, the refused operators (subgraph, index) that come from it, and the bytes of what they compute."""
 
@@ -81,8 +88,8 @@ class TargetFit:
     """What a target takes of a model.
 
     `sources` are those whose change would leave no refused operator, the worst first; what was not measured is not
-    blamed on any. `obstacles` keep its runtime from loading the model as a whole; the baseline does not have
-    `new_obstacles` of them. `fixed` is the number of findings that only the baseline has.
+    blamed on any. `obstacles` keep its runtime from loading the model as a whole. `fixed` is the number of findings
+    that only the baseline has.
     """
 
     name: str
@@ -93,8 +100,12 @@ class TargetFit:
     cuts: Cuts
     fixed: int
     asked: tuple[Asked, ...] = ()
-    obstacles: tuple[Finding, ...] = ()
-    new_obstacles: int = 0
+    obstacles: tuple[Obstacle, ...] = ()
+
+    @property
+    def new_count(self) -> int:
+        """The number of misfits and obstacles that the baseline does not have."""
+        return sum(one.is_new for one in self.misfits) + sum(one.is_new for one in self.obstacles)
 
     @property
     def refused(self) -> int:
@@ -126,7 +137,7 @@ class Fit:
     def new_refusals(self) -> int:
         """The number of refused operators and obstacles that the baseline does not have, over all targets."""
         operators = sum(misfit.measured and misfit.is_new for target in self.targets for misfit in target.misfits)
-        return operators + sum(target.new_obstacles for target in self.targets)
+        return operators + sum(one.is_new for target in self.targets for one in target.obstacles)
 
     @property
     def contradictions(self) -> int:

@@ -15,7 +15,6 @@ def signature_findings(model: Model) -> Iterator[Finding]:
     """Yield what is wrong with signatures; the indices of the model lead somewhere."""
     tables, _ = model.root.children("signature_defs", model.schema)
     named = tables.has("signature_key").tolist()
-    ends: dict[int, dict[str, list[int]]] = {}
     keys: Counter[str] = Counter()
     for signature in model.signatures:
         place = f"signature_defs[{signature.index}]"
@@ -26,10 +25,26 @@ def signature_findings(model: Model) -> Iterator[Finding]:
         if keys[signature.key] == 2:
             message = f"another signature has the key {signature.key!r} already; {CORRECT}"
             yield Finding("INVALID_SIGNATURE", "warning", place, message)
+        for side in ("inputs", "outputs"):
+            for slot, (name, _) in enumerate(getattr(signature, side)):
+                if not name:
+                    message = f"the {side[:-1]} has no name; {CORRECT}"
+                    yield Finding("INVALID_SIGNATURE", "warning", f"{place}.{side}[{slot}].name", message)
+    yield from end_findings(model)
+
+
+def end_findings(model: Model) -> Iterator[Finding]:
+    """Yield where signatures do not name each input and output of their subgraphs, once and by a name of its own.
+
+    LiteRT's CompiledModel does not load these, or does not run them.
+    """
+    ends: dict[int, dict[str, list[int]]] = {}
+    for signature in model.signatures:
         if signature.subgraph not in ends:
             subgraph = model.subgraphs[signature.subgraph]
             ends[signature.subgraph] = {side: getattr(subgraph, side).tolist() for side in ("inputs", "outputs")}
         for side in ("inputs", "outputs"):
+            place = f"signature_defs[{signature.index}]"
             yield from _side(place, side, getattr(signature, side), ends[signature.subgraph][side])
 
 
@@ -42,9 +57,6 @@ def _side(place: str, side: str, maps: tuple[tuple[str, int], ...], ends: list[i
         if tensor not in known:
             message = f"tensor {tensor} ({name!r}) is no {what} of the subgraph; {CORRECT}"
             yield Finding("INVALID_SIGNATURE", "warning", f"{place}.{side}[{slot}]", message)
-        elif not name:
-            message = f"the {what} has no name; {CORRECT}"
-            yield Finding("INVALID_SIGNATURE", "warning", f"{place}.{side}[{slot}].name", message)
         elif names[name] == 2:
             message = f"another {what} has the name {name!r}; {CORRECT}"
             yield Finding("INVALID_SIGNATURE", "warning", f"{place}.{side}[{slot}]", message)

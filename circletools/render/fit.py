@@ -8,9 +8,9 @@ from hashlib import blake2b
 from itertools import groupby
 from typing import Any
 
-from circletools.findings import Finding
+from circletools.findings import fingerprint
 from circletools.fit.request import key_of
-from circletools.fit.verdicts import Asked, Disagreement, Fit, Misfit, TargetFit
+from circletools.fit.verdicts import Asked, Disagreement, Fit, Misfit, Obstacle, TargetFit
 from circletools.origin.exchange import details_json
 from circletools.render.origins import with_line
 from circletools.render.sarif import sarif_location, sarif_run
@@ -44,12 +44,12 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
         "operator_count": target.operators,
         "refused_count": target.refused,
         "not_measured_count": len(target.misfits) - target.refused,
-        "new_count": _new_count(target),
+        "new_count": target.new_count,
         "fixed_count": target.fixed,
         "partition_count": target.cuts.partitions,
         "cut_count": target.cuts.tensors,
         "cut_bytes": target.cuts.size_bytes,
-        "obstacles": list(map(asdict, target.obstacles)),
+        "obstacles": [asdict(one.finding) | {"is_new": one.is_new} for one in target.obstacles],
         "findings": [
             {
                 "subgraph": misfit.subgraph,
@@ -97,10 +97,6 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
     }
 
 
-def _new_count(target: TargetFit) -> int:
-    return sum(misfit.is_new for misfit in target.misfits) + target.new_obstacles
-
-
 def fit_text(found: Fit) -> Iterator[str]:
     """Yield a table of the targets; then, for each that does not take all, what is new, and the sources to change."""
     head = ["target", "verdict", "operators", "refused", "not measured", "partitions", "bytes across"]
@@ -109,15 +105,16 @@ def fit_text(found: Fit) -> Iterator[str]:
         numbers = [target.operators, target.refused, len(target.misfits) - target.refused]
         numbers += [target.cuts.partitions, target.cuts.size_bytes]
         if found.has_baseline:
-            numbers += [_new_count(target), target.fixed]
+            numbers += [target.new_count, target.fixed]
         rows.append([target.name, _words(target), *(f"{number:,}" for number in numbers)])
     yield from table_text(rows, right=range(2, len(rows[0])), indent="")
     for target in found.targets:
         new = [misfit for misfit in target.misfits if misfit.is_new]
-        if new or target.new_obstacles:
+        if target.new_count:
             yield ""
             yield f"{target.name}: {_words(target)}"
-            yield from (f"  {one.code} {one.location}: {one.message}" for one in target.obstacles)
+            for one in [obstacle.finding for obstacle in target.obstacles if obstacle.is_new]:
+                yield f"  {one.code} {one.location}: {one.message}"
             yield from _misfits_text(new)
             yield from _sources_text(target)
     for target in found.targets:
@@ -208,13 +205,21 @@ def fit_sarif(found: Fit) -> dict[str, Any]:
     return sarif_run(_RULES, results)
 
 
-def _obstacle(found: Fit, target: str, one: Finding) -> dict[str, Any]:
-    return {
+def _obstacle(found: Fit, target: str, one: Obstacle) -> dict[str, Any]:
+    finding = one.finding
+    result: dict[str, Any] = {
         "ruleId": "REFUSED_MODEL",
         "level": "error",
-        "message": {"text": f"{target} does not load the model: {one.message}."},
-        "locations": [sarif_location(found.file, one.location)],
+        "message": {"text": f"{target} does not load the model: {finding.message}."},
+        "locations": [sarif_location(found.file, finding.location)],
+        "partialFingerprints": {"circletoolsFit/v1": fingerprint(finding)},
     }
+    return _with_state(result, found, one)
+
+
+def _with_state(result: dict[str, Any], found: Fit, one: Misfit | Obstacle) -> dict[str, Any]:
+    """Return a result that says whether it is new, where there is a baseline."""
+    return result | ({"baselineState": "new" if one.is_new else "unchanged"} if found.has_baseline else {})
 
 
 def _disagreement(found: Fit, target: str, asked: Asked, one: Disagreement) -> dict[str, Any]:
@@ -241,6 +246,4 @@ def _result(found: Fit, target: str, misfit: Misfit) -> dict[str, Any]:
         "locations": [sarif_location(found.file, f"subgraphs[{misfit.subgraph}].operators[{misfit.operator}]")],
         "partialFingerprints": {"circletoolsFit/v1": blake2b(key, digest_size=8).hexdigest()},
     }
-    if found.has_baseline:
-        result["baselineState"] = "new" if misfit.is_new else "unchanged"
-    return result
+    return _with_state(result, found, misfit)

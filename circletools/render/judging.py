@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any
 
 from circletools.codes import Explanation, explanations
-from circletools.findings import Finding
-from circletools.judging import Judgement, fingerprint
+from circletools.findings import Finding, fingerprint
+from circletools.judging import Judgement
 from circletools.render.findings import check_json, findings_text
 from circletools.render.sarif import sarif_location, sarif_run
 from circletools.render.table import table_text

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import circletools as ct
-from circletools.judging import CheckInputs, fingerprint
+from circletools.findings import fingerprint
+from circletools.judging import CheckInputs
 
 DOUBLE = ct.Finding("DUPLICATE_OUTPUT", "warning", "subgraphs[0].outputs[1]", "'x1' is already output 0")
 TAP = ct.Finding("OUTPUT_TAP", "info", "subgraphs[0].outputs[0]", "operator 3 reads 'x1'")

@@ -45,8 +45,8 @@ def fitted(data: bytes, *targets: str, baseline: Path | None = None) -> ct.Fit:
 @pytest.mark.parametrize("outputs", [[], ["y", "again"]])
 def test_a_signature_stops_what_reads_it(outputs: list[str]) -> None:
     gpu, cpu = fitted(signed(outputs), "litert-gpu", "xnnpack").targets
-    assert (gpu.verdict, gpu.misfits, gpu.new_obstacles) == ("not_resident", (), 1)
-    assert [(one.code, one.location) for one in gpu.obstacles] == [
+    assert (gpu.verdict, gpu.misfits, gpu.new_count) == ("not_resident", (), 1)
+    assert [(one.finding.code, one.finding.location) for one in gpu.obstacles] == [
         ("INCOMPLETE_SIGNATURE", "signature_defs[0].outputs")
     ]
     assert (cpu.verdict, cpu.obstacles) == ("resident", ())
@@ -56,6 +56,7 @@ def test_a_signature_stops_what_reads_it(outputs: list[str]) -> None:
 def test_what_only_lacks_a_name_is_no_obstacle() -> None:
     """LiteRT takes the name of the tensor, and the first of the signatures that have one key."""
     assert fitted(signed([""]), "litert-gpu").targets[0].verdict == "resident"
+    assert fitted(signed(["", ""]), "litert-gpu").targets[0].verdict == "not_resident"
     build = Build()
     graph = build.graph()
     x = graph.tensor("x", (1, 4))
@@ -72,11 +73,34 @@ def test_an_obstacle_is_a_finding_until_the_baseline_has_it(tmp_path: Path) -> N
     baseline = tmp_path / "old.json"
     baseline.write_text(json.dumps(ct.render.fit_json(first)), encoding="utf-8")
     again = fitted(signed([]), "litert-gpu", baseline=baseline)
-    assert (again.new_refusals, again.targets[0].new_obstacles, again.targets[0].fixed) == (0, 0, 0)
+    assert (again.new_refusals, again.targets[0].new_count, again.targets[0].fixed) == (0, 0, 0)
     assert again.targets[0].verdict == "not_resident"
+    assert [one.is_new for one in again.targets[0].obstacles] == [False]
+    assert len(list(ct.render.fit_text(again))) == 2  # the table alone
+    assert [one["baselineState"] for one in ct.render.fit_sarif(again)["results"]] == ["unchanged"]
     other = fitted(signed(["y", "again"]), "litert-gpu", baseline=baseline)
     assert (other.new_refusals, other.targets[0].fixed) == (1, 1)
+    assert [one["baselineState"] for one in ct.render.fit_sarif(other)["results"]] == ["new"]
     assert fitted(signed(["y"]), "litert-gpu", baseline=baseline).targets[0].fixed == 1
+
+
+def test_an_obstacle_is_known_though_its_numbers_change(tmp_path: Path) -> None:
+    def two(outputs: int) -> bytes:
+        """Return a model of so many outputs, of which the signature names the first, behind a good signature."""
+        build = Build()
+        graph = build.graph()
+        x = graph.tensor("x", (1, 4))
+        made = [graph.compute("TANH", [x], f"y{number}", (1, 4)) for number in range(outputs)]
+        graph.ends([x], made)
+        if outputs == 3:
+            build.signature("good", [("x", x)], [(f"y{number}", y) for number, y in enumerate(made)])
+        build.signature("serve", [("x", x)], [("y", made[0])])
+        return build.to_bytes("tflite")
+
+    baseline = tmp_path / "old.json"
+    baseline.write_text(json.dumps(ct.render.fit_json(fitted(two(2), "litert-gpu"))), encoding="utf-8")
+    found = fitted(two(3), "litert-gpu", baseline=baseline)
+    assert (found.new_refusals, found.targets[0].fixed, found.targets[0].verdict) == (0, 0, "not_resident")
 
 
 def test_obstacles_are_told_in_every_form(tmp_path: Path) -> None:
@@ -88,7 +112,7 @@ def test_obstacles_are_told_in_every_form(tmp_path: Path) -> None:
     assert (result["ruleId"], result["level"]) == ("REFUSED_MODEL", "error")
     assert result["message"]["text"] == f"litert-gpu does not load the model: {message}."
     (target,) = ct.render.fit_json(found)["targets"]
-    assert [one["message"] for one in target["obstacles"]] == [message]
+    assert [(one["message"], one["is_new"]) for one in target["obstacles"]] == [(message, True)]
     assert target["new_count"] == 1
     path = tmp_path / "m.tflite"
     path.write_bytes(signed([]))

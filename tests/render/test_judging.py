@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 import circletools as ct
-from circletools.judging import fingerprint
+from circletools.findings import fingerprint
 
 DOUBLE = ct.Finding("DUPLICATE_OUTPUT", "warning", "subgraphs[0].outputs[1]", "'a<b' & \"c\" 50%\r\n\x01\udc80")
 TAP = ct.Finding("OUTPUT_TAP", "info", "subgraphs[0].outputs[0]", "x & y")
