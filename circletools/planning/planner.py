@@ -157,8 +157,9 @@ def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment)
     steps: list[tuple[int, Step]] = []
     default = inputs.rules.default
     fallback = default.device if default else None
-    limits = inputs.limits, problem.units, problem.costs, problem.caps
-    sizing = Sizing(request.mode, request.min_size, fallback, *limits)
+    sizing = Sizing(
+        request.mode, request.min_size, fallback, inputs.limits, problem.units, problem.costs, problem.caps
+    )
     grown = request.explain and request.mode == "seed"
     on_step = (lambda number, step: steps.append((number, step))) if grown else None
     partitioning = make_partitioning(facts, assignment, sizing, on_step)

@@ -29,7 +29,7 @@ Runs = list[list[Array]]
 def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Finding]:
     """Run the source, then the parts one after the other, and in onert the package too.
 
-    A model that keeps something from run to run is run several times in one session, with other inputs each time.
+    A model that keeps something from run to run is loaded once and run several times, with other inputs each time.
     Where a tensor between parts is empty, as computed shapes can make it, other inputs are tried: it would tell
     nothing, and not every runtime takes it. `verify_split` must have found no error in `files`. Raises UsageError
     where the runtime does not start.
