@@ -45,6 +45,14 @@ def test_some_graphs_take_other_orders(seed: int) -> None:
     assert len(found) <= {234: 6, 528: 21, 569: 13}[seed]
 
 
+@pytest.mark.parametrize(("seed", "count"), [(23, 16), (29, 8), (60, 4), (362, 14), (2809, 16)])
+def test_later_starts_are_tried(seed: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first makes one more; so does each of the pieces by level for the last two."""
+    monkeypatch.setattr(fewest, "_EDGES", 0)
+    operators, edges, devices = random_case(seed, most=30)
+    assert len(make_partitions(graph_of(operators, edges), devices)) == count
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_whole_architectures_are_partitioned(name: str) -> None:
     shape = SMALL[name]()

@@ -9,8 +9,8 @@ the graph of these sets, so the operators on each such cycle are a problem of th
 
 and goes from the first to the last or the other way round (from single operators and the last, as XLA clusters). None
 is better: it depends on the graph. Of few operators partitions are then broken up and merged again in other orders.
-Operators that may be together though nothing connects them (`OperatorGraph.beside`) are merged after those that feed
-each other, or before.
+It ends where a path shows that there are no fewer. Operators that may be together though nothing connects them
+(`OperatorGraph.beside`) are merged after those that feed each other, or before.
 """
 
 from __future__ import annotations
