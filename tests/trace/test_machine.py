@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from circletools.trace.nnapi.automaton import Automaton, Path
-from circletools.trace.nnapi.executions import Executions
-from circletools.trace.nnapi.machine import Begin, End, Machine
-from circletools.trace.nnapi.marks import FOREIGN, Mark, Role, classify
+from circletools.trace.nnapi.executions import Executions, kind_of
+from circletools.trace.nnapi.machine import Begin, End, Machine, Turns
+from circletools.trace.nnapi.machine import Told as Columns
+from circletools.trace.nnapi.marks import APPLICATION, FOREIGN, Mark, Role, classify
+from tests.kit.slow_executions import SlowExecutions
 
 TEXTS = (
     b"[NN_LR_PE]ANeuralNetworksExecution_startCompute", b"[NN_LR_PE]ANeuralNetworksEvent_wait",
@@ -19,31 +21,40 @@ TEXTS = (
     b"[SW][NN_LC_PCO]conv", b"[NN_LC_PTR]quant", b"[SUB][NN_LR_PC]device", b"[NN_LI_PE]execute", b"[NN_LD_PE]driver",
     b"HIDL::IPreparedModel::execute::server", b"[NN_LX_PE]bad", b"[NN_LR_PU]detail",
 )  # fmt: skip
+FLYING = (Role.START, Role.WAIT, Role.COMPUTE)
 Event = tuple[int, int, int, int]
 """Time, thread, symbol, place."""
 
 
 class Told:
-    """A watcher that keeps what it is told, and lets executions fly."""
+    """A watcher that keeps what it is told, one by one and as columns, and lets executions fly."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int) -> None:
         self.all: list[tuple[object, ...]] = []
-        self.executions: Executions
+        self.columns: list[tuple[object, ...]] = []
+        self.executions: Executions = Executions(frozenset(), [0] * threads, lambda at, processes: at)
+        self.machine: Machine | None = None
+        self.at: dict[int, int] = {}
 
     def handlers(self, path: Path) -> tuple[Begin, End]:
-        mark, flies = path.mark, path.mark.role in (Role.START, Role.WAIT, Role.COMPUTE)
+        mark = path.mark
+        assert mark.role in APPLICATION
 
         def began(t_ns: int, thread: int, where: int) -> None:
+            assert self.machine is None or self.machine.now == self.at[where]
             self.all.append(("began", mark.text, t_ns, thread, where))
-            if flies:
-                self.executions.handlers(mark)[0](t_ns, thread, where)
 
-        def ended(t_ns: int, thread: int) -> None:
-            self.all.append(("ended", mark.text, t_ns, thread))
-            if flies:
-                self.executions.handlers(mark)[1](t_ns, thread)
+        return began, lambda t_ns, thread: self.all.append(("ended", mark.text, t_ns, thread))
 
-        return began, ended
+    def take(self, told: Columns) -> Turns:
+        assert self.machine is not None
+        marks = [self.machine.automaton.paths[path].mark for path in told.paths.tolist()]
+        rows = zip(told.begins, marks, told.times, told.threads, told.wheres, told.at, strict=True)
+        self.columns += [
+            ("began" if begins else "ended", mark.text, t_ns, thread, where, at)
+            for begins, mark, t_ns, thread, where, at in rows
+        ]
+        return self.executions.take(told, np.array([kind_of(mark) for mark in marks], np.int64))
 
     def misplaced(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
         self.all.append((code, mark.text, outer.text if outer else "", where, find() if outer else -1))
@@ -57,7 +68,7 @@ class Slow:
 
     def __init__(self, told: Told, threads: int) -> None:
         self.automaton, self.told = Automaton(), told
-        told.executions = Executions(frozenset(), self.set_flight, [0] * threads, lambda _: 0)
+        self.executions = SlowExecutions(frozenset(), [0] * threads, self.set_flight)
         self.paths, self.flying = [0] * threads, [0] * threads
         self.places: list[list[int]] = [[] for _ in range(threads)]
         self.breaks: list[tuple[int, int, int, int]] = []
@@ -80,8 +91,13 @@ class Slow:
                 self.told.unmatched(thread, where)
             else:
                 places.pop()
-                if self.automaton.told()[0][before]:
-                    self.told.handlers(self.automaton.paths[before])[1](t_ns, thread)
+                path = self.automaton.paths[before]
+                if path.mark.role in (Role.WARM_UP, Role.BENCHMARK):
+                    self.told.handlers(path)[1](t_ns, thread)
+                elif path.watched and path.mark.role not in (Role.RUN, Role.START):
+                    self.told.columns.append(("ended", path.mark.text, t_ns, thread, where, self.count - 1))
+                    if path.mark.role in FLYING:
+                        self.executions.end(path.mark.role, t_ns, thread)
         return states
 
     def _begin(self, before: int, path: Path, places: list[int], event: tuple[int, int, int]) -> None:
@@ -94,8 +110,12 @@ class Slow:
         for code in path.faults:
             outer = paths[around].mark if around else None
             self.told.misplaced(code, path.mark, outer, event[2], lambda: held[depth])
-        if path.watched:
+        if path.mark.role in APPLICATION:
             self.told.handlers(path)[0](*event)
+        elif path.watched:
+            self.told.columns.append(("began", path.mark.text, *event, self.count - 1))
+            if path.mark.role in FLYING:
+                self.executions.begin(path.mark.role, *event)
 
 
 def batches(seed: int) -> tuple[int, list[list[Event]]]:
@@ -118,21 +138,22 @@ def batches(seed: int) -> tuple[int, list[list[Event]]]:
 @pytest.mark.parametrize("seed", range(60))
 def test_batches_are_followed_as_events_are(seed: int) -> None:
     threads, found = batches(seed)
-    slow, fast = Told(), Told()
+    slow, fast = Told(threads), Told(threads)
     one, machine = Slow(slow, threads), Machine(fast)
-    fast.executions = Executions(frozenset(), machine.set_flight, [0] * threads, lambda _: 0)
+    fast.machine = machine
     for automaton in (one.automaton, machine.automaton):
         assert [automaton.symbol(classify(text)) for text in TEXTS] == list(range(1, len(TEXTS) + 1))
     for _ in range(threads):
         machine.add_thread()
     for events in found:
         wanted = one.feed(events)
+        fast.at = {event[3]: at for at, event in enumerate(events)}
         states = machine.feed(*(np.array(column, np.int64) for column in zip(*events, strict=True)))
         texts = [
             _texts(automaton, some) for automaton, some in ((one.automaton, wanted), (machine.automaton, states))
         ]
         assert texts[0] == texts[1]
-        assert fast.all == slow.all
+        assert (fast.all, fast.columns) == (slow.all, slow.columns)
         assert _breaks(machine.automaton, [column.tolist() for column in machine.breaks]) == _breaks(
             one.automaton, [list(column) for column in zip(*one.breaks, strict=True)]
         )
@@ -167,6 +188,6 @@ def _breaks(automaton: Automaton, columns: list[list[int]]) -> list[object]:
 
 
 def test_a_machine_without_events() -> None:
-    machine = Machine(Told())
+    machine = Machine(Told(1))
     machine.add_thread()
     assert (machine.states().tolist(), machine.open_marks(0), machine.automaton.marks) == ([0], [], [FOREIGN])

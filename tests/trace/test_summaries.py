@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import statistics as plain
 from collections import Counter, defaultdict
 
@@ -15,7 +16,7 @@ from circletools.trace.nnapi import statistics
 from circletools.trace.nnapi.contexts import BUCKETS, NO_BUCKET, Contexts
 from circletools.trace.nnapi.diagnostics import Collector
 from circletools.trace.nnapi.executions import Execution, Spans
-from circletools.trace.nnapi.marks import Mark
+from circletools.trace.nnapi.marks import Mark, classify
 from circletools.trace.nnapi.statistics import Busy, Intervals, Table, add_up, pieces, tables
 from circletools.trace.nnapi.summaries import (
     WHOLE,
@@ -102,7 +103,36 @@ def test_segments_of_runs() -> None:
     assert [Run(index, 0, "", 0, 0).first_segment for index in range(3)] == [1, 4, 7]
     assert Run(0, 0, "", 0, 0).partial is False
     runs = Runs(Collector())
-    assert (runs.segment(5), runs.latest(5)) == (0, None)
+    none = np.zeros(0, np.int64)
+    assert (runs.segments(np.array([0]), np.array([5])).tolist(), runs.latest(5)) == ([0], None)
+    assert runs.segments(none, none).tolist() == []
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_segments_of_processes_within_batches(seed: int) -> None:
+    made = random.Random(seed)  # noqa: S311 - no secret
+    runs, own, common = Runs(Collector()), dict[int, int](), 0
+    for _ in range(4):
+        wanted, asked = [], []
+        for runs.now in range(made.choice((1, 5, 30))):
+            process = made.choice((-1, 0, 4, 1 << 62))
+            if made.random() < 0.3:
+                before = runs.all[-1:]
+                if made.random() < 0.5 or not own:
+                    runs.began(classify(b"[NN_LA_PO]x"), 9, 0, process, 1)
+                else:
+                    runs.began(classify(b"[NN_LA_PBM]x"), 9, 0, process, 1)
+                run = runs.latest(process)
+                assert run is not None
+                own[process] = run.first_segment + 2 * (run in before or bool(run.seen))
+                common = own[process] if run is runs.all[-1] else common
+            else:
+                wanted.append(own.get(process, common))
+                asked.append((runs.now, process))
+        at, processes = np.array(asked, np.int64).reshape(-1, 2).T
+        order = np.array(made.sample(range(len(asked)), len(asked)), np.int64)
+        assert runs.segments(at[order], processes[order]).tolist() == [wanted[place] for place in order.tolist()]
+        runs.forget()
 
 
 def test_totals_by_segment_and_code() -> None:
@@ -276,12 +306,11 @@ def test_two_phases_of_a_run_are_shown() -> None:
 def test_summaries_of_drivers() -> None:
     found = read("10 T1 B [NN_LR_PP]p\n20 T1 E")
     assert driver_summaries(found) == []
-    found.driver.marks.add(5, 7)
-    found.driver.callbacks.add(1, 9)
-    found.driver.callbacks.add(2, 4)
+    found.driver.marks.add(np.array([5]), np.array([7]))
+    found.driver.callbacks.add(np.array([1, 2]), np.array([9, 4]))
     assert driver_summaries(found) == [
         ("marks", Summary(1, 2, 2, 2, 2, 2)), ("requests and callbacks", Summary(2, 10, 2, 5, 8, 8))
     ]  # fmt: skip
     found.driver.calls = Spans()
-    found.driver.calls.add(3, 4)
+    found.driver.calls.add(np.array([3]), np.array([4]))
     assert driver_summaries(found)[0] == ("server calls", Summary(1, 1, 1, 1, 1, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,10 +15,10 @@ from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.automaton import Path
 from circletools.trace.nnapi.conclude import Seen, judge
 from circletools.trace.nnapi.diagnostics import KINDS, Collector, Diagnostic
-from circletools.trace.nnapi.executions import EXECUTIONS, DriverExecutions, Execution, Executions
+from circletools.trace.nnapi.executions import DriverExecutions, Execution, Executions, kind_of
 from circletools.trace.nnapi.functions import Function, functions
-from circletools.trace.nnapi.machine import Begin, End, Machine
-from circletools.trace.nnapi.marks import FOREIGN, Mark, Role, Side, classify
+from circletools.trace.nnapi.machine import Begin, End, Machine, Told, Turns
+from circletools.trace.nnapi.marks import FOREIGN, Mark, Side, classify
 from circletools.trace.nnapi.scheduling import Scheduled, Scheduling
 from circletools.trace.nnapi.statistics import (
     Busy,
@@ -38,7 +39,6 @@ from circletools.trace.sources.batch import NO_PROCESS
 from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Numbers, distinct, sums
 
-_APPLICATION = (Role.RUN, Role.WARM_UP, Role.BENCHMARK)
 _MOST_REMEMBERED = 1 << 16
 
 
@@ -118,7 +118,7 @@ class _Pass:
         self.cutter = Cutter(self.machine, trace.name)
         self.runs = Runs(self.collector)
         self._processes: list[int] = []
-        self.executions = Executions(known.ignored, self.machine.set_flight, self._processes, self.runs.segment)
+        self.executions = Executions(known.ignored, self._processes, self.runs.segments)
         self.driver = DriverExecutions(self._processes)
         self.seen = Seen()
         self.work = Work(self.automaton.contexts)
@@ -130,6 +130,7 @@ class _Pass:
         self._symbols: dict[bytes, tuple[int, int]] = {}
         self._indices: dict[int, int] = {}
         self._tids: list[int] = []
+        self._kinds = array("q")
         self._unsure: set[int] = set()
         self._late = False
 
@@ -149,7 +150,7 @@ class _Pass:
     def finish(self) -> Analysis:
         """Return what was read."""
         contexts = self.automaton.contexts
-        self.executions.all.sort(key=lambda execution: execution.number)
+        executions = self.executions.all()
         threads = list(zip(self._tids, self._processes, strict=True))
         judge(self.collector, self.trace, self.seen, self.runs, self.executions, self.machine, threads)
         return Analysis(
@@ -158,8 +159,8 @@ class _Pass:
             self.events,
             self.runs.all,
             tables(contexts, self.totals, self.waiting, self.overlaps),
-            self.executions.all,
-            wall_clock(self.work, self.executions.all, self._processes, self.trace.name),
+            executions,
+            wall_clock(self.work, executions, self._processes, self.trace.name),
             self.driver,
             functions(self.automaton.paths),
             self.collector.finish(self.trace.place),
@@ -186,8 +187,7 @@ class _Pass:
                 busy.add_up(self.waiting, part, segments)
         self.work.add(intervals)
         self.scheduling.add(intervals)
-        for timeline in (self.runs.common, *self.runs.of_process.values()):
-            timeline.forget()
+        self.runs.forget()
 
     def _by_timeline(self, intervals: Intervals) -> Iterator[tuple[Timeline, Intervals]]:
         """Yield the timelines of processes with runs and their intervals; other intervals go by the common one."""
@@ -258,19 +258,27 @@ class _Pass:
     # What the machine tells.
 
     def handlers(self, path: Path) -> tuple[Begin, End]:
-        """Return what takes the begins and the ends of a mark that is more than time."""
+        """Return what takes the begins and the ends of an application's mark."""
         mark, runs, processes = path.mark, self.runs, self._processes
-        if mark.role in EXECUTIONS:
-            return self.executions.handlers(mark)
-        if mark.role not in _APPLICATION:
-            return self.driver.handlers(mark)
 
         def begin(t_ns: int, thread: int, where: int) -> None:
+            runs.now = self.machine.now
             if mark.switch:
                 runs.ended(self.automaton.paths[path.up].mark, t_ns, thread, processes[thread])
             runs.began(mark, t_ns, thread, processes[thread], where)
 
-        return begin, lambda t_ns, thread: runs.ended(mark, t_ns, thread, processes[thread])
+        def end(t_ns: int, thread: int) -> None:
+            runs.now = self.machine.now
+            runs.ended(mark, t_ns, thread, processes[thread])
+
+        return begin, end
+
+    def take(self, told: Told) -> Turns:
+        """Take what executions and drivers do."""
+        self._kinds.extend(kind_of(path.mark) for path in self.automaton.paths[len(self._kinds) :])
+        kinds = np.array(self._kinds, np.int64)[told.paths]
+        self.driver.take(told, kinds)
+        return self.executions.take(told, kinds)
 
     def misplaced(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
         """Take a mark that is wrong where it is."""

@@ -10,11 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.trace.nnapi.contexts import Context, Contexts
-from circletools.trace.nnapi.marks import FOREIGN, Mark, Role, Side
+from circletools.trace.nnapi.marks import APPLICATION, FOREIGN, Mark, Role, Side
 from circletools.trace.sources.names import Numbers
 
 END = -1
 """The symbol of an end; those of begins are numbers of marks."""
+
+ALONE, BY_COLUMNS = 1, 2
+"""How begins and ends that are more than a move are told: one by one, or as columns, or both."""
 
 _WITH_AN_END = (Role.FENCED, Role.WAIT, Role.COMPUTE, Role.WARM_UP, Role.BENCHMARK)
 
@@ -71,7 +74,7 @@ class Automaton:
         self._told = bytearray(), bytearray()
         root = self.contexts.all[0]
         self._add(Path(0, FOREIGN, root, root, 0, False), 0)
-        self._told[0][0] = True
+        self._told[0][0] = ALONE
 
     def symbol(self, mark: Mark) -> int:
         """Return a number for a mark that was not known before."""
@@ -86,10 +89,9 @@ class Automaton:
         """Return how many marks each path has."""
         return np.array(self._depths)
 
-    def told(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return for each path whether the end of its last mark is more than a move, and whether the begin is."""
-        ends, begins = (np.array(flags, np.bool_) for flags in self._told)
-        return ends, begins
+    def told(self) -> npt.NDArray[np.uint8]:
+        """Return how the end of each path's last mark is told, and in a second row how its begin is; 0 for a move."""
+        return np.array(self._told, np.uint8)
 
     def _grow(self, number: int, symbol: int) -> Node:
         return self.nodes[self._make(number, self.marks[symbol])]
@@ -132,6 +134,7 @@ class Automaton:
         mark = path.mark
         serves = mark.phase == "PE" and (mark.layer == "LD" or mark.side is Side.SERVER)
         path.watched = serves or mark.role is not Role.NONE
-        self._told[0].append(serves or mark.role in _WITH_AN_END)
-        self._told[1].append(path.watched or bool(path.faults))
+        way = ALONE if mark.role in APPLICATION else BY_COLUMNS
+        self._told[0].append(way * (serves or mark.role in _WITH_AN_END))
+        self._told[1].append(way * path.watched | ALONE * bool(path.faults))
         return number

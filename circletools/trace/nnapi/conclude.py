@@ -60,7 +60,7 @@ def judge(
             collector.add("T032", run.where, f"run {run.index} has {APP_PHASES[present]} but no {APP_PHASES[absent]}")
     for where in executions.lone_waits:
         collector.add("T040", where, "a wait without a start", "wait")
-    for execution in executions.ignored:
+    for execution in executions.ignored():
         collector.add("T040", execution.where, "a start without a wait", "start")
 
 

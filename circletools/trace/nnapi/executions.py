@@ -6,19 +6,30 @@ Starts and waits are paired per process, first come first served: a mark does no
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
-from circletools.trace.nnapi.machine import Begin, End
+import numpy as np
+
+from circletools.trace.nnapi.machine import Told, Turns
 from circletools.trace.nnapi.marks import Mark, Role, Side
+from circletools.trace.nnapi.pairing import NONE, Flags, left, levels, nested, queued
+from circletools.trace.sources.names import Numbers
 
 KINDS = {Role.START: "asynchronous", Role.FENCED: "fenced", Role.COMPUTE: "synchronous"}
-EXECUTIONS = (*KINDS, Role.WAIT)
-"""The roles of marks that begin or end executions."""
 
-_ASYNCHRONOUS = KINDS[Role.START]
+_START, _FENCED, _WAIT, _CALLBACK = Role.START.value, Role.FENCED.value, Role.WAIT.value, Role.CALLBACK.value
+_NAMES = {role.value: kind for role, kind in KINDS.items()}
+_ROLE = 0xFF
+_EXECUTES, _SERVED, _REQUESTS = 1 << 8, 1 << 9, 1 << 10
+
+
+def kind_of(mark: Mark) -> int:
+    """Return what a mark is to those that take events by columns: its role, and what it does for the driver."""
+    served = mark.side is Side.SERVER
+    requests = served and "::execute" in mark.name and "Synchronously" not in mark.name
+    executes = mark.role in (*KINDS, Role.WAIT)
+    return mark.role.value | _EXECUTES * executes | _SERVED * served | _REQUESTS * requests
 
 
 @dataclass(slots=True)
@@ -50,92 +61,131 @@ class Spans:
     starts: array[int] = field(default_factory=lambda: array("q"))
     ends: array[int] = field(default_factory=lambda: array("q"))
 
-    def add(self, start: int, end: int) -> None:
-        """Add one."""
-        self.starts.append(start)
-        self.ends.append(end)
+    def add(self, starts: Numbers, ends: Numbers) -> None:
+        """Add some."""
+        self.starts.frombytes(starts.tobytes())
+        self.ends.frombytes(ends.tobytes())
+
+
+_NOTHING = np.zeros(0, np.int64)
 
 
 class Executions:
     """Pairs starts with waits. `ignored` has the numbers of starts that no wait will follow.
 
-    `processes` has the process of each thread; `segment` tells which segment a process is in.
+    `processes` has the process of each thread; `segments` tells which segment processes are in, at events of a batch.
     """
 
     def __init__(
-        self,
-        ignored: frozenset[int],
-        fly: Callable[[int, bool, int, int], None],
-        processes: list[int],
-        segment: Callable[[int], int],
+        self, ignored: frozenset[int], processes: list[int], segments: Callable[[Numbers, Numbers], Numbers]
     ) -> None:
-        self.all: list[Execution] = []
-        self._count = 0
         self.lone_waits: list[int] = []
-        self.ignored: list[Execution] = []
-        self._ignored, self._fly, self._processes, self._segment = ignored, fly, processes, segment
-        self._pending: defaultdict[int, deque[Execution]] = defaultdict(deque)
-        self._flying: defaultdict[int, int] = defaultdict(int)
-        self._open: defaultdict[int, list[Execution | None]] = defaultdict(list)
+        self._ignored, self._processes, self._segments = ignored, processes, segments
+        # By number: process, thread, role, start, segment, place, end.
+        self._columns = [array("q") for _ in range(7)]
+        # What is put in queues of processes, what is open on threads: number of the process or thread, and execution.
+        self._pending, self._open = (_NOTHING, _NOTHING), (_NOTHING, _NOTHING)
+        self._flying = _NOTHING
 
-    def handlers(self, mark: Mark) -> tuple[Begin, End]:
-        """Return what takes the begins and the ends of a mark; the end of a start tells nothing."""
-        if mark.role is Role.WAIT:
-            return self._waits, self._waited
-        if mark.role is Role.START:
-            return self._started, self._end
-        return partial(self._computes, KINDS[mark.role]), self._fenced if mark.role is Role.FENCED else self._end
+    def take(self, told: Told, kinds: Numbers) -> Turns:
+        """Take events of a batch in the order of time; return when threads began and ended to have one in flight."""
+        some = np.flatnonzero(kinds & _EXECUTES)
+        told, roles = told.only(some), kinds[some] & _ROLE
+        starts = told.begins & (roles == _START)
+        waits = told.begins & (roles == _WAIT)
+        which = self._begun(told, roles)
+        if self._ignored:
+            starts &= ~np.isin(which + 1, list(self._ignored))
+        which = self._paired(told, roles, which, starts, waits)
+        ended = np.flatnonzero(~told.begins & (which != NONE))
+        np.frombuffer(self._columns[-1], np.int64)[which[ended]] = told.times[ended]
+        return self._turns(told, which, starts, ended[roles[ended] == _WAIT])
 
-    def _new(self, kind: str, t_ns: int, thread: int, where: int) -> Execution:
-        self._count += 1
-        process = self._processes[thread]
-        return Execution(self._count, process, thread, kind, t_ns, self._segment(process), where)
+    def _begun(self, told: Told, roles: Numbers) -> Numbers:
+        """Add the executions that begin; return which one each event begins."""
+        at = np.flatnonzero(told.begins & (roles != _WAIT))
+        which = np.full(len(roles), NONE)
+        which[at] = len(self._columns[0]) + np.arange(len(at))
+        threads = told.threads[at]
+        processes = np.array(self._processes, np.int64)[threads]
+        segments = self._segments(told.at[at], processes)
+        more = (processes, threads, roles[at], told.times[at], segments, told.wheres[at], np.full(len(at), -1))
+        for column, values in zip(self._columns, more, strict=True):
+            column.frombytes(values.tobytes())
+        return which
 
-    def _started(self, t_ns: int, thread: int, where: int) -> None:
-        execution = self._new(_ASYNCHRONOUS, t_ns, thread, where)
-        if execution.number in self._ignored:
-            self.ignored.append(execution)
-            return
-        self._pending[execution.process].append(execution)
-        self._flying[thread] += 1
-        self._fly(thread, True, t_ns, thread)
+    def _paired(self, told: Told, roles: Numbers, which: Numbers, starts: Flags, waits: Flags) -> Numbers:
+        """Return which execution each event begins, ends, or waits for."""
+        nests = np.flatnonzero(roles != _START)
+        threads = np.append(self._open[0], told.threads[nests])
+        begins = np.append(np.ones(len(self._open[0]), np.bool_), told.begins[nests])
+        begun = nested(threads, begins)
+        held = np.append(self._open[1], which[nests])
+        ends = np.flatnonzero(~begins)
+        held[ends] = held[begun[ends]]
+        which = which.copy()
+        which[nests] = held[len(self._open[1]) :]
+        self._queue(told, which, starts | (~told.begins & (roles == _FENCED)), waits)
+        held = np.append(self._open[1], which[nests])
+        held[ends] = held[begun[ends]]
+        which[nests] = held[len(self._open[1]) :]
+        still = left(begins, begun)
+        self._open = threads[still], held[still]
+        return which
 
-    def _computes(self, kind: str, t_ns: int, thread: int, where: int) -> None:
-        self._open[thread].append(self._new(kind, t_ns, thread, where))
+    def _queue(self, told: Told, which: Numbers, puts: Flags, waits: Flags) -> None:
+        """Let waits take what was put, of their process."""
+        some = np.flatnonzero(puts | waits)
+        first = len(self._pending[0])
+        processes = np.append(self._pending[0], np.array(self._processes, np.int64)[told.threads[some]])
+        gives = np.append(np.ones(first, np.bool_), puts[some])
+        items = np.append(self._pending[1], which[some])
+        taken = queued(processes, gives)
+        still = left(gives, taken)
+        self._pending = processes[still], items[still]
+        waiting = some[waits[some]]
+        found = taken[first:][waits[some]]
+        which[waiting] = np.where(found == NONE, NONE, items[found])
+        self.lone_waits += told.wheres[waiting[found == NONE]].tolist()
 
-    def _waits(self, t_ns: int, thread: int, where: int) -> None:
-        pending = self._pending[self._processes[thread]]
-        if not pending:
-            self.lone_waits.append(where)
-        self._open[thread].append(pending.popleft() if pending else None)
+    def _turns(self, told: Told, which: Numbers, starts: Flags, waited: Numbers) -> Turns:
+        """Return when the first of a thread's executions began to fly, and the last has ended."""
+        _, threads, roles, *_ = (np.frombuffer(column, np.int64) for column in self._columns)
+        waited = waited[roles[which[waited]] == _START]
+        at = np.append(np.flatnonzero(starts), waited)
+        steps = np.append(np.ones(len(at) - len(waited), np.int64), np.full(len(waited), -1))
+        order = np.lexsort((at, threads[which[at]]))
+        at, steps = at[order], steps[order]
+        of = threads[which[at]]
+        flying = np.append(self._flying, np.zeros(len(self._processes) - len(self._flying), np.int64))
+        new = np.diff(of, prepend=-1) != 0
+        sums = np.cumsum(steps)
+        numbers = flying[of] + sums - (sums - steps)[new][np.cumsum(new) - 1]
+        flying[of] = numbers  # the last of each thread stays
+        self._flying = flying
+        turns = np.flatnonzero(numbers == (steps > 0))
+        turns = turns[np.argsort(at[turns])]
+        events = at[turns]
+        return Turns(told.at[events], told.times[events], of[turns], told.threads[events])
 
-    def _fenced(self, t_ns: int, thread: int) -> None:
-        execution = self._end(t_ns, thread)
-        if execution is not None:
-            self._pending[self._processes[thread]].append(execution)
+    def all(self) -> list[Execution]:
+        """Return the executions that have ended."""
+        return self._chosen(np.flatnonzero(np.array(self._columns[-1]) >= 0))
 
-    def _waited(self, t_ns: int, thread: int) -> None:
-        execution = self._end(t_ns, thread)
-        if execution is not None and execution.kind == _ASYNCHRONOUS:
-            starter = execution.thread
-            self._flying[starter] -= 1
-            if not self._flying[starter]:
-                self._fly(starter, False, t_ns, thread)
+    def ignored(self) -> list[Execution]:
+        """Return the executions that began and that no wait follows."""
+        return self._chosen(np.array(sorted(self._ignored), np.int64) - 1)
 
-    def _end(self, t_ns: int, thread: int) -> Execution | None:
-        """End the execution that is innermost on a thread, and return it; none for a lone wait."""
-        execution = self._open[thread].pop()
-        if execution is not None:
-            if execution.end_ns < 0:
-                self.all.append(execution)
-            execution.end_ns = t_ns
-        return execution
+    def _chosen(self, places: Numbers) -> list[Execution]:
+        processes, threads, roles, *others = (np.array(column)[places].tolist() for column in self._columns)
+        kinds = map(_NAMES.__getitem__, roles)
+        return list(map(Execution, (places + 1).tolist(), processes, threads, kinds, *others))
 
     def unpaired(self) -> set[int]:
         """Return the numbers of the starts whose waits have not ended."""
-        left = [execution for pending in self._pending.values() for execution in pending]
-        waiting = [execution for stack in self._open.values() for execution in stack if execution is not None]
-        return {one.number for one in left + waiting if one.kind == _ASYNCHRONOUS}
+        found = np.append(self._pending[1], self._open[1])
+        found = found[found != NONE]
+        return set((found[np.array(self._columns[2])[found] == _START] + 1).tolist())
 
 
 class DriverExecutions:
@@ -151,29 +201,38 @@ class DriverExecutions:
         self.marks: Spans = Spans()
         self.callbacks: Spans = Spans()
         self._processes = processes
-        self._open: defaultdict[int, list[tuple[int, bool]]] = defaultdict(list)
-        self._requests: defaultdict[int, deque[int]] = defaultdict(deque)
+        # Of open marks thread, begin and kind; of requests process and begin.
+        self._open, self._requests = (_NOTHING,) * 3, (_NOTHING,) * 2
 
-    def handlers(self, mark: Mark) -> tuple[Begin, End]:
-        """Return what takes the begins and the ends of a mark in the driver."""
-        served = mark.side is Side.SERVER
-        if mark.role is Role.CALLBACK:
-            return partial(self._calls_back, served), self._ended
-        requests = served and "::execute" in mark.name and "Synchronously" not in mark.name
-        return partial(self._began, served, requests), self._ended
+    def take(self, told: Told, kinds: Numbers) -> None:
+        """Take events of a batch in the order of time."""
+        some = np.flatnonzero(kinds & _EXECUTES == 0)
+        told, kinds = told.only(some), kinds[some]
+        self._serve(told.only(kinds & _ROLE != _CALLBACK), kinds[kinds & _ROLE != _CALLBACK])
+        self._call_back(told.only(told.begins), kinds[told.begins])
 
-    def _calls_back(self, served: bool, t_ns: int, thread: int, where: int) -> None:
-        requests = self._requests[self._processes[thread]]
-        if requests and not served:
-            self.callbacks.add(requests.popleft(), t_ns)
+    def _serve(self, told: Told, kinds: Numbers) -> None:
+        columns = (told.threads, told.times, kinds)
+        threads, times, kinds = (np.append(old, new) for old, new in zip(self._open, columns, strict=True))
+        begins = np.append(np.ones(len(self._open[0]), np.bool_), told.begins)
+        begun = nested(threads, begins)
+        still = left(begins, begun)
+        self._open = threads[still], times[still], kinds[still]
+        ends = np.flatnonzero(~begins & (levels(threads, begins) == 1))
+        first = begun[ends]
+        served = kinds[first] & _SERVED != 0
+        for spans, chosen in ((self.calls, served), (self.marks, ~served)):
+            spans.add(times[first[chosen]], times[ends[chosen]])
 
-    def _began(self, served: bool, requests: bool, t_ns: int, thread: int, where: int) -> None:
-        self._open[thread].append((t_ns, served))
-        if requests:
-            self._requests[self._processes[thread]].append(t_ns)
-
-    def _ended(self, t_ns: int, thread: int) -> None:
-        stack = self._open[thread]
-        start, served = stack.pop()
-        if not stack:
-            (self.calls if served else self.marks).add(start, t_ns)
+    def _call_back(self, told: Told, kinds: Numbers) -> None:
+        puts = kinds & _REQUESTS != 0
+        some = np.flatnonzero(puts | (kinds & (_ROLE | _SERVED) == _CALLBACK))
+        first = len(self._requests[0])
+        processes = np.append(self._requests[0], np.array(self._processes, np.int64)[told.threads[some]])
+        times = np.append(self._requests[1], told.times[some])
+        puts = np.append(np.ones(first, np.bool_), puts[some])
+        taken = queued(processes, puts)
+        still = left(puts, taken)
+        self._requests = processes[still], times[still]
+        back = np.flatnonzero(taken != NONE)
+        self.callbacks.add(times[taken[back]], times[back])

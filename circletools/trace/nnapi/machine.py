@@ -15,9 +15,10 @@ from operator import getitem
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from circletools.trace.nnapi.automaton import END, Automaton, Node, Path
-from circletools.trace.nnapi.marks import Mark
+from circletools.trace.nnapi.automaton import ALONE, BY_COLUMNS, END, Automaton, Node, Path
+from circletools.trace.nnapi.marks import APPLICATION, Mark
 from circletools.trace.sources.names import Numbers, by_thread
 
 Begin = Callable[[int, int, int], None]
@@ -27,11 +28,46 @@ End = Callable[[int, int], object]
 """Takes the time and the thread of an end."""
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Begins and ends of marks in the order of time: places in the batch, paths, times, threads, places."""
+
+    at: Numbers
+    paths: Numbers
+    begins: npt.NDArray[np.bool_]
+    times: Numbers
+    threads: Numbers
+    wheres: Numbers
+
+    def only(self, keep: npt.NDArray[np.bool_] | Numbers) -> Told:
+        """Return some of them."""
+        at, paths, times, threads, wheres = (
+            column[keep] for column in (self.at, self.paths, self.times, self.threads, self.wheres)
+        )
+        return Told(at, paths, self.begins[keep], times, threads, wheres)
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """When a thread began or ended to have an execution in flight, in the order of time.
+
+    `threads` are those of the executions, `current` those of the events, which are `at` in the batch.
+    """
+
+    at: Numbers
+    times: Numbers
+    threads: Numbers
+    current: Numbers
+
+
 class Watcher(Protocol):
     """Is told of what is more than time."""
 
     def handlers(self, path: Path) -> tuple[Begin, End]:
-        """Return what takes the begins of a watched mark and, if they say anything, its ends."""
+        """Return what takes the begins and the ends of an application's mark, one by one."""
+
+    def take(self, told: Told) -> Turns:
+        """Take the begins and the ends of executions' marks; those of applications are told before."""
 
     def misplaced(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
         """Take a mark that is wrong where it is; `find` returns the place of the one around it."""
@@ -66,33 +102,31 @@ class Machine:
     def __init__(self, watcher: Watcher) -> None:
         self.automaton: Automaton = Automaton()
         self.breaks: tuple[Numbers, ...] = ()
+        self.now = 0  # the place in the batch of what is told
         self._watcher = watcher
         self._begins: list[Begin | None] = []
         self._ends: list[End | None] = []
         self._nodes: list[Node] = []
-        self._flying: list[bool] = []
+        self._flying = bytearray()
         self._places: list[list[int]] = []
-        self._turns: list[tuple[int, int, int, int]] = []
-        self._now = 0
 
     def add_thread(self) -> None:
         """Add a thread, with no marks open."""
         self._nodes.append(self.automaton.nodes[0])
-        self._flying.append(False)
+        self._flying.append(0)
         self._places.append([])
 
     def states(self) -> Numbers:
         """Return the state of each thread."""
         paths = np.array([node.number for node in self._nodes], np.int64)
-        return paths << 1 | np.array(self._flying, np.int64)
+        return paths << 1 | np.array(self._flying, np.uint8)
 
     def feed(self, times: Numbers, threads: Numbers, symbols: Numbers, wheres: Numbers) -> Numbers:
         """Follow events; return the state of each event's thread before it."""
-        flying = np.array(self._flying, np.int64)
         walk = self._follow(threads, symbols, wheres)
-        self._tell(walk, times)
+        turns = self._tell(walk, times)
         states = np.empty_like(times)
-        states[walk.order] = walk.before << 1 | self._flights(walk, flying)
+        states[walk.order] = walk.before << 1 | self._flights(walk, turns)
         self._keep_places(walk)
         return states
 
@@ -103,12 +137,6 @@ class Machine:
             found.append((self.automaton.paths[path].mark, where))
             path = self.automaton.paths[path].up
         return found
-
-    def set_flight(self, thread: int, flying: bool, t_ns: int, current: int) -> None:
-        """Say whether an execution of a thread is in flight, at an event of thread `current`."""
-        if self._flying[thread] != flying:
-            self._flying[thread] = flying
-            self._turns.append((self._now, t_ns, thread, current))
 
     def _follow(self, threads: Numbers, symbols: Numbers, wheres: Numbers) -> _Walk:
         order = by_thread(threads)
@@ -126,27 +154,28 @@ class Machine:
         after[lasts] = finals
         return _Walk(order, threads, symbols, wheres[order], firsts, before, after)
 
-    def _tell(self, walk: _Walk, times: Numbers) -> None:
+    def _tell(self, walk: _Walk, times: Numbers) -> Turns:
         """Tell the watcher what is more than a move."""
-        self._turns = []
-        ends, begins = self.automaton.told()
-        inner = np.where(walk.symbols == END, walk.before, walk.after)
-        more = np.flatnonzero(np.where(walk.symbols == END, ends[inner], begins[inner]))
-        more = more[np.argsort(walk.order[more])]
+        begins = walk.symbols != END
+        inner = np.where(begins, walk.after, walk.before)
+        how = self.automaton.told()[begins.astype(np.int64), inner]
+        some = [np.flatnonzero(how & way) for way in (ALONE, BY_COLUMNS)]
+        alone, columns = (at[np.argsort(walk.order[at])] for at in some)
+        self._tell_alone(walk, alone, times, np.where(begins, inner, ~inner))
+        at = walk.order[columns]
+        return self._watcher.take(
+            Told(at, inner[columns], begins[columns], times[at], walk.threads[columns], walk.wheres[columns])
+        )
+
+    def _tell_alone(self, walk: _Walk, more: Numbers, times: Numbers, inner: Numbers) -> None:
         watcher, paths = self._watcher, self.automaton.paths
         for path in paths[len(self._begins) :]:
-            begin, end = watcher.handlers(path) if path.watched else (None, None)
+            begin, end = watcher.handlers(path) if path.mark.role in APPLICATION else (None, None)
             self._begins.append(begin)
             self._ends.append(end)
         at = walk.order[more]
-        columns = (
-            at,
-            np.where(walk.symbols == END, ~inner, inner)[more],
-            times[at],
-            walk.threads[more],
-            walk.wheres[more],
-        )
-        for event, (self._now, number, t_ns, thread, where) in enumerate(
+        columns = (at, inner[more], times[at], walk.threads[more], walk.wheres[more])
+        for event, (self.now, number, t_ns, thread, where) in enumerate(
             zip(*(one.tolist() for one in columns), strict=True)
         ):
             if number >= 0:
@@ -190,16 +219,19 @@ class Machine:
         walk.stacks[thread] = event, places
         return places
 
-    def _flights(self, walk: _Walk, flying: Numbers) -> Numbers:
-        """Return whether an execution is in flight before each event; `flying` is that before the batch.
+    def _flights(self, walk: _Walk, turned: Turns) -> Numbers:
+        """Return whether an execution is in flight before each event.
 
         Notes the states of threads that another thread's event has changed.
         """
         self.breaks = ()
+        flying = np.array(self._flying, np.int64)
         found = flying[walk.threads]
-        if not self._turns:
+        now, threads = turned.at, turned.threads
+        if not len(now):
             return found
-        now, t_ns, threads, current = (np.array(column, np.int64) for column in zip(*self._turns, strict=True))
+        turns = np.bincount(threads, minlength=len(flying))
+        self._flying = bytearray((flying + turns & 1).astype(np.uint8).tobytes())
         count = len(walk.order)
         # A turn of a thread counts from its next event in the batch on, if there is one.
         at = np.searchsorted(walk.threads * count + walk.order, threads * count + now + 1)
@@ -210,9 +242,9 @@ class Machine:
         found = (found + passed - np.repeat(started, np.diff(walk.firsts, append=count))) & 1
         finals = np.array([node.number for node in self._nodes], np.int64)
         paths = np.where(within, np.append(walk.before, 0)[at], finals[threads])
-        others = threads != current
+        others = threads != turned.current
         # Only the end of a flight is told by another thread.
-        self.breaks = tuple(column[others] for column in (now + 1, t_ns, threads, paths << 1 | 1))
+        self.breaks = tuple(column[others] for column in (now + 1, turned.times, threads, paths << 1 | 1))
         return found
 
     def _keep_places(self, walk: _Walk) -> None:

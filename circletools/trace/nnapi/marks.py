@@ -57,6 +57,10 @@ class Role(Enum):
     CALLBACK = auto()
 
 
+APPLICATION = (Role.RUN, Role.WARM_UP, Role.BENCHMARK)
+"""The roles of marks that say in which run and application phase a process is."""
+
+
 class Side(Enum):
     """Who wrote a mark of the HAL."""
 

@@ -9,10 +9,12 @@ import numpy.typing as npt
 
 from circletools.trace.nnapi.diagnostics import Collector
 from circletools.trace.nnapi.marks import Mark, Role
+from circletools.trace.sources.names import Numbers
 
 OUTSIDE = 0
 """The segment of time that belongs to no run."""
 
+_NO_RUN = -1
 APP_PHASES = ("overall", "warm-up", "benchmark")
 _MOST_OPEN = 16
 _PHASE = {Role.WARM_UP: 1, Role.BENCHMARK: 2}
@@ -73,17 +75,44 @@ class Runs:
 
     def __init__(self, collector: Collector) -> None:
         self.all: list[Run] = []
+        self.now = 0  # the place in the batch of the mark that is taken
         self.common: Timeline = Timeline()
         self.of_process: dict[int, Timeline] = {}
         self._collector = collector
         self._latest: dict[int, Run] = {}
         self._segments: dict[int, int] = {}
         self._common = OUTSIDE
+        # Of a batch: from which event on a process is in which segment, and the common one; and what was before.
+        self._changes: list[tuple[int, int, int, int]] = []
+        self._before: dict[int, int] = {}
+        self._common_before = OUTSIDE
         self._open: dict[int, list[tuple[int, int]]] = {}
 
-    def segment(self, process: int) -> int:
-        """Return the segment that a process is in."""
-        return self._segments.get(process, self._common)
+    def segments(self, at: Numbers, processes: Numbers) -> Numbers:
+        """Return the segment that each process is in at an event of the batch, by the place of the event."""
+        known, index = np.unique(processes, return_inverse=True)
+        found = np.array([self._before_of(process) for process in known.tolist()], np.int64)[index]
+        changes = np.array(self._changes, np.int64).reshape(-1, 4)
+        commons = np.append(self._common_before, changes[:, 3])[np.searchsorted(changes[:, 0], at)]
+        changes = changes[np.isin(changes[:, 1], known)]
+        changes = changes[np.argsort(changes[:, 1], kind="stable")]
+        width = 1 + int(max(at.max(initial=0), changes[:, 0].max(initial=0)))
+        keys = np.searchsorted(known, changes[:, 1]) * width + changes[:, 0]
+        last = np.searchsorted(keys, index * width + at)
+        own = last > np.searchsorted(keys, index * width)
+        found[own] = changes[last[own] - 1, 2]
+        return np.where(found == _NO_RUN, commons, found)
+
+    def _before_of(self, process: int) -> int:
+        return self._before.get(process, self._segments.get(process, _NO_RUN))
+
+    def forget(self) -> None:
+        """Drop what lies before the end of the batch."""
+        self._changes.clear()
+        self._before.clear()
+        self._common_before = self._common
+        for timeline in (self.common, *self.of_process.values()):
+            timeline.forget()
 
     def latest(self, process: int) -> Run | None:
         """Return the run that a process is in; that which began last for a process without runs."""
@@ -125,8 +154,10 @@ class Runs:
 
     def _switch(self, t_ns: int, process: int, phase: int) -> None:
         run = self._latest[process]
+        self._before.setdefault(process, self._segments.get(process, _NO_RUN))
         segment = self._segments[process] = run.first_segment + phase
         self.of_process[process].add(t_ns, segment)
         if run is self.all[-1]:
             self._common = segment
             self.common.add(t_ns, segment)
+        self._changes.append((self.now, process, segment, self._common))
