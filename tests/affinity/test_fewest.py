@@ -7,6 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from benchmarks.architectures import ROWS, Row, by_chance_fed, decoder, densenet, diffusion, hrnet, nasnet
+from benchmarks.graphs import by_chance, resnet
+from circletools.affinity.partition import fewest
+from circletools.affinity.partition.contraction import Contraction
+from circletools.affinity.partition.groups import GroupGraph
 from circletools.affinity.partition.partitions import make_partitions
 from circletools.model.graph import OperatorGraph
 from tests.kit.partition_peers import fewest_by_trying, xla_clusters
@@ -41,6 +45,14 @@ def test_some_graphs_take_other_orders(seed: int) -> None:
     assert len(found) <= {234: 6, 528: 21, 569: 13}[seed]
 
 
+@pytest.mark.parametrize(("seed", "count"), [(23, 16), (29, 8), (60, 4), (362, 14), (2809, 16)])
+def test_later_starts_are_tried(seed: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first makes one more; so does each of the pieces by level for the last two."""
+    monkeypatch.setattr(fewest, "_EDGES", 0)
+    operators, edges, devices = random_case(seed, most=30)
+    assert len(make_partitions(graph_of(operators, edges), devices)) == count
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_whole_architectures_are_partitioned(name: str) -> None:
     shape = SMALL[name]()
@@ -59,6 +71,21 @@ def test_a_long_chain_with_skips_over_the_other_device() -> None:
     edges = [pair for at in range(0, 2 * blocks, 2) for pair in ((at, at + 1), (at + 1, at + 2), (at, at + 2))]
     found = make_partitions(graph_of(2 * blocks + 1, edges), [0, 1] * blocks + [0])
     assert [partition.operators for partition in found] == [(at,) for at in range(2 * blocks + 1)]
+
+
+def test_nothing_else_is_tried_where_a_path_shows_that_there_are_no_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path that comes back to a set of operators takes it apart: here on each of 60 cycles."""
+    made = []
+
+    class Counted(Contraction):
+        def __init__(self, graph: GroupGraph) -> None:
+            made.append(len(graph))
+            super().__init__(graph)
+
+    monkeypatch.setattr(fewest, "Contraction", Counted)
+    shape = resnet(3_000)
+    assert len(make_partitions(shape.graph(), by_chance(shape))) == 565
+    assert len(made) == 60
 
 
 def test_what_is_one_piece_stays_one_piece() -> None:

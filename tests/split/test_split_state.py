@@ -230,6 +230,26 @@ def test_partitions_are_made_anew_where_they_tear_a_variable() -> None:
     assert sorted((part.device, part.operators) for part in plan.parts) == [("a", (0, 1, 3, 4)), ("b", (2,))]
 
 
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [(0, [("a", (0, 1, 2, 3, 4))]), (1, [("a", (1, 2, 3, 4)), ("b", (0,))])],
+)
+def test_what_feeds_the_users_of_a_variable_counts(device: int, expected: list[object]) -> None:
+    build = Build()
+    graph = build.graph()
+    x, handle, old = graph.tensor("x", (1, 4)), graph.tensor("h", (), "RESOURCE"), graph.tensor("old", (1, 4))
+    first = graph.compute("ABS", [x], "first", (1, 4))
+    graph.operator("VAR_HANDLE", [], [handle], shared_name="v")
+    graph.operator("READ_VARIABLE", [handle], [old])
+    new = graph.compute("ADD", [first, old], "new", (1, 4))
+    graph.operator("ASSIGN_VARIABLE", [handle, new], [])
+    graph.ends([x], [new])
+    devices, partitions = [device, 0, 0, 0, 0], [0, 1, 1, 1, 2]
+    with open_model(annotated(build.to_bytes(), affinity(["a", "b"], (devices, partitions)))) as opened:
+        plan = plan_split(opened)
+    assert sorted((part.device, part.operators) for part in plan.parts) == expected
+
+
 def test_operators_that_only_name_things_are_no_model() -> None:
     data = Streaming(2, 1).finish()
     with (

@@ -17,7 +17,7 @@ class Detours:
     def __init__(self, graph: GroupGraph) -> None:
         """Choose the path."""
         count = len(graph.devices)
-        path = _longest(graph)
+        path = longest(graph)
         self._own = graph.devices
         self._devices = [graph.devices[group] for group in path]
         self._first = [len(path)] * count
@@ -49,7 +49,7 @@ class Detours:
         self._last[group] = max(self._last[group], self._last[other])
 
 
-def _longest(graph: GroupGraph) -> list[int]:
+def longest(graph: GroupGraph) -> list[int]:
     """Return a path with as many changes of device as there can be."""
     level = [0] * len(graph.devices)
     back = [-1] * len(graph.devices)

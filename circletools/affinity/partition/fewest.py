@@ -9,17 +9,18 @@ the graph of these sets, so the operators on each such cycle are a problem of th
 
 and goes from the first to the last or the other way round (from single operators and the last, as XLA clusters). None
 is better: it depends on the graph. Of few operators partitions are then broken up and merged again in other orders.
-Operators that may be together though nothing connects them (`OperatorGraph.beside`) are merged after those that feed
-each other, or before.
+It ends where a path shows that there are no fewer. Operators that may be together though nothing connects them
+(`OperatorGraph.beside`) are merged after those that feed each other, or before.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, groupby
 
 from circletools.affinity.partition.contraction import Contraction
+from circletools.affinity.partition.detours import longest
 from circletools.affinity.partition.groups import (
     GroupGraph,
     connected,
@@ -61,16 +62,17 @@ def fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
         operators.sort(key=rank.__getitem__)
         whole = graph_inside(graph, operators, devices)
         rows = _inside(beside, operators)
-        singles -= len(operators)
+        least = len(component) + max(1, _comes_back([group[operators[at]] for at in longest(whole)]))
         found: list[list[int]] = []
-        for home in _from_starts(whole, rows, all_singles=singles >= 0 or differed):
+        for home in _from_starts(whole, rows, all_singles=len(operators) <= singles or differed):
             found.append(home)
-            if max(home) <= len(component):  # there are no fewer: of those on a cycle at least one falls apart
+            if max(home) < least:
                 break
         found.sort(key=max)
         home = found[0]
         differed = differed or max(home) < max(found[-1])
-        if max(home) > len(component):
+        if max(home) >= least:
+            singles -= len(operators)
             worth = tries if max(home) < max(found[-1]) else tries // _AGREED
             pairs = [pair for row in rows for pair in combinations(row[:_NEAR], 2)]
             count = sum(map(len, whole.successors)) + len(pairs)
@@ -79,6 +81,12 @@ def fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
             home = _by_chance(whole, home, pairs, orders)
         partitions += [tuple(operators[at] for at in some) for some in members_of(home)]
     return partitions
+
+
+def _comes_back(path: Sequence[int]) -> int:
+    """Return how often a path comes back to a set of operators, which falls apart into as many partitions more."""
+    visits = [group for group, _ in groupby(path)]
+    return len(visits) - len(set(visits))
 
 
 def _inside(beside: Sequence[Sequence[int]], operators: Sequence[int]) -> list[list[int]]:
