@@ -114,14 +114,13 @@ class _Everything:
         return table
 
     def _largest(self, able: NDArray[np.bool_]) -> list[list[int]]:
-        """Return the sets of units that partitions are part of on a device that is able to take some."""
+        """Return the sets that partitions are part of on a device that is able to take some units, and other sets."""
         graph = self.room.units.graph
         takes = [int(one) for one in able]
         for unit in graph.constants:  # they connect nothing
             takes[unit] = 0
         labels = [-1 if one else unit for unit, one in enumerate(takes)]
-        rows = members_of(connected(graph, labels)) if self.connected else gathered(2, takes, range(len(takes)))
-        return [units for row in rows if (units := [unit for unit in row if takes[unit]])]
+        return members_of(connected(graph, labels)) if self.connected else gathered(2, takes, range(len(takes)))
 
 
 def _excluding(everything: _Everything) -> tuple[_Everything, list[str]]:
