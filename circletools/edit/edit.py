@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self
 
 import numpy as np
 
@@ -60,7 +59,7 @@ class ModelEdit:
         self._ends: dict[tuple[int, Side], list[int]] = {}  # that were set
         self._followers: list[Callable[[ModelEdit], None]] = []
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> ModelEdit:
         """Return the edit; leaving the block writes nothing, `save` does."""
         return self
 
