@@ -10,7 +10,7 @@ from circletools.model.operator_facts import OperatorFacts
 from circletools.split.measuring.fitting import Moving, Segment, fit_times
 from circletools.split.measuring.known import Factors, Known, segments_of
 from circletools.split.measuring.request import Device
-from circletools.split.measuring.results import PlanTime
+from circletools.split.measuring.results import PlanTime, is_faster
 from circletools.split.plan import PlannedPart
 from tests.kit.build import Build
 
@@ -73,3 +73,11 @@ def test_a_copy_counts_once_and_only_between_devices() -> None:
 
 def test_a_plan_is_not_chosen_by_itself() -> None:
     assert not PlanTime("split", (), 1.0).is_chosen
+
+
+def test_a_small_gain_is_sure_where_the_times_hardly_differ() -> None:
+    theirs = np.full((16, 1, 1), 1.0)
+    ours = theirs - np.linspace(0.49, 0.51, 16).reshape(16, 1, 1)
+    assert is_faster(ours, theirs)
+    assert not is_faster(theirs, ours)
+    assert not is_faster(theirs - np.linspace(-9, 10, 16).reshape(16, 1, 1), theirs)
