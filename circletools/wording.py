@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from enum import Enum
 
 SCHEMA_VERSION = 1
 """`schema_version` of every JSON document that circletools writes, and of those that it reads."""
@@ -12,9 +13,17 @@ _LONGEST_COMPARED = 200  # comparing takes the square of the lengths
 _LISTED = 8
 
 
+class Word(str, Enum):
+    """A kind of something, which is written as its value; Python 3.10 has no StrEnum."""
+
+    def __str__(self) -> str:
+        return str.__str__(self)
+
+
 def milliseconds(time_ns: int) -> str:
     """Write a time in milliseconds, to the microsecond."""
-    return f"{time_ns / 1e6:z,.3f}"
+    written = f"{time_ns / 1e6:,.3f}"
+    return "0.000" if written == "-0.000" else written
 
 
 def microseconds(time_ns: int) -> str:

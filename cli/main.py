@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 import circletools as ct
 
 from .console import signals
+from .console.reading import use_schema
 from .console.terminal import complain, fail
 from .console.usage import Command
 from .signature import BETWEEN
@@ -70,8 +72,14 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", metavar="FILE", help="A newer schema (.bfbs): edits carry what it adds."),
+    ] = None,
 ) -> None:
     """Take the options that stand before the command."""
+    if schema is not None:
+        use_schema(schema)
 
 
 def _command_line() -> TyperGroup:

@@ -211,7 +211,8 @@ def model_groups(label: str, path: Path, after: Path) -> Iterator[Group]:
     yield Group(f"{label} affinity", {**model, **rules, **costs}, affinity_cases(m, e))
     other = {f"other{after.suffix}": Given(str(after))}
     yield Group(f"{label} pair", {**model, **other}, [f"diff {m} {name} --json" for name in other])
-    places = [int.from_bytes(hashlib.sha256(f"{m} {n}".encode()).digest()[:4]) % max(1, size) for n in range(3)]
+    digests = (hashlib.sha256(f"{m} {n}".encode()).digest() for n in range(3))
+    places = [int.from_bytes(digest[:4], "big") % max(1, size) for digest in digests]
     damaged = {
         f"cut{e}": Given(str(path), keep=places[0]),
         f"end{e}": Given(str(path), keep=max(0, size - 3)),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from circletools.affinity.costs.exact import STEPS, Cheapest, Keeping, cheapest
 from circletools.affinity.costs.problem import Indices, Links, Problem
 from circletools.affinity.limiting import LimitError, Room
+from circletools.affinity.partition.groups import connected, gathered, members_of
 from circletools.affinity.partition.partitions import Partition
 from circletools.errors import EditError
 
@@ -95,16 +96,31 @@ class _Everything:
         return problem, float(times.max(axis=1, initial=0).sum() + able.shape[1] * copies + launches + 1)
 
     def _able(self) -> NDArray[np.bool_]:
-        """Say which device a unit may go to."""
+        """Say which device a unit may go to, where it is not too large by itself nor all it can be with too small."""
         room, devices = self.room, range(len(self.room.refuges))
-        able = [[room.takes(unit, device) for device in devices] for unit in range(len(self.numbers))]
-        table = np.array(able, np.bool_).reshape(len(self.numbers), len(devices))
-        for unit, number in enumerate(self.numbers):
+
+        def may_go(unit: int, number: int, device: int) -> bool:
             rule = room.rule(unit)
-            if rule is not None and rule.place not in self.without:
-                table[unit] = False
-            table[unit, number] = True
+            free = (rule is None or rule.place in self.without) and room.takes(unit, device)
+            return (free or device == number) and self._may_grow((unit,), device)
+
+        able = [[may_go(unit, number, device) for device in devices] for unit, number in enumerate(self.numbers)]
+        table = np.array(able, np.bool_).reshape(len(self.numbers), len(devices))
+        for device, limit in room.limits:
+            if limit.kind.startswith("min"):
+                for units in self._largest(table[:, device]):
+                    if room.weights.of(limit.measure, units, device) < limit.number:
+                        table[units, device] = False
         return table
+
+    def _largest(self, able: NDArray[np.bool_]) -> list[list[int]]:
+        """Return the sets that partitions are part of on a device that is able to take some units, and other sets."""
+        graph = self.room.units.graph
+        takes = [int(one) for one in able]
+        for unit in graph.constants:  # they connect nothing
+            takes[unit] = 0
+        labels = [-1 if one else unit for unit, one in enumerate(takes)]
+        return members_of(connected(graph, labels)) if self.connected else gathered(2, takes, range(len(takes)))
 
 
 def _excluding(everything: _Everything) -> tuple[_Everything, list[str]]:

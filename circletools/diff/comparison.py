@@ -5,7 +5,8 @@ operators by the tensors they make. A number that is an index (of a tensor, a bu
 leads to. So what an insertion pushes back is no difference. What lies where in a file is none either: external data
 is compared by its bytes.
 
-Metadata entries are left to others, along with the buffers that only they name; so are empty buffers nobody names.
+Metadata entries are left to others, along with the buffers that only they name. Buffers without data are one another
+and buffer 0, which means no data.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class ModelComparison:
             _ = model.reachable
         self._names, self._tensor_names = Interning(), Interning()
         self.codes: Alignment = self._align_codes()
+        self._blank = _blank(before), _blank(after)
         self.buffers: Alignment = self._align_buffers()
         self.subgraphs: Alignment = self._align_subgraphs()
         self._buffer_numbers = Numbering(self.buffers, zero_is_none=True)
@@ -90,19 +92,27 @@ class ModelComparison:
         def whole(model: Model) -> Keys:
             return mixed(content(model), readers(model))
 
-        kept = [np.flatnonzero(~_of_metadata(model))[1:] for model in (self.before, self.after)]
+        models = self.before, self.after
+        own = [~_of_metadata(model) for model in models]
+        kept = [np.flatnonzero(each & ~blank) for each, blank in zip(own, self._blank, strict=True)]
         levels, blunt = (
             [(old[kept[0]], new[kept[1]]) for old, new in map(self._both, makers)]
             for makers in ((whole, content, readers), (lambda model: _ranges(model)[1],))
         )
         found = align(levels, blunt, by_place=True)
+        pairs = [kept[0][found.before], kept[1][found.after]]
+        # Of those without data, which have no order, each belongs to the one that the same tensors have.
+        rest = [np.setdiff1d(np.flatnonzero(each)[1:], side) for each, side in zip(own, pairs, strict=True)]
+        names = self._both(readers)
+        others = align([(names[0][rest[0]], names[1][rest[1]])])
         sentinel = [_ROOT] if len(self.before.buffers) and len(self.after.buffers) else []
-        return Alignment(
-            np.concatenate([*sentinel, kept[0][found.before]]),
-            np.concatenate([*sentinel, kept[1][found.after]]),
-            np.concatenate([*(np.zeros(1, np.bool_) for _ in sentinel), found.moved]),
-            (len(self.before.buffers), len(self.after.buffers)),
-        )
+        before = np.concatenate([*sentinel, pairs[0], rest[0][others.before]])
+        after = np.concatenate([*sentinel, pairs[1], rest[1][others.after]])
+        moved = np.zeros(len(before), np.bool_)
+        moved[len(sentinel) : len(sentinel) + len(found.moved)] = found.moved
+        order = np.argsort(before)
+        counts = len(self.before.buffers), len(self.after.buffers)
+        return Alignment(before[order], after[order], moved[order], counts)
 
     def _align_subgraphs(self) -> Alignment:
         def name(model: Model) -> Keys:
@@ -139,7 +149,9 @@ class ModelComparison:
         columns = self.before.tensor_columns, self.after.tensor_columns
         names = [self._tensor_names.keys(one.names) for one in columns]
         types = _type_numbers(self.before.schema, self.after.schema, columns[0].types, columns[1].types)
-        buffers = self._buffer_numbers.before(columns[0].buffers), self._buffer_numbers.after(columns[1].buffers)
+        named = columns[0].buffers, columns[1].buffers
+        filled = [np.where(_says(blank, one), 0, one) for blank, one in zip(self._blank, named, strict=True)]
+        buffers = self._buffer_numbers.before(filled[0]), self._buffer_numbers.after(filled[1])
         shapes = [row_keys(one.shapes.flat(), one.shapes.count) for one in columns]
         kinds = [mixed(*parts) for parts in zip(types, shapes, buffers, strict=True)]
         whole = [mixed(*parts) for parts in zip(names, kinds, strict=True)]
@@ -201,7 +213,7 @@ class ModelComparison:
             yield from self._engine.elements(pairs, name, *places, owners)
             removed, added = found.removed, found.added
             if name == "buffers":
-                removed, added = _own_buffers(self.before, removed), _own_buffers(self.after, added)
+                removed, added = map(_own_buffers, (self.before, self.after), self._blank, (removed, added))
             yield from self._engine.one_sided(pairs, name, "removed", removed)
             yield from self._engine.one_sided(pairs, name, "added", added)
 
@@ -228,6 +240,12 @@ class ModelComparison:
         def by(numbering: Numbering) -> Callable[..., tuple[Keys, Keys]]:
             return lambda _pairs, _rows, old, new: (numbering.before(old), numbering.after(new))
 
+        def buffers(_pairs: Pairs, _rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
+            numbers = self._buffer_numbers.before(old), self._buffer_numbers.after(new)
+            no_data = _says(self._blank[0], old) & _says(self._blank[1], new)
+            numbers[1][no_data] = numbers[0][no_data]
+            return numbers
+
         def types(_pairs: Pairs, _rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
             return _type_numbers(self.before.schema, self.after.schema, old, new)
 
@@ -236,7 +254,7 @@ class ModelComparison:
             return self._tensor_numbers.both(old, new, pairs.owners[0][rows], pairs.owners[1][rows])
 
         rules: dict[Kind, Any] = {
-            "buffer": by(self._buffer_numbers),
+            "buffer": buffers,
             "operator_code": by(self._code_numbers),
             "subgraph": by(self._subgraph_numbers),
             "tensor": tensors,
@@ -276,9 +294,22 @@ def _of_metadata(model: Model) -> NDArray[np.bool_]:
     return entries & ~_named_by_structure(model)
 
 
-def _own_buffers(model: Model, which: tuple[Indices, Indices]) -> tuple[Indices, Indices]:
+def _blank(model: Model) -> NDArray[np.bool_]:
+    """Say of each buffer whether it has no data, as 0 means; one with data of no bytes has some."""
+    blank = ~model.buffers.external & ~model.buffers.tables.has("data")
+    blank[:1] = True
+    return blank
+
+
+def _says(marked: NDArray[np.bool_], indices: Keys) -> NDArray[np.bool_]:
+    """Return whether each index leads to an element that is marked."""
+    return np.append(marked, False)[np.minimum(indices, len(marked))]
+
+
+def _own_buffers(model: Model, blank: NDArray[np.bool_], which: tuple[Indices, Indices]) -> tuple[Indices, Indices]:
     """Return those of some buffers, by row and index, that say something: no metadata, nothing empty and unnamed."""
     own = _named_by_structure(model) | (~_of_metadata(model) & (_ranges(model)[1] > 0))
+    own[1:] &= ~blank[1:]
     return which[0][own[which[1]]], which[1][own[which[1]]]
 
 

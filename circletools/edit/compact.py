@@ -9,7 +9,11 @@ from circletools.edit.editable import check_editable, original_start
 from circletools.errors import EditError
 from circletools.flatbuf.columns import Wire
 from circletools.flatbuf.compact import compact as compact_flatbuffer
-from circletools.flatbuf.verify import walk
+from circletools.flatbuf.compact import is_known
+from circletools.flatbuf.inert import Inert
+from circletools.flatbuf.schema import Schema
+from circletools.flatbuf.transplant import Altered, Keep, end_of, transplant
+from circletools.flatbuf.verify import Reachable, walk
 from circletools.model.external import FILE_OFFSETS, external_data
 from circletools.model.model import Model
 from circletools.storage.files import Part, Progress, write
@@ -23,8 +27,9 @@ def compact(
 ) -> int:
     """Write the model to `target` as a minimal file; return its size in bytes.
 
-    Raises EditError when it has fields that the schema does not know or cannot be written, UsageError when the target
-    is the file being read and `in_place` is not set, InvalidInputError when the file changed since it was opened.
+    Raises EditError when it has fields that no schema knows and that could be references, or cannot be written;
+    UsageError when the target is the file being read and `in_place` is not set, InvalidInputError when the file
+    changed since it was opened.
     """
     model.source.check_other(target, in_place=in_place)
     parts = compact_parts(model)
@@ -45,14 +50,30 @@ def compact_parts(model: Model) -> list[Part]:
 
 
 def _flatbuffer(model: Model, moved: int) -> list[Part]:
-    return model.source.parts(compact_flatbuffer(model.wire, model.schema, model.reachable, FILE_OFFSETS, moved))
+    wire, schema, reachable = model.wire, model.schema, model.reachable
+    if is_known(schema, reachable):
+        return model.source.parts(compact_flatbuffer(wire, schema, reachable, FILE_OFFSETS, moved))
+    return model.source.parts(transplant(wire, schema.whole, *_all(wire, schema, reachable, moved)))
+
+
+def _all(wire: Wire, schema: Schema, reachable: Reachable, moved: int = 0) -> tuple[Altered, Keep]:
+    root = int(reachable.tables[schema.root].at[0])
+    keep = Keep(Inert(wire, schema, lambda: reachable), FILE_OFFSETS, moved)
+    return Altered(schema.whole.tables[schema.root], root, {}), keep
+
+
+def _end(wire: Wire, schema: Schema, reachable: Reachable) -> int:
+    """Return where the last object ends, also of those that only a newer schema knows."""
+    if is_known(schema, reachable):
+        return reachable.end
+    return max(reachable.end, end_of(wire, schema.whole, *_all(wire, schema, reachable)))
 
 
 def _rest(model: Model) -> tuple[int, bool]:
     """Return from where on the file is kept as it is, and whether external data lies there."""
     first = min((int(data.offsets.min()) for data in external_data(model)), default=None)
     if first is not None:
-        if first < model.reachable.end:
+        if first < _end(model.wire, model.schema, model.reachable):
             raise EditError(
                 "external data lies inside the flatbuffer", hint="it cannot be told apart from unused bytes"
             )
@@ -66,10 +87,11 @@ def tail_start(model: Model) -> int:
     Zeros in front are padding; if they were kept, what is padded anew would grow with each time.
     """
     ends = (int((data.offsets + data.sizes).max()) for data in external_data(model))
-    end, base = max(model.reachable.end, *ends, 0), original_start(model)
+    end, base = max(_end(model.wire, model.schema, model.reachable), *ends, 0), original_start(model)
     if base:
         # What the original file had at its end and no longer uses is not "behind the flatbuffer".
-        end = max(end, base + walk(Wire(model.wire.memory[base:]), model.schema, max_tables=None).end)
+        wire = Wire(model.wire.memory[base:])
+        end = max(end, base + _end(wire, model.schema, walk(wire, model.schema, max_tables=None)))
     for at in range(end, model.wire.size, _PIECE_BYTES):
         used = model.wire.data[at : at + _PIECE_BYTES] != 0
         if used.any():

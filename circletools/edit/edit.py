@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from circletools.edit.results import AddedOperator, IndexMap
 from circletools.edit.signatures import Ends, Side, Signatures
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
+from circletools.flatbuf.inert import Inert
 from circletools.flatbuf.overlay import FieldValue, NewTable, Overlay, References
 from circletools.flatbuf.prefix import write_prefix
 from circletools.model.external import FILE_OFFSETS, external_data
@@ -51,7 +51,10 @@ class ModelEdit:
         self.model = model
         check_editable(model)
         self._base = original_start(model)
-        self._overlay = Overlay(model.wire, model.schema, int(model.root.at[0]), self._base, FILE_OFFSETS)
+        inert = Inert(model.wire, model.schema, lambda: model.reachable, self._base)
+        self._overlay = Overlay(
+            model.wire, model.schema.whole, int(model.root.at[0]), self._base, FILE_OFFSETS, inert
+        )
         self._entries = Entries(model, self._overlay)
         self._codes = list(model.operator_codes)
         self._new_tensors: Counter[int] = Counter()  # subgraph -> how many were added
@@ -60,7 +63,7 @@ class ModelEdit:
         self._ends: dict[tuple[int, Side], list[int]] = {}  # that were set
         self._followers: list[Callable[[ModelEdit], None]] = []
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> ModelEdit:
         """Return the edit; leaving the block writes nothing, `save` does."""
         return self
 
@@ -335,7 +338,7 @@ class ModelEdit:
         with TemporaryDirectory(dir=folder, prefix=".circletools-") as scratch:
             whole = Path(scratch) / "whole"
             write(whole, self.parts(), source=self.model.source)
-            with open_model(whole) as model:
+            with open_model(whole, schema=self.model.newer) as model:
                 compact(model, target, progress=progress)
 
     def remaining(self) -> tuple[Finding, ...]:

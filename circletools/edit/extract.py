@@ -131,7 +131,7 @@ class Excerpts:
         return [*self._parts(build.model(moves)), *behind]
 
     def _parts(self, root: Altered) -> list[Part]:
-        return self.model.source.parts(transplant(self.model.wire, self.schema, root))
+        return self.model.source.parts(transplant(self.model.wire, self.schema.whole, root))
 
 
 class _Build:

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.errors import EditError
 from circletools.flatbuf.columns import (
     MAX_FLATBUFFER_BYTES,
     Mask,
@@ -49,10 +48,23 @@ def compact(
 ) -> Iterator[Chunk]:
     """Yield the flatbuffer, minimal. Positions in the file (see `Overlay`) are moved by `moved` bytes.
 
-    Raises EditError when a table has a field that the schema does not know: it could not be carried; and when the
-    result would pass 2 GiB.
+    Nothing in it may be of a newer schema (`is_known`). Raises EditError when the result would pass 2 GiB.
     """
     return _Compaction(wire, schema, reachable, file_offsets, moved).chunks()
+
+
+def is_known(schema: Schema, reachable: Reachable) -> bool:
+    """Say whether the schema knows all fields and members of unions of the tables."""
+    for tables in reachable.tables.values():
+        unions = [item for item in tables.type.fields if item.kind == "union"]
+        codes = ((schema.unions[str(item.target)], tables.take(tables.has(item.name)), item) for item in unions)
+        if unknown_slots(tables).any() or any(
+            code not in members
+            for members, some, item in codes
+            for code in np.unique(some.union_codes(item)).tolist()
+        ):
+            return False
+    return True
 
 
 @dataclass(slots=True)
@@ -103,12 +115,6 @@ class _Compaction:
         self.leaf_at: list[int] = []
 
     def chunks(self) -> Iterator[Chunk]:
-        for name, tables in self.tables.items():
-            if unknown_slots(tables).any():
-                raise EditError(
-                    f"a {name} has a field that the {self.schema.format} schema does not know",
-                    hint="the file was written with a newer schema; compacting it would lose the field",
-                )
         self.met[self.schema.root].append(np.zeros(1, np.int64))
         for name in self.schema.order:
             if name in self.tables:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from circletools.errors import EditError, ModelFormatError, UsageError
 from circletools.flatbuf.columns import Wire, vectors_at
+from circletools.flatbuf.inert import Carried, Inert
 from circletools.flatbuf.layout import field_offsets
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 from circletools.flatbuf.verify import check_header
@@ -33,10 +34,14 @@ FieldValue: TypeAlias = "float | str | bytes | ArrayLike | NewTable | None"
 
 @dataclass(eq=False, slots=True)
 class NewTable:
-    """A table to be written: slot -> value. A slot that is missing is absent in the file."""
+    """A table to be written: slot -> value. A slot that is missing is absent in the file.
+
+    `carried` are the fields that no schema knows.
+    """
 
     type: TableType
     fields: dict[int, Value] = field(default_factory=dict)
+    carried: Carried | None = None
 
     def __getitem__(self, name: str) -> Value | None:
         """Return the value of a field, None where it is absent."""
@@ -85,11 +90,14 @@ class Overlay:
     `base` is where the original file starts. The file and the original in it must both have passed `walk`.
     """
 
-    def __init__(self, wire: Wire, schema: Schema, root: int, base: int, file_offsets: FileOffsets) -> None:
+    def __init__(
+        self, wire: Wire, schema: Schema, root: int, base: int, file_offsets: FileOffsets, inert: Inert
+    ) -> None:
         self.wire: Wire = wire
         self.schema: Schema = schema
         self.base: int = base
         self.file_offsets: FileOffsets = file_offsets
+        self._inert = inert
         self.moves: bool = False  # whether an opened table holds a position in the file
         self._opened: dict[tuple[str, int], NewTable] = {}
         self._settled: dict[int, int | NewTable] = {}  # id of a table -> what became of it
@@ -98,8 +106,8 @@ class Overlay:
     def open(self, type_name: str, at: int) -> NewTable:
         """Return the existing table at `at` as a new one that refers to the same children.
 
-        The same table gives the same object, so that what is shared stays shared. Raises EditError for a table
-        with a field that the schema does not know: it could not be carried.
+        The same table gives the same object, so that what is shared stays shared. Raises EditError for a field that
+        the schema does not know and that could be a reference: it could not be carried.
         """
         known = self._opened.get((type_name, at))
         if known is None:
@@ -109,18 +117,26 @@ class Overlay:
     def copy(self, type_name: str, at: int) -> NewTable:
         """Return a new table like the one at `at`, that nothing else refers to; see `open`."""
         memory, table_type = self.wire.memory, self.schema.tables[type_name]
+        offsets = field_offsets(memory, at)
         copy = NewTable(table_type)
-        for slot, offset in field_offsets(memory, at).items():
+        if not offsets.keys() <= table_type.by_slot.keys():
+            copy.carried = self._inert.carried(table_type, at)
+        for slot, offset in offsets.items():
             item, position = table_type.by_slot.get(slot), at + offset
             if item is None:
-                raise EditError(
-                    f"{type_name} at byte {at} has a field that the {self.schema.format} schema does not know",
-                    hint="the file was written with a newer schema; rewriting this table would lose the field",
-                )
-            if position + item.width > self.wire.limit:  # the walk does not check deprecated fields
+                continue
+            if position + item.width > self.wire.limit:  # the walk does not check deprecated and newer fields
                 raise ModelFormatError(f"{type_name}.{item.name} lies outside the file", offset=position)
             raw = bytes(memory[position : position + item.width])
             copy.fields[slot] = raw if item.kind == "scalar" else position + int.from_bytes(raw, "little")
+            if (
+                item.newer
+                and item.kind != "scalar"
+                and not self.base <= cast(int, copy.fields[slot]) < self.wire.limit
+            ):
+                raise EditError(
+                    f"{type_name}.{item.name} leads outside the original file", location=f"byte {position}"
+                )
             mover = self.file_offsets.get((type_name, item.name))
             if mover is not None:
                 data = raw if item.kind == "scalar" else self._data(copy.fields[slot], item)
@@ -178,7 +194,8 @@ class Overlay:
         known = self._settled.get(id(value))
         if known is not None:
             return known
-        twin = self.copy(type_name, original).fields if original else {}
+        before = self.copy(type_name, original) if original else NewTable(value.type)
+        twin = before.fields
         fields = dict(value.fields)
         for item in value.type.fields:
             if item.kind == "scalar" or item.slot not in fields:
@@ -190,7 +207,8 @@ class Overlay:
                 del fields[item.slot]  # emptied again
             else:
                 fields[item.slot] = settled
-        result = original if original and fields == twin else NewTable(value.type, fields)
+        same = original and fields == twin and value.carried == before.carried
+        result = original if same else NewTable(value.type, fields, value.carried)
         self._settled[id(value)] = result
         return result
 

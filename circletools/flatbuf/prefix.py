@@ -107,19 +107,33 @@ class _Writer:
             if item.kind != "scalar" and item.slot in table.fields
         }
         builder = self.builder
-        builder.StartObject(table.type.slots)
+        self.start(table)
         for item in table.type.widest_first:
             if item.slot in references:
                 builder.PrependUOffsetTRelative(references[item.slot])
                 builder.Slot(item.slot)
             elif item.slot in table.fields:
                 raw = self.moved(table, item)
-                builder.Prep(len(raw), 0)
+                builder.Prep(item.alignment, len(raw))
                 self.place(raw)
                 builder.Slot(item.slot)
         at: int = builder.EndObject()
         self.written[id(table)] = at
         return at
+
+    def start(self, table: NewTable) -> None:
+        """Begin a table; at its end stand the bytes of fields that no schema knows."""
+        builder, carried = self.builder, table.carried
+        if carried is None:
+            builder.StartObject(table.type.slots)
+            return
+        padding = -(builder.Offset() + len(carried.data) + carried.phase) % carried.alignment
+        builder.Prep(1, padding + len(carried.data))
+        self.place(bytes(padding))
+        builder.StartObject(max(table.type.slots, *(slot + 1 for slot, _ in carried.slots)))
+        self.place(carried.data)
+        for slot, offset in carried.slots:
+            builder.current_vtable[slot] = builder.Offset() - offset
 
     def place(self, raw: bytes) -> None:
         """Put bytes in front; `Prep` has made the room."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from graphlib import TopologicalSorter
@@ -41,6 +41,9 @@ class Field:
 
     `dtype` is that of the scalar, or of a vector's elements (`OFFSET` where these are references). `target` is
     the table type, or the union's name, or None. `type_slot` is where a union keeps its member's code.
+
+    Structs are scalars of bytes, with the alignment `align`. A field is `newer` where only a schema that was given
+    has it; `number` then says that there are integers in it, which could be indices.
     """
 
     name: str
@@ -51,6 +54,14 @@ class Field:
     target: str | None = None
     type_slot: int = -1
     deprecated: bool = False
+    align: int = 0
+    newer: bool = False
+    number: bool = False
+
+    @property
+    def alignment(self) -> int:
+        """What the field's place in the file is a multiple of."""
+        return self.align or self.width if self.kind == "scalar" else OFFSET.itemsize
 
     @property
     def width(self) -> int:
@@ -80,7 +91,10 @@ class TableType:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """One file format. `order` lists the table types reachable from the root, users before used."""
+    """One file format. `order` lists the table types reachable from the root, users before used.
+
+    `newer` is what a schema that was given says beyond it; its types may lead back to themselves, so it has no order.
+    """
 
     format: str
     identifier: bytes
@@ -89,6 +103,12 @@ class Schema:
     unions: Mapping[str, Mapping[int, str]]
     enums: Mapping[str, Mapping[int, str]]
     order: tuple[str, ...]
+    newer: Schema | None = None
+
+    @property
+    def whole(self) -> Schema:
+        """This schema, with what a newer one adds where one was given."""
+        return self.newer or self
 
     def enum_value(self, enum: str, name: str) -> int:
         """Return the value of an enum's member. Raises KeyError."""
@@ -123,6 +143,18 @@ def _field(description: Mapping[str, Any]) -> Field:
     )
 
 
+def table_type(name: str, slots: int, fields: Sequence[Field]) -> TableType:
+    """Return a table type of these fields, which are given by ascending slot."""
+    return TableType(
+        name,
+        slots,
+        tuple(fields),
+        {field.name: field for field in fields},
+        {field.slot: field for field in fields},
+        tuple(sorted(fields, key=lambda field: -field.width)),
+    )
+
+
 def _order(schema: Schema) -> tuple[str, ...]:
     """Sort the reachable types topologically; the engine relies on the types not being recursive."""
     users: TopologicalSorter[str] = TopologicalSorter()
@@ -149,20 +181,13 @@ def schema_document(name: str) -> dict[str, Any]:
 
 
 @cache
-def load_schema(format_name: Literal["circle", "tflite", "debug_metadata", "etdump"]) -> Schema:
+def load_schema(format_name: Literal["circle", "tflite", "debug_metadata", "etdump", "reflection"]) -> Schema:
     """Load schema/<format_name>.json."""
     data = schema_document(format_name)
-    tables = {}
-    for name, description in data["tables"].items():
-        fields = tuple(_field(field) for field in description["fields"])
-        tables[name] = TableType(
-            name,
-            description["slots"],
-            fields,
-            {field.name: field for field in fields},
-            {field.slot: field for field in fields},
-            tuple(sorted(fields, key=lambda field: -field.width)),
-        )
+    tables = {
+        name: table_type(name, description["slots"], [_field(field) for field in description["fields"]])
+        for name, description in data["tables"].items()
+    }
     unions = {name: {code: member for member, code in members.items()} for name, members in data["unions"].items()}
     schema = Schema(
         format=data["format"],

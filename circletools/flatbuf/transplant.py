@@ -20,11 +20,15 @@ import numpy as np
 from circletools.errors import EditError, ModelFormatError
 from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Wire, too_large
 from circletools.flatbuf.compact import Chunk
+from circletools.flatbuf.inert import MOST_ALIGNMENT, Inert, unknown_field
 from circletools.flatbuf.layout import data_alignment, place_fields, vtable_bytes
+from circletools.flatbuf.newer import STRING, may_hold_indices
+from circletools.flatbuf.overlay import FileOffsets
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 
 _U2, _I4, _U4 = Struct("<H"), Struct("<i"), Struct("<I")
 _HEADER_BYTES, _LARGEST_ALIGNMENT = 8, 16
+_MAX_DEPTH = 128
 _STREAMED_BYTES = 1 << 16  # longer data is not copied through memory
 _SMALL_BYTES = 64  # equal data up to this is written once
 
@@ -42,6 +46,7 @@ class Altered:
     fields: Mapping[int, Value]
 
 
+_TEXT, _CODES = Field("text", 0, "string", OFFSET), Field("codes", 0, "vector", np.dtype("u1"))
 References: TypeAlias = "list[int | Altered]"
 Value: TypeAlias = "int | bytes | Altered | References | None"
 
@@ -54,20 +59,40 @@ class _Form:
     size: int
     alignment: int
     placed: Sequence[tuple[Field, int]]  # with the field's offset in the table, ascending
+    unknown: bool = False  # whether the table has fields that no schema knows
 
 
-def transplant(wire: Wire, schema: Schema, root: Altered) -> list[Chunk]:
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What to do where all indices stay what they are: fields that no schema knows go along, positions are moved."""
+
+    inert: Inert
+    file_offsets: FileOffsets
+    moved: int
+
+
+def transplant(wire: Wire, schema: Schema, root: Altered, keep: Keep | None = None) -> list[Chunk]:
     """Return the flatbuffer with this root table; its length is a multiple of 16.
 
     The old file must have passed `walk`. Raises EditError when a table that is carried has a field that the schema
-    does not know, or when the flatbuffer would reach 2 GiB.
+    does not know, and that could be a reference, or, without `keep`, an index; and when the flatbuffer would reach
+    2 GiB.
     """
-    return _Writer(wire, schema).write(root)
+    return _Writer(wire, schema, keep).write(root)
+
+
+def end_of(wire: Wire, schema: Schema, root: Altered, keep: Keep) -> int:
+    """Return where the last of all objects ends, also of those that only a newer schema knows; see `transplant`."""
+    writer = _Writer(wire, schema, keep)
+    writer.write(root)
+    return writer.end
 
 
 class _Writer:
-    def __init__(self, wire: Wire, schema: Schema) -> None:
-        self.wire, self.memory, self.schema = wire, wire.memory, schema
+    def __init__(self, wire: Wire, schema: Schema, keep: Keep | None) -> None:
+        self.wire, self.memory, self.schema, self.keep = wire, wire.memory, schema, keep
+        self.charge = wire.budget.tally("references to be written")
+        self.depth = self.end = 0
         self.chunks: list[Chunk] = []  # the last of the file comes first
         self.size = 0  # of the chunks
         self.data_bytes = 0
@@ -106,28 +131,55 @@ class _Writer:
         """Copy a table with all that it refers to; return its place."""
         known = self.known.get((table_type.name, at))
         if known is None:
+            self.depth += 1
+            if self.depth > _MAX_DEPTH:
+                raise ModelFormatError(f"tables are nested more than {_MAX_DEPTH} deep", offset=at)
             known = self.known[table_type.name, at] = self.carried(table_type, at, {})
+            self.depth -= 1
         return known
 
     def altered(self, table: Altered) -> int:
         """Write an altered table; return its place."""
+        table_type = self.schema.tables[table.type.name]
         if table.at:
-            return self.carried(table.type, table.at, table.fields)
-        return self.fresh(table.type, table.fields)
+            return self.carried(table_type, table.at, table.fields)
+        return self.fresh(table_type, table.fields)
 
     def carried(self, table_type: TableType, at: int, changes: Mapping[int, Value]) -> int:
         """Write a table of the old file: in its old form, unless the changes give it other fields."""
         form = self.form(table_type, at)
         fields: dict[int, Value] = {}
+        if form.unknown and self.keep:
+            self.keep.inert.check(table_type, at)
         for item, offset in form.placed:
             raw = bytes(self.memory[at + offset : at + offset + item.width])
-            fields[item.slot] = raw if item.kind == "scalar" else at + offset + int.from_bytes(raw, "little")
+            if item.newer and not self.keep and may_hold_indices(self.schema, item):
+                raise EditError(
+                    f"{table_type.name}.{item.name} is of a newer schema and could hold indices",
+                    hint="what is taken gets new indices, and nobody can say whether these are some",
+                )
+            fields[item.slot] = raw if item.kind == "scalar" else self.target(at + offset, raw)
+            mover = self.keep and self.keep.file_offsets.get((table_type.name, item.name))
+            if mover and self.keep:
+                value = fields[item.slot]
+                moved = mover(
+                    value if isinstance(value, bytes) else self.bytes_of(item, cast(int, value)), self.keep.moved
+                )
+                fields[item.slot] = value if moved is None else moved
         for slot, value in changes.items():
             if slot in fields or not (value is None or _is_default(table_type.by_slot[slot], value)):
                 fields[slot] = value
         if len(fields) == len(form.placed) and None not in fields.values():
             return self.inline(table_type, form, fields, at)
         return self.fresh(table_type, fields)
+
+    def target(self, position: int, raw: bytes) -> int:
+        """Return where a reference leads."""
+        distance = int.from_bytes(raw, "little")
+        if not distance or position + distance > self.wire.limit - 4:
+            # The walk does not look at fields of newer schemas.
+            raise ModelFormatError("a reference leads outside the file", offset=position)
+        return position + distance
 
     def fresh(self, table_type: TableType, fields: Mapping[int, Value]) -> int:
         """Write a table in a new form."""
@@ -155,13 +207,20 @@ class _Writer:
         return self.put(inline)
 
     def form(self, table_type: TableType, at: int) -> _Form:
-        """Return the form of a table of the old file."""
-        vtable = at - _I4.unpack_from(self.memory, at)[0]
-        raw = bytes(self.memory[vtable : vtable + _U2.unpack_from(self.memory, vtable)[0]])
+        """Return the form of a table of the old file. The walk does not look at tables of newer schemas."""
+        limit = self.wire.limit
+        vtable = at - _I4.unpack_from(self.memory, at)[0] if at % 4 == 0 and at + 4 <= limit else -1
+        length = _U2.unpack_from(self.memory, vtable)[0] if 0 <= vtable <= limit - 4 else limit + 1
+        if vtable + length > limit:
+            raise ModelFormatError(f"a {table_type.name} or its vtable ends outside the file", offset=at)
+        raw = bytes(self.memory[vtable : vtable + length])
         form = self.forms.get((table_type.name, raw))
         if form is None:
-            form = self.forms[table_type.name, raw] = _form(table_type, raw, self.schema.format)
-        if at + form.size > self.wire.limit:  # the walk does not check deprecated fields
+            form = self.forms[table_type.name, raw] = _form(table_type, raw)
+        if form.unknown and not self.keep:
+            raise unknown_field(table_type.name, at, self.schema.format)
+        self.end = max(self.end, at + form.size, vtable + length)
+        if at + form.size > limit:  # the walk does not check deprecated fields
             raise ModelFormatError(f"a {table_type.name} ends outside the file", offset=at)
         return form
 
@@ -171,9 +230,28 @@ class _Writer:
         """Write what a reference field of a table with these fields refers to; return its place."""
         value = fields[item.slot]
         if item.kind == "union" and isinstance(value, int):
-            code = cast(bytes, fields.get(item.type_slot) or b"\0")[0]
-            return self.table(self.schema.tables[self.schema.member(owner, item, code)], value)
+            return self.member(owner, item, cast(bytes, fields.get(item.type_slot) or b"\0")[0], value)
+        if item.kind == "vector" and item.type_slot >= 0 and isinstance(value, int):
+            codes = fields.get(item.type_slot)
+            return self.members(owner, item, self.bytes_of(_CODES, codes) if isinstance(codes, int) else b"", value)
         return self.value(item, value)
+
+    def member(self, owner: TableType, item: Field, code: int, at: int) -> int:
+        """Write the member of a union; return its place."""
+        name = self.schema.member(owner, item, code)
+        if name not in self.schema.tables:
+            raise EditError(f"{owner.name}.{item.name} is no table, and cannot be written anew")
+        return self.table(self.schema.tables[name], at)
+
+    def members(self, owner: TableType, item: Field, codes: bytes, at: int) -> int:
+        """Write a vector of unions, which only newer schemas have; return its place."""
+        elements = self.elements(at)
+        if len(codes) != len(elements):
+            raise ModelFormatError(f"{owner.name}.{item.name} has other counts of types and values", offset=at)
+        found = [self.member(owner, item, code, one) for code, one in zip(codes, elements, strict=True) if code]
+        if len(found) != len(elements):
+            raise EditError(f"{owner.name}.{item.name} has an element of no type, and cannot be written anew")
+        return self.distances(found)
 
     def value(self, item: Field, value: Value) -> int:
         """Write what a reference field refers to; return its place."""
@@ -194,18 +272,40 @@ class _Writer:
             )
         return known
 
-    def elements(self, at: int) -> References:
-        """Return the positions of the tables of a vector."""
-        count = _U4.unpack_from(self.memory, at)[0]
-        offsets = Struct(f"<{count}I").unpack_from(self.memory, at + 4)
-        return [at + 4 + 4 * index + offset for index, offset in enumerate(offsets)]
+    def bytes_of(self, item: Field, at: int) -> bytes:
+        """Return the bytes of a string or a vector of scalars."""
+        start, end = self.span(at, item.element.itemsize)
+        return bytes(self.memory[start:end])
 
-    def references(self, item: Field, tables: References) -> int:
+    def span(self, at: int, width: int) -> tuple[int, int]:
+        """Return where a vector's elements start and end; the walk does not check deprecated and newer fields."""
+        length = 0 if at + 4 > self.wire.limit else _U4.unpack_from(self.memory, at)[0] * width
+        if at + 4 + length > self.wire.limit:
+            raise ModelFormatError("a vector or string ends outside the file", offset=at)
+        self.end = max(self.end, at + 4 + length)
+        return at + 4, at + 4 + length
+
+    def elements(self, at: int) -> list[int]:
+        """Return the positions of the tables of a vector."""
+        start, end = self.span(at, OFFSET.itemsize)
+        self.charge(end - start)
+        offsets = Struct(f"<{(end - start) // 4}I").unpack_from(self.memory, start)
+        return [start + 4 * index + offset for index, offset in enumerate(offsets)]
+
+    def references(self, item: Field, tables: Sequence[int | Altered]) -> int:
+        if item.target == STRING:
+            texts = {at: self.old_data(_TEXT, cast(int, at)) for at in dict.fromkeys(tables)}
+            return self.distances([texts[at] for at in tables])
         table_type = self.schema.tables[str(item.target)]
-        places = [
-            self.table(table_type, table) if isinstance(table, int) else self.altered(table)
-            for table in reversed(tables)
-        ][::-1]
+        return self.distances(
+            [
+                self.table(table_type, table) if isinstance(table, int) else self.altered(table)
+                for table in reversed(tables)
+            ][::-1]
+        )
+
+    def distances(self, places: Sequence[int]) -> int:
+        """Write a vector of references to these places."""
         self.pad(4 * len(places), OFFSET.itemsize)
         here = self.size + 4 * len(places)
         distances = (here - 4 * index - place for index, place in enumerate(places))
@@ -214,20 +314,19 @@ class _Writer:
 
     def old_data(self, item: Field, at: int) -> int:
         """Copy a string or a vector of scalars."""
-        length = 0 if at + 4 > self.wire.limit else _U4.unpack_from(self.memory, at)[0] * item.element.itemsize
-        end = at + 4 + length
-        if end > self.wire.limit:  # the walk does not check deprecated fields
-            raise ModelFormatError("a vector or string ends outside the file", offset=at)
+        start, end = self.span(at, item.element.itemsize)
+        self.end = max(self.end, end + (item.kind == "string"))
+        length = end - start
         self.data_bytes += length
         self.wire.budget.charge("vectors to be written", self.data_bytes)
         if length <= _STREAMED_BYTES:
-            return self.data(item, bytes(self.memory[at + 4 : end]))
+            return self.data(item, bytes(self.memory[start:end]))
         self.pad(length + (item.kind == "string"), self.alignment(item, length))
         if item.kind == "string":
             self.put(b"\0")
-        self.chunks.append((at + 4, end))
+        self.chunks.append((start, end))
         self.size += length
-        return self.put(bytes(self.memory[at : at + 4]))
+        return self.put(bytes(self.memory[at:start]))
 
     def data(self, item: Field, data: bytes) -> int:
         """Write a string or a vector of scalars."""
@@ -247,7 +346,7 @@ class _Writer:
 
     @staticmethod
     def alignment(item: Field, length: int) -> int:
-        width = item.element.itemsize
+        width = item.align or item.element.itemsize
         return max(data_alignment(length) if width == 1 and item.kind != "string" else width, OFFSET.itemsize)
 
 
@@ -255,17 +354,15 @@ def _is_default(item: Field, value: Value) -> bool:
     return item.kind == "scalar" and value == np.array(item.default, item.dtype).tobytes()
 
 
-def _form(table_type: TableType, vtable: bytes, schema_format: str) -> _Form:
-    """Read a vtable. Raises EditError for fields that the schema does not know, or that lie over each other."""
+def _form(table_type: TableType, vtable: bytes) -> _Form:
+    """Read a vtable. Raises EditError for fields that lie over each other."""
     placed: list[tuple[Field, int]] = []
+    unknown: list[int] = []
     for slot in range(len(vtable) // 2 - 2):
         offset = _U2.unpack_from(vtable, 4 + 2 * slot)[0]
         if offset and slot not in table_type.by_slot:
-            raise EditError(
-                f"a table {table_type.name} has a field that the {schema_format} schema does not know",
-                hint="the file was written with a newer schema; copying the table would lose the field",
-            )
-        if offset:
+            unknown.append(offset)
+        elif offset:
             placed.append((table_type.by_slot[slot], offset))
     placed.sort(key=lambda field: field[1])
     end = _I4.size
@@ -273,7 +370,9 @@ def _form(table_type: TableType, vtable: bytes, schema_format: str) -> _Form:
         if offset < end:
             raise EditError(f"{table_type.name}.{item.name} lies over another field", hint="mend the writer")
         end = offset + item.width
-    alignment = max((item.width for item, _ in placed), default=4)
+    alignment = max((item.alignment for item, _ in placed), default=4)
+    if unknown:  # the table stays as it is
+        return _Form(vtable, _U2.unpack_from(vtable, 2)[0], max(alignment, MOST_ALIGNMENT), placed, True)
     return _Form(vtable_bytes(placed, end), end, max(alignment, 4), placed)
 
 

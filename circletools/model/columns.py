@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, Self
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ MOST_SUBGRAPHS = 10_000
 """Each costs time of its own."""
 
 
+_Self = TypeVar("_Self", bound="_Columns")
+
+
 class _Columns:
     def __init__(self, tables: Tables, rows: Vectors) -> None:
         self.tables = tables
@@ -34,7 +37,7 @@ class _Columns:
     def _what(self) -> str:
         return f"tables {self.tables.type.name} in several places"
 
-    def one_by_one(self) -> Self:
+    def one_by_one(self: _Self) -> _Self:
         """Return self, for who makes something of each table: one in many places is charged for each of them."""
         self.tables.wire.budget.charge(self._what, OBJECT_BYTES * self._repeated)
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from functools import cached_property
 from itertools import pairwise
 from types import TracebackType
@@ -12,6 +13,7 @@ import numpy as np
 
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables, Wire
+from circletools.flatbuf.newer import newer_schema
 from circletools.flatbuf.schema import Schema, format_of, load_schema
 from circletools.flatbuf.verify import Reachable, check_header, walk
 from circletools.model.columns import ModelColumns
@@ -27,11 +29,16 @@ class Model(ModelColumns):
     Nothing is read before it is asked for, and reading never copies the file. `walk()` checks all of it.
     """
 
-    def __init__(self, source: Source) -> None:
-        """Look at the header; raise ModelFormatError when this is neither format."""
-        self.source = source
+    def __init__(self, source: Source, newer: bytes | None = None) -> None:
+        """Look at the header; raise ModelFormatError when this is neither format.
+
+        `newer` is a binary schema that knows more; edits carry what it adds.
+        """
+        self.source, self.newer = source, newer
         wire = Wire(source.memory)
         schema = self._schema(bytes(wire.memory[:8]))
+        if newer is not None:
+            schema = newer_schema(schema, newer)
         start = np.array([check_header(wire, schema)], np.int64)
         super().__init__(wire, schema, Tables(wire, schema.tables[schema.root], start))
 
@@ -131,14 +138,25 @@ class Model(ModelColumns):
         return [tuple(entries[start:end]) for start, end in pairwise(bounds)]
 
 
-def open_model(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Model:
+def open_model(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO,
+    *,
+    schema: str | os.PathLike[str] | bytes | None = None,
+) -> Model:
     """Open a model: a path (mapped, `-` is standard input), bytes, or a binary file object.
 
-    Use it as a context manager. Raises InvalidInputError when it cannot be read or is no model.
+    `schema` is a newer schema of the format, as `flatc --schema --binary` writes it: edits then carry what only it
+    knows. Use the model as a context manager. Raises InvalidInputError when it cannot be read or is no model.
     """
+    newer = None if schema is None else _read(schema)
     opened = open_source(source)
     try:
-        return Model(opened)
+        return Model(opened, newer)
     except BaseException:
         opened.close()
         raise
+
+
+def _read(schema: str | os.PathLike[str] | bytes) -> bytes:
+    with closing(open_source(schema)) as opened:
+        return bytes(opened.memory)

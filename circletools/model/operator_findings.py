@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from circletools.findings import Finding
 from circletools.flatbuf.roles import load_roles
 from circletools.flatbuf.schema import schema_document
+from circletools.model.enums import OPTION_ENUMS
 from circletools.model.graph_findings import CORRECT
 from circletools.model.model import Model
 from circletools.model.places import told
@@ -26,14 +27,6 @@ _MANY = 1 << 40
 _TYPES = 256  # more than there are
 _STEPS = re.compile(r"(stride|dilation)_[dhw](_factor)?")
 _LONGEST_STEP = 1 << 16
-_ENUMS = {
-    "fused_activation_function": "ActivationFunctionType",
-    "padding": "Padding",
-    "weights_format": "FullyConnectedOptionsWeightsFormat",
-    "kernel_type": "LSTMKernelType",
-}
-"""The enums of fields of options; where the format has another under the name, nothing is said."""
-
 _LETTERS = {
     "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
     "STRING": "t",
@@ -50,14 +43,12 @@ def _kernels() -> Mapping[str, Any]:
 
 def operator_findings(model: Model, uses: ModelUses) -> Iterator[Finding]:
     """Yield what is wrong with operators; the indices of the model lead somewhere."""
-    if model.format == "tflite":
-        if model.version != _SCHEMA_VERSION:
-            message = f"the schema version is {model.version}, not {_SCHEMA_VERSION}; LiteRT refuses the model"
-            yield Finding("SCHEMA_VERSION", "warning", "model.version", message)
-        if not len(model.buffers):
-            yield Finding(
-                "NO_BUFFERS", "warning", "model", f"there are no buffers; LiteRT refuses the model; {CORRECT}"
-            )
+    if model.format == "tflite" and model.version != _SCHEMA_VERSION:
+        message = f"the schema version is {model.version}, not {_SCHEMA_VERSION}; LiteRT refuses the model"
+        yield Finding("SCHEMA_VERSION", "warning", "model.version", message)
+    if not len(model.buffers):
+        refused = "LiteRT refuses the model; " if model.format == "tflite" else ""
+        yield Finding("NO_BUFFERS", "warning", "model", f"there are no buffers; {refused}{CORRECT}")
     used = np.unique(uses.operators.code_indices).tolist()
     yield from _codes(model, used)
     if model.format == "tflite":
@@ -146,7 +137,9 @@ def _options(model: Model) -> Iterator[Finding]:
     for name, tables in model.reachable.tables.items():
         for field in tables.type.fields if name.endswith("Options") else ():
             role = load_roles().get((name, field.name))
-            enum = "TensorType" if role is not None and role.kind == "tensor_type" else _ENUMS.get(field.name, "")
+            enum = (
+                "TensorType" if role is not None and role.kind == "tensor_type" else OPTION_ENUMS.get(field.name, "")
+            )
             members = model.schema.enums.get(enum)
             if members is None and not _STEPS.fullmatch(field.name):
                 continue

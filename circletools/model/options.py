@@ -33,4 +33,4 @@ def options_of(operators: Tables, name: str, model: Model) -> NDArray[np.float64
 
 def text_number(text: bytes) -> float:
     """Return the number that stands for the text of an option; none is 0."""
-    return float(int.from_bytes(blake2b(text, digest_size=6).digest())) if text else 0.0
+    return float(int.from_bytes(blake2b(text, digest_size=6).digest(), "big")) if text else 0.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
 
 from circletools.errors import UsageError
 from circletools.findings import Finding
@@ -30,7 +29,7 @@ class Selection:
     subgraph: int | None = None
 
     @classmethod
-    def parse(cls, operators: str | None = None, source: str | None = None, subgraph: int | None = None) -> Self:
+    def parse(cls, operators: str | None = None, source: str | None = None, subgraph: int | None = None) -> Selection:
         """Read a selection such as `0-10,15` and `attention.*`. Raises UsageError."""
         return cls(
             None if operators is None else parse_ranges(operators),

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from enum import StrEnum
 
 from circletools.origin.source import Source, SourceDetails
+from circletools.wording import Word
 
 _WORD = r"[^\s:;/]+"
 _TICO = re.compile(rf"({_WORD})::({_WORD})")
@@ -28,7 +28,7 @@ _CONVERTED = "MLIR Converted."  # the description that TensorFlow's converter wr
 _CONSTANT = re.compile(r"(?:.*/)?Const(?:_\d+)?\d*", re.DOTALL)
 
 
-class Exporter(StrEnum):
+class Exporter(Word):
     """A program whose names of tensors can be read."""
 
     TICO = "TICO"

@@ -12,7 +12,6 @@ with `output` the numbers of the main subgraph are its operator indices.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 
 from circletools.errors import EditError, ModelFormatError
 from circletools.findings import Finding
@@ -25,10 +24,10 @@ from circletools.origin.locations import operator_locations
 from circletools.origin.numbering import number_sources
 from circletools.origin.read import NO_NAME, Origins
 from circletools.origin.source import Source
-from circletools.wording import counted
+from circletools.wording import Word, counted
 
 
-class NameSource(StrEnum):
+class NameSource(Word):
     """Where the names of sources come from."""
 
     AUTO = "auto"

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +27,10 @@ from circletools.model.indices import model_indices
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts, Uses
 from circletools.model.rows import Subgraph
+from circletools.wording import Word
 
 
-class AliasKind(StrEnum):
+class AliasKind(Word):
     """What an output shares its tensor with; the value is the finding's code."""
 
     CONSTANT = "CONSTANT_OUTPUT"

@@ -112,7 +112,7 @@ def _times(analysis: Analysis, executed: bool) -> dict[_Key, Samples]:
     chosen = _measured(analysis)
     count = len(chosen)
     if executed:
-        found["execution", *_ELAPSED] = np.array(
+        found[("execution", *_ELAPSED)] = np.array(
             [analysis.executions[place].elapsed_ns for place in chosen], np.float64
         )
         for (layer, phase, _), own in analysis.wall_clock.each():

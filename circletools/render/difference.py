@@ -14,6 +14,7 @@ import numpy as np
 from circletools.diff.difference import ModelDifference
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.comparison import Difference
+from circletools.model.enums import enum_of
 from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.render.table import table_text
@@ -85,7 +86,8 @@ def _line(one: Difference, labels: tuple[Labels, Labels], full: bool) -> tuple[s
         if one.path != one.path_after and one.path.rpartition("]")[0] != one.path_after.rpartition("]")[0]:
             what += f"  (now {one.path_after})"
     else:
-        what = _short(one.after if one.kind == "added" else one.before, full)
+        added = one.kind == "added"
+        what = _short(labels[added].named(one.path, one.after if added else one.before), full)
     return place + (f" {label}" if label else ""), what
 
 
@@ -95,7 +97,8 @@ def _changed(one: Difference, labels: tuple[Labels, Labels], full: bool) -> str:
         gained, lost = sorted((new - old).elements()), sorted((old - new).elements())
         return _cut(" ".join((*(f"+{name}" for name in gained), *(f"-{name}" for name in lost))), full)
     names = labels[0].meant(one.path, one.before), labels[1].meant(one.path_after, one.after)
-    sides = zip((one.before, one.after), names, strict=True)
+    values = labels[0].named(one.path, one.before), labels[1].named(one.path_after, one.after)
+    sides = zip(values, names, strict=True)
     return " -> ".join(f"{_short(value, full)} {_cut(name, full)}".rstrip() for value, name in sides)
 
 
@@ -150,6 +153,13 @@ class Labels:
         if found is not None:
             return self._tensor(int(found[1]), value)
         return "" if signature is None else self._tensor(self._model.signatures[int(signature[1])].subgraph, value)
+
+    def named(self, path: str, value: Any) -> Any:
+        """Return a value, or the fields of a table, with the names of members of enums in place of numbers."""
+        if isinstance(value, dict):
+            return {name: self.named(f"{path}.{name}", inner) for name, inner in value.items()}
+        members = self._model.schema.enums.get(enum_of(path), {})
+        return members.get(value, value) if isinstance(value, int) else value
 
     def _tensor(self, subgraph: int, index: int) -> str:
         columns = self._model.tensor_columns

@@ -16,7 +16,6 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 from circletools.errors import UsageError
 from circletools.runtimes.programs import PROGRAMS, command, named, not_installed
@@ -74,7 +73,7 @@ class Worker:
         self._scratch = tempfile.TemporaryDirectory(prefix="circletools-")
         self._room = _ROOM_BYTES
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Worker:
         """Return the worker itself."""
         return self
 

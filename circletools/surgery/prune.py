@@ -67,7 +67,7 @@ def _pruned(model: Model, *, outputs: bool) -> Iterator[tuple[Model, RewriteResu
     with TemporaryDirectory(prefix="circletools-") as directory:
         path = Path(directory) / f"model.{model.format}"
         write(path, parts, source=model.source)
-        with open_model(path) as small:
+        with open_model(path, schema=model.newer) as small:
             yield small, RewriteResult(changes, entries.notes)
 
 

@@ -173,20 +173,26 @@ def _matching(names: Iterable[str], old: str, new: str, *, regex: bool) -> dict[
     if len(old) > _LONGEST_GLOB:
         raise UsageError(f"the pattern has {len(old)} characters; {_LONGEST_GLOB} are the most")
     pattern, holes = _glob(old)
-    if new.count("*") > holes:
+    if new.count("*") > len(holes):
         raise UsageError(
             f"{quoted(new)} has more * than {quoted(old)} has * and ?",
             hint="each stands for what one of these matches",
         )
-    return {name: _filled(new, match.groups()) for name in names if (match := pattern.fullmatch(name))}
+    return {
+        name: _filled(new, [match[hole] for hole in holes]) for name in names if (match := pattern.fullmatch(name))
+    }
 
 
-def _glob(words: str) -> tuple[re.Pattern[str], int]:
-    """Return a pattern with a group for each `*` and `?`, and how many there are; it never tries twice."""
+def _glob(words: str) -> tuple[re.Pattern[str], list[int]]:
+    """Return a pattern, and its groups for each `*` and `?`.
+
+    It never tries twice: what stands in front of the next `*` is looked for ahead, and then is as it was found.
+    """
     first, *others = ("".join("(.)" if one == "?" else re.escape(one) for one in part) for part in words.split("*"))
-    middle = "".join(f"(?>(.*?){part})" for part in others[:-1])
+    middle = "".join(f"(?=(?P<_{at}>(.*?){part}))(?P=_{at})" for at, part in enumerate(others[:-1]))
     last = f"(.*){others[-1]}" if others else ""
-    return re.compile(first + middle + last, re.DOTALL), words.count("*") + words.count("?")
+    pattern = re.compile(first + middle + last, re.DOTALL)
+    return pattern, [group for group in range(1, pattern.groups + 1) if group not in pattern.groupindex.values()]
 
 
 def _filled(new: str, found: Iterable[str]) -> str:

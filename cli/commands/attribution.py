@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum
 from typing import Annotated
 
 import typer
@@ -15,7 +15,7 @@ from ..signature import argument, option
 from .parameters import FormatOption, JsonFormat, first_executions, form_of
 
 
-class By(StrEnum):
+class By(str, Enum):
     """A table to show; typer takes no list of literals."""
 
     OPERATOR = "operator"

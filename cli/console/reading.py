@@ -10,6 +10,13 @@ import circletools as ct
 
 from .captured import begin
 
+_SCHEMA: list[Path] = []  # what was given for this run
+
+
+def use_schema(path: Path) -> None:
+    """Have all models opened with this newer schema."""
+    _SCHEMA[:] = [path]
+
 
 @contextmanager
 def reading(source: str) -> Iterator[ct.Model]:
@@ -18,7 +25,7 @@ def reading(source: str) -> Iterator[ct.Model]:
     Raises InvalidInputError at the end when the file was written to meanwhile: what was read may be half of each.
     """
     begin()
-    with naming(source), ct.open(source) as model:
+    with naming(source), ct.open(source, schema=_SCHEMA[0] if _SCHEMA else None) as model:
         yield model
         model.source.check_unchanged()
 

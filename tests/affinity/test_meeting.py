@@ -154,3 +154,40 @@ def test_nothing_is_refused_that_some_rules_would_allow(first: int, tmp_path: An
 
 def test_steps_are_fewer_where_it_is_asked_again() -> None:
     assert 0 < meeting._STEPS_AGAIN < exact.STEPS
+
+
+def wide(adds: int) -> bytes:
+    """Return ADDs of one constant beside so many NEGs that not every way to order them can be tried."""
+    build = Build()
+    graph = build.graph()
+    x, half = graph.tensor("x", (8,)), graph.constant("c", np.ones(8, np.float16))
+    constant = graph.compute("DEQUANTIZE", [half], "whole", (8,))
+    rows = [graph.compute("NEG", [x], f"n{at}", (8,)) for at in range(30)]
+    rows += [graph.compute("ADD", [row, constant], f"a{at}", (8,)) for at, row in enumerate(rows[:adds])]
+    graph.ends([x], rows)
+    return build.to_bytes("tflite")
+
+
+@pytest.mark.parametrize(
+    ("adds", "limit", "join"),
+    [
+        (1, "cpu:min-operators=2", "connected"),
+        (2, "cpu:min-operators=2", "connected"),
+        (1, "cpu:min-operators=2", "any"),
+        (2, "cpu:min-operators=3", "any"),
+        (1, "cpu:max-bytes=31", "connected"),
+    ],
+)
+def test_of_any_graph_it_is_known_what_alone_is_too_small_or_large(
+    adds: int, limit: str, join: Any, tmp_path: Any
+) -> None:
+    tables = (table(tmp_path, "npu", "NEG"), table(tmp_path, "cpu", "ADD"))
+    with pytest.raises(ct.EditError, match=f"--limit {limit} cannot be met: "):
+        planned(wide(adds), capabilities=tables, limits=(limit,), join=join)
+
+
+@pytest.mark.parametrize(("adds", "limit"), [(2, "cpu:min-operators=2"), (1, "cpu:min-operators=1")])
+def test_what_is_just_large_enough_is_not_refused(adds: int, limit: str, tmp_path: Any) -> None:
+    tables = (table(tmp_path, "npu", "NEG"), table(tmp_path, "cpu", "ADD"))
+    plan = planned(wide(adds), capabilities=tables, limits=(limit, "cpu:max-bytes=128"), join="any")
+    assert shown(plan) == [("npu", tuple(range(1, 31))), ("cpu", (0, *range(31, 31 + adds)))]

@@ -16,7 +16,8 @@ from tests.kit.support import ROOT, noted, path_of
 from tests.laws.test_docs import blocks, shell
 
 CNN = path_of("tflite/cnn")
-PAGE, GPU = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("fit.md", "gpu.md"))
+_DOCS = ROOT / "docs"
+PAGE, GPU, REFUSED = ((_DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("fit", "gpu", "refused"))
 
 
 @pytest.mark.parametrize(
@@ -153,6 +154,10 @@ def test_the_page_about_the_gpu_shows_what_is_printed_and_what_was_exported(tmp_
     assert module in source
     assert changed in source
     assert source.splitlines()[12 - 1] == module.splitlines()[-1]
+
+
+def test_the_page_about_refused_models_shows_what_is_printed(tmp_path: Path) -> None:
+    assert shows_what_is_printed(REFUSED, tmp_path) == 2
 
 
 def test_the_page_has_every_field() -> None:

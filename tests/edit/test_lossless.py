@@ -237,6 +237,6 @@ def test_compacting_is_refused_for_such_a_field_in_any_table(name: Format) -> No
     for table in {*order[:12], *order[12::12]}:  # some of the many options
         with (
             open_model(every_field(name, frozenset({table}))) as model,
-            pytest.raises(EditError, match=f"{table} has a field"),
+            pytest.raises(EditError, match=rf"{table} at byte .* has a field"),
         ):
             compact_parts(model)

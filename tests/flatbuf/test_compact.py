@@ -10,7 +10,7 @@ import pytest
 
 from circletools.errors import EditError
 from circletools.flatbuf import compact as module
-from circletools.flatbuf.compact import Chunk, compact
+from circletools.flatbuf.compact import Chunk, compact, is_known
 from circletools.flatbuf.layout import align
 from circletools.flatbuf.overlay import FileOffsets
 from circletools.flatbuf.verify import walk
@@ -209,10 +209,19 @@ def test_a_model_without_any_data_has_a_size_too() -> None:
 # --- refused ------------------------------------------------------------------------------------------------
 
 
-def test_a_field_beyond_the_schema_is_refused() -> None:
-    data = file_of(Table("Model", version=3, buffers=[Table("Buffer")]), unknown={"Buffer": (30, b"new")})
-    with pytest.raises(EditError, match="a Buffer has a field that the tflite schema does not know"):
-        compacted(data)
+def test_a_field_or_a_member_of_a_union_beyond_the_schema_is_not_known() -> None:
+    def known(data: bytes) -> bool:
+        wire, schema, _ = wire_of(data)
+        return is_known(schema, walk(wire, schema))
+
+    model = Table("Model", version=3, buffers=[Table("Buffer")])
+    assert known(file_of(model))
+    assert not known(file_of(model, unknown={"Buffer": (30, b"new")}))
+    for code in (0, 1, 255):
+        raw = Raw()
+        operator = raw.table({3: ("u8", code), **({4: raw.table()} if code else {})})
+        subgraph = raw.table({3: raw.refs([operator])})
+        assert known(raw.finish(raw.table({2: raw.refs([subgraph])}))) == (code < 255)
 
 
 def test_an_unknown_member_of_a_union_is_refused() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from circletools.errors import EditError, UsageError
 from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Wire
+from circletools.flatbuf.inert import Inert
 from circletools.flatbuf.overlay import FileOffsets, NewTable, Overlay
 from circletools.flatbuf.prefix import MARKER, find_base, write_prefix
 from circletools.flatbuf.verify import walk
@@ -23,7 +24,8 @@ PLAIN = file_of(
 
 def overlay_of(data: bytes, offsets: FileOffsets = FILE_OFFSETS) -> Overlay:
     wire, schema, root = wire_of(data)
-    return Overlay(wire, schema, root, find_base(wire, schema), offsets)
+    base = find_base(wire, schema)
+    return Overlay(wire, schema, root, base, offsets, Inert(wire, schema, lambda: walk(wire, schema), base))
 
 
 def written(overlay: Overlay, end: int | None = None) -> bytes:

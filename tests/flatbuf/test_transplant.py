@@ -264,7 +264,7 @@ def test_vectors_that_overlap_too_much_are_refused(monkeypatch: pytest.MonkeyPat
 
 def test_a_field_beyond_the_schema_is_refused() -> None:
     data = file_of(Table("Model", version=3, buffers=[Table("Buffer")]), unknown={"Buffer": (30, b"new")})
-    with pytest.raises(EditError, match="a table Buffer has a field that the tflite schema does not know"):
+    with pytest.raises(EditError, match=r"Buffer at byte .* has a field that the tflite schema does not know"):
         copied(data)
     assert difference(data, copied(data, {"buffers": []})) == {
         "buffers": (1, 0), "buffers[0]": ("Buffer", None), "buffers[0].slot 30": (b"new", None)
@@ -317,16 +317,16 @@ def test_a_deprecated_text_outside_the_file_is_refused() -> None:
     data = tagged() + bytes(8)
     at = next(one.start for one in objects(data) if one.kind == "SignatureDef") + 4
     for reference in (len(data) - at - 3, len(data) - at, 1 << 30):
-        with pytest.raises(ModelFormatError, match="a vector or string ends outside the file"):
+        with pytest.raises(ModelFormatError, match="outside the file"):
             copied(put_u32(data, at, reference))
     assert copied(put_u32(data, at, len(data) - at - 4))
     text = at + u32(data, at)
     room = len(data) - text - 4
     assert copied(put_u32(data, text, room))
-    with pytest.raises(ModelFormatError, match="a vector or string ends outside the file"):
+    with pytest.raises(ModelFormatError, match="outside the file"):
         copied(put_u32(data, text, room + 1))
     last = put_u32(data, at, len(data) - at - 4)
-    with pytest.raises(ModelFormatError, match="a vector or string ends outside the file"):
+    with pytest.raises(ModelFormatError, match="outside the file"):
         copied(put_u32(last, len(data) - 4, 1))
 
 

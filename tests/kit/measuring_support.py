@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -33,12 +33,12 @@ class LawfulWorker:
         self.requests: list[ChainsRequest] = []
         self.started: list[tuple[str, float]] = []
 
-    def __call__(self, program: str, timeout_s: float) -> Self:
+    def __call__(self, program: str, timeout_s: float) -> LawfulWorker:
         """Start it, as the class that it stands for."""
         self.started.append((program, timeout_s))
         return self
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> LawfulWorker:
         """Return itself."""
         return self
 

@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
@@ -33,6 +34,17 @@ class Ran(NamedTuple):
     err: str
 
 
+@contextlib.contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    """Work in another folder meanwhile, as `contextlib.chdir` of Python 3.11 does."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
 def run(
     *args: str | Path,
     stdin: bytes = b"",
@@ -48,7 +60,7 @@ def run(
     words = [os.fspath(word) for word in args]
     bare = (env, stdout, stderr) == (None, subprocess.PIPE, subprocess.PIPE)
     if bare and words and not OF_PROCESSES.intersection(words):
-        with contextlib.chdir(cwd or "."):
+        with _inside(cwd or Path()):
             ended = run_bytes(*words, stdin=stdin)
         return Ran(ended.returncode, ended.stdout, ended.stderr.decode("utf-8", "surrogateescape"))
     return started(*args, stdin=stdin, cwd=cwd, env=env, stdout=stdout, stderr=stderr)

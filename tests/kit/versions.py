@@ -17,9 +17,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,7 +66,7 @@ class Result:
 
 def requirements() -> tuple[list[str], list[str]]:
     """Return what the package needs, and what its tests need beyond."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = import_module("tomllib").loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     tests = project["optional-dependencies"]["test"]
     return project["dependencies"], [need for need in tests if not need.startswith(_OF_DEVELOPERS)]
 

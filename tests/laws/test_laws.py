@@ -96,3 +96,30 @@ def test_the_wire_knows_nothing_of_models(path: Path) -> None:
 
 def test_a_word_of_models_is_seen() -> None:
     assert list(words('"""operator"""\nx = f("the operator")')) == [(2, "x"), (2, "f"), (2, "the operator")]
+
+
+NEWER = re.compile(r"(?<!\\)(?:[*+?}]\+|\(\?>)")
+"""What regular expressions of Python 3.10 have not: possessive quantifiers and atomic groups."""
+
+
+def newer(source: str) -> list[str]:
+    """Return the texts of a file, of those put together or given to `re`, that Python 3.10 could not read there."""
+    chosen = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.JoinedStr) or _asks_re(node))
+    words = (node.value for one in chosen for node in ast.walk(one) if isinstance(node, ast.Constant))
+    texts = (word.decode("latin-1") if isinstance(word, bytes) else word for word in words)
+    return [text for text in texts if isinstance(text, str) and NEWER.search(text)]
+
+
+def _asks_re(node: ast.AST) -> bool:
+    called = node.func if isinstance(node, ast.Call) else None
+    return isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == "re"
+
+
+@pytest.mark.parametrize("path", files("circletools", "cli", "tools"), ids=name_of)
+def test_regular_expressions_are_those_of_python_3_10(path: Path) -> None:
+    assert not newer(text_of(path))
+
+
+def test_a_newer_regular_expression_is_seen() -> None:
+    source = "re.compile(rb'a*+'), f'(?>{x}b)', re.compile('a\\\\++?'), 'a*+'"
+    assert newer(source) == ["a*+", "(?>"]

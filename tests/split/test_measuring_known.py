@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circletools.model.model import open_model
+from circletools.model.operator_facts import OperatorFacts
 from circletools.split.measuring.fitting import Moving, Segment, fit_times
-from circletools.split.measuring.known import Factors, Known
+from circletools.split.measuring.known import Factors, Known, segments_of
 from circletools.split.measuring.request import Device
+from circletools.split.measuring.results import PlanTime, is_faster
+from circletools.split.plan import PlannedPart
+from tests.kit.build import Build
 
 DEVICES = tuple(Device(name, "litert", "builtin") for name in ("npu", "cpu"))
 FACTORS = (Factors(3, 1, Moving(1, 0.25), Moving(2, 0)), Factors(5, 1, Moving(4, 0), Moving(8, 0.25)))
@@ -42,3 +47,37 @@ def test_operators_that_take_less_than_a_microsecond_are_fitted_too() -> None:
     times = np.array([[0.25], [0.25]])
     assert fit_times(times, [0.0], [Segment(0, (0, 1), 1.0)]).tolist() == [[0.5], [0.5]]
     assert fit_times(times * 0, [0.0], [Segment(0, (0, 1), 1.0)]).tolist() == [[0.0], [0.0]]
+
+
+def test_a_copy_counts_once_and_only_between_devices() -> None:
+    """Two parts of cpu read what npu made: the first has the copy, 2 + 4 us. The last takes less than its copy."""
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x", (25,))
+    made = graph.compute("ABS", [x], "made", (25,))
+    ends = [graph.compute("NEG", [made], name, (25,)) for name in ("one", "two")]
+    last = graph.compute("ABS", [ends[1]], "last", (25,))
+    graph.ends([x], [ends[0], last])
+    parts = [
+        PlannedPart(0, "npu", (0,), (x,), (made,)),
+        PlannedPart(1, "cpu", (1,), (made,), (ends[0],)),
+        PlannedPart(1, "cpu", (2,), (made,), (ends[1],)),
+        PlannedPart(0, "npu", (3,), (ends[1],), (last,)),
+    ]
+    with open_model(build.to_bytes()) as model:
+        found = segments_of(Known(DEVICES, FACTORS, TIMES), OperatorFacts(model, 0), parts, [7, 10, 10, 5])
+    assert [(one.device, one.operators, one.run_us) for one in found] == [
+        (0, (0,), 7), (1, (1,), 10 - 6), (1, (2,), 10), (0, (3,), 0),
+    ]  # fmt: skip
+
+
+def test_a_plan_is_not_chosen_by_itself() -> None:
+    assert not PlanTime("split", (), 1.0).is_chosen
+
+
+def test_a_small_gain_is_sure_where_the_times_hardly_differ() -> None:
+    theirs = np.full((16, 1, 1), 1.0)
+    ours = theirs - np.linspace(0.49, 0.51, 16).reshape(16, 1, 1)
+    assert is_faster(ours, theirs)
+    assert not is_faster(theirs, ours)
+    assert not is_faster(theirs - np.linspace(-9, 10, 16).reshape(16, 1, 1), theirs)

@@ -230,6 +230,30 @@ def test_partitions_are_made_anew_where_they_tear_a_variable() -> None:
     assert sorted((part.device, part.operators) for part in plan.parts) == [("a", (0, 1, 3, 4)), ("b", (2,))]
 
 
+@pytest.mark.parametrize(
+    ("device", "last", "expected"),
+    [
+        (0, 2, [("a", (0, 1, 2, 3, 4))]),
+        (1, 2, [("a", (1, 2, 3, 4)), ("b", (0,))]),
+        (0, 1, [("a", (0,)), ("a", (1, 2, 3, 4))]),  # nothing is torn, so the partitions stay
+    ],
+)
+def test_what_feeds_the_users_of_a_variable_counts(device: int, last: int, expected: list[object]) -> None:
+    build = Build()
+    graph = build.graph()
+    x, handle, old = graph.tensor("x", (1, 4)), graph.tensor("h", (), "RESOURCE"), graph.tensor("old", (1, 4))
+    first = graph.compute("ABS", [x], "first", (1, 4))
+    graph.operator("VAR_HANDLE", [], [handle], shared_name="v")
+    graph.operator("READ_VARIABLE", [handle], [old])
+    new = graph.compute("ADD", [first, old], "new", (1, 4))
+    graph.operator("ASSIGN_VARIABLE", [handle, new], [])
+    graph.ends([x], [new])
+    devices, partitions = [device, 0, 0, 0, 0], [0, 1, 1, 1, last]
+    with open_model(annotated(build.to_bytes(), affinity(["a", "b"], (devices, partitions)))) as opened:
+        plan = plan_split(opened)
+    assert sorted((part.device, part.operators) for part in plan.parts) == expected
+
+
 def test_operators_that_only_name_things_are_no_model() -> None:
     data = Streaming(2, 1).finish()
     with (
@@ -282,6 +306,19 @@ def test_variable_tensors_of_one_name_are_several() -> None:
         users = read_state(model, 0).users
     words = ("1", "3", "5", "'own'")
     assert users == {f"the variable tensor {name}": [number] for number, name in enumerate(words)}
+
+
+def test_a_hash_table_without_options_is_number_zero() -> None:
+    build = Build()
+    graph = build.graph()
+    x, other = graph.tensor("x", (2,), "INT64"), graph.tensor("other", (), "INT64")
+    table = graph.tensor("table", (), "RESOURCE")
+    graph.operator("HASHTABLE", [], [table], None)
+    graph.operator("HASHTABLE_FIND", [table, x, other], [graph.tensor("found", (2,), "INT64")])
+    graph.operator("HASHTABLE_IMPORT", [table, x, x], [])
+    graph.ends([x, other], [])
+    with open_model(build.to_bytes()) as model:
+        assert read_state(model, 0).users == {"hash table 0": [1, 2]}
 
 
 def test_hash_tables_are_known_by_their_number() -> None:

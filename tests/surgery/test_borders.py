@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -117,6 +118,16 @@ def test_every_star_stands_for_what_it_matched(pattern: str, new: str, name: str
     after, _ = edited(build.to_bytes(), lambda edit: ct.rename(edit, ct.RenameRequest((f"{pattern}={new}",))))
     with ct.open(after) as model:
         assert model.subgraphs[0].tensors[0].name == name
+
+
+def test_a_pattern_of_many_stars_takes_little_time() -> None:
+    build = Build()
+    graph = build.graph()
+    graph.ends([graph.tensor("a" * 5000)], [graph.tensor("y")])
+    start = process_time()
+    with pytest.raises(ct.UsageError, match="no tensor is called"):
+        edited(build.to_bytes(), lambda edit: ct.rename(edit, ct.RenameRequest(("*a" * 12 + "*b=n",))))
+    assert process_time() - start < 5
 
 
 # --- what is the default --------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -291,3 +292,14 @@ def test_the_head_tells_of_losses_in_its_first_lines() -> None:
     for lost, where in ((note, 2), (b"#" * 4000 + b"\n" + note, 3), (b"#" * 4060 + b"\n" + note, None)):
         found = everything(lost + b"\n" + line)[2]
         assert [(one.where, one.text) for one in found] == ([(where, note.decode())] if where else [])
+
+
+@pytest.mark.parametrize(
+    "part", [b" ", b"-", b"-1 ", b" -", b"-1 (- ", b"-1 (", b"-1 [1", b"-1 [1] ", b"-1 [1] x ", b"-1 [1] 1."]
+)
+@pytest.mark.parametrize("end", [b"x", b" " * 20_000, b"-" * 20_000, b"1" * 20_000])
+def test_a_line_of_anything_takes_time_in_proportion(part: bytes, end: bytes) -> None:
+    line = part * (20_000 // len(part)) + end + b" 0: B|7|a\n"
+    start = process_time()
+    everything(HEAD.encode() + line)
+    assert process_time() - start < 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from circletools.render.trace_tables import trace_text
 from circletools.render.traces import trace_json
-from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseconds
+from circletools.wording import SCHEMA_VERSION, Word, counted, microseconds, milliseconds
 from tests.kit.trace_support import (
     read,
 )
@@ -18,3 +18,10 @@ def test_numbers_in_text() -> None:
     assert (milliseconds(-400), microseconds(-400), microseconds(1_234_567)) == ("0.000", "-0.400", "1234.567")
     assert found["schema_version"] == SCHEMA_VERSION == 1
     assert (counted(1, "run"), counted(2000, "run")) == ("1 run", "2,000 runs")
+
+
+def test_a_word_is_written_as_its_value() -> None:
+    class Kind(Word):
+        ONE = "the first"
+
+    assert (str(Kind.ONE), f"{Kind.ONE:>10}", Kind("the first")) == ("the first", " the first", Kind.ONE)

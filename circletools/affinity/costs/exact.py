@@ -108,9 +108,8 @@ class _Search:
         self._beside = _beside(work, place)
         times = problem.times_us[self._names]
         least = times.min(axis=1, initial=np.inf)
-        least[np.isinf(least)] = 0  # no device takes it: nothing will be found
-        self._least_us = float(least.sum())
-        self._more = (times - least[:, None]).tolist()
+        self._least_us = float(least.sum())  # infinite where no device takes one
+        self._more = (times - np.where(np.isinf(least), 0, least)[:, None]).tolist()
         self._limited = sorted(self._keeping.most)
         self._read: list[list[int]] = [[] for _ in self._names]
         self._made: list[list[int]] = [[] for _ in self._names]
@@ -131,6 +130,8 @@ class _Search:
                 self._copies.append(copies.tolist())
 
     def run(self, below: float, steps: int) -> Cheapest:
+        if self._least_us == np.inf:
+            return Cheapest(None, below)
         start = _State(0, (), -1, (0,) * len(self._limited), (0,) * len(self._copies))
         spent, came = {start: 0.0}, dict[_State, tuple[_State, _Step]]()
         heap, number, most = [(0.0, 0, 0, start)], 0, below * _BETTER - self._least_us

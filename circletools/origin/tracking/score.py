@@ -7,7 +7,6 @@ without a partner stands beside the two, that counts as one that does not agree.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from itertools import zip_longest
 
 import numpy as np
@@ -16,11 +15,12 @@ from numpy.typing import NDArray
 from circletools.origin.tracking.constants import EXACT
 from circletools.origin.tracking.match import CONVERTING, Matcher, fed_and_feeding
 from circletools.origin.tracking.side import NONE, Indices
+from circletools.wording import Word
 
 _LEAST_AGREEMENT = 0.34
 
 
-class Evidence(StrEnum):
+class Evidence(Word):
     """What an origin rests on, the strongest first."""
 
     TAG = "tag"

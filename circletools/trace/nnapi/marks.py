@@ -105,7 +105,7 @@ FOREIGN = Mark()
 """Every begin that is none of ours."""
 
 _TAG = re.compile(rb"(\[SW\])?(\[SUB\])?\[NN_(L[A-Z]*)_(P[A-Z]*)\](.*)", re.DOTALL)
-_BEGINNING = re.compile(rb"(?:\[(?:SW|SUB)\]|\s)*+\[NN_")
+_BEGINNING = re.compile(rb"\s*(?:\[(?:SW|SUB)\]\s*)*\[NN_")
 _HIDL = re.compile(rb"HIDL::(\w+)::(\w+)::(client|server|passthrough)")
 _AIDL = re.compile(
     rb"AIDL::\w+::(?:android\.hardware\.neuralnetworks\.)?(\w+)::(\w+)::(client|server|cppClient|cppServer)"

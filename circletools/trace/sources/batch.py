@@ -5,11 +5,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from circletools.wording import Word
 
 Numbers = npt.NDArray[np.int64]
 
@@ -88,7 +89,7 @@ class Switches:
         return list(zip(self.times, self.before, self.after, map(bool, self.runnable), strict=True))
 
 
-class FaultKind(StrEnum):
+class FaultKind(Word):
     """What can be wrong with a trace before its marks are looked at."""
 
     LOST = "lost"

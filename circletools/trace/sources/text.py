@@ -23,12 +23,12 @@ from circletools.trace.sources.names import Numbers, distinct, read_names
 from circletools.trace.sources.switches import note_switches
 
 _HEADER = re.compile(
-    rb"\s*+(?P<task>.*?)-(?P<tid>\d{1,10}+)\s++(?:\(\s*+(?P<tgid>\d{1,10}+|-++)\)\s++)?"
-    rb"\[\d++\]\s++(?:[^\s\d]\S{0,7}+\s++|\S{4,8}+\s++)?(?P<seconds>\d{1,11}+)\.(?P<fraction>\d{1,9}+):\s++",
+    rb"\s*(?P<task>(?:\S.*?)??)-(?P<tid>\d{1,10})\s+(?:\(\s*(?P<tgid>\d{1,10}|-+)\)\s+)?"
+    rb"\[\d+\]\s+(?:[^\s\d]\S{0,7}\s+|\S{4,8}\s+)?(?P<seconds>\d{1,11})\.(?P<fraction>\d{1,9}):\s+",
     re.DOTALL,
 )
 _MARK = re.compile(
-    rb"(?:(?:tracing_mark_write|0):\s*+|print:\s*+(?:[^\s|:]++:\s++)?)(?P<kind>[BE])(?:\||\s*+$)", re.DOTALL
+    rb"(?:(?:tracing_mark_write|0):\s*|print:\s*(?:[^\s|:]+:\s+)?)(?P<kind>[BE])(?:\||\s*$)", re.DOTALL
 )
 _LOST = re.compile(rb"^CPU:\s*\d+ \[(?:LOST \d+ EVENTS|\d+ EVENTS DROPPED)\]|\[LOST \d+ EVENTS\]\s*$", re.MULTILINE)
 _WRITTEN = re.compile(rb"^# entries-in-buffer/entries-written: (\d{1,18})/(\d{1,18})", re.MULTILINE)

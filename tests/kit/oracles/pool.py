@@ -12,7 +12,6 @@ import time
 from multiprocessing import Pipe
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 from tests.kit.oracles.outcome import Outcome, same_behaviour
 from tests.kit.oracles.protocol import READY, Broken, Request
@@ -66,7 +65,7 @@ class Pool:
         self._workers: dict[str, _Worker] = {}
         self._lock = threading.Lock()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Pool:
         """Return the pool itself."""
         return self
 

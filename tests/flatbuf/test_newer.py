@@ -1,0 +1,129 @@
+"""Newer schemas, as flatc writes them: what they add, and what they must not say."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from circletools.errors import CircleToolsError, InvalidInputError
+from circletools.flatbuf.columns import Tables, Wire
+from circletools.flatbuf.newer import STRING, may_hold_indices, newer_schema
+from circletools.flatbuf.schema import load_schema
+from circletools.flatbuf.verify import walk
+from tests.kit.newer_reader import SCHEMA
+from tests.kit.support import field_at, put
+
+TFLITE = load_schema("tflite")
+NEWER = newer_schema(TFLITE, SCHEMA).whole
+NEW = {
+    ("Model", "new_leaf"): (10, "table", "NewLeaf", True),
+    ("Model", "new_number"): (11, "scalar", None, True),
+    ("Buffer", "new_scale"): (3, "scalar", None, False),
+    ("Operator", "new_wide"): (14, "scalar", None, False),
+    ("Operator", "new_note"): (15, "table", "NewNote", False),
+    ("OperatorCode", "new_text"): (4, "string", None, False),
+    ("SubGraph", "new_eithers"): (7, "vector", "NewEither", False),
+    ("SubGraph", "new_pairs"): (8, "vector", None, False),
+    ("Tensor", "new_level"): (11, "scalar", None, False),
+    ("Tensor", "new_texts"): (12, "vector", STRING, False),
+    ("Tensor", "new_either"): (14, "union", "NewEither", False),
+}
+
+
+@pytest.mark.parametrize("name", NEW, ids=".".join)
+def test_what_it_adds(name: tuple[str, str]) -> None:
+    table, field = name
+    slot, kind, target, numbers = NEW[name]
+    item = NEWER.tables[table].by_name[field]
+    assert (item.slot, item.kind, item.target, item.newer) == (slot, kind, target, True)
+    assert NEWER.tables[table].by_slot[slot] is item
+    assert NEWER.tables[table].slots > slot
+    if name != ("Model", "new_leaf"):
+        assert may_hold_indices(NEWER, item) == numbers
+
+
+def test_what_is_known_stays() -> None:
+    for name, table in TFLITE.tables.items():
+        for item in table.fields:
+            assert NEWER.tables[name].by_slot[item.slot] is item
+    assert NEWER.unions["BuiltinOptions"][200] == "NewOptions"
+    assert NEWER.unions["BuiltinOptions"].items() > TFLITE.unions["BuiltinOptions"].items()
+    assert NEWER.unions["NewEither"] == {1: "NewNote", 2: "NewLeaf"}
+    assert NEWER.newer is None
+    assert TFLITE.newer is None
+    assert TFLITE.whole is TFLITE
+    either = NEWER.tables["Tensor"].by_name["new_either"]
+    assert either.type_slot == 13
+    wide, pairs = NEWER.tables["Operator"].by_name["new_wide"], NEWER.tables["SubGraph"].by_name["new_pairs"]
+    assert (wide.width, wide.alignment, pairs.element.itemsize, pairs.align) == (16, 16, 16, 8)
+    assert NEWER.tables["NewLeaf"].by_name["any"].type_slot == 3
+
+
+def test_integers_are_found_below_a_field() -> None:
+    shape = NEWER.tables["Tensor"].by_name["shape"]
+    assert may_hold_indices(NEWER, shape)
+    assert not may_hold_indices(NEWER, NEWER.tables["NewNote"].by_name["more"])  # a table that leads to itself
+
+
+def parts(name: str) -> Tables:
+    wire = Wire(SCHEMA)
+    return walk(wire, load_schema("reflection")).tables[name]
+
+
+def type_of(field: str, inside: str) -> int:
+    """Return where the type of a field of a table stands."""
+    objects = parts("Object")
+    row = objects.strings("name").index(f"tflite.{inside}".encode())
+    fields, _ = objects.take(slice(row, row + 1)).children("fields", load_schema("reflection"))
+    row = fields.strings("name").index(field.encode())
+    return int(fields.child("type", load_schema("reflection"))[0].at[row])
+
+
+def refused(data: bytes, words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        newer_schema(TFLITE, data)
+
+
+def test_a_schema_that_says_otherwise_is_refused() -> None:
+    kind = field_at(SCHEMA, type_of("version", "Model"), 0)
+    refused(put(SCHEMA, kind, b"\4"), r"Model\.version is not version of the tflite schema")
+    element = field_at(SCHEMA, type_of("inputs", "SubGraph"), 1)
+    refused(put(SCHEMA, element, b"\4"), r"SubGraph\.inputs is not inputs")
+    index = field_at(SCHEMA, type_of("buffers", "Model"), 2)
+    refused(put(SCHEMA, index, b"\0"), r"Model\.buffers is not buffers")
+    refused(put(SCHEMA, index, b"\x7f"), "there is no type 127")
+    for code in (0, 17, 18, 100):
+        refused(put(SCHEMA, kind, bytes([code])), "of a kind that is not known")
+
+
+def test_a_schema_of_another_format_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="it is not of circle models"):
+        newer_schema(load_schema("circle"), SCHEMA)
+    refused(SCHEMA[:100], "outside")
+    refused(b"", "shorter than a flatbuffer's header")
+
+
+def test_other_members_of_a_union_are_refused() -> None:
+    values = parts("EnumVal")
+    at = next(int(one) for one, code in zip(values.at, values.scalars("value"), strict=True) if code == 11)
+    refused(put(SCHEMA, field_at(SCHEMA, at, 1), b"\1"), "1 is AddOptions in BuiltinOptions, not Conv2DOptions")
+
+
+def test_structs_of_odd_sizes_are_refused() -> None:
+    objects = parts("Object")
+    for at in objects.at[objects.scalars("is_struct") != 0].tolist():
+        for slot, number in ((3, 3), (3, 32), (3, 0), (4, 0), (4, 15), (4, 1 << 16)):
+            refused(put(SCHEMA, field_at(SCHEMA, at, slot), number.to_bytes(4, "little")), "bytes, aligned to")
+
+
+def test_any_other_bytes_are_a_schema_or_refused() -> None:
+    random = Random(18)  # noqa: S311
+    for _ in range(300):
+        data = bytearray(SCHEMA)
+        for _ in range(random.randint(1, 3)):
+            data[random.randrange(8, len(data))] = random.choice((0, 1, 2, 0x7F, 0xFF, random.randrange(256)))
+        try:
+            newer_schema(TFLITE, bytes(data))
+        except CircleToolsError as error:
+            assert error.exit_code == 3  # noqa: PT017

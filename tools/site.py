@@ -1,0 +1,101 @@
+"""What mkdocs does not know of the documentation: pages made from the program, and links to what is no page.
+
+mkdocs loads this file as a hook and calls its `on_...` functions:
+
+    mkdocs build --strict
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from circletool_cli.main import app
+from circletool_cli.table import COMMANDS, GROUPS
+from mkdocs.structure.files import File
+
+import circletools as ct
+
+ROOT = Path(__file__).parents[1]
+PAGES = {
+    "README.md": "index.md",
+    "ARCHITECTURE.md": "architecture.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "reporting.md",
+    "CHANGELOG.md": "changes.md",
+}
+"""Pages that lie beside `docs`, and their names on the site."""
+_DECISIONS = "docs/decisions"
+_LINK = re.compile(r"(!?)\[([^][]*)\]\((?!\w+:)([^)#\s]*)((?:#[^)\s]*)?)\)")
+_FENCE = re.compile(r"^```(\w+) (\S+)$", re.MULTILINE)
+_COLUMNS = 100
+
+
+def commands() -> str:
+    """Return the page of all commands: the help of each."""
+    parts = ["# Commands\n"]
+    for title, modules in GROUPS.items():
+        parts.append(f"## {title}\n")
+        for row in COMMANDS:
+            if row.module in modules:
+                width = {"terminal_width": _COLUMNS, "max_content_width": _COLUMNS}
+                context = app.commands[row.name].make_context(
+                    f"circletool {row.name}", [], resilient_parsing=True, **width
+                )
+                parts.append(f"### {row.name}\n\n```text\n{context.get_help()}\n```\n")
+    return "\n".join(parts)
+
+
+def reference() -> str:
+    """Return the page of the library: what `circletools` has, from the docstrings."""
+    parts = ["# From Python\n\n    import circletools as ct\n"]
+    modules = [name for name in ct.__all__ if isinstance(getattr(ct, name), ModuleType)]
+    for title, place in (("ct", ct), *((f"ct.{name}", getattr(ct, name)) for name in modules)):
+        parts.append(f"## {title}\n")
+        parts += _described(place)
+    return "\n".join(parts)
+
+
+def _described(place: ModuleType) -> Iterator[str]:
+    for name in sorted(place.__all__):
+        value = getattr(place, name)
+        if name in place._PLACES:
+            module, _, other = place._PLACES[name].partition(":")
+            if not isinstance(value, ModuleType):
+                yield f"::: {module}.{other or name}\n"
+        elif isinstance(value, type):
+            yield f"::: {value.__module__}.{name}\n"
+        else:
+            yield f"### `{name}`\n\n`{value!r}`\n"
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that are no files of `docs`."""
+    made = {site: (ROOT / name).read_text(encoding="utf-8") for name, site in PAGES.items()}
+    made |= {"commands.md": commands(), "python.md": reference()}
+    for name, text in made.items():
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Lead links to the pages of the site, and leave the words of those that lead to no page."""
+    source = {site: name for name, site in PAGES.items()}.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+
+    def lead(match: re.Match[str]) -> str:
+        image, words, target, place = match.groups()
+        if not target:
+            return match[0]
+        there = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        if there == _DECISIONS:
+            there = min(path.relative_to(ROOT).as_posix() for path in (ROOT / _DECISIONS).glob("*.md"))
+        site = PAGES.get(there, there.removeprefix("docs/"))
+        if there not in PAGES and not there.startswith("docs/") and (ROOT / there).exists():
+            return words
+        return f"{image}[{words}]({posixpath.relpath(site, posixpath.dirname(page.file.src_uri) or '.')}{place})"
+
+    return _FENCE.sub(r"```\1", _LINK.sub(lead, markdown))
