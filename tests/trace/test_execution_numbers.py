@@ -118,4 +118,4 @@ def test_both_take_their_own() -> None:
     assert executions.take(*told(rows)).at.tolist() == [0]
     driver.take(*told(rows))
     assert (list(driver.marks.starts), list(driver.marks.ends), list(driver.calls.starts)) == ([2], [3], [])
-    assert executions.unpaired() == {1}
+    assert (executions.unpaired(), executions.all()) == ({1}, [])

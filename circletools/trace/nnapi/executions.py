@@ -109,7 +109,7 @@ class Executions:
         threads = told.threads[at]
         processes = np.array(self._processes, np.int64)[threads]
         segments = self._segments(told.at[at], processes)
-        more = (processes, threads, roles[at], told.times[at], segments, told.wheres[at], np.full(len(at), -1))
+        more = (processes, threads, roles[at], told.times[at], segments, told.wheres[at], np.full(len(at), NONE))
         for column, values in zip(self._columns, more, strict=True):
             column.frombytes(values.tobytes())
         return which
@@ -202,7 +202,7 @@ class DriverExecutions:
         self.callbacks: Spans = Spans()
         self._processes = processes
         # Of open marks thread, begin and kind; of requests process and begin.
-        self._open, self._requests = (_NOTHING,) * 3, (_NOTHING,) * 2
+        self._open, self._requests = (_NOTHING, _NOTHING, _NOTHING), (_NOTHING, _NOTHING)
 
     def take(self, told: Told, kinds: Numbers) -> None:
         """Take events of a batch in the order of time."""

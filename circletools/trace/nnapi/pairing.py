@@ -16,11 +16,12 @@ Flags = npt.NDArray[np.bool_]
 def levels(threads: Numbers, begins: Flags) -> Numbers:
     """Return how deep each event's pair of begin and end is on its thread, from 1 on."""
     order = by_thread(threads)
-    steps = np.where(begins[order], 1, -1)
+    opens = begins[order]
+    steps = np.where(opens, 1, -1)
     new = np.diff(threads[order], prepend=-1) != 0
     sums = np.cumsum(steps)
     found = np.empty_like(sums)
-    found[order] = sums - (sums - steps)[new][np.cumsum(new) - 1] + (steps < 0)
+    found[order] = sums - (sums - steps)[new][np.cumsum(new) - 1] + ~opens
     return found
 
 
