@@ -92,7 +92,7 @@ class Runs:
         """Return the segment that each process is in at an event of the batch, by the place of the event."""
         known, index = np.unique(processes, return_inverse=True)
         found = np.array([self._before_of(process) for process in known.tolist()], np.int64)[index]
-        changes = np.array(self._changes, np.int64).reshape(-1, 4)
+        changes = np.array(self._changes, np.int64).reshape(len(self._changes), 4)
         commons = np.append(self._common_before, changes[:, 3])[np.searchsorted(changes[:, 0], at)]
         changes = changes[np.isin(changes[:, 1], known)]
         changes = changes[np.argsort(changes[:, 1], kind="stable")]
