@@ -19,7 +19,7 @@ SLOT = 30
 def with_field(value: tuple[str, int], gap: bytes = b"") -> tuple[bytes, int, int]:
     """Return a file whose root has a field that no schema knows, where the root is, and the field."""
     raw = Raw()
-    text = raw.string("a text")
+    text = raw.string(bytes(9))  # from within, this looks like empty vectors
     unused = raw.data(gap) if gap else 0
     assert unused >= 0
     data = raw.finish(raw.table({3: text, 4: raw.refs([raw.table()]), 0: ("u32", 3), SLOT: value}))
@@ -69,6 +69,17 @@ def test_what_is_too_short_for_a_reference_is_none(kind: str) -> None:
     assert len(inert(raw.finish(raw.table(fields))).slots) == 4
 
 
+def test_a_short_field_is_none_whatever_stands_behind_it() -> None:
+    raw = Raw()
+    text = raw.string("x")
+    fields: dict[int, int | tuple[str, int]] = {SLOT + number: ("u8", 0) for number in range(4)}
+    data = raw.finish(raw.table({3: text, **fields}))
+    places = [field_at(data, u32(data, 0), SLOT + number) for number in range(4)]
+    first = next(place for place in places if place % 4 == 0)
+    distance = next(one.start for one in objects(data) if one.kind == "string") - first
+    assert carried(put(data, first, distance))
+
+
 def test_every_distance_is_told_by_where_it_leads() -> None:
     data, _, at = with_field(("i32", 1), bytes(4))
     data += bytes(8)
@@ -94,6 +105,8 @@ def test_in_a_gap_a_vector_needs_room_and_a_table_a_vtable() -> None:
         ((5, 0), True),  # it ends behind the file
         ((here - 8, 0x40004), True),  # neither, as that is no vtable
         ((0xFFFFFFFC, 0x40004), False),  # a table in front of its vtable
+        ((0xFFFFFFFC, 0x80004), False),  # it takes all that there is
+        ((0xFFFFFFFC, 0x4000A), True),  # its vtable ends behind the file
         ((0xFFFFFFFC, 0x90004), True),  # the table is larger than what there is
         ((0xFFFFFFFC, 0x40002), True),  # and this is no vtable
         ((0xFFFFFFFC, 0x40005), True),
