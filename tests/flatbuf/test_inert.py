@@ -22,7 +22,9 @@ def with_field(value: tuple[str, int], gap: bytes = b"") -> tuple[bytes, int, in
     text = raw.string(bytes(9))  # from within, this looks like empty vectors
     unused = raw.data(gap) if gap else 0
     assert unused >= 0
-    data = raw.finish(raw.table({3: text, 4: raw.refs([raw.table()]), 0: ("u32", 3), SLOT: value}))
+    data = raw.finish(
+        raw.table({3: text, 5: raw.ints([0] * 6), 4: raw.refs([raw.table()]), 0: ("u32", 3), SLOT: value})
+    )
     root = u32(data, 0)
     return data, root, field_at(data, root, SLOT)
 
@@ -54,6 +56,32 @@ def test_a_number_is_carried_as_it_stands() -> None:
     assert data[start : start + len(found.data)][found.slots[0][1] :][:4] == data[at : at + 4]
     assert start % found.alignment == found.phase
     assert root < start
+
+
+def test_long_fields_keep_their_place_past_a_multiple_of_eight() -> None:
+    for more in (0, 1):
+        raw = Raw()
+        fields: dict[int, int | tuple[str, int]] = {0: ("u32", 3)} if more else {}
+        data = raw.finish(raw.table({3: raw.string("x"), **fields, SLOT: ("u64", 2**63 + 1)})) + bytes(8)
+        at = field_at(data, u32(data, 0), SLOT)
+        found = inert(data)
+        assert found.alignment in (8, 16)
+        assert (at - found.slots[0][1]) % found.alignment == found.phase
+
+
+def test_bytes_may_begin_anywhere() -> None:
+    for known in range(4):
+        raw = Raw()
+        raw.builder.StartObject(SLOT + 4)
+        for slot in range(SLOT, SLOT + known + 1):
+            raw.builder.PrependUint8Slot(slot, 1, 0)
+        data = bytearray(raw.finish(int(raw.builder.EndObject()))) + bytes(32)
+        root = u32(bytes(data), 0)
+        vtable = root - int.from_bytes(data[root : root + 4], "little", signed=True)
+        data[vtable + 2] += 20  # what is behind the last field belongs to it
+        found = inert(bytes(data))
+        first = min(field_at(bytes(data), root, slot) for slot, _ in found.slots)
+        assert (first % found.alignment, found.alignment) == (found.phase, 16)
 
 
 @pytest.mark.parametrize("kind", ["u8", "i8"])
