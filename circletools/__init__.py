@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from circletools import outputs as outputs
     from circletools import render as render
     from circletools import storage as files
-    from circletools.check import check
+    from circletools.check import check, newly_found
     from circletools.codes import Explanation as Explanation
     from circletools.codes import explain as explain
     from circletools.diff.attestation import attest
@@ -151,6 +151,7 @@ __all__ = [
     "inspect_affinity",
     "judge",
     "measure",
+    "newly_found",
     "open",
     "open_model",
     "origins",
@@ -201,6 +202,7 @@ _PLACES = {
     "attest": "circletools.diff.attestation",
     "attribute": "circletools.profile.attribution",
     "check": "circletools.check",
+    "newly_found": "circletools.check",
     "compact": "circletools.edit.compact",
     "compare_profiles": "circletools.profile.compare_profiles",
     "compare_traces": "circletools.profile.compare_traces",

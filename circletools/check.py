@@ -8,7 +8,7 @@ from pathlib import Path
 from circletools import runtimes
 from circletools.affinity.findings import affinity_findings
 from circletools.asking import as_file, operators_of
-from circletools.findings import Finding
+from circletools.findings import Finding, against
 from circletools.model.model import Model
 from circletools.model.soundness import soundness_findings
 from circletools.model.verify import check_model, leads_nowhere
@@ -47,6 +47,18 @@ def check(model: Model, with_: Sequence[str] = (), *, timeout_s: float = 600.0) 
             for name in with_:
                 findings += _loaded(model, path, name, timeout_s, sources)
     return findings
+
+
+def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:
+    """Return the errors and warnings that `check` has for an edited model, and not for the one before.
+
+    >>> with ct.open("in.tflite") as before, ct.open("out.tflite") as after:
+    ...     ct.newly_found(before, after)
+    ()
+    """
+    findings = [finding for finding in check(after) if finding.severity != "info"]
+    is_new, _ = against(findings, check(before)) if findings else ((), 0)
+    return tuple(finding for finding, new in zip(findings, is_new, strict=True) if new)
 
 
 def _loaded(model: Model, path: Path, name: str, timeout_s: float, origins: Origins | None) -> Iterator[Finding]:

@@ -43,14 +43,12 @@ def _kernels() -> Mapping[str, Any]:
 
 def operator_findings(model: Model, uses: ModelUses) -> Iterator[Finding]:
     """Yield what is wrong with operators; the indices of the model lead somewhere."""
-    if model.format == "tflite":
-        if model.version != _SCHEMA_VERSION:
-            message = f"the schema version is {model.version}, not {_SCHEMA_VERSION}; LiteRT refuses the model"
-            yield Finding("SCHEMA_VERSION", "warning", "model.version", message)
-        if not len(model.buffers):
-            yield Finding(
-                "NO_BUFFERS", "warning", "model", f"there are no buffers; LiteRT refuses the model; {CORRECT}"
-            )
+    if model.format == "tflite" and model.version != _SCHEMA_VERSION:
+        message = f"the schema version is {model.version}, not {_SCHEMA_VERSION}; LiteRT refuses the model"
+        yield Finding("SCHEMA_VERSION", "warning", "model.version", message)
+    if not len(model.buffers):
+        refused = "LiteRT refuses the model; " if model.format == "tflite" else ""
+        yield Finding("NO_BUFFERS", "warning", "model", f"there are no buffers; {refused}{CORRECT}")
     used = np.unique(uses.operators.code_indices).tolist()
     yield from _codes(model, used)
     if model.format == "tflite":

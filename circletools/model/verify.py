@@ -148,7 +148,10 @@ def _check_external(model: Model) -> Iterator[Finding]:
 
 
 def _check_sentinel(model: Model) -> Iterator[Finding]:
-    if len(model.buffers) and (model.buffers.data.count[0] or model.buffers.external[0]):
+    if not len(model.buffers):
+        return
+    first = model.buffers.tables.take(slice(0, 1))
+    if model.buffers.data.count[0] or any(first.scalars(name)[0] for name in ("offset", "size")):
         message = "buffer 0 must be empty; it means no data"
         yield Finding("SENTINEL_BUFFER_NOT_EMPTY", "warning", "buffers[0]", message)
 

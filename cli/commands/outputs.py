@@ -55,6 +55,6 @@ def fix_outputs(
             with_=listed(with_),
         )
 
-    result = rewrite(source, output, in_place, change, dry=dry_run)
+    result = rewrite(source, output, in_place, change, dry=dry_run, rewires=True)
     if json:
         show_json(ct.render.rewrite_json(result))

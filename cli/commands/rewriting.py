@@ -48,8 +48,11 @@ def rewrite(
     inputs: Iterable[str | Path | None] = (),
     dry: bool = False,
     erase: bool | None = None,
+    rewires: bool = False,
 ) -> ct.RewriteResult:
     """Apply `change` to a model and write it; list the changes on standard error.
+
+    With `rewires`, what `check` finds of the new file and not of the old one is told, where that is a file.
 
     With `erase`, old values of metadata go; with False, those that stay are told, and with None nothing is said.
 
@@ -69,10 +72,20 @@ def rewrite(
                 edit.check_target(to, in_place=in_place)
             edit.parts()  # to fail where writing would
         remaining = edit.remaining() if erase is False else ()
+        caused = new_findings(model, to) if rewires and not dry else ()
     for line in result.changes or ("nothing to change",):
         tell(line)
     tell_notes((*result.notes, *remaining), source)
+    tell_notes(caused, to or "")
     return result
+
+
+def new_findings(model: ct.Model, to: str | None) -> tuple[ct.Finding, ...]:
+    """Return what is wrong with the model that was written to a file, and not with the one that was read."""
+    if to is None or to == "-":
+        return ()
+    with ct.open(to) as written:
+        return ct.newly_found(model, written)
 
 
 def strip_metadata(

@@ -10,7 +10,7 @@ from ..console.reading import reading
 from ..console.terminal import Bar, tell, tell_notes
 from ..signature import option
 from .parameters import InPlace, Input, Output
-from .rewriting import rewrite, target
+from .rewriting import new_findings, rewrite, target
 
 Pairs = list[str] | None
 Subgraph = Annotated[int, option("--subgraph", "The subgraph that is meant.", "N", min=0)]
@@ -41,9 +41,11 @@ def extract(
     out = target(source, output, in_place)
     with reading(source) as model:
         result = ct.extract(model, out, request, in_place=in_place, progress=Bar())
+        caused = new_findings(model, out)
     for line in result.changes:
         tell(line)
     tell_notes(result.notes, source)
+    tell_notes(caused, out)
 
 
 def rename(
@@ -115,7 +117,7 @@ def signature(
     if add is None and (inputs or outputs):
         raise ct.UsageError("--input and --output go with --add", hint="use --add KEY")
     request = ct.SignatureRequest(add, tuple(inputs or ()), tuple(outputs or ()), tuple(remove or ()), subgraph)
-    rewrite(source, output, in_place, lambda edit: ct.sign(edit, request))
+    rewrite(source, output, in_place, lambda edit: ct.sign(edit, request), rewires=True)
 
 
 def reorder(
@@ -137,7 +139,7 @@ def reorder(
     if inputs is None and outputs is None:
         raise ct.UsageError("nothing to reorder", hint="use --inputs or --outputs")
     orders = [None if words is None else _positions(words) for words in (inputs, outputs)]
-    rewrite(source, output, in_place, lambda edit: ct.reorder(edit, *orders, subgraph=subgraph))
+    rewrite(source, output, in_place, lambda edit: ct.reorder(edit, *orders, subgraph=subgraph), rewires=True)
 
 
 def _positions(words: str) -> tuple[int, ...]:
@@ -166,5 +168,9 @@ def expose(
     if not tensor and not every:
         raise ct.UsageError("nothing to expose", hint="use --tensor TENSOR or --every CODE")
     rewrite(
-        source, output, in_place, lambda edit: ct.expose(edit, tensor or (), every=every or (), subgraph=subgraph)
+        source,
+        output,
+        in_place,
+        lambda edit: ct.expose(edit, tensor or (), every=every or (), subgraph=subgraph),
+        rewires=True,
     )

@@ -330,7 +330,7 @@ def test_no_subgraph_and_no_buffers() -> None:
     assert places(of(build.to_bytes())) == [("NO_SUBGRAPH", E, "model")]
     build.model.buffers = []
     assert places(of(build.to_bytes())) == [("NO_SUBGRAPH", E, "model"), ("NO_BUFFERS", W, "model")]
-    assert places(of(build.to_bytes("circle"))) == [("NO_SUBGRAPH", E, "model")]
+    assert places(of(build.to_bytes("circle"))) == [("NO_SUBGRAPH", E, "model"), ("NO_BUFFERS", W, "model")]
 
 
 def test_keys_of_signatures() -> None:

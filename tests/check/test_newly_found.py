@@ -1,0 +1,64 @@
+"""What an edit newly causes is told by the commands that change what is computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import circletools as ct
+from circletools.model.model import open_model
+from tests.kit.command_support import run, run_bytes
+from tests.kit.support import bytes_of, edited, path_of
+
+ALIASED = ("INPUT_ALIASED_OUTPUT", "warning", "subgraphs[0].outputs[0]")
+
+
+def found(before: bytes, after: bytes) -> list[tuple[str, str, str]]:
+    with open_model(before) as one, open_model(after) as other:
+        return [(finding.code, finding.severity, finding.location) for finding in ct.newly_found(one, other)]
+
+
+def test_what_was_there_before_is_not_new() -> None:
+    clean = bytes_of("circle/mlp")
+    broken = edited(clean, lambda edit: edit.set_outputs(0, [4]))
+    worse = edited(broken, lambda edit: edit.set_outputs(0, [4, 1]))
+    assert found(clean, clean) == []
+    assert found(clean, broken) == [ALIASED]
+    assert found(broken, broken) == []
+    assert found(broken, worse) == [("CONSTANT_OUTPUT", "warning", "subgraphs[0].outputs[1]")]
+    assert found(broken, clean) == []
+
+
+def test_infos_are_no_findings_of_an_edit() -> None:
+    clean = bytes_of("circle/mlp")
+    assert found(clean, edited(clean, lambda edit: edit.set_outputs(0, [7, 6]))) == []
+
+
+def test_commands_tell_it_of_files(tmp_path: Path) -> None:
+    def rewired(edit: Any, *_: object, **_more: object) -> ct.RewriteResult:
+        edit.set_outputs(0, [0])
+        return ct.RewriteResult(("rewired",))
+
+    source, to = path_of("tflite/cnn"), tmp_path / "out.tflite"
+    for name, words in (
+        ("reorder", ["--outputs", "0"]),
+        ("expose", ["--every", "ADD"]),
+        ("sign", ["--add", "x"]),
+    ):
+        with mock.patch.object(ct, name, rewired):
+            command = {"sign": "signature"}.get(name, name)
+            told = run(command, source, to, *words).stderr
+            assert told.startswith("rewired\n"), told
+            assert f"warning: {to}: subgraphs[0].outputs[0]: " in told
+            assert "warning" not in run_bytes(command, source, "-", *words).stderr.decode()
+    with mock.patch.object(ct.outputs, "fix", rewired):
+        assert f"warning: {to}: subgraphs[0].outputs[0]: " in run("fix-outputs", source, to).stderr
+    with mock.patch.object(ct, "rename", rewired):
+        assert "warning" not in run("rename", source, to, "--input", "0=x").stderr
+
+
+def test_extract_tells_it(tmp_path: Path) -> None:
+    source, to = path_of("tflite/cnn"), tmp_path / "out.tflite"
+    with mock.patch.object(ct, "newly_found", return_value=(ct.Finding("X", "warning", "place", "words"),)):
+        assert f"warning: {to}: place: words" in run("extract", source, to, "--ops", "0").stderr
