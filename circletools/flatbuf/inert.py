@@ -22,7 +22,7 @@ from circletools.flatbuf.schema import OFFSET, Schema, TableType
 from circletools.flatbuf.verify import Reachable
 
 _I4, _U2, _U4 = Struct("<i"), Struct("<H"), Struct("<I")
-_HEADER_BYTES, MOST_ALIGNMENT = 8, 16
+MOST_ALIGNMENT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,8 @@ class Inert:
     @cached_property
     def _spans(self) -> tuple[Positions, Positions]:
         """Where things start, ascending, and the furthest end of all that start up to there."""
-        first = np.array([-1], np.int64)
-        starts, ends = [first], [first + 1 + _HEADER_BYTES]
+        starts: list[Positions] = []
+        ends: list[Positions] = []
         for tables in self._reachable().tables.values():
             size = self._wire.gather(tables.vtable + 2, np.dtype("<u2"))
             starts += [tables.at, tables.vtable - 1]  # nothing refers to a vtable like this

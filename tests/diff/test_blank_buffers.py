@@ -32,6 +32,12 @@ def test_data_that_comes_and_goes() -> None:
     assert paths(model(0), model(1, buffers=(b"x",)))[-1] == ("added", "buffers[1]")
 
 
+def test_data_that_comes_to_a_tensor_whose_buffer_is_another() -> None:
+    before, after = model(1, 2, buffers=(None, b"same")), model(2, 1, buffers=(b"same", b"new"))
+    assert paths(before, after) == [("changed", "buffers[1].data")]
+    assert paths(after, before) == [("changed", "buffers[2].data")]
+
+
 def test_data_of_no_bytes_is_data() -> None:
     assert paths(model(1, buffers=(None,)), model(1, buffers=(b"",))) == [("changed", "buffers[1].data")]
 

@@ -19,10 +19,12 @@ SLOT = 30
 def with_field(value: tuple[str, int], gap: bytes = b"") -> tuple[bytes, int, int]:
     """Return a file whose root has a field that no schema knows, where the root is, and the field."""
     raw = Raw()
-    text = raw.string("a text")
+    text = raw.string(bytes(9))  # from within, this looks like empty vectors
     unused = raw.data(gap) if gap else 0
     assert unused >= 0
-    data = raw.finish(raw.table({3: text, 4: raw.refs([raw.table()]), 0: ("u32", 3), SLOT: value}))
+    data = raw.finish(
+        raw.table({3: text, 5: raw.ints([0] * 6), 4: raw.refs([raw.table()]), 0: ("u32", 3), SLOT: value})
+    )
     root = u32(data, 0)
     return data, root, field_at(data, root, SLOT)
 
@@ -56,6 +58,32 @@ def test_a_number_is_carried_as_it_stands() -> None:
     assert root < start
 
 
+def test_long_fields_keep_their_place_past_a_multiple_of_eight() -> None:
+    for more in (0, 1):
+        raw = Raw()
+        fields: dict[int, int | tuple[str, int]] = {0: ("u32", 3)} if more else {}
+        data = raw.finish(raw.table({3: raw.string("x"), **fields, SLOT: ("u64", 2**63 + 1)})) + bytes(8)
+        at = field_at(data, u32(data, 0), SLOT)
+        found = inert(data)
+        assert found.alignment in (8, 16)
+        assert (at - found.slots[0][1]) % found.alignment == found.phase
+
+
+def test_bytes_may_begin_anywhere() -> None:
+    for known in range(4):
+        raw = Raw()
+        raw.builder.StartObject(SLOT + 4)
+        for slot in range(SLOT, SLOT + known + 1):
+            raw.builder.PrependUint8Slot(slot, 1, 0)
+        data = bytearray(raw.finish(int(raw.builder.EndObject()))) + bytes(32)
+        root = u32(bytes(data), 0)
+        vtable = root - int.from_bytes(data[root : root + 4], "little", signed=True)
+        data[vtable + 2] += 20  # what is behind the last field belongs to it
+        found = inert(bytes(data))
+        first = min(field_at(bytes(data), root, slot) for slot, _ in found.slots)
+        assert (first % found.alignment, found.alignment) == (found.phase, 16)
+
+
 @pytest.mark.parametrize("kind", ["u8", "i8"])
 def test_what_is_too_short_for_a_reference_is_none(kind: str) -> None:
     raw = Raw()
@@ -67,6 +95,17 @@ def test_what_is_too_short_for_a_reference_is_none(kind: str) -> None:
         SLOT + 3: (kind, 1),
     }
     assert len(inert(raw.finish(raw.table(fields))).slots) == 4
+
+
+def test_a_short_field_is_none_whatever_stands_behind_it() -> None:
+    raw = Raw()
+    text = raw.string("x")
+    fields: dict[int, int | tuple[str, int]] = {SLOT + number: ("u8", 0) for number in range(4)}
+    data = raw.finish(raw.table({3: text, **fields}))
+    places = [field_at(data, u32(data, 0), SLOT + number) for number in range(4)]
+    first = next(place for place in places if place % 4 == 0)
+    distance = next(one.start for one in objects(data) if one.kind == "string") - first
+    assert carried(put(data, first, distance))
 
 
 def test_every_distance_is_told_by_where_it_leads() -> None:
@@ -94,6 +133,8 @@ def test_in_a_gap_a_vector_needs_room_and_a_table_a_vtable() -> None:
         ((5, 0), True),  # it ends behind the file
         ((here - 8, 0x40004), True),  # neither, as that is no vtable
         ((0xFFFFFFFC, 0x40004), False),  # a table in front of its vtable
+        ((0xFFFFFFFC, 0x80004), False),  # it takes all that there is
+        ((0xFFFFFFFC, 0x4000A), True),  # its vtable ends behind the file
         ((0xFFFFFFFC, 0x90004), True),  # the table is larger than what there is
         ((0xFFFFFFFC, 0x40002), True),  # and this is no vtable
         ((0xFFFFFFFC, 0x40005), True),

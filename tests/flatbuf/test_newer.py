@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,15 +10,14 @@ import pytest
 from circletools.errors import CircleToolsError, InvalidInputError
 from circletools.flatbuf.columns import Tables, Wire
 from circletools.flatbuf.newer import STRING, may_hold_indices, newer_schema
-from circletools.flatbuf.schema import load_schema
+from circletools.flatbuf.schema import OFFSET, Field, Kind, load_schema, table_type
 from circletools.flatbuf.verify import walk
 from tests.kit.newer_reader import SCHEMA
 from tests.kit.support import field_at, put
 
 TFLITE = load_schema("tflite")
-NEWER = newer_schema(TFLITE, SCHEMA).whole
 NEW = {
-    ("Model", "new_leaf"): (10, "table", "NewLeaf", True),
+    ("Model", "new_leaf"): (10, "table", "NewLeaf", False),
     ("Model", "new_number"): (11, "scalar", None, True),
     ("Buffer", "new_scale"): (3, "scalar", None, False),
     ("Operator", "new_wide"): (14, "scalar", None, False),
@@ -33,37 +33,78 @@ NEW = {
 
 @pytest.mark.parametrize("name", NEW, ids=".".join)
 def test_what_it_adds(name: tuple[str, str]) -> None:
-    table, field = name
+    table, label = name
+    newer = newer_schema(TFLITE, SCHEMA).whole
     slot, kind, target, numbers = NEW[name]
-    item = NEWER.tables[table].by_name[field]
+    item = newer.tables[table].by_name[label]
     assert (item.slot, item.kind, item.target, item.newer) == (slot, kind, target, True)
-    assert NEWER.tables[table].by_slot[slot] is item
-    assert NEWER.tables[table].slots > slot
-    if name != ("Model", "new_leaf"):
-        assert may_hold_indices(NEWER, item) == numbers
+    assert newer.tables[table].by_slot[slot] is item
+    assert newer.tables[table].slots > slot
+    assert may_hold_indices(newer, item) == numbers
 
 
 def test_what_is_known_stays() -> None:
+    newer = newer_schema(TFLITE, SCHEMA).whole
     for name, table in TFLITE.tables.items():
         for item in table.fields:
-            assert NEWER.tables[name].by_slot[item.slot] is item
-    assert NEWER.unions["BuiltinOptions"][200] == "NewOptions"
-    assert NEWER.unions["BuiltinOptions"].items() > TFLITE.unions["BuiltinOptions"].items()
-    assert NEWER.unions["NewEither"] == {1: "NewNote", 2: "NewLeaf"}
-    assert NEWER.newer is None
+            assert newer.tables[name].by_slot[item.slot] is item
+    assert newer.unions["BuiltinOptions"][200] == "NewOptions"
+    assert newer.unions["BuiltinOptions"].items() > TFLITE.unions["BuiltinOptions"].items()
+    assert newer.unions["NewEither"] == {1: "NewNote", 2: "NewLeaf"}
+    assert newer.newer is None
     assert TFLITE.newer is None
     assert TFLITE.whole is TFLITE
-    either = NEWER.tables["Tensor"].by_name["new_either"]
+    either = newer.tables["Tensor"].by_name["new_either"]
     assert either.type_slot == 13
-    wide, pairs = NEWER.tables["Operator"].by_name["new_wide"], NEWER.tables["SubGraph"].by_name["new_pairs"]
+    wide, pairs = newer.tables["Operator"].by_name["new_wide"], newer.tables["SubGraph"].by_name["new_pairs"]
     assert (wide.width, wide.alignment, pairs.element.itemsize, pairs.align) == (16, 16, 16, 8)
-    assert NEWER.tables["NewLeaf"].by_name["any"].type_slot == 3
+    assert newer.tables["NewLeaf"].by_name["any"].type_slot == 3
+
+
+def field(name: str, kind: Kind, target: str | None = None, type_slot: int = -1, number: bool = False) -> Field:
+    return Field(name, 1, kind, OFFSET, target=target, type_slot=type_slot, newer=True, number=number)
 
 
 def test_integers_are_found_below_a_field() -> None:
-    shape = NEWER.tables["Tensor"].by_name["shape"]
-    assert may_hold_indices(NEWER, shape)
-    assert not may_hold_indices(NEWER, NEWER.tables["NewNote"].by_name["more"])  # a table that leads to itself
+    newer = newer_schema(TFLITE, SCHEMA).whole
+    assert may_hold_indices(newer, newer.tables["Tensor"].by_name["shape"])
+    assert not may_hold_indices(newer, newer.tables["NewNote"].by_name["more"])  # a table that leads to itself
+    tables = {
+        "Plain": [field("f", "scalar"), field("me", "table", "Plain"), field("texts", "vector", STRING)],
+        "Number": [field("f", "scalar"), field("n", "scalar", number=True)],
+        "Deep": [field("plain", "table", "Plain"), field("number", "vector", "Number")],
+    }
+    unions = {"Soft": {1: "Plain", 2: STRING}, "Hard": {1: "Plain", 2: "Number"}}
+    schema = replace(newer, tables={name: table_type(name, 9, of) for name, of in tables.items()}, unions=unions)
+    for found, expected in (
+        (field("x", "table", "Plain"), False),
+        (field("x", "table", "Number"), True),
+        (field("x", "vector", "Deep"), True),
+        (field("x", "union", "Soft", 0), False),
+        (field("x", "union", "Hard", 0), True),
+        (field("x", "vector", "Hard", 0), True),
+        (field("x", "vector", "Soft", 0), False),
+        (field("x", "vector", STRING), False),
+        (field("x", "scalar"), False),
+        (field("x", "scalar", number=True), True),
+    ):
+        assert may_hold_indices(schema, found) == expected, found
+
+
+def test_structs_of_all_alignments_and_enums_of_any_place() -> None:
+    objects = parts("Object")
+    row = objects.strings("name").index(b"tflite.NewPair")
+    at = int(objects.at[row])
+    for size, alignment in ((1, 1), (2, 2), (4, 4), (8, 8), (65_520, 16)):
+        data = put(SCHEMA, field_at(SCHEMA, at, 3), alignment.to_bytes(4, "little"))
+        data = put(data, field_at(data, at, 4), size.to_bytes(4, "little"))
+        item = newer_schema(TFLITE, data).whole.tables["SubGraph"].by_name["new_pairs"]
+        assert (item.align, item.element.itemsize) == (alignment, size)
+    level = field_at(SCHEMA, type_of("new_level", "Tensor"), 2)
+    data = put(SCHEMA, level, bytes(4))
+    assert not newer_schema(TFLITE, data).whole.tables["Tensor"].by_name["new_level"].number
+    data = put(SCHEMA, level, b"\xff" * 4)
+    assert newer_schema(TFLITE, data).whole.tables["Tensor"].by_name["new_level"].number
 
 
 def parts(name: str) -> Tables:
@@ -71,12 +112,12 @@ def parts(name: str) -> Tables:
     return walk(wire, load_schema("reflection")).tables[name]
 
 
-def type_of(field: str, inside: str) -> int:
+def type_of(name: str, inside: str) -> int:
     """Return where the type of a field of a table stands."""
     objects = parts("Object")
     row = objects.strings("name").index(f"tflite.{inside}".encode())
     fields, _ = objects.take(slice(row, row + 1)).children("fields", load_schema("reflection"))
-    row = fields.strings("name").index(field.encode())
+    row = fields.strings("name").index(name.encode())
     return int(fields.child("type", load_schema("reflection"))[0].at[row])
 
 
