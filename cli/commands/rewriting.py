@@ -81,11 +81,17 @@ def rewrite(
 
 
 def new_findings(model: ct.Model, to: str | None) -> tuple[ct.Finding, ...]:
-    """Return what is wrong with the model that was written to a file, and not with the one that was read."""
-    if to is None or to == "-":
+    """Return what is wrong with the model that was written to a file, and not with the one that was read.
+
+    Nothing where it went elsewhere, as to a pipe, or is too much to look at: it is written, and stays.
+    """
+    if to is None or to == "-" or not Path(to).is_file():
         return ()
-    with ct.open(to) as written:
-        return ct.newly_found(model, written)
+    try:
+        with ct.open(to) as written:
+            return ct.newly_found(model, written)
+    except ct.CircleToolsError:
+        return ()
 
 
 def strip_metadata(

@@ -173,16 +173,17 @@ def test_where_files_have_no_modes(large: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     "line",
     [
-        "'{0}' embed-origins in.circle /dev/stdout 2>err | cat >got",
-        "{{ '{0}' embed-origins in.circle /dev/fd/7 2>err; }} 7>&1 | cat >got",
-        "mkfifo pipe; ln -s pipe link; cat pipe >got & '{0}' embed-origins in.circle link 2>err; wait",
-        "printf first >all; '{0}' embed-origins in.circle /dev/stdout >>all 2>err; tail -c +6 all >got",
+        "'{0}' {1} in.circle /dev/stdout 2>err | cat >got",
+        "{{ '{0}' {1} in.circle /dev/fd/7 2>err; }} 7>&1 | cat >got",
+        "mkfifo pipe; ln -s pipe link; cat pipe >got & '{0}' {1} in.circle link 2>err; wait",
+        "printf first >all; '{0}' {1} in.circle /dev/stdout >>all 2>err; tail -c +6 all >got",
     ],
 )
-def test_files_that_are_open_already(tmp_path: Path, line: str) -> None:
-    (tmp_path / "in.circle").write_bytes(bytes_of("circle/mlp"))
-    subprocess.run([TOOL, "embed-origins", "in.circle", "out"], cwd=tmp_path, capture_output=True, check=True)
-    subprocess.run(["/bin/sh", "-c", line.format(TOOL)], cwd=tmp_path, check=True, timeout=60)
+@pytest.mark.parametrize("command", ["embed-origins", "fix-outputs"])  # the second reads what it wrote
+def test_files_that_are_open_already(tmp_path: Path, line: str, command: str) -> None:
+    (tmp_path / "in.circle").write_bytes(bytes_of("circle/output_twice"))
+    subprocess.run([TOOL, command, "in.circle", "out"], cwd=tmp_path, capture_output=True, check=True)
+    subprocess.run(["/bin/sh", "-c", line.format(TOOL, command)], cwd=tmp_path, check=True, timeout=60)
     assert (tmp_path / "got").read_bytes() == (tmp_path / "out").read_bytes()
     assert not list(tmp_path.glob(".circletool-*"))
 
