@@ -34,7 +34,8 @@ class Model(ModelColumns):
 
         `newer` is a binary schema that knows more; edits carry what it adds.
         """
-        self.source, self.newer = source, newer
+        self.source = source
+        self.newer = newer
         wire = Wire(source.memory)
         schema = self._schema(bytes(wire.memory[:8]))
         if newer is not None:
