@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import circletools as ct
@@ -48,6 +50,38 @@ def test_operators_of_one_layer_of_keras_are_one_step() -> None:
     assert (made.kinds, step_of) == (["NORM", "TANH", "ABS", "NEG"], [0, 0, 1, 2, 3])
     assert (made.feeding, made.ends) == ([[], [0], [1], [2]], frozenset({3}))
     assert [len([*one]) for one in made.weights] == [1, 0, 0, 0]
+
+
+def test_names_without_a_layer_are_steps_of_their_own() -> None:
+    """Two scopes are no layer, nor is a function of TensorFlow, which each of several operators can come from."""
+    build = Build()
+    graph = build.graph()
+    value = x = graph.tensor("x", (4,))
+    for name in ("net/abs", "net/abs", "net/tf.math/Mul", "net/tf.math/Add"):
+        value = graph.compute("ABS", [value], name, (4,))
+    graph.ends([x], [value])
+    with ct.open(build.to_bytes()) as model:
+        assert _model_graph(model)[1] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("values", "known"),
+    [
+        (range(8), 1),
+        (range(7), 0),
+        ([3] * 8, 0),
+        ([3] * 7 + [4], 1),
+        ([2] + [3] * 7, 1),
+        ([1, 2, 2, 2, 2, 2, 2, 1], 1),
+    ],
+)
+def test_few_or_equal_numbers_are_no_weights(values: Sequence[int], known: int) -> None:
+    build = Build()
+    graph = build.graph()
+    x, data = graph.tensor("x", (1,)), np.array(list(values), "<f4")
+    graph.ends([x], [graph.compute("ADD", [x, graph.constant("w", data)], "y", data.shape)])
+    with ct.open(build.to_bytes()) as model:
+        assert [len([*one]) for one in _model_graph(model)[0].weights] == [known]
 
 
 def test_ways_in_which_constants_are_the_same_differ() -> None:

@@ -202,3 +202,27 @@ def test_weights_tell_what_stands_in_another_order(monkeypatch: pytest.MonkeyPat
     with ct.open(build.to_bytes()) as model:
         found = ct.exporters.from_onnx(model, "net.onnx")
     assert [[found.sources[one] for one in found.of(0, at)] for at in range(2)] == [["b::linear_b"], ["a::linear_a"]]
+
+
+def test_the_first_matched_operator_takes_in_what_follows_it() -> None:
+    """A bias and an activation that no operator is left of go to the convolution in front of them."""
+    nodes = Graph(["Conv", "Relu"], [[], [0]], [["a"], ["b"]], [["w"], []], frozenset({1}))
+    assert matched_nodes(nodes, Graph(["CONV_2D"], [[]], [["y"]], [["w"]], frozenset({0}))) == [{0, 1}]
+
+
+def test_names_count_where_most_operators_have_one_that_a_node_has() -> None:
+    kinds = ("Relu", "Tanh", "Abs", "Neg", "Exp")
+    chain = [[], [0], [1], [2], [3]]
+    nodes = Graph(kinds, chain, [["a"], ["b"], ["c"], ["d"], ["e"]], [[]] * 5, frozenset({4}))
+    few, many = (
+        Graph([kind.upper() for kind in kinds], chain, [[name] for name in names], [[]] * 5, frozenset({4}))
+        for names in (("b", "a", "v", "w", "x"), ("b", "a", "c", "w", "x"))
+    )
+    assert matched_nodes(nodes, few) == [{0}, {1}, {2}, {3}, {4}]
+    assert matched_nodes(nodes, many)[:3] == [{1}, {0}, {2}]
+
+
+def test_weights_match_nodes_and_operators_that_run_in_another_order() -> None:
+    nodes = Graph(["Foo", "Bar"], [[], [0]], [["a"], ["b"]], [["v"], ["w"]], frozenset({1}))
+    operators = Graph(["BAR", "FOO"], [[], [0]], [["x"], ["y"]], [["w"], ["v"]], frozenset({1}))
+    assert matched_nodes(nodes, operators) == [{1}, {0}]
