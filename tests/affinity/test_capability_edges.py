@@ -9,6 +9,7 @@ import pytest
 
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import why_not
+from circletools.affinity.capability.traits import SubgraphTraits
 from circletools.model.model import open_model
 from circletools.model.operator_facts import OperatorFacts
 from tests.kit.build import Build
@@ -47,3 +48,17 @@ def test_numbers_are_shown_where_they_are_numbers(width: int, shown: str) -> Non
     graph.ends([x], [y])
     (said,) = reasons(build.to_bytes(), options={"filter_width": [2]})
     assert said == f"filter_width is {shown}, not 2"
+
+
+def test_a_subgraph_without_tensors_has_nothing_to_refuse() -> None:
+    build = Build()
+    build.graph().ends([], [])
+    with open_model(build.to_bytes()) as model:
+        traits = SubgraphTraits(OperatorFacts(model, 0), {})
+        assert (len(traits), traits.with_codes(None)) == (0, [])
+    assert reasons(build.to_bytes(), types=["FLOAT32"]) == []
+    graph = build.graph()
+    graph.operator("ABS", [-1], [-1])
+    with open_model(build.to_bytes()) as model:
+        table = parse_capability(b'{"operators": {"*": [{"max_rank": 4}]}}', "npu.json")
+        assert why_not(table, OperatorFacts(model, 1)) == [None]

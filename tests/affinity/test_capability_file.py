@@ -152,6 +152,18 @@ def test_the_shipped_tables_are_there_and_say_what_they_were_measured_with() -> 
 
 # --- the document -------------------------------------------------------------------------------------------
 
+
+def test_options_that_are_texts_are_compared_as_texts() -> None:
+    form = {"operators": {"VAR_HANDLE": [{"options": {"shared_name": ["a", "b"]}}]}}
+    table = parse_capability(json.dumps(form).encode(), "table.json")
+    (found,) = table.operators["VAR_HANDLE"]
+    values = found.options["shared_name"]
+    assert (values.text, sorted(values.names.values())) == ("a or b", ["a", "b"])
+    assert all(map(values.holds, values.values))
+    with pytest.raises(InvalidInputError, match="must be a text"):
+        parse_capability(json.dumps(form).replace('"b"', "3").encode(), "table.json")
+
+
 DOCUMENT = (ROOT / "docs" / "capabilities.md").read_text(encoding="utf-8")
 
 

@@ -13,6 +13,7 @@ from circletools.affinity.assign.assign import Assignment, Constraints
 from circletools.affinity.assign.rules import Decision, RuleSet, make_default, parse_setting
 from circletools.affinity.capability.traits import SubgraphTraits
 from circletools.affinity.costs.choose import Goal, assign_by_cost, check_caps
+from circletools.affinity.costs.constants import with_constants
 from circletools.affinity.costs.costfile import Defaults, parse_costs
 from circletools.affinity.costs.islands import settled
 from circletools.affinity.costs.memory import contents, footprints, prices
@@ -26,7 +27,7 @@ from circletools.model.model import open_model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.selectors import Chooser
 from tests.kit.affinity_support import assigned, unruled
-from tests.kit.build import Build
+from tests.kit.build import Build, floats
 from tests.kit.costs_support import Case
 from tests.kit.partition_support import graph_of
 from tests.kit.support import bytes_of
@@ -86,6 +87,34 @@ def test_what_no_device_can_run_goes_to_the_default() -> None:
         chosen(Constraints(TWO), some)
     with pytest.raises(UsageError, match="did you mean 'cpu'"):
         chosen(Constraints(TWO, RuleSet((), make_default("cpuu", "here"))), some)
+
+
+def test_a_time_that_is_not_known_counts_nothing() -> None:
+    """A rule names a device that has no time for the operator: it takes what the others do."""
+    some = {"devices": [{"name": "npu", "operators": [{"select": "index:1-5", "time_us": 2}]}]}
+    made = chosen(Constraints(("npu",), RuleSet((parse_setting("index:0=npu"),))), some)
+    assert made.least_us == (5 * 2 + 7,)  # and the launch
+
+
+def test_constants_are_shared_out_among_who_reads_them() -> None:
+    """16 bytes that two operators read and 8 that the third reads alone, at 1/2 and 2 us a byte."""
+    build = Build()
+    graph = build.graph()
+    x, own, both = graph.tensor("x", (2,)), graph.constant("own", floats(2)), graph.constant("both", floats(4))
+    last = graph.compute("ADD", [graph.compute("ADD", [x, both], "a", (4,)), both], "b", (4,))
+    graph.operator("CONCATENATION", [last, own], [graph.tensor("c", (6,))])
+    graph.ends([x], [last + 1])
+    document = {
+        "devices": [
+            {"name": name, "constants_bytes_per_us": rate, "operators": [{"select": "op:*", "time_us": 1}]}
+            for name, rate in (("npu", 2), ("cpu", 0.5))
+        ]
+    }
+    with open_model(build.to_bytes()) as model:
+        chooser = Chooser(model)
+        (problem,) = make_problems(chooser, TWO, costs_of(document))
+        found = with_constants(OperatorFacts(model, 0), problem).times_us
+    assert found.tolist() == [[1 + 4, 1 + 16], [1 + 4, 1 + 16], [1 + 4, 1 + 16]]
 
 
 def test_a_measured_time_goes_before_the_document() -> None:

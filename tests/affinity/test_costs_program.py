@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from circletools.affinity.costs import program, proof
@@ -139,3 +140,13 @@ def test_the_command_says_how_near_it_is(tmp_path: Path) -> None:
     assert " % of the least" in run(*larger, "--solve-time", "0").stdout
     assert run(*words, "--solve-time", "-1").returncode == 2
     assert "least_us" not in json.loads(run(*words, "--parallel", "--json").stdout)["subgraphs"][0]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_without_launches_two_devices_are_taken_as_they_are_given(count: int) -> None:
+    """Of two the minimum cut has found the best already; of three better ones are looked for."""
+    nothing = [[0.0] * count] * count
+    case = Case([[5.0, 1.0, 1.0][:count]] * 2, [(0, 0.0, [1])], nothing, nothing, [0.0] * count)
+    problem, graph = case.problem()
+    found = proven(problem, graph, np.zeros(2, np.int64), "min", 20)
+    assert (found.least_us, found.devices.tolist() == [0, 0]) == ((10, True) if count == 2 else (2, False))
