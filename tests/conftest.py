@@ -13,9 +13,9 @@ from tests.kit.presence import missing, need_extra, needs_more
 from tests.kit.public import SHARED, public_models
 from tests.kit.support import bytes_of, own_models, title
 
-# The same examples everywhere; HYPOTHESIS_PROFILE=explore looks for new ones. The tests set their own limits.
+# The same examples everywhere; HYPOTHESIS_PROFILE=explore looks for new ones. The tests set their own time limits.
 _quiet = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("same", parent=_quiet, derandomize=True)
+settings.register_profile("same", parent=_quiet, derandomize=True, max_examples=60)
 settings.register_profile("explore", parent=_quiet)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 

@@ -125,7 +125,7 @@ def is_settled(probe: Probe) -> bool:
 
 @pytest.mark.parametrize(
     ("name", "step"),
-    [("litert-cpu", 40), ("xnnpack", 20), ("onert-cpu", 160), ("onert-ruy", 160), ("openvino-cpu", 200)],
+    [("litert-cpu", 80), ("xnnpack", 60), ("onert-cpu", 240), ("onert-ruy", 240), ("openvino-cpu", 400)],
 )
 def test_a_sample_of_the_probes_ends_as_its_table_says(name: str, step: int) -> None:
     device = BY_NAME[name]

@@ -68,7 +68,7 @@ def _sharing() -> list[Attack]:
             _empty_subgraphs,
             {},
         ),
-        model_attack("tensor-shared", "one tensor 20,000 times", _shared_tensor, {"verify": 0}),
+        model_attack("tensor-shared", "one tensor 8,000 times", _shared_tensor, {"verify": 0}),
         model_attack(
             "names-overlap", "5,000 tensors share one name of a megabyte", _shared_name, {"verify": 0, "inspect": 3}
         ),
@@ -78,7 +78,7 @@ def _sharing() -> list[Attack]:
         ),
         model_attack(
             "entries-many",
-            "20,000 metadata entries, every other of one name",
+            "8,000 metadata entries, every other of one name",
             _many_entries,
             {"verify": 0, "strip-metadata": 0},
         ),
@@ -97,7 +97,7 @@ def _empty_subgraphs() -> bytes:
 
 
 def _shared_tensor() -> bytes:
-    return _file([_subgraph([_tensor(b"a")] * 20_000, [_operator([0, 1], [2])], [2])])
+    return _file([_subgraph([_tensor(b"a")] * 8_000, [_operator([0, 1], [2])], [2])])
 
 
 def _shared_name() -> bytes:
@@ -121,7 +121,7 @@ def _shared_custom() -> bytes:
 def _many_entries() -> bytes:
     build = Build()
     at = build.buffer(bytes(4))
-    names = [b"ONE_source_table" if index % 2 else b"note" for index in range(20_000)]
+    names = [b"ONE_source_table" if index % 2 else b"note" for index in range(8_000)]
     build.model.metadata = [Table("Metadata", name=name, buffer=at) for name in names]
     return _file([_subgraph(_two_tensors(), [_operator([0, 0], [1])])], build)
 
@@ -148,8 +148,8 @@ def _graphs() -> list[Attack]:
         ),
         model_attack(
             "chain-long",
-            "10,000 operators in a row, from the last to the first",
-            lambda: _operators([([index + 1, index + 1], [index]) for index in range(10_000)], 10_001),
+            "4,000 operators in a row, from the last to the first",
+            lambda: _operators([([index + 1, index + 1], [index]) for index in range(4_000)], 4_001),
             {"verify": 0, "annotate-affinity": 0},
         ),
         model_attack(
