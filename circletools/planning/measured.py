@@ -133,7 +133,8 @@ class _Loop:
         best = sorted(self._trials, key=lambda trial: trial.time.measured_us or 0)[:_FINAL]
         finals = [*self._on_one_device(learned), *best]
         if not finals:
-            words = "; ".join([one.failure for one in self._failed] or [note.message for note in learned.notes])
+            notes = (*learned.notes, *self._notes)
+            words = "; ".join([one.failure for one in self._failed] or [note.message for note in notes])
             raise EditError(f"no plan runs: {words}")
         found = self._bench.times([trial.chain for trial in finals])
         ones = [number for number, trial in enumerate(finals) if trial not in best]

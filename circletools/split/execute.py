@@ -31,8 +31,8 @@ def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Fi
 
     A model that keeps something from run to run is loaded once and run several times, with other inputs each time.
     Where a tensor between parts is empty, as computed shapes can make it, other inputs are tried: it would tell
-    nothing, and not every runtime takes it. `verify_split` must have found no error in `files`. Raises UsageError
-    where the runtime does not start.
+    nothing, and not every runtime takes it, so also where a part does not run. `verify_split` must have found no
+    error in `files`. Raises UsageError where the runtime does not start.
     """
     with open_model(files.source) as model:
         count = _STATEFUL_RUNS if read_state(model, 0).users else 1
@@ -48,9 +48,13 @@ def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Fi
             message = f"{worker.runtime} cannot run the whole model, so values were not compared: {answer.failure}"
             return [Finding("SOURCE_NOT_RUN", "warning", str(files.source), message)]
         known = dict(zip(files.connections.source.inputs, _by_position(inputs), strict=True))
-        findings = _compare(files, worker, known, inputs, _by_run(answer.outputs, count))
-        if all(array.size for arrays in known.values() for array in arrays):
-            break
+        found = _compare(files, worker, known, inputs, _by_run(answer.outputs, count))
+        runs = all(finding.code != "PART_NOT_RUN" for finding in found)
+        if runs or not findings:
+            findings = found
+        is_full = all(array.size for arrays in known.values() for array in arrays)
+        if (runs and is_full) or any(finding.code == "VALUES_DIFFER" for finding in found):
+            return found
     return findings
 
 

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,9 +76,13 @@ def read_state(model: Model, subgraph: int) -> State:
         for one in used[operator]:
             by_kept[one].append(operator)
     copied = {operator: {kept} for operator, kept in own.named.items()} | giving
+    users_of = {operator: {user for one in kept for user in by_kept[one]} for operator, kept in copied.items()}
+    for later, earlier in combinations(reversed(giving), 2):  # what one gives, another may read
+        if giving[earlier] & giving[later]:
+            users_of[earlier] |= users_of[later]
     return State(
         {kept: users for kept, users in by_kept.items() if kept in written},
-        {operator: sorted({user for one in kept for user in by_kept[one]}) for operator, kept in copied.items()},
+        {operator: sorted(users) for operator, users in users_of.items()},
     )
 
 
