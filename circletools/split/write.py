@@ -158,13 +158,19 @@ def _ends(part: PlannedPart) -> Ends:
 
 
 def package_obstacle(connections: Connections) -> str | None:
-    """Return why onert could not load the parts as a package: each output goes to one place only."""
+    """Return why onert could not load the parts as a package: each output goes to one place, and only one."""
     outputs = connections.source.outputs
-    read = {name for part in connections.parts for name in part.inputs} - set(connections.source.inputs)
+    taken = {name for part in connections.parts for name in part.inputs}
+    read = taken - set(connections.source.inputs)
     twice = next((name for name, count in Counter(outputs).items() if count > 1), None)
     tapped = next((name for name in outputs if name in read), None)
+    made = (name for part in connections.parts for name in part.outputs)
+    unread = next((name for name in made if name not in taken and name not in outputs), None)
     if twice is None and tapped is None:
-        return None
+        if unread is None:
+            return None
+        what = f"nothing reads {unread!r}, and onert fails on such an output of a part"
+        return f"no {MANIFEST}: {what}; take out what makes it, as with `circletool extract --to`, before split"
     what = f"output {twice!r} is listed twice" if twice is not None else f"output {tapped!r} is read by a later part"
     options = "" if tapped is None else " --detach-taps"
     return f"no {MANIFEST}: {what}, which onert does not support; run `circletool fix-outputs{options}` before split"
