@@ -133,8 +133,7 @@ class _Loop:
         best = sorted(self._trials, key=lambda trial: trial.time.measured_us or 0)[:_FINAL]
         finals = [*self._on_one_device(learned), *best]
         if not finals:
-            notes = (*learned.notes, *self._notes)
-            words = "; ".join([one.failure for one in self._failed] or [note.message for note in notes])
+            words = "; ".join([one.failure for one in self._failed] or [note.message for note in self._notes])
             raise EditError(f"no plan runs: {words}")
         found = self._bench.times([trial.chain for trial in finals])
         ones = [number for number, trial in enumerate(finals) if trial not in best]
