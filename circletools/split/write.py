@@ -166,14 +166,14 @@ def package_obstacle(connections: Connections) -> str | None:
     tapped = next((name for name in outputs if name in read), None)
     made = (name for part in connections.parts for name in part.outputs)
     unread = next((name for name in made if name not in taken and name not in outputs), None)
-    if twice is None and tapped is None:
-        if unread is None:
-            return None
+    if twice is not None or tapped is not None:
+        what = f"{twice!r} is listed twice" if twice is not None else f"{tapped!r} is read by a later part"
+        command = "fix-outputs" if tapped is None else "fix-outputs --detach-taps"
+        return f"no {MANIFEST}: output {what}, which onert does not support; run `circletool {command}` before split"
+    if unread is not None:
         what = f"nothing reads {unread!r}, and onert fails on such an output of a part"
         return f"no {MANIFEST}: {what}; take out what makes it, as with `circletool extract --to`, before split"
-    what = f"output {twice!r} is listed twice" if twice is not None else f"output {tapped!r} is read by a later part"
-    options = "" if tapped is None else " --detach-taps"
-    return f"no {MANIFEST}: {what}, which onert does not support; run `circletool fix-outputs{options}` before split"
+    return None
 
 
 def _open_shape(model: Model, plan: SplitPlan) -> str | None:

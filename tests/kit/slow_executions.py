@@ -7,22 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from circletools.trace.nnapi.marks import Mark, Role, Side
-
-KINDS = {Role.START: "asynchronous", Role.FENCED: "fenced", Role.COMPUTE: "synchronous"}
-
-
-@dataclass
-class Flight:
-    """An execution; `end` is -1 while it runs."""
-
-    number: int
-    process: int
-    thread: int
-    kind: str
-    start: int
-    segment: int
-    where: int
-    end: int = -1
+from tests.kit.trace_reference import EXECUTIONS, Flight
 
 
 @dataclass
@@ -49,7 +34,7 @@ class SlowExecutions:
                 self.lone_waits.append(where)
             self.open[thread].append(pending.popleft() if pending else None)
             return
-        one = Flight(len(self.all) + 1, process, thread, KINDS[role], t_ns, self.segment(process), where)
+        one = Flight(len(self.all) + 1, process, thread, EXECUTIONS[role], t_ns, self.segment(process), where)
         self.all.append(one)
         if role is not Role.START:
             self.open[thread].append(one)

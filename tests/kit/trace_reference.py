@@ -18,7 +18,7 @@ DEPTH = [(layer, phase) for layer in ("LD", "LC", "LI", "LR") for phase in ("PIO
 
 @dataclass
 class Flight:
-    """An execution; times in microseconds."""
+    """An execution, and where it begins; times in microseconds here, `end` is -1 while it runs."""
 
     number: int
     process: int
