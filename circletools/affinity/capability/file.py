@@ -15,6 +15,7 @@ from circletools.affinity.capability.table import ANY, Capability
 from circletools.affinity.capability.traits import QUANTIZABLE, QUANTIZATIONS
 from circletools.errors import InvalidInputError, UsageError
 from circletools.flatbuf.schema import load_schema
+from circletools.model.enums import enum_of
 from circletools.model.options import text_number
 from circletools.storage.documents import read_bytes
 from circletools.storage.strict_json import read_json
@@ -32,18 +33,6 @@ _KINDS: tuple[Kind, ...] = ("computed", "constant")
 _LINKS: tuple[Link, ...] = ("feeds", "shares")
 _MORE = "..."
 _LARGEST = 1 << 64
-_OPTION_ENUMS = {
-    "fused_activation_function": "ActivationFunctionType",
-    "padding": "Padding",
-    "weights_format": "FullyConnectedOptionsWeightsFormat",
-    "mode": "MirrorPadMode",
-    "in_data_type": "TensorType",
-    "out_data_type": "TensorType",
-    "output_type": "TensorType",
-    "out_type": "TensorType",
-    "idx_out_type": "TensorType",
-}
-"""The options whose values have names; the schema itself keeps only their width."""
 
 
 def shipped_devices() -> tuple[str, ...]:
@@ -106,7 +95,7 @@ def _text_options() -> frozenset[str]:
 
 @cache
 def _values(option: str) -> Mapping[int, str]:
-    enum = _OPTION_ENUMS.get(option)
+    enum = "MirrorPadMode" if option == "mode" else enum_of(option)
     return load_schema("tflite").enums[enum] if enum else {}
 
 
