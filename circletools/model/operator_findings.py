@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.findings import Finding
-from circletools.flatbuf.roles import load_roles
 from circletools.flatbuf.schema import schema_document
-from circletools.model.enums import OPTION_ENUMS
+from circletools.model.enums import enum_of_field
 from circletools.model.graph_findings import CORRECT
 from circletools.model.model import Model
 from circletools.model.places import told
@@ -136,10 +135,7 @@ def _options(model: Model) -> Iterator[Finding]:
     """Look for values that no runtime knows in the options of all operators: of enums, strides and dilations."""
     for name, tables in model.reachable.tables.items():
         for field in tables.type.fields if name.endswith("Options") else ():
-            role = load_roles().get((name, field.name))
-            enum = (
-                "TensorType" if role is not None and role.kind == "tensor_type" else OPTION_ENUMS.get(field.name, "")
-            )
+            enum = enum_of_field(name, field.name)
             members = model.schema.enums.get(enum)
             if members is None and not _STEPS.fullmatch(field.name):
                 continue
