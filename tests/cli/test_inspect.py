@@ -123,7 +123,7 @@ def test_verify_json(tmp_path: Path) -> None:
     assert models[2]["findings"] == [
         {
             "code": "INDEX_OUT_OF_RANGE",
-            "severity": "error",
+            "severity": "warning",
             "location": "subgraphs[0].operators[1].inputs[0]",
             "message": "tensor 99 does not exist; there are 8",
         }

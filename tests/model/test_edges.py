@@ -127,14 +127,14 @@ def test_scales_of_a_vector(count: int, codes: list[str]) -> None:
     assert [one.code for one in in_second(change) if one.code.startswith("INVALID")] == codes
 
 
-@pytest.mark.parametrize(("kind", "severity"), [("tflite", "error"), ("circle", "warning")])
-def test_onert_runs_a_model_with_a_buffer_that_is_not_there(kind: str, severity: str) -> None:
+@pytest.mark.parametrize("kind", ["tflite", "circle"])
+def test_onert_runs_a_model_with_a_buffer_that_is_not_there(kind: str) -> None:
     build = Build()
     graph = build.graph()
     graph.ends([graph.tensor("x", buffer=9)], [graph.compute("TANH", [0], "y")])
     with open_model(build.to_bytes(kind)) as model:
         found = [one for one in check_model(model) if one.code == "INDEX_OUT_OF_RANGE"]
-    assert [(one.severity, one.location) for one in found] == [(severity, "subgraphs[0].tensors[0].buffer")]
+    assert [(one.severity, one.location) for one in found] == [("warning", "subgraphs[0].tensors[0].buffer")]
 
 
 @pytest.mark.parametrize(("length", "shown"), [(200, True), (201, False)])

@@ -124,6 +124,11 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("IN_PLACE_OPERATOR", W, "operators[2]")],
         "LiteRT refuses",
     ),
+    "left out": (
+        lambda graph: graph.operator("NEG", [0], [-1]),
+        [("OUTPUT_LEFT_OUT", W, "operators[2]")],
+        "an output of the operator is left out",
+    ),
     "order": (swap, [("OPERATOR_ORDER", W, "operators[0]")], "reads the tensor 1 (y) before operator 1 makes it"),
     "cycle": (
         operator(0, "inputs", [3]),
@@ -252,6 +257,21 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         with_options("Pool2DOptions", stride_w=1, stride_h=1 << 16),
         [("UNKNOWN_OPTION", W, "Pool2DOptions.stride_h")],
         "is 65536, which is no step",
+    ),
+    "called": (
+        with_options("WhileOptions", cond_subgraph_index=0, body_subgraph_index=-1),
+        [("UNKNOWN_OPTION", W, "WhileOptions.body_subgraph_index")],
+        "is -1, which is no subgraph",
+    ),
+    "branches": (
+        operator(1, "builtin_options_2", Table("StablehloCaseOptions", branch_subgraph_indices=[0, -1])),
+        [("UNKNOWN_OPTION", W, "StablehloCaseOptions.branch_subgraph_indices")],
+        "is -1, which is no subgraph",
+    ),
+    "no codes": (
+        lambda graph: update(graph.build.model, {"operator_codes": None}) or graph.table.operators.clear(),
+        [("NO_OPERATOR_CODES", INFO, "model")],
+        "there is no list of operator codes",
     ),
     "names": (tensor(1, name="x"), [("DUPLICATE_NAME", INFO, "tensors[1]")], "tensors 1 have names of others"),
     "unused tensor": (
