@@ -160,7 +160,7 @@ def quick(data: bytes) -> list[bool]:
     """Return which lines with a mark are read by their columns."""
     trace = open_trace(b"# tracer: nop\n")
     reader = text._Reader(trace, data, 1)
-    found = reader._candidates()
+    found, _ = reader._candidates()
     count = len(found.index)
     return list(reader._in_columns(found, np.zeros(count, np.int64), np.zeros(count, np.int64)).tolist())
 

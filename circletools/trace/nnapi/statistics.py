@@ -117,11 +117,13 @@ def pieces(intervals: Intervals, starts: Numbers, segments: Numbers) -> Iterable
         yield intervals, np.full(len(intervals.starts), segments[0])
         return
     first = np.searchsorted(starts, intervals.starts, "right") - 1
-    last = np.searchsorted(starts, intervals.ends, "left") - 1
-    whole = first == last
+    whole = intervals.ends <= np.append(starts[1:], _LIMIT)[first]
+    if whole.all():
+        yield intervals, segments[first]
+        return
     yield intervals.only(whole), segments[first[whole]]
     at = np.flatnonzero(~whole)
-    counts = last[at] - first[at] + 1
+    counts = np.searchsorted(starts, intervals.ends[at], "left") - first[at]
     bounds = np.searchsorted(np.cumsum(counts), np.arange(0, counts.sum() + _MOST_PIECES, _MOST_PIECES), "right")
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         some, count = at[low:high], counts[low:high]

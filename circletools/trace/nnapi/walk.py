@@ -6,13 +6,13 @@ level around it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from circletools.trace.nnapi.automaton import END, Automaton
-from circletools.trace.sources.names import Numbers, distinct
+from circletools.trace.sources.names import Numbers, each
 
 _OPEN = -2
 _MOST_LEVELS = 100
@@ -97,7 +97,7 @@ def _after_switches(automaton: Automaton, symbols: Numbers, around: Numbers, par
     inside = np.maximum.accumulate(np.where(np.diff(around, prepend=-1) != 0, passed, 0))
     some = np.flatnonzero(passed > inside)
     parents = parents.copy()
-    parents[some] = _each(parents[some], automaton.ended)
+    parents[some] = each(parents[some], automaton.ended)
     return parents
 
 
@@ -105,15 +105,8 @@ def _moves(automaton: Automaton, symbols: Numbers, parents: Numbers, given: Numb
     """Return where begins lead to; what is open before is where it is."""
     width, paths = len(automaton.marks), given.copy()
     new = np.flatnonzero(symbols != _OPEN)
-    paths[new] = _each(parents[new] * width + symbols[new], lambda key: automaton.move(*divmod(key, width)))
+    paths[new] = each(parents[new] * width + symbols[new], lambda key: automaton.move(*divmod(key, width)))
     return paths
-
-
-def _each(keys: Numbers, find: Callable[[int], int]) -> Numbers:
-    """Return what is found for each key; each distinct one is asked for once."""
-    known = distinct(keys)
-    found: Numbers = np.array([find(key) for key in known], np.int64)[np.searchsorted(known, keys)]
-    return found
 
 
 def _one_by_one(automaton: Automaton, symbols: Numbers, firsts: Numbers, given: Numbers) -> Numbers:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -81,8 +83,21 @@ def by_thread(threads: Numbers) -> Numbers:
 def distinct(keys: Numbers) -> list[int]:
     """Return the distinct values, none of which is negative, in their order."""
     if len(keys) and keys.max() < _FEW:
-        return np.flatnonzero(np.bincount(keys)).tolist()
+        seen = np.zeros(keys.max() + 1, np.bool_)
+        seen[keys] = True
+        return np.flatnonzero(seen).tolist()
     return np.unique(keys).tolist()  # type: ignore[no-any-return]
+
+
+def each(keys: Numbers, find: Callable[[int], int]) -> Numbers:
+    """Return what is found for each key, none of which is negative; each distinct one is asked for once."""
+    known = distinct(keys)
+    found: Numbers = np.array([find(key) for key in known], np.int64)
+    if not known or known[-1] >= _FEW:
+        return found[np.searchsorted(known, keys)]
+    table = np.zeros(known[-1] + 1, np.int64)
+    table[known] = found
+    return table[keys]
 
 
 def sums(keys: Numbers, values: Numbers) -> list[tuple[int, int]]:
