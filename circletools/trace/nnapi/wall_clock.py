@@ -162,6 +162,6 @@ def _by_key(rows: Intervals, processes: Numbers) -> Iterator[tuple[Key, Numbers,
         known, counts = np.unique(drivers, return_counts=True)
         told = np.sort(known[np.argsort(-counts, kind="stable")[:_MOST_DRIVERS]])
         drivers = np.where(np.isin(drivers, told), drivers, OWN_PROCESS)
-        for driver in np.unique(drivers).tolist():
+        for driver in np.unique(drivers, return_counts=True)[0].tolist():
             some = drivers == driver
             yield (layer, phase, driver), starts[some], ends[some]
