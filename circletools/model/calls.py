@@ -14,7 +14,7 @@ class Calls:
     """The calls of a model.
 
     `by_row` has what the options of each operator that makes calls hold, by row among all operators, in the order of
-    their fields; -1 names no subgraph.
+    their fields; -1 names no subgraph. `by_subgraph` has the subgraphs that each subgraph's operators name.
     """
 
     def __init__(self, model: Model) -> None:
@@ -25,9 +25,9 @@ class Calls:
                 self.by_row.setdefault(row, []).append(subgraph)
         rows = sorted(self.by_row)
         owners = np.searchsorted(model.operator_columns.splits, rows, "right") - 1
-        self._from: dict[int, set[int]] = {}
+        self.by_subgraph: dict[int, set[int]] = {}
         for row, owner in zip(rows, owners.tolist(), strict=True):
-            self._from.setdefault(owner, set()).update(self.named(row))
+            self.by_subgraph.setdefault(owner, set()).update(self.named(row))
 
     def named(self, row: int) -> set[int]:
         """Return the subgraphs that an operator names."""
@@ -35,12 +35,12 @@ class Calls:
 
     def reached(self, rows: Iterable[int]) -> list[int]:
         """Return the subgraphs that these operators call, and those that are called from there, ascending."""
-        return sorted(_closure((subgraph for row in rows for subgraph in self.named(row)), self._from))
+        return sorted(_closure((subgraph for row in rows for subgraph in self.named(row)), self.by_subgraph))
 
     def reaching(self, subgraphs: Iterable[int]) -> set[int]:
         """Return these subgraphs, and those from which one of them is called, however indirectly."""
         callers: dict[int, list[int]] = {}
-        for caller, called in self._from.items():
+        for caller, called in self.by_subgraph.items():
             for subgraph in called:
                 callers.setdefault(subgraph, []).append(caller)
         return _closure(subgraphs, callers)

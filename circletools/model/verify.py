@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.findings import Finding, Severity
+from circletools.findings import Finding
 from circletools.flatbuf.roles import Kind
 from circletools.flatbuf.verify import MAX_TABLES
 from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
@@ -26,10 +26,6 @@ OPTIONAL = -1  # an optional input, or one that is left out
 _INDICES: tuple[Kind, ...] = (
     "buffer", "operator_code", "tensor", "subgraph", "external_buffer", "external_buffer_group", "debug_metadata"
 )  # fmt: skip
-_NEEDED = frozenset(
-    {("Operator", "inputs"), ("Operator", "outputs"), ("Operator", "opcode_index"), ("Tensor", "buffer")}
-)
-"""Fields that every runtime follows when it loads a model; others only when it comes to them."""
 _ANY = np.iinfo(np.int64).max
 
 
@@ -41,17 +37,21 @@ def check_model(model: Model) -> list[Finding]:
 def check_indices(model: Model) -> list[Finding]:
     """Return a finding `INDEX_OUT_OF_RANGE` for each index that leads nowhere.
 
-    It is an error where runtimes refuse the model for it, a warning where the model can run as long as nobody follows
-    the index: those of signatures, metadata, ends of subgraphs, options, debug information.
+    It is a warning: LiteRT refuses most such models, and onert, which follows the index, runs some of them.
     """
     _ = model.reachable  # the structure
     bounds = _Bounds(model)
     return [finding for indices in model_indices(model, *_INDICES) for finding in bounds.check(indices)]
 
 
+def is_index(finding: Finding) -> bool:
+    """Say whether a finding is about an index that leads nowhere, where the graph needs it."""
+    return finding.code == _INDEX and not finding.location.endswith("debug_metadata_index")
+
+
 def leads_nowhere(finding: Finding) -> bool:
     """Say whether a finding is about an index or a position that an edit could give a meaning."""
-    return finding.code in (_INDEX, _EXTERNAL) and not finding.location.endswith("debug_metadata_index")
+    return is_index(finding) or finding.code == _EXTERNAL
 
 
 class _Bounds:
@@ -77,8 +77,7 @@ class _Bounds:
             yield from self._check_debug_metadata(indices)
         else:
             limit = _bounds(indices, self.tensors) if kind == "tensor" else self.counts[kind]
-            needed = indices.key in _NEEDED and (kind != "buffer" or self.model.format == "tflite")
-            yield from _check(indices, limit, "error" if needed else "warning")
+            yield from _check(indices, limit)
 
     def _check_identifiers(self, indices: Indices) -> Iterator[Finding]:
         """Check that the external buffers that tensors name by an id are there."""
@@ -87,9 +86,7 @@ class _Bounds:
             return
         known = self.model.root.children("external_buffers", self.model.schema)[0].scalars("id")
         bad = np.flatnonzero(~np.isin(values, known) & ~np.isin(values, indices.role.none))
-        yield from told(
-            _INDEX, bad, indices.place, lambda at: f"external buffer {values[at]} does not exist", "warning"
-        )
+        yield from told(_INDEX, bad, indices.place, lambda at: f"external buffer {values[at]} does not exist")
 
     def _check_debug_metadata(self, indices: Indices) -> Iterator[Finding]:
         """Check the indices into debug metadata, where there is any that can be read."""
@@ -144,7 +141,7 @@ def _check_external(model: Model) -> Iterator[Finding]:
         def message(row: int, data: ExternalData = data) -> str:
             return f"{data.sizes[row]} bytes at {data.offsets[row]}, but the file ends at {limit}"
 
-        yield from told(_EXTERNAL, np.flatnonzero(end > limit), place, message, "warning")
+        yield from told(_EXTERNAL, np.flatnonzero(end > limit), place, message)
 
 
 def _check_sentinel(model: Model) -> Iterator[Finding]:
@@ -162,7 +159,7 @@ def _check_size(model: Model) -> Iterator[Finding]:
         yield Finding("TOO_MANY_TABLES", "warning", "model", message)
 
 
-def _check(indices: Indices, limit: int | NDArray[np.int64], severity: Severity = "warning") -> Iterator[Finding]:
+def _check(indices: Indices, limit: int | NDArray[np.int64]) -> Iterator[Finding]:
     values, limits = indices.values, np.broadcast_to(limit, indices.values.shape)
     bad = (values < 0) | (values >= limits)
     for none in indices.role.none:
@@ -172,4 +169,4 @@ def _check(indices: Indices, limit: int | NDArray[np.int64], severity: Severity 
     def message(at: int) -> str:
         return f"{what} {values[at]} does not exist; there are {limits[at]}"
 
-    yield from told(_INDEX, np.flatnonzero(bad), indices.place, message, severity)
+    yield from told(_INDEX, np.flatnonzero(bad), indices.place, message)

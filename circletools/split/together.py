@@ -13,7 +13,8 @@ from circletools.affinity.partition.partitions import make_partitions
 from circletools.errors import EditError
 from circletools.model.graph import Indices, OperatorGraph, graph_from_edges
 from circletools.model.operator_facts import OperatorFacts
-from circletools.split.state import Kept, State
+from circletools.split.state import State
+from circletools.split.uses import Kept
 from circletools.wording import ranges
 
 

@@ -20,6 +20,8 @@ from circletools.split.annotations import Annotations, part_metadata, part_recor
 from circletools.split.connections import Connections, Piece, decode_connections, encode_connections, encode_manifest
 from circletools.split.openvino_runner import RUNNER, openvino_runner
 from circletools.split.plan import PlannedPart, SplitPlan, plan_split
+from circletools.split.state import set_elsewhere
+from circletools.split.uses import UsesReader
 from circletools.storage.directories import check_directory, write_directory
 from circletools.storage.files import Part
 
@@ -206,6 +208,10 @@ def _notes(model: Model, plan: SplitPlan, annotations: Annotations) -> Iterator[
         elif signature.index not in kept:
             message = f"signature {signature.key!r} is left out: no part has all its inputs and outputs"
             yield Finding("SIGNATURE_LEFT_OUT", "info", place, message)
+    others = {signature.subgraph for signature in model.signatures} - {plan.subgraph}
+    others &= set(range(len(model.subgraphs)))
+    uses = UsesReader(model)
+    yield from set_elsewhere(uses, set().union(*uses.uses(plan.subgraph).by_operator.values()), others)
     if directory_start(model.wire.memory) is not None:
         yield Finding("ARCHIVE_LEFT_OUT", "info", "", "the archive of associated files behind the model is left out")
     if plan.renamed:

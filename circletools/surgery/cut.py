@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from circletools.errors import EditError
 from circletools.model.model import Model
-from circletools.split.state import Kept, read_state
+from circletools.split.state import read_state
+from circletools.split.uses import Kept
 from circletools.surgery.needed import Flow
 from circletools.surgery.tensors import TensorNames
 from circletools.wording import ranges

@@ -16,7 +16,8 @@ from circletools.model.selectors import Chooser, parse_selector
 from circletools.model.views import Signature, text
 from circletools.origin.read import check_freshness, read_origins
 from circletools.split.annotations import Kept
-from circletools.split.state import uses_of
+from circletools.split.state import set_elsewhere
+from circletools.split.uses import UsesReader
 from circletools.split.write import is_open
 from circletools.storage.files import Progress, write
 from circletools.surgery.cut import Cut, Cutter
@@ -171,12 +172,10 @@ def _notes(model: Model, request: ExtractRequest, cut: Cut, kept: Kept) -> Itera
 
 def _state_apart(model: Model, kept: Kept) -> Iterator[Finding]:
     """Say where subgraphs that are left out write what operators that are taken use."""
-    used: set[str] = set()
+    used, reader = set[str](), UsesReader(model)
     for subgraph, chosen in kept:
-        named = uses_of(model, subgraph).named
-        used.update(name for operator, name in named.items() if chosen is None or operator in set(chosen))
+        naming = reader.uses(subgraph).naming
+        used.update(name for operator, name in naming.items() if chosen is None or operator in set(chosen))
     taken = {subgraph for subgraph, _ in kept}
-    for subgraph in set(range(len(model.subgraphs))) - taken if used else ():
-        for name in sorted(used & uses_of(model, subgraph).written):
-            message = f"subgraph {subgraph}, which is left out, sets {name} too"
-            yield Finding("STATE_APART", "warning", f"subgraphs[{subgraph}]", message)
+    if used:
+        yield from set_elsewhere(reader, used, set(range(len(model.subgraphs))) - taken)

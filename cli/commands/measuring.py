@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 import circletools as ct
 
 from ..console.terminal import show, show_json, tell_notes
@@ -33,7 +35,8 @@ def measure(
 
     Programs are litert, onert and openvino, with a variant after a colon; each runs one thread. Every operator is
     measured alone, the model whole on each device, then the parts one after the other. Shows what was predicted
-    beside what was measured; --output and --json have the costs. docs/costs.md tells how they are fitted.
+    beside what was measured; --output and --json have the costs. docs/costs.md tells how they are fitted. Exit
+    status 1 when the parts do not run.
     """
     if output == "-" and json:
         raise ct.UsageError("--json and an output of - would mix on standard output")
@@ -48,3 +51,5 @@ def measure(
     elif output != "-":
         show(ct.render.measurement_text(found))
     tell_notes(found.notes)
+    if found.plans[-1].failure:
+        raise typer.Exit(1)

@@ -11,6 +11,7 @@ from tests.kit.build import Build
 from tests.kit.command_support import run
 from tests.kit.fake_programs import fake_litert
 from tests.kit.split_support import alternating, split_file, with_devices
+from tests.split.test_split_findings import ANEW, FIRST, PARTS, WHOLE, crossed, ran
 
 
 @pytest.fixture
@@ -42,3 +43,15 @@ def test_another_result_in_parts_alone_is(parts: Path, tmp_path: Path, monkeypat
     (finding,) = ct.verify_split(parts).findings
     assert (finding.code, finding.severity) == ("VALUES_DIFFER", "error")
     assert run("verify-split", parts).returncode == 1
+
+
+def test_values_that_do_not_come_twice_tell_nothing(tmp_path: Path) -> None:
+    files = crossed(tmp_path / "parts")
+    random = {FIRST: lambda x, y: [-x, y], "again": lambda x, y: [2 * x + y, 0]}
+    found, runs = ran(files, random, "litert")
+    message = (
+        "the values of the parts differ, but the model itself does not give the same twice (output 1: 1 of 1 values "
+        "differ): values tell nothing about the split"
+    )
+    assert found == [ct.Finding("VALUES_NOT_REPEATED", "info", str(files.source), message)]
+    assert [run[0] for run in runs] == [WHOLE[0], *(part[0] for part in PARTS), ANEW[0][0]]

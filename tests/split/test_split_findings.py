@@ -48,9 +48,10 @@ class Program:
 
     def _run(self, model: Path, given: list[int] | None, seed: int) -> Answer:
         name = model.name
-        if name == "model.circle" and given is not None:  # written anew
+        if name == "model.circle" and given is not None:
             with open_model(model) as found:
-                name = "with metadata" if "CIRCLETOOLS_control" in [one.name for one in found.metadata] else "compact"
+                marked = "CIRCLETOOLS_control" in [one.name for one in found.metadata]
+            name = "again" if (model.parent / "parts").exists() else "with metadata" if marked else "compact"
         self.runs.append((name, given, seed))
         values = [10, 20] if given is None else given
         made = self.outputs[name](*values)
@@ -82,8 +83,8 @@ RIGHT: Mapping[str, Outputs] = {
 WHOLE = ("model.circle", None, 5)
 PARTS = [(FIRST, [10, 20], 0), (SECOND, [10, 30], 0)]
 PACKAGE = ("parts", [10, 10, 20], 0)
-ANEW = [("compact", [10, 20], 0), ("with metadata", [10, 20], 0)]
-SAME = dict.fromkeys(("compact", "with metadata"), RIGHT["model.circle"])
+ANEW = [("again", [10, 20], 0), ("compact", [10, 20], 0), ("with metadata", [10, 20], 0)]
+SAME = dict.fromkeys(("again", "compact", "with metadata"), RIGHT["model.circle"])
 
 
 def ran(files: SplitFiles, wrong: Mapping[str, Outputs], runtime: str = "onert") -> tuple[list[Finding], list[Any]]:
@@ -107,10 +108,8 @@ def test_what_does_not_run_is_told(tmp_path: Path) -> None:
         return "no kernel"
 
     message = "onert cannot run the whole model, so values were not compared: no kernel"
-    assert ran(files, {"model.circle": failing}) == (
-        [Finding("SOURCE_NOT_RUN", "warning", str(files.source), message)],
-        [WHOLE],
-    )
+    not_run = Finding("SOURCE_NOT_RUN", "warning", str(files.source), message)
+    assert ran(files, {"model.circle": failing}) == ([not_run], [WHOLE])
     message = "litert runs the whole model, but not this part: no kernel"
     assert ran(files, {FIRST: failing}, "litert") == (
         [Finding("PART_NOT_RUN", "error", FIRST, message)],
@@ -138,7 +137,8 @@ def test_other_values_are_told_unless_the_source_written_anew_has_others_too(tmp
     wrong: dict[str, Outputs] = {SECOND: lambda x, a: [x - a], "parts": lambda x, other, y: [x + other + y, 0]}
     assert ran(files, wrong) == ([in_parts, together], [WHOLE, *PARTS, PACKAGE, *ANEW])
     # What fails when it is written anew says nothing.
-    assert ran(files, wrong | {"compact": lambda *_: "no"})[0] == [in_parts, together]
+    for how in ("again", "compact"):
+        assert ran(files, wrong | {how: lambda *_: "no"})[0] == [in_parts, together]
     for how in ("compact", "with metadata"):
         found, runs = ran(files, wrong | {how: lambda x, y: [0, -x - y]})
         words = "with metadata added" if how != "compact" else how
@@ -147,7 +147,7 @@ def test_other_values_are_told_unless_the_source_written_anew_has_others_too(tmp
             "1 values differ): the result of onert depends on the file's layout, not on the split"
         )
         assert found == [Finding("LAYOUT_CHANGES_VALUES", "info", str(files.source), message)]
-        assert runs == [WHOLE, *PARTS, PACKAGE, *(ANEW[:1] if how == "compact" else ANEW)]
+        assert runs == [WHOLE, *PARTS, PACKAGE, *(ANEW[:2] if how == "compact" else ANEW)]
     # Other findings stay.
     found, _ = ran(files, {**wrong, "parts": lambda *_: "no", "compact": lambda x, y: [0, 0]})
     assert [one.code for one in found] == ["PACKAGE_NOT_RUN", "LAYOUT_CHANGES_VALUES"]

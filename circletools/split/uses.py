@@ -1,0 +1,184 @@
+"""Which operators use what a runtime keeps, through all calls.
+
+Variables and hash tables live in the interpreter. Operators name them (`VAR_HANDLE` by container and name,
+`HASHTABLE` by number) and hand the name on in a RESOURCE tensor, also as an argument to subgraphs that they call and
+as a result of these.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.flatbuf.columns import Tables
+from circletools.model.calls import Calls
+from circletools.model.model import Model
+from circletools.model.operator_facts import OperatorFacts
+from circletools.model.views import text
+
+Kept = str
+"""What a runtime keeps, in words."""
+
+Named = Kept | int
+"""What a tensor names; a number is what the input of that number names, which only a caller knows."""
+
+UNKNOWN: Kept = "what resources hold"
+
+_NAMING = {"VAR_HANDLE": "VarHandleOptions", "HASHTABLE": "HashtableOptions"}
+_READING = frozenset(("READ_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_SIZE"))
+_ONCE = "CALL_ONCE"
+_LOOPS = frozenset(("WHILE", "STABLEHLO_WHILE"))
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """What the operators of a subgraph use, and of that write, themselves or in what they call.
+
+    `giving` has what operators use that give first values once, which counts neither as used nor as written.
+    `naming` has the operators that only name something. `returned` is what each output may name.
+    """
+
+    by_operator: Mapping[int, set[Named]]
+    written: Mapping[int, set[Named]]
+    giving: Mapping[int, set[Named]]
+    naming: Mapping[int, Kept]
+    returned: Sequence[set[Named]]
+
+
+class UsesReader:
+    """Reads the uses of each subgraph of a model once."""
+
+    def __init__(self, model: Model) -> None:
+        """Take a model. Raises ModelFormatError for a broken structure."""
+        self._model, self.calls = model, Calls(model)
+        self._read: dict[int, Uses] = {}
+        self._charge = model.wire.budget.tally("what operators keep through calls")
+
+    def uses(self, subgraph: int) -> Uses:
+        """Return the uses of a subgraph; what calls itself uses UNKNOWN. Raises ModelFormatError if it is broken."""
+        pending, begun = [subgraph], set[int]()
+        while pending:
+            begun.add(pending[-1])
+            further = self.calls.by_subgraph.get(pending[-1], set()) - begun
+            if further:
+                pending += further
+            elif (last := pending.pop()) not in self._read:
+                self._read[last] = self._read_one(last)
+        return self._read[subgraph]
+
+    def _read_one(self, subgraph: int) -> Uses:
+        facts = OperatorFacts(self._model, subgraph)
+        facts.check_tensors()
+        first, held = facts.rows.start, facts.is_held
+        naming = dict(_naming(self._model, facts))
+        used, written = _variable_tensors(facts)
+        giving: dict[int, set[Named]] = {}
+        inputs = self._model.subgraphs[subgraph].inputs.tolist()
+        outputs = self._model.subgraphs[subgraph].outputs.tolist()
+        names: dict[int, set[Named]] = {tensor: {number} for number, tensor in enumerate(inputs)}
+        names |= {tensor: {kept} for row, kept in naming.items() for tensor in facts.output_slots.of(row)}
+        operators, tensors = (np.concatenate(both) for both in zip(facts.inputs, facts.outputs, strict=True))
+        calling = {row - first for row in self.calls.by_row.keys() & range(first, first + len(facts))}
+
+        def named(tensors: Iterable[int]) -> list[set[Named]]:
+            return [names.get(one, {UNKNOWN}) if one >= 0 and held[one] else set() for one in tensors]
+
+        for operator in sorted({*operators[held[tensors]].tolist(), *calling}):
+            taken, made = named(facts.input_slots.of(operator)), facts.output_slots.of(operator)
+            if operator in naming:
+                used[operator].add(naming[operator])
+            elif operator in calling:
+                loop = facts.code_names[operator] in _LOOPS
+                if loop:
+                    taken = self._in_loop(first + operator, taken)
+                back = self._called(first + operator, taken, len(made), used[operator], written[operator])
+                if loop:  # of no turns it hands on what it was given
+                    for after, before in zip(back, taken, strict=False):
+                        after.update(before)
+                names |= dict(zip(made, back, strict=True))
+            else:
+                used[operator].update(*taken, *named(made))
+                if facts.code_names[operator] not in _READING:
+                    written[operator] |= used[operator]
+            if facts.code_names[operator] == _ONCE and UNKNOWN not in used[operator]:
+                giving[operator] = used.pop(operator)
+                written.pop(operator)
+            self._charge(sum(map(len, (used[operator], written[operator]))))
+        return Uses(used, written, giving, naming, named(outputs))
+
+    def _in_loop(self, row: int, taken: list[set[Named]]) -> list[set[Named]]:
+        """Return what the inputs of a loop may name in all of its turns."""
+        rows = [self._read[one].returned for one in self.calls.named(row) if one in self._read]
+        if all(not named or named == {number} for returned in rows for number, named in enumerate(returned)):
+            return taken
+        anything = set().union(*taken, *(_for_caller(returned, taken) for returned in rows))
+        return [anything if named else named for named in taken]
+
+    def _called(
+        self, row: int, taken: list[set[Named]], count: int, used: set[Named], written: set[Named]
+    ) -> list[set[Named]]:
+        """Add what the subgraphs use that the operator of a row calls, and return what its outputs may name."""
+        back: list[set[Named]] = [set() for _ in range(count)]
+        for subgraph in sorted(self.calls.named(row)):
+            uses = self._read.get(subgraph)
+            if uses is None:  # it is being read: a call of itself
+                used.add(UNKNOWN)
+                written.add(UNKNOWN)
+                continue
+            # a condition or an index comes before the arguments
+            arguments = taken[max(0, len(taken) - len(self._model.subgraphs[subgraph].inputs)) :]
+            used.update(_for_caller((*uses.by_operator.values(), *uses.giving.values()), arguments))
+            written.update(_for_caller((*uses.written.values(), *uses.giving.values()), arguments))
+            for one, returned in zip(back, uses.returned, strict=False):
+                one.update(_for_caller([returned], arguments))
+        return back
+
+
+def _for_caller(rows: Iterable[set[Named]], arguments: Sequence[set[Named]]) -> set[Named]:
+    """Return what these are called by the caller."""
+    result = set[Named]()
+    for name in set[Named]().union(*rows):
+        if isinstance(name, str):
+            result.add(name)
+        else:
+            result |= (arguments[name] if name < len(arguments) else set()) or {UNKNOWN}
+    return result
+
+
+def _variable_tensors(facts: OperatorFacts) -> tuple[dict[int, set[Named]], dict[int, set[Named]]]:
+    """Return what operators use because a tensor keeps its value, and what of that they write: all of it."""
+    used: dict[int, set[Named]] = defaultdict(set)
+    written: dict[int, set[Named]] = defaultdict(set)
+    if facts.is_variable.any():
+        called = Counter(facts.tensor_names)
+        for operators, tensors in (facts.inputs, facts.outputs):
+            chosen = facts.is_variable[tensors]
+            for operator, tensor in zip(operators[chosen].tolist(), tensors[chosen].tolist(), strict=True):
+                raw = facts.tensor_names[tensor]
+                name = repr(text(raw)) if raw and called[raw] == 1 else str(tensor)
+                kept = f"the variable tensor {name}" + (f" of subgraph {facts.subgraph}" if facts.subgraph else "")
+                used[operator].add(kept)
+                written[operator].add(kept)
+    return used, written
+
+
+def _naming(model: Model, facts: OperatorFacts) -> Iterator[tuple[int, Kept]]:
+    """Yield the operators that name something, and what."""
+    members = {name: number for number, name in model.schema.unions["BuiltinOptions"].items()}
+    tables = model.operator_columns.tables.take(facts.rows)
+    charge = model.wire.budget.tally("the names of variables")
+    for operator, code in enumerate(facts.code_names):
+        if code in _NAMING:
+            row = tables.take(np.array([operator]))
+            place = row.targets("builtin_options")
+            there = row.union_codes(row.field("builtin_options"))[0] == members.get(_NAMING[code]) and place[0]
+            options = Tables(row.wire, model.schema.tables[_NAMING[code]], place) if there else None
+            if code == "HASHTABLE":
+                yield operator, f"hash table {options.scalars('table_id')[0] if options else 0}"
+            else:
+                names = [text(options.strings(name)[0]) if options else "" for name in ("container", "shared_name")]
+                charge(sum(map(len, names)))
+                yield operator, f"variable {names[1]!r}" + (f" of container {names[0]!r}" if names[0] else "")
