@@ -61,7 +61,8 @@ def show(lines: Iterable[str]) -> None:
     """Write lines for people to standard output, as they come."""
     rest = iter(lines)
     while some := list(islice(rest, _LINES_AT_ONCE)):
-        show_text("".join(f"{_plain(line)}\n" for line in some))
+        shown = some if "".join(some).isprintable() else map(_plain, some)
+        show_text("\n".join(shown) + "\n")
 
 
 def show_as(form: str, *values: Any, **writers: Callable[..., Any]) -> None:
