@@ -11,7 +11,7 @@ from circletools.asking import as_file, operators_of
 from circletools.findings import Finding, against
 from circletools.model.model import Model
 from circletools.model.soundness import soundness_findings
-from circletools.model.verify import check_model, leads_nowhere
+from circletools.model.verify import check_model, is_index
 from circletools.origin.findings import origin_findings
 from circletools.origin.read import Origins, read_origins
 from circletools.outputs.analysis import output_findings
@@ -36,7 +36,7 @@ def check(model: Model, with_: Sequence[str] = (), *, timeout_s: float = 600.0) 
     program is not known or not installed.
     """
     findings = check_model(model)
-    if any(map(leads_nowhere, findings)):
+    if any(map(is_index, findings)):
         return findings
     findings += soundness_findings(model)
     origins = origin_findings(model)

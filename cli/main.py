@@ -21,7 +21,7 @@ import circletools as ct
 from .console import signals
 from .console.reading import use_schema
 from .console.terminal import complain, fail
-from .console.usage import Command
+from .console.usage import AsGiven, Command
 from .signature import BETWEEN
 from .table import COMMANDS, GROUPS, Row
 
@@ -33,7 +33,7 @@ def _typer(**settings: Any) -> typer.Typer:
     return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=_HELP, **settings)
 
 
-class _Grouped(TyperGroup):
+class _Grouped(AsGiven, TyperGroup):
     """The list of commands, under headings."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

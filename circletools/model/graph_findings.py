@@ -27,6 +27,7 @@ def graph_findings(model: Model, uses: ModelUses) -> Iterator[Finding]:
     yield from _produced_twice(uses)
     yield from _produced_anyway(uses)
     yield from _in_place(uses)
+    yield from _left_out(uses)
     yield from _order(uses)
     yield from _repeated_inputs(uses)
 
@@ -37,15 +38,14 @@ def _unproduced(uses: ModelUses) -> Iterator[Finding]:
     known = (uses.producers >= 0) | uses.is_input | uses.has_data | uses.is_variable
     known |= np.isin(tensors.types, [number for number, name in types.items() if name in _HELD])
     lost = np.flatnonzero(~known[uses.read])
-    custom = [code.index for code in uses.model.operator_codes if code.name.startswith("CUSTOM:")]  # may have scratch
-    lost = lost[~np.isin(uses.operators.code_indices[uses.readers[lost]], custom)]
+    lost = lost[~_is_custom(uses, uses.readers[lost])]  # they may have scratch
     lost = lost[[not (tensors.shapes.row(row) == 0).any() for row in uses.read[lost].tolist()]]
 
     def message(slot: int) -> str:
         tensor = int(uses.read[slot])
         return f"nothing produces the tensor {_name(uses, tensor)}: no operator, input or constant; {CORRECT}"
 
-    yield from told("UNPRODUCED_TENSOR", lost, lambda at: uses.operator(int(uses.readers[at])), message, "warning")
+    yield from told("UNPRODUCED_TENSOR", lost, lambda at: uses.operator(int(uses.readers[at])), message)
 
 
 def _name(uses: ModelUses, tensor: int) -> str:
@@ -61,7 +61,7 @@ def _produced_twice(uses: ModelUses) -> Iterator[Finding]:
         first = uses.index_of(int(uses.producers[uses.made[slot]]))
         return f"operator {first} produces the tensor {_name(uses, int(uses.made[slot]))} already; {CORRECT}"
 
-    yield from told("PRODUCED_TWICE", again, lambda at: uses.operator(int(uses.makers[at])), message, "warning")
+    yield from told("PRODUCED_TWICE", again, lambda at: uses.operator(int(uses.makers[at])), message)
 
 
 def _repeats(values: Rows) -> NDArray[np.bool_]:
@@ -84,14 +84,13 @@ def _produced_anyway(uses: ModelUses) -> Iterator[Finding]:
             return f"the operator writes the tensor {_name(uses, int(uses.made[slot]))}, which is {what}; {CORRECT}"
 
         slots = np.flatnonzero(owned[uses.made])
-        yield from told(code, slots, lambda at: uses.operator(int(uses.makers[at])), message, "warning")
+        yield from told(code, slots, lambda at: uses.operator(int(uses.makers[at])), message)
     given = np.flatnonzero((uses.has_data & ~uses.is_variable)[uses.inputs])
     yield from told(
         "WRITTEN_CONSTANT",
         given,
         lambda at: uses.tensor(int(uses.inputs[at])),
         lambda _: f"an input of the subgraph is a constant; {CORRECT}",
-        "warning",
     )
 
 
@@ -104,14 +103,23 @@ def _in_place(uses: ModelUses) -> Iterator[Finding]:
     if _repeats(uses.made).any():
         count = len(uses.tensors.tables)
         own = np.isin(uses.readers * count + uses.read, uses.makers * count + uses.made)
-    empty = np.ones(len(uses.owners), np.bool_)
-    for slots in (uses.operators.inputs, uses.operators.outputs):
-        there = np.zeros(len(uses.owners), np.bool_)
-        there[np.repeat(np.arange(len(slots.count)), slots.count)[slots.flat() < 0]] = True
-        empty &= there
-    both = np.union1d(uses.readers[own], np.flatnonzero(empty))
+    empty = np.intersect1d(uses.lacking_inputs, uses.lacking_outputs)
+    both = np.union1d(uses.readers[own], empty)
     message = f"a tensor is input and output of the operator; LiteRT refuses that; {CORRECT}"
-    yield from told("IN_PLACE_OPERATOR", both, uses.operator, lambda _: message, "warning")
+    yield from told("IN_PLACE_OPERATOR", both, uses.operator, lambda _: message)
+
+
+def _left_out(uses: ModelUses) -> Iterator[Finding]:
+    """Look for outputs that are left out, as only custom operators do."""
+    rows = uses.lacking_outputs[~_is_custom(uses, uses.lacking_outputs)]
+    message = f"an output of the operator is left out; no runtime has such an operator; {CORRECT}"
+    yield from told("OUTPUT_LEFT_OUT", rows, uses.operator, lambda _: message)
+
+
+def _is_custom(uses: ModelUses, rows: Rows) -> NDArray[np.bool_]:
+    """Say of each of these operators whether it is a custom one."""
+    custom = [code.index for code in uses.model.operator_codes if code.name.startswith("CUSTOM:")]
+    return np.isin(uses.operators.code_indices[rows], custom)
 
 
 def _order(uses: ModelUses) -> Iterator[Finding]:
@@ -140,7 +148,7 @@ def _order(uses: ModelUses) -> Iterator[Finding]:
         )
 
     rows = np.flatnonzero(late)
-    yield from told("OPERATOR_ORDER", rows, lambda at: uses.operator(int(uses.readers[at])), message, "warning")
+    yield from told("OPERATOR_ORDER", rows, lambda at: uses.operator(int(uses.readers[at])), message)
 
 
 def _repeated_inputs(uses: ModelUses) -> Iterator[Finding]:
@@ -150,5 +158,4 @@ def _repeated_inputs(uses: ModelUses) -> Iterator[Finding]:
         rows,
         lambda at: uses.tensor(int(uses.inputs[at])),
         lambda _: f"the tensor is an input of the subgraph more than once; {CORRECT}",
-        "warning",
     )

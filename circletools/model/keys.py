@@ -41,15 +41,22 @@ def _scramble(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return values
 
 
-def _unsigned(values: NDArray[Any]) -> NDArray[np.uint64]:
-    return values if values.dtype == np.uint64 else values.astype(np.int64).view(np.uint64)
+def spread(column: NDArray[Any] | int) -> NDArray[np.uint64]:
+    """Return a column of integers as `further` takes it."""
+    values = np.atleast_1d(column)
+    return _scramble(values if values.dtype == np.uint64 else values.astype(np.int64).view(np.uint64))
+
+
+def further(keys: NDArray[np.uint64], column: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the numbers of rows that are one column longer."""
+    return _scramble(keys * np.uint64(31) + column)
 
 
 def mixed(*columns: NDArray[Any] | int) -> NDArray[np.uint64]:
     """Return a number for each row of some columns of integers; an int stands for a column of it."""
     keys = np.zeros(1, np.uint64)
     for column in columns:
-        keys = _scramble(keys * np.uint64(31) + _scramble(_unsigned(np.atleast_1d(column))))
+        keys = further(keys, spread(column))
     return keys
 
 

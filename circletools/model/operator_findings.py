@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.findings import Finding
-from circletools.flatbuf.schema import schema_document
+from circletools.flatbuf.columns import Tables
+from circletools.flatbuf.roles import load_roles
+from circletools.flatbuf.schema import Field, schema_document
 from circletools.model.enums import enum_of_field
 from circletools.model.graph_findings import CORRECT
 from circletools.model.model import Model
@@ -48,6 +50,9 @@ def operator_findings(model: Model, uses: ModelUses) -> Iterator[Finding]:
     if not len(model.buffers):
         refused = "LiteRT refuses the model; " if model.format == "tflite" else ""
         yield Finding("NO_BUFFERS", "warning", "model", f"there are no buffers; {refused}{CORRECT}")
+    if not model.root.has("operator_codes")[0]:
+        message = f"there is no list of operator codes; TICO's tools refuse the model; {CORRECT}"
+        yield Finding("NO_OPERATOR_CODES", "info", "model", message)
     used = np.unique(uses.operators.code_indices).tolist()
     yield from _codes(model, used)
     if model.format == "tflite":
@@ -97,7 +102,7 @@ def _counts(model: Model, uses: ModelUses, used: list[int]) -> Iterator[Finding]
             wanted = f"{least} or more" if most == _MANY else f"{least} to {most}" if least < most else str(least)
             return f"{model.operator_codes[code].name} has {counts[row]} {side}; LiteRT's kernel takes {wanted}"
 
-        yield from told("OPERATOR_SLOTS", odd, uses.operator, message, "warning")
+        yield from told("OPERATOR_SLOTS", odd, uses.operator, message)
 
 
 def _types(model: Model, uses: ModelUses, used: list[int]) -> Iterator[Finding]:
@@ -128,20 +133,35 @@ def _types(model: Model, uses: ModelUses, used: list[int]) -> Iterator[Finding]:
             return uses.operator(int(rows[at]))
 
         bad = np.flatnonzero(np.array(odd, np.bool_)[which.reshape(-1)])
-        yield from told("OPERATOR_TYPES", bad, place, message, "warning")
+        yield from told("OPERATOR_TYPES", bad, place, message)
 
 
 def _options(model: Model) -> Iterator[Finding]:
     """Look for values that no runtime knows in the options of all operators: of enums, strides and dilations."""
     for name, tables in model.reachable.tables.items():
         for field in tables.type.fields if name.endswith("Options") else ():
+            role = load_roles().get((name, field.name))
+            kind = None if role is None else role.kind
             enum = enum_of_field(name, field.name)
             members = model.schema.enums.get(enum)
-            if members is None and not _STEPS.fullmatch(field.name):
+            if kind == "subgraph":
+                values = _numbers(tables, field)
+                known, allowed = values >= 0, "no subgraph"
+            elif members is not None:
+                values = _numbers(tables, field)
+                known, allowed = np.isin(values, list(members)), f"no member of {enum}"
+            elif _STEPS.fullmatch(field.name):
+                values = _numbers(tables, field)
+                known, allowed = (values > 0) & (values < _LONGEST_STEP), "no step"
+            else:
                 continue
-            values = np.unique(tables.scalars(field.name))
-            known = (values > 0) & (values < _LONGEST_STEP) if members is None else np.isin(values, list(members))
             for value in values[~known].tolist():
-                allowed = f"no member of {enum}" if enum else "no step"
                 message = f"{name}.{field.name} is {value}, which is {allowed}; {CORRECT}"
                 yield Finding("UNKNOWN_OPTION", "warning", f"{name}.{field.name}", message)
+
+
+def _numbers(tables: Tables, field: Field) -> NDArray[Any]:
+    """Return the values that a field has, each once."""
+    if field.kind == "vector":
+        return np.unique(tables.vectors(field.name).flat())
+    return np.unique(tables.scalars(field.name))

@@ -23,7 +23,7 @@ def told(
     rows: NDArray[np.int64],
     place: Callable[[int], str],
     message: Callable[[int], str],
-    severity: Severity = "error",
+    severity: Severity = "warning",
 ) -> Iterator[Finding]:
     """Yield a finding for each of the first rows, and one for the others together."""
     for row in rows[:SHOWN].tolist():

@@ -185,15 +185,17 @@ class Subgraph:
             raise UsageError("the values are in another file (external_buffer)", location=location)
         if not self.has_data(tensor):
             raise UsageError("the file has no values of this tensor", location=location, hint="it is computed")
-        row = self.columns.tensor_columns.rows_of(self.index)[tensor]
-        table = self.columns.tensor_columns.tables.take(slice(row, row + 1))
-        return array_of(view, self._buffers()[view.buffer].data, table, self.columns.schema)
+        return array_of(view, self._buffers()[view.buffer].data, self._tensor_table(tensor), self.columns.schema)
 
     def _outside(self, tensor: int) -> bool:
         """Say whether a tensor names a buffer of another file."""
+        table = self._tensor_table(tensor)
+        return "external_buffer" in table.type.by_name and bool(table.scalars("external_buffer")[0])
+
+    def _tensor_table(self, tensor: int) -> Tables:
         columns = self.columns.tensor_columns
-        row, known = columns.rows_of(self.index)[tensor], "external_buffer" in columns.tables.type.by_name
-        return known and bool(columns.tables.take(slice(row, row + 1)).scalars("external_buffer")[0])
+        row = columns.rows_of(self.index)[tensor]
+        return columns.tables.take(slice(row, row + 1))
 
     @cached_property
     def _options(self) -> list[dict[str, Any]]:
@@ -216,7 +218,7 @@ class Subgraph:
         for vectors in (columns.inputs, columns.outputs):
             slots = vectors.take(slice(rows.start, rows.stop))
             pairs = np.stack([slots.flat().astype(np.int64), np.repeat(np.arange(len(rows)), slots.count)], axis=1)
-            pairs = np.unique(pairs[(pairs[:, 0] >= 0) & (pairs[:, 0] < count)], axis=0)
+            pairs = np.unique(pairs, axis=0)
             found.append(grouped(count, pairs[:, 0], pairs[:, 1].tolist()))
         return tuple(found)
 

@@ -30,7 +30,6 @@ def tensor_findings(model: Model, uses: ModelUses) -> Iterator[Finding]:
         unknown,
         uses.tensor,
         lambda row: f"the type {columns.types[row]} is not known; {CORRECT}",
-        "warning",
     )
     yield from _shapes(uses)
     yield from _data(model, uses)
@@ -47,7 +46,6 @@ def _shapes(uses: ModelUses) -> Iterator[Finding]:
         negative,
         uses.tensor,
         lambda row: f"the shape is {shapes.row(row).tolist()}; an open dimension is 1 there, and -1 in the signature",
-        "warning",
     )
     ranks = np.flatnonzero((signatures.count > 0) & (signatures.count != shapes.count))
     yield from told(
@@ -55,7 +53,6 @@ def _shapes(uses: ModelUses) -> Iterator[Finding]:
         ranks,
         uses.tensor,
         lambda row: f"the shape has {shapes.count[row]} dimensions, its signature {signatures.count[row]}; {CORRECT}",
-        "warning",
     )
 
 
@@ -90,7 +87,6 @@ def _data(model: Model, uses: ModelUses) -> Iterator[Finding]:
         large,
         uses.tensor,
         lambda row: f"{columns.shapes.row(row).tolist()} takes {expected[row]:.4g} bytes; runtimes end at 2 GiB",
-        "warning",
     )
     if not len(buffers):
         return
@@ -111,7 +107,7 @@ def _data(model: Model, uses: ModelUses) -> Iterator[Finding]:
         return f"{size}, buffer {indices[row]} has {actual[row]:.15g}; {CORRECT}"
 
     short = np.flatnonzero(compared & (actual < expected))
-    yield from told("CONSTANT_TOO_SHORT", short, uses.tensor, message, "warning")
+    yield from told("CONSTANT_TOO_SHORT", short, uses.tensor, message)
     long = np.flatnonzero(compared & (actual > expected))
     yield from told("CONSTANT_TOO_LONG", long, uses.tensor, message, "info")
 
@@ -120,7 +116,7 @@ def _variables(model: Model, uses: ModelUses) -> Iterator[Finding]:
     unsized = [number for number, name in model.schema.enums["TensorType"].items() if name in _UNSIZED]
     odd = uses.is_variable & (uses.has_data | np.isin(uses.tensors.types, unsized))
     message = f"a variable has data, or a type whose size is not known; LiteRT refuses both; {CORRECT}"
-    yield from told("INVALID_VARIABLE", np.flatnonzero(odd), uses.tensor, lambda _: message, "warning")
+    yield from told("INVALID_VARIABLE", np.flatnonzero(odd), uses.tensor, lambda _: message)
 
 
 # --- quantization -------------------------------------------------------------------------------------------
@@ -161,7 +157,7 @@ def _quantization(model: Model, uses: ModelUses) -> Iterator[Finding]:
             )
 
         found = np.flatnonzero(broken)
-        yield from told("INVALID_QUANTIZATION", found, lambda at: uses.tensor(int(rows[at])), message, "warning")
+        yield from told("INVALID_QUANTIZATION", found, lambda at: uses.tensor(int(rows[at])), message)
     yield from _blocks(model, uses, tables, rows)
 
 

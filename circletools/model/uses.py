@@ -25,8 +25,8 @@ class ModelUses:
         self.model = model
         self.tensors, self.operators = model.tensor_columns, model.operator_columns
         self.owners: Rows = np.repeat(np.arange(len(model.subgraphs)), np.diff(self.operators.splits))
-        self.readers, self.read = self._slots(self.operators.inputs)
-        self.makers, self.made = self._slots(self.operators.outputs)
+        self.readers, self.read, self.lacking_inputs = self._slots(self.operators.inputs)
+        self.makers, self.made, self.lacking_outputs = self._slots(self.operators.outputs)
         count = len(self.tensors.tables)
         self.producers: Rows = np.full(count, -1, np.int64)
         self.producers[self.made[::-1]] = self.makers[::-1]
@@ -34,12 +34,13 @@ class ModelUses:
         self.is_input: NDArray[np.bool_] = np.zeros(count, np.bool_)
         self.is_input[self.inputs] = True
 
-    def _slots(self, vectors: Vectors) -> tuple[Rows, Rows]:
+    def _slots(self, vectors: Vectors) -> tuple[Rows, Rows, Rows]:
+        """Return operator and tensor of each slot, and the operators that leave a slot out."""
         rows = np.repeat(np.arange(len(vectors.count)), vectors.count)
         tensors = vectors.flat().astype(np.int64)
         present = tensors >= 0
-        rows, tensors = rows[present], tensors[present]
-        return rows, tensors + self.tensors.splits[self.owners[rows]]
+        lacking, rows, tensors = np.unique(rows[~present]), rows[present], tensors[present]
+        return rows, tensors + self.tensors.splits[self.owners[rows]], lacking
 
     def _ends(self, field: str) -> Rows:
         vectors = self.model.subgraph_tables.vectors(field)

@@ -6,30 +6,26 @@ for all subgraphs at once. Which fields are indices, and of what, says schema/ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.findings import Finding, Severity
+from circletools.findings import Finding
 from circletools.flatbuf.roles import Kind
 from circletools.flatbuf.verify import MAX_TABLES
 from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
 from circletools.model.external import ExternalData, external_data
-from circletools.model.indices import Indices, model_indices
+from circletools.model.indices import Indices, indices_as_read, model_indices
 from circletools.model.model import Model
 from circletools.model.places import place_of, told
 
 _INDEX, _EXTERNAL = "INDEX_OUT_OF_RANGE", "EXTERNAL_DATA_OUTSIDE_FILE"
 OPTIONAL = -1  # an optional input, or one that is left out
 _INDICES: tuple[Kind, ...] = (
-    "buffer", "operator_code", "tensor", "subgraph", "external_buffer", "external_buffer_group", "debug_metadata"
+    "buffer", "operator_code", "tensor", "subgraph", "external_buffer", "external_buffer_group"
 )  # fmt: skip
-_NEEDED = frozenset(
-    {("Operator", "inputs"), ("Operator", "outputs"), ("Operator", "opcode_index"), ("Tensor", "buffer")}
-)
-"""Fields that every runtime follows when it loads a model; others only when it comes to them."""
 _ANY = np.iinfo(np.int64).max
 
 
@@ -41,17 +37,33 @@ def check_model(model: Model) -> list[Finding]:
 def check_indices(model: Model) -> list[Finding]:
     """Return a finding `INDEX_OUT_OF_RANGE` for each index that leads nowhere.
 
-    It is an error where runtimes refuse the model for it, a warning where the model can run as long as nobody follows
-    the index: those of signatures, metadata, ends of subgraphs, options, debug information.
+    It is a warning: LiteRT refuses most such models, and onert, which follows the index, runs some of them.
     """
     _ = model.reachable  # the structure
+    return _checked(model, model_indices(model, *_INDICES, "debug_metadata"))
+
+
+def check_indices_as_read(model: Model) -> list[Finding]:
+    """Return the same but for debug metadata, of a structure that is only checked where the indices stand.
+
+    Raises ModelFormatError where it is broken there.
+    """
+    return _checked(model, indices_as_read(model, *_INDICES))
+
+
+def _checked(model: Model, found: Iterable[Indices]) -> list[Finding]:
     bounds = _Bounds(model)
-    return [finding for indices in model_indices(model, *_INDICES) for finding in bounds.check(indices)]
+    return [finding for indices in found for finding in bounds.check(indices)]
+
+
+def is_index(finding: Finding) -> bool:
+    """Say whether a finding is about an index that leads nowhere, where the graph needs it."""
+    return finding.code == _INDEX and not finding.location.endswith("debug_metadata_index")
 
 
 def leads_nowhere(finding: Finding) -> bool:
     """Say whether a finding is about an index or a position that an edit could give a meaning."""
-    return finding.code in (_INDEX, _EXTERNAL) and not finding.location.endswith("debug_metadata_index")
+    return is_index(finding) or finding.code == _EXTERNAL
 
 
 class _Bounds:
@@ -77,8 +89,7 @@ class _Bounds:
             yield from self._check_debug_metadata(indices)
         else:
             limit = _bounds(indices, self.tensors) if kind == "tensor" else self.counts[kind]
-            needed = indices.key in _NEEDED and (kind != "buffer" or self.model.format == "tflite")
-            yield from _check(indices, limit, "error" if needed else "warning")
+            yield from _check(indices, limit)
 
     def _check_identifiers(self, indices: Indices) -> Iterator[Finding]:
         """Check that the external buffers that tensors name by an id are there."""
@@ -87,9 +98,7 @@ class _Bounds:
             return
         known = self.model.root.children("external_buffers", self.model.schema)[0].scalars("id")
         bad = np.flatnonzero(~np.isin(values, known) & ~np.isin(values, indices.role.none))
-        yield from told(
-            _INDEX, bad, indices.place, lambda at: f"external buffer {values[at]} does not exist", "warning"
-        )
+        yield from told(_INDEX, bad, indices.place, lambda at: f"external buffer {values[at]} does not exist")
 
     def _check_debug_metadata(self, indices: Indices) -> Iterator[Finding]:
         """Check the indices into debug metadata, where there is any that can be read."""
@@ -144,7 +153,7 @@ def _check_external(model: Model) -> Iterator[Finding]:
         def message(row: int, data: ExternalData = data) -> str:
             return f"{data.sizes[row]} bytes at {data.offsets[row]}, but the file ends at {limit}"
 
-        yield from told(_EXTERNAL, np.flatnonzero(end > limit), place, message, "warning")
+        yield from told(_EXTERNAL, np.flatnonzero(end > limit), place, message)
 
 
 def _check_sentinel(model: Model) -> Iterator[Finding]:
@@ -162,7 +171,7 @@ def _check_size(model: Model) -> Iterator[Finding]:
         yield Finding("TOO_MANY_TABLES", "warning", "model", message)
 
 
-def _check(indices: Indices, limit: int | NDArray[np.int64], severity: Severity = "warning") -> Iterator[Finding]:
+def _check(indices: Indices, limit: int | NDArray[np.int64]) -> Iterator[Finding]:
     values, limits = indices.values, np.broadcast_to(limit, indices.values.shape)
     bad = (values < 0) | (values >= limits)
     for none in indices.role.none:
@@ -172,4 +181,4 @@ def _check(indices: Indices, limit: int | NDArray[np.int64], severity: Severity 
     def message(at: int) -> str:
         return f"{what} {values[at]} does not exist; there are {limits[at]}"
 
-    yield from told(_INDEX, np.flatnonzero(bad), indices.place, message, severity)
+    yield from told(_INDEX, np.flatnonzero(bad), indices.place, message)

@@ -116,9 +116,9 @@ def _quantization(said: Mapping[str, Any] | None) -> str:
         return ""
     scales, zeros = said["scale"], said["zero_point"]
     if len(scales) == 1 and len(zeros) <= 1:
-        zero = zeros[0] if zeros else 0
+        zero = sum(zeros)
         return f"{scales[0]:.6g} * {f'(q - {zero})' if zero > 0 else f'(q + {-zero})' if zero else 'q'}"
-    if len(scales) > 1:
+    if scales:
         return f"{len(scales)} scales, axis {said['axis']}"
     return str(said.get("kind") or "range only")
 

@@ -62,12 +62,10 @@ class TableLine(str):
 
 def _most(longest: Sequence[int], free: int) -> int:
     """Return the width that columns may have so that all together take at most `free`, short ones leaving theirs."""
-    for at, length in enumerate(ordered := sorted(longest)):
-        share = free // (len(ordered) - at)
-        if length > share:
-            return max(share, _LEAST)
-        free -= length
-    return max(longest)
+    ordered = sorted(longest)
+    while ordered[0] <= free // len(ordered):
+        free -= ordered.pop(0)
+    return max(free // len(ordered), _LEAST)
 
 
 def shorter(text: str, most: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from circletools.render.table import csv_text, markdown_table, markdown_text, number_columns, table_text
@@ -99,12 +99,16 @@ def _percent(part_ns: int, whole_ns: int) -> str:
 
 def _bucket_rows(part: Document) -> list[_Row]:
     """Return two lines for each layer, self and inclusive; and where they differ by the clock or busy."""
-    buckets = {(one["layer"], one["phase"]): one for one in part["buckets"]}
-    there = {phase for _, phase in buckets}
+    layers: dict[str, Document] = defaultdict(dict)
+    own = Counter[str]()
+    for one in part["buckets"]:
+        layers[one["layer"]][one["phase"]] = one
+        own[one["phase"]] += one["self_ns"]
+    there = set().union(*layers.values())
     columns = [phase for phase in _COLUMNS if phase in there]
     rows = [["layer", "", *(PHASE_NAMES[phase] for phase in columns), "Sum"]]
     for layer in LAYERS:
-        mine = {phase: buckets[layer, phase] for phase in columns if (layer, phase) in buckets}
+        mine = layers.get(layer)
         if not mine:
             continue
         kinds = [("self", "self_ns"), ("inclusive", "inclusive_ns")]
@@ -116,9 +120,6 @@ def _bucket_rows(part: Document) -> list[_Row]:
             cells = [_time(mine[phase][key]) if phase in mine else "-" for phase in columns]
             total = "" if key in ("inclusive_ns", "clock_ns") else _time(sum(one[key] for one in mine.values()))
             rows.append([LAYER_NAMES[layer] if key == "self_ns" else "", kind, *cells, total])
-    own = Counter[str]()
-    for one in part["buckets"]:
-        own[one["phase"]] += one["self_ns"]
     totals = [own[phase] for phase in columns]
     return [*rows, ["Sum", "self", *map(_time, totals), milliseconds(part["covered_ns"])]]
 

@@ -14,7 +14,6 @@ from circletools.trace.nnapi.summaries import (
     RunSummary,
     driver_summaries,
     run_summaries,
-    whole_table,
 )
 from circletools.trace.nnapi.timeline import run_of
 from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Share
@@ -37,7 +36,7 @@ def trace_json(
             "name": analysis.name,
             "encoding": analysis.encoding,
             "events": analysis.events,
-            "covered_ns": whole_table(analysis.tables.values()).covered_ns,
+            "covered_ns": sum(table.covered_ns for table in analysis.tables.values()),
         },
     }
     if by != "function":
@@ -89,7 +88,7 @@ def buckets_json(table: Table) -> list[Document]:
             "phase": phase,
             "self_ns": table.self_ns.get((layer, phase), 0),
             "inclusive_ns": inclusive,
-            "clock_ns": table.clock_ns((layer, phase)),
+            "clock_ns": inclusive - table.overlap_ns.get((layer, phase), 0),
             "driver_busy_ns": table.driver_busy_ns.get((layer, phase), 0),
         }
         for (layer, phase), inclusive in sorted(table.inclusive_ns.items())
@@ -100,7 +99,7 @@ def _summary_json(summary: ExecutionSummary | None) -> Document:
     """Return the times of executions; those of the first against the rest where there are several."""
     if summary is None:
         return {"count": 0}
-    document = asdict(summary.times)
+    document: Document = {name: getattr(summary.times, name) for name in summary.times.__slots__}
     if summary.rest_median_ns is not None:
         document |= {"first_ns": summary.first_ns, "rest_median_ns": summary.rest_median_ns}
     return document | {"most_at_once": summary.most_at_once}

@@ -64,7 +64,8 @@ def show(lines: Iterable[str]) -> None:
     width = get_terminal_size().columns if screen else 0
     rest = (ct.render.fitted(line, width) for line in lines) if width else iter(lines)
     while some := list(islice(rest, _LINES_AT_ONCE)):
-        show_text("".join(f"{_plain(line)}\n" for line in some))
+        shown = some if "".join(some).isprintable() else map(_plain, some)
+        show_text("\n".join(shown) + "\n")
 
 
 def show_as(form: str, *values: Any, **writers: Callable[..., Any]) -> None:

@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, get_args
 
 import typer
 from typer.core import TyperCommand
 
+from ..signature import parameters_of
 
-class Command(TyperCommand):
+_TEXTS = (str, str | None, list[str], list[str] | None)
+
+
+class AsGiven:
+    """A command that takes texts, and what nobody gives, as they are.
+
+    typer converts them by a library that takes longer to import than most models to check.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line."""
+        command: Any = self
+        annotations = {one.name: one.annotation for one in parameters_of(command.callback)}
+        for parameter in command.get_params(ctx):
+            annotation = annotations.get(parameter.name)
+            is_text = (get_args(annotation) or (annotation,))[0] in _TEXTS
+            parameter.process_value = partial(_taken, parameter, is_text)
+        read: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        return read
+
+
+def _taken(parameter: Any, is_text: bool, ctx: Any, value: Any) -> Any:
+    """Return the value of a parameter."""
+    is_given = ctx.get_parameter_source(parameter.name).name != "DEFAULT"
+    if (not value and parameter.required) or (is_given and not is_text):
+        return type(parameter).process_value(parameter, ctx, value)
+    if parameter.multiple or parameter.nargs != 1:
+        value = list(value or ())
+    return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
+
+
+class Command(AsGiven, TyperCommand):
     """A command whose arguments are shown by their names alone, in brackets where they can be left out."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

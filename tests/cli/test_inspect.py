@@ -99,7 +99,7 @@ def test_verify(tmp_path: Path) -> None:
     wrong = put(tmp_path / "wrong.circle", index_out_of_range())
     broken = put(tmp_path / "broken.circle", MLP.read_bytes()[:300])
     where = "subgraphs[0].operators[1].inputs[0]"
-    text = f"{wrong}: findings\n  error INDEX_OUT_OF_RANGE {where}: tensor 99 does not exist; there are 8\n"
+    text = f"{wrong}: findings\n  warning INDEX_OUT_OF_RANGE {where}: tensor 99 does not exist; there are 8\n"
     assert run("verify", MLP) == Ran(0, f"{MLP}: ok\n".encode(), "")
     assert run("verify", wrong, MLP) == Ran(1, f"{text}{MLP}: ok\n".encode(), "")
     ran = run("verify", broken, wrong, MLP)
@@ -123,7 +123,7 @@ def test_verify_json(tmp_path: Path) -> None:
     assert models[2]["findings"] == [
         {
             "code": "INDEX_OUT_OF_RANGE",
-            "severity": "error",
+            "severity": "warning",
             "location": "subgraphs[0].operators[1].inputs[0]",
             "message": "tensor 99 does not exist; there are 8",
         }

@@ -5,9 +5,12 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from importlib.util import find_spec
+from typing import Literal, get_args, get_origin
 
 import pytest
 from circletool_cli.main import app
+from circletool_cli.signature import parameters_of
 from circletool_cli.table import COMMANDS, Row
 
 from tests.kit.command_support import run
@@ -60,6 +63,29 @@ def test_a_command_imports_no_other() -> None:
     assert "circletool_cli.commands.inspecting" in modules
     assert "circletool_cli.commands.traces" not in modules
     assert "circletools.affinity" not in modules
+
+
+@pytest.mark.parametrize(
+    ("words", "converts"),
+    [((), False), (("--ignore", "NOT_USED"), False), (("--fail-on", "error"), True), (("--jobs", "1"), True)],
+)
+def test_texts_and_defaults_need_no_conversion(words: tuple[str, ...], converts: bool) -> None:
+    """What typer converts values with takes long to import, in versions that have it."""
+    modules = imported("check", *words, str(path_of("circle/mlp")))
+    assert ("typer._adapters" in modules) == (converts and find_spec("typer._adapters") is not None)
+
+
+@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
+def test_defaults_are_what_options_would_give(row: Row) -> None:
+    for one in parameters_of(row.function):
+        kind = (get_args(one.annotation) or (one.annotation,))[0]
+        if one.default is not inspect.Parameter.empty and one.default is not None:
+            assert one.default in get_args(kind) if get_origin(kind) is Literal else type(one.default) is kind
+
+
+def test_an_empty_file_name_is_refused() -> None:
+    assert run("check", "").returncode == run("embed-origins", "", "out").returncode == 3
+    assert run("check").returncode == 2
 
 
 def test_two_dashes_may_stand_before_a_command() -> None:

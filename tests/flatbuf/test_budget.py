@@ -50,3 +50,12 @@ def test_what_is_excessive() -> None:
     assert Cost("check", 5.1, 0).excessive(1 << 20)
     assert not Cost("check", 5, (200 << 20) + 10_000).excessive(1000)
     assert Cost("check", 0, (200 << 20) + 10_001).excessive(1000)
+
+
+def test_a_tally_charges_the_sum_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    charged: list[tuple[str, int]] = []
+    monkeypatch.setattr(Budget, "charge", lambda _, what, count: charged.append((what, count)))
+    add = Budget(100).tally("names")
+    for count in (0, 3, 4):
+        add(count)
+    assert charged == [("names", 0), ("names", 3), ("names", 7)]

@@ -170,3 +170,12 @@ def test_a_field_beyond_the_schema_that_is_absent_is_none() -> None:
     known = TableType("Two", 2, (), {}, {}, ())
     data = b"\x10\0\0\0" + b"\x0c\0\x04\0" + bytes(8) + b"\x0c\0\0\0"
     assert unknown_slots(Tables(Wire(data), known, places(16))).tolist() == [False]
+
+
+def test_one_element_of_each_row() -> None:
+    wire = Wire(np.arange(12, dtype="<u2").tobytes())
+    vectors = Vectors(wire, np.dtype("<u2"), np.array([4, 0, 8, 22]), np.array([3, 0, 2, 1]))
+    for at, expected in ((0, [2, None, 4, 11]), (1, [3, None, 5, None]), (2, [4, None, None, None]), (3, [None] * 4)):
+        assert [None if np.isnan(one) else int(one) for one in vectors.element(at)] == expected
+    for at, expected in ((-1, [4, None, 5, 11]), (-2, [3, None, 4, None]), (-3, [2, None, None, None])):
+        assert [None if np.isnan(one) else int(one) for one in vectors.element(at)] == expected

@@ -134,6 +134,8 @@ def test_a_schema_that_says_otherwise_is_refused() -> None:
     index = field_at(SCHEMA, type_of("buffers", "Model"), 2)
     refused(put(SCHEMA, index, b"\0"), r"Model\.buffers is not buffers")
     refused(put(SCHEMA, index, b"\x7f"), "there is no type 127")
+    late = field_at(SCHEMA, type_of("new_text", "OperatorCode"), 0)
+    refused(put(SCHEMA, late, bytes([18])), "of a kind that is not known")
     for code in (0, 17, 18, 100):
         refused(put(SCHEMA, kind, bytes([code])), "of a kind that is not known")
 

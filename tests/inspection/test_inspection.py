@@ -115,6 +115,9 @@ def two_graphs() -> bytes:
         y = graph.tensor("y", (1, 2), shape_signature=[-1, 2], quantization=quantization([0.25], [-3]))
         graph.tensor("z", is_variable=True, quantization=quantization([0.5]))
         graph.tensor("c", quantization=quantization([0.5, math.inf], axis=1))
+        graph.tensor("o", quantization=Table("QuantizationParameters", scale=[2.0]))
+        graph.tensor("p", quantization=quantization([2.0], [1]))
+        graph.tensor("n", quantization=Table("QuantizationParameters", scale=[2.0], zero_point=[1, 2]))
         graph.tensor("r", quantization=Table("QuantizationParameters", min=[0.0]))
         graph.operator("RESHAPE", [x, w], [y], table="ReshapeOptions", new_shape=[1, 2])
         graph.operator("ADD", [y, -1], [x])
@@ -153,6 +156,7 @@ def test_rows_as_text() -> None:
     with open_model(two_graphs()) as model:
         lines = list(inspection_text(inspect_model(model, tensors=True, operators=True, subgraph=1)))
         both = list(inspection_text(inspect_model(model, operators=True)))
+        assert next(inspection_text(inspect_model(model, tensors=True))) == "tensors of subgraph 0"
     assert lines == [
         "operators of subgraph 1",
         "  operator  code     version  inputs  outputs  options",
@@ -165,6 +169,9 @@ def test_rows_as_text() -> None:
         "       2  FLOAT32  [-1,2]  computed         0          1  0.25 * (q + 3)    y",
         "       3  FLOAT32  [2,2]   variable                       0.5 * q           z",
         "       4  FLOAT32  [2,2]   computed                       2 scales, axis 1  c",
-        "       5  FLOAT32  [2,2]   computed                       range only        r",
+        "       5  FLOAT32  [2,2]   computed                       2 * q             o",
+        "       6  FLOAT32  [2,2]   computed                       2 * (q - 1)       p",
+        "       7  FLOAT32  [2,2]   computed                       1 scales, axis 0  n",
+        "       8  FLOAT32  [2,2]   computed                       range only        r",
     ]
     assert [line for line in both if line[0] != " "] == ["operators of subgraph 0", "operators of subgraph 1"]

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 
 import circletools as ct
 from circletools.model.model import Model
+from circletools.model.verify import leads_nowhere
 from circletools.runtimes.comparison import same
 from circletools.runtimes.protocol import Array
 from circletools.runtimes.worker import Worker
@@ -121,7 +122,9 @@ def _unsound(request: ct.ExtractRequest, path: Path) -> str:
     """Return what is wrong with a part by itself: it does not verify, or cutting all of it gives something else."""
     again = path.with_name("again")
     with ct.open(path) as part:
-        errors = [finding.message for finding in ct.check(part) if finding.severity == "error"]
+        errors = [
+            finding.message for finding in ct.check(part) if finding.severity == "error" or leads_nowhere(finding)
+        ]
         if errors:
             return errors[0]
         view = part.subgraphs[0]

@@ -139,6 +139,7 @@ def test_the_file_is_not_copied() -> None:
         ("STRING", (1,), bytes(3), "not 1 elements of STRING"),
         ("STRING", (1,), np.array([1, 8, 12], "<i4").tobytes(), "not 1 elements of STRING"),
         ("STRING", (1,), np.array([1, 12, 13], "<i4").tobytes(), "not 1 elements of STRING"),
+        ("STRING", (1,), np.array([1, 13, 12], "<i4").tobytes(), "not 1 elements of STRING"),
         ("STRING", (2,), np.array([2, 16, 17, 16], "<i4").tobytes() + b"a", "not 2 elements of STRING"),
     ],
 )
@@ -167,10 +168,20 @@ def test_tensors_without_values() -> None:
 
 
 def test_buffers_that_do_not_exist() -> None:
-    with open_model(made("FLOAT32", (2,), None, buffer=9)) as model:
-        for ask in (Tensor.numpy, lambda tensor: tensor.is_constant):
-            with pytest.raises(ModelFormatError, match="buffer 9 does not exist"):
-                ask(model.subgraphs[0].tensors[0])
+    for number in (1, 9):
+        with open_model(made("FLOAT32", (2,), None, buffer=number)) as model:
+            for ask in (Tensor.numpy, lambda tensor: tensor.is_constant):
+                with pytest.raises(ModelFormatError, match=f"buffer {number} does not exist") as raised:
+                    ask(model.subgraphs[0].tensors[0])
+                assert raised.value.location == "subgraphs[0].tensors[0]"
+    build = Build()
+    build.graph().tensor("t", (2,))
+    build.model.buffers[0].data = bytes(8)
+    with open_model(build.to_bytes()) as model:
+        assert not model.subgraphs[0].tensors[0].is_constant
+    build.model.buffers = []
+    with open_model(build.to_bytes()) as model:
+        assert not model.subgraphs[0].tensors[0].is_constant
     with open_model(made("FLOAT32", (2,), bytes(8), is_variable=True)) as model:
         assert not model.subgraphs[0].tensors[0].is_constant
         assert model.subgraphs[0].tensors[0].numpy().tolist() == [0, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -11,6 +12,7 @@ from circletools.findings import Finding
 from circletools.model.indices import model_indices
 from circletools.model.model import open_model
 from circletools.model.operator_facts import OperatorFacts
+from circletools.model.places import SHOWN
 from circletools.model.verify import check_model
 from tests.kit.build import Build, Graph, Table, floats, quantization
 from tests.kit.soundness_support import chain, of
@@ -127,14 +129,14 @@ def test_scales_of_a_vector(count: int, codes: list[str]) -> None:
     assert [one.code for one in in_second(change) if one.code.startswith("INVALID")] == codes
 
 
-@pytest.mark.parametrize(("kind", "severity"), [("tflite", "error"), ("circle", "warning")])
-def test_onert_runs_a_model_with_a_buffer_that_is_not_there(kind: str, severity: str) -> None:
+@pytest.mark.parametrize("kind", ["tflite", "circle"])
+def test_onert_runs_a_model_with_a_buffer_that_is_not_there(kind: str) -> None:
     build = Build()
     graph = build.graph()
     graph.ends([graph.tensor("x", buffer=9)], [graph.compute("TANH", [0], "y")])
     with open_model(build.to_bytes(kind)) as model:
         found = [one for one in check_model(model) if one.code == "INDEX_OUT_OF_RANGE"]
-    assert [(one.severity, one.location) for one in found] == [(severity, "subgraphs[0].tensors[0].buffer")]
+    assert [(one.severity, one.location) for one in found] == [("warning", "subgraphs[0].tensors[0].buffer")]
 
 
 @pytest.mark.parametrize(("length", "shown"), [(200, True), (201, False)])
@@ -189,3 +191,44 @@ def test_the_way_to_an_index_names_every_field() -> None:
             tuple(field for field, _, _ in indices.level.way(0)) for indices in model_indices(model, "operator_code")
         }
     assert ways == {("", "subgraphs", "operators")}
+
+
+def test_each_subgraph_counts_by_itself() -> None:
+    """Tensor and operator indices are those of the subgraph, and a tensor of another one is another tensor."""
+    build = Build()
+    for name in ("main", "other"):
+        graph = build.graph(name)
+        x = graph.tensor("x")
+        graph.ends([x], [graph.compute("NEG", [x], "y")])
+    graph.operator("ABS", [graph.tensor("lost")], [graph.tensor("w", (1 << 30,))])
+    found = of(build.to_bytes())
+    assert [(one.code, one.location) for one in found if one.severity == "warning"] == [
+        ("UNPRODUCED_TENSOR", "subgraphs[1].operators[1]"),
+        ("TENSOR_TOO_LARGE", "subgraphs[1].tensors[3]"),
+    ]
+    assert "tensor 2 (lost)" in found[0].message
+
+
+def test_many_of_a_kind_are_told_together() -> None:
+    def change(graph: Graph) -> None:
+        for index in range(SHOWN + 2):
+            graph.tensor(f"t{index}", type="FLOAT32", shape_signature=[1])
+
+    found = [one for one in chain(change) if one.code == "SHAPE_SIGNATURE_MISMATCH"]
+    assert len(found) == SHOWN + 1
+    assert found[-1].message == "and 2 more like the one before"
+    assert found[-1].location == f"subgraphs[0].tensors[{SHOWN + 4}]"
+
+
+def test_blocks_have_a_scale_each() -> None:
+    def change(graph: Graph, size: int, scales: int) -> None:
+        at = graph.constant("scales", floats(scales))
+        details = Table("BlockwiseQuantization", scales=at, zero_points=-1, block_size=size)
+        graph.table.tensors[2].quantization = Table("QuantizationParameters", details=details)
+
+    assert chain(partial(change, size=2, scales=2)) == []
+    assert chain(partial(change, size=1, scales=4)) == []
+    for size, scales in ((2, 1), (0, 2), (-2, 2), (3, 1)):
+        (found,) = chain(partial(change, size=size, scales=scales))
+        assert (found.code, found.location) == ("INVALID_QUANTIZATION", "subgraphs[0].tensors[2]")
+        assert f"4 elements in blocks of {size} have {scales} scales" in found.message

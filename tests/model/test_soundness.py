@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import pytest
 
 from circletools.findings import Finding
-from circletools.model.places import SHOWN
-from tests.kit.build import CODES, Build, Code, Graph, Table, floats, quantization
+from tests.kit.build import CODES, Build, Code, Graph, Table, quantization
 from tests.kit.soundness_support import Change, chain, of
 
 Found = tuple[str, str, str]
@@ -46,6 +44,11 @@ def long(graph: Graph) -> None:
 
 def outside(graph: Graph) -> None:
     graph.build.model.buffers[1] = Table("Buffer", offset=8, size=15)
+
+
+def without_codes(graph: Graph) -> None:
+    graph.build.model.operator_codes = None
+    graph.table.operators.clear()
 
 
 def swap(graph: Graph) -> None:
@@ -119,10 +122,20 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("IN_PLACE_OPERATOR", W, "operators[2]"), ("PRODUCED_TWICE", W, "operators[2]")],
         "a tensor is input and output of the operator",
     ),
+    "in place, and nobody else": (
+        lambda graph: graph.operator("NEG", [4], [graph.tensor("own")]),
+        [("IN_PLACE_OPERATOR", W, "operators[2]")],
+        "a tensor is input and output of the operator",
+    ),
     "left out on both sides": (
         lambda graph: graph.operator(Code("CUSTOM", custom="mine"), [-1], [-1]),
         [("IN_PLACE_OPERATOR", W, "operators[2]")],
         "LiteRT refuses",
+    ),
+    "left out": (
+        lambda graph: graph.operator("NEG", [0], [-1]),
+        [("OUTPUT_LEFT_OUT", W, "operators[2]")],
+        "an output of the operator is left out",
     ),
     "order": (swap, [("OPERATOR_ORDER", W, "operators[0]")], "reads the tensor 1 (y) before operator 1 makes it"),
     "cycle": (
@@ -253,6 +266,21 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("UNKNOWN_OPTION", W, "Pool2DOptions.stride_h")],
         "is 65536, which is no step",
     ),
+    "called": (
+        with_options("WhileOptions", cond_subgraph_index=0, body_subgraph_index=-1),
+        [("UNKNOWN_OPTION", W, "WhileOptions.body_subgraph_index")],
+        "is -1, which is no subgraph",
+    ),
+    "branches": (
+        operator(1, "builtin_options_2", Table("StablehloCaseOptions", branch_subgraph_indices=[0, -1])),
+        [("UNKNOWN_OPTION", W, "StablehloCaseOptions.branch_subgraph_indices")],
+        "is -1, which is no subgraph",
+    ),
+    "no codes": (
+        without_codes,
+        [("NO_OPERATOR_CODES", INFO, "model")],
+        "there is no list of operator codes",
+    ),
     "names": (tensor(1, name="x"), [("DUPLICATE_NAME", INFO, "tensors[1]")], "tensors 1 have names of others"),
     "unused tensor": (
         lambda graph: graph.tensor("left"),
@@ -346,22 +374,6 @@ def test_keys_of_signatures() -> None:
     ]
 
 
-def test_each_subgraph_counts_by_itself() -> None:
-    """Tensor and operator indices are those of the subgraph, and a tensor of another one is another tensor."""
-    build = Build()
-    for name in ("main", "other"):
-        graph = build.graph(name)
-        x = graph.tensor("x")
-        graph.ends([x], [graph.compute("NEG", [x], "y")])
-    graph.operator("ABS", [graph.tensor("lost")], [graph.tensor("w", (1 << 30,))])
-    found = of(build.to_bytes())
-    assert [(one.code, one.location) for one in found if one.severity == W] == [
-        ("UNPRODUCED_TENSOR", "subgraphs[1].operators[1]"),
-        ("TENSOR_TOO_LARGE", "subgraphs[1].tensors[3]"),
-    ]
-    assert "tensor 2 (lost)" in found[0].message
-
-
 def test_scratch_of_custom_operators_is_nobodys() -> None:
     def change(graph: Graph) -> None:
         graph.operator(Code("CUSTOM", custom="npu"), [graph.tensor("scratch")], [graph.tensor("o")])
@@ -371,28 +383,3 @@ def test_scratch_of_custom_operators_is_nobodys() -> None:
 
 def test_a_tensor_without_elements_needs_no_data() -> None:
     assert chain(lambda graph: operator(1, "inputs", [1, graph.tensor("none", (0,))])(graph))[0].code == "NOT_USED"
-
-
-def test_many_of_a_kind_are_told_together() -> None:
-    def change(graph: Graph) -> None:
-        for index in range(SHOWN + 2):
-            graph.tensor(f"t{index}", type="FLOAT32", shape_signature=[1])
-
-    found = [one for one in chain(change) if one.code == "SHAPE_SIGNATURE_MISMATCH"]
-    assert len(found) == SHOWN + 1
-    assert found[-1].message == "and 2 more like the one before"
-    assert found[-1].location == f"subgraphs[0].tensors[{SHOWN + 4}]"
-
-
-def test_blocks_have_a_scale_each() -> None:
-    def change(graph: Graph, size: int, scales: int) -> None:
-        at = graph.constant("scales", floats(scales))
-        details = Table("BlockwiseQuantization", scales=at, zero_points=-1, block_size=size)
-        graph.table.tensors[2].quantization = Table("QuantizationParameters", details=details)
-
-    assert chain(partial(change, size=2, scales=2)) == []
-    assert chain(partial(change, size=1, scales=4)) == []
-    for size, scales in ((2, 1), (0, 2), (-2, 2), (3, 1)):
-        (found,) = chain(partial(change, size=size, scales=scales))
-        assert places([found]) == [("INVALID_QUANTIZATION", W, "tensors[2]")]
-        assert f"4 elements in blocks of {size} have {scales} scales" in found.message

@@ -192,6 +192,12 @@ def test_reprs() -> None:
         assert shown.count("<Tensor") == 5
         assert shown.endswith(", …>")
         assert "…" not in repr(model.subgraphs[0].operators)
+    build = Build()
+    graph = build.graph()
+    for name in "abcde":
+        graph.tensor(name)
+    with graph_of(build) as model:
+        assert "…" not in repr(model.subgraphs[0].tensors)
 
 
 def test_rows() -> None:

@@ -32,7 +32,7 @@ def test_what_was_fused_into_an_operator_may_have_changed_its_size() -> None:
     before = named(("TANH", "a", FULL), ("NEG", "b", FULL), ("SUM", "c", HALF))
     both = matcher(before, named(("TANH", "a", FULL), ("NEG", "c", HALF)))
     assert pair_by_name(both) == {1: [2]}
-    assert both.pairs.to_after == [0, 1, -1]
+    assert both.pairs.to_after.tolist() == [0, 1, -1]
 
 
 def test_a_name_goes_back_six_steps_and_no_further() -> None:
@@ -43,7 +43,7 @@ def test_a_name_goes_back_six_steps_and_no_further() -> None:
             named(("TANH", "a", FULL), ("NEG", f"e{steps - 1}", FULL)),
         )
         assert pair_by_name(both) == {1: [steps + 1]}
-        assert both.pairs.to_before == [0, partner]
+        assert both.pairs.to_before.tolist() == [0, partner]
 
 
 # --- constants ----------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def test_a_pair_stays_where_a_third_of_what_is_around_it_agrees() -> None:
         both = matcher(reading(50), reading(same))
         both.pairs.add(0, 0)
         drop_the_unlikely(both)
-        assert (both.pairs.to_after, both.pairs.to_before) == ([partner], [partner])
+        assert (both.pairs.to_after.tolist(), both.pairs.to_before.tolist()) == ([partner], [partner])
 
 
 @pytest.mark.parametrize(("always", "by_size", "expected"), [

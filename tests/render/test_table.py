@@ -79,11 +79,16 @@ def test_a_table_fits_its_screen() -> None:
         "   2  ADD                b",
     ]
     assert [fitted(line, 26) for line in lines] == [
-        "  at  code      name",
-        "  10  CONV_2D…  a name …",
-        "   2  ADD       b",
+        "  at  code       name",
+        "  10  CONV_2D_…  a name o…",
+        "   2  ADD        b",
     ]
-    assert [fitted(line, 9) for line in lines] == ["  at  cod…"[:8] + "…", "  10  CO…", "   2  AD…"]
+    assert [fitted(line, 9) for line in lines] == ["  at  co…", "  10  CO…", "   2  AD…"]
+    assert [fitted(line, 15) for line in lines] == ["  at  code  na…", "  10  CON…  a …", "   2  ADD   b"]
+    two = list(table_text([["abc", "defghijklm"], ["a", "b"]], indent=""))
+    assert [fitted(line, 9) for line in two] == ["abc  def…", "a    b"]
+    four = list(table_text([["a", "bb", "c" * 9, "d" * 9]], indent=""))
+    assert [fitted(line, 19) for line in four] == ["a  bb  cccc…  dddd…"]
     assert fitted("a line of words", 4) == "a line of words"
 
 

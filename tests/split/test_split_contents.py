@@ -10,6 +10,7 @@ from circletools.check import check
 from circletools.edit.edit import ModelEdit
 from circletools.metadata.stamp import STAMP, check_stamp
 from circletools.model.model import open_model
+from circletools.model.verify import leads_nowhere
 from circletools.origin.embed import embed
 from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import read_origins
@@ -137,7 +138,7 @@ def test_a_part_past_two_gibibytes(tmp_path: Path) -> None:
     assert sum(size.st_blocks * 512 for size in sizes) < 1 << 20
     for piece in done.connections.parts:
         with open_model(tmp_path / "parts" / piece.file) as part:
-            assert [finding for finding in check(part) if finding.severity == "error"] == []
+            assert not any(one.severity == "error" or leads_nowhere(one) for one in check(part))
 
 
 def test_called_subgraphs_go_along_and_no_others(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circletools.trace.sources import open_trace, text
+from circletools.trace.sources import names, open_trace, text
 from circletools.trace.sources.batch import LATEST_NS, Fault
 from circletools.trace.sources.digits import beginning, number, spread, stamps, word, words_at
 from circletools.trace.sources.names import interned
@@ -98,7 +98,9 @@ def test_few_texts_are_looked_at_one_by_one() -> None:
     assert Looked.taken == 1
 
 
-def test_texts_of_one_slot_are_told_apart() -> None:
+@pytest.mark.parametrize("mix", [names._MIX, names._MIX * np.uint64(0)], ids=["mixed", "one slot"])
+def test_texts_of_one_slot_are_told_apart(monkeypatch: pytest.MonkeyPatch, mix: np.ndarray[Any, Any]) -> None:
+    monkeypatch.setattr(names, "_MIX", mix)
     texts = [b"123|%s|abcdefgh" % middle for middle in (b"m" * 9, b"n" * 9, b"m" * 8 + b"n", b"m" * 9)]
     whole = b"".join(texts)
     starts = np.cumsum([0, *(len(text) for text in texts[:-1])])
@@ -158,7 +160,7 @@ def quick(data: bytes) -> list[bool]:
     """Return which lines with a mark are read by their columns."""
     trace = open_trace(b"# tracer: nop\n")
     reader = text._Reader(trace, data, 1)
-    found = reader._candidates()
+    found, _ = reader._candidates()
     count = len(found.index)
     return list(reader._in_columns(found, np.zeros(count, np.int64), np.zeros(count, np.int64)).tolist())
 

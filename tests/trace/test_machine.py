@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from circletools.trace.nnapi import walk
 from circletools.trace.nnapi.automaton import Automaton, Path
 from circletools.trace.nnapi.executions import Executions, kind_of
 from circletools.trace.nnapi.machine import Begin, End, Machine, Turns
@@ -84,7 +85,8 @@ class Slow:
         for self.count, (t_ns, thread, symbol, where) in enumerate(events, 1):
             before, places = self.paths[thread], self.places[thread]
             states.append(before << 1 | self.flying[thread])
-            after = self.paths[thread] = self.automaton.nodes[before][symbol].number
+            after = self.automaton.paths[before].up if symbol < 0 else self.automaton.move(before, symbol)
+            self.paths[thread] = after
             if symbol >= 0:
                 self._begin(before, self.automaton.paths[after], places, (t_ns, thread, where))
             elif not before:
@@ -136,7 +138,9 @@ def batches(seed: int) -> tuple[int, list[list[Event]]]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_batches_are_followed_as_events_are(seed: int) -> None:
+@pytest.mark.parametrize("most_levels", [walk._MOST_LEVELS, 3])
+def test_batches_are_followed_as_events_are(seed: int, most_levels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "_MOST_LEVELS", most_levels)
     threads, found = batches(seed)
     slow, fast = Told(threads), Told(threads)
     one, machine = Slow(slow, threads), Machine(fast)

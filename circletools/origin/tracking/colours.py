@@ -10,10 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.model.keys import mixed
+from circletools.model.keys import further, mixed, spread
 from circletools.origin.tracking.side import NONE, Indices, Side, View
 
 Colours = NDArray[np.uint64]
+
+_FED, _FEEDS = spread(1), spread(2)
 
 
 def gather(count: int, keys: Indices, colours: Colours) -> Colours:
@@ -38,11 +40,12 @@ class Edges:
         self.fed = producer != NONE
         self.giver: NDArray[np.int64] = producer[self.fed]
         self.pin: NDArray[np.int64] = self.slot[self.fed] * 1024 + made[self.value][self.fed]
+        self._pin = spread(self.pin)
         self.count: int = len(side)
 
     def refine(self, colours: Colours) -> Colours:
         """Return the colours after one more round."""
-        taker = self.taker[self.fed]
-        fed = gather(self.count, taker, mixed(colours[self.giver], self.pin, 1))
-        feeds = gather(self.count, self.giver, mixed(colours[taker], self.pin, 2))
-        return mixed(colours, fed, feeds)
+        taker, own = self.taker[self.fed], mixed(colours)
+        fed = gather(self.count, taker, further(further(own[self.giver], self._pin), _FED))
+        feeds = gather(self.count, self.giver, further(further(own[taker], self._pin), _FEEDS))
+        return further(further(own, spread(fed)), spread(feeds))

@@ -7,6 +7,7 @@ everywhere is paired in its order, and remembered as a choice among so many.
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -33,19 +34,19 @@ _KEPT = 2
 class Pairs:
     """The partner of each operator, or -1, by operator row; `choices` tells among how many a pair was chosen."""
 
-    to_after: list[int]
-    to_before: list[int]
+    to_after: array[int]
+    to_before: array[int]
     choices: list[int]
     fresh: deque[tuple[int, int]] = field(default_factory=deque)
 
     @property
-    def partners(self) -> tuple[list[int], list[int]]:
+    def partners(self) -> tuple[array[int], array[int]]:
         """The partners of either model's operators."""
         return self.to_after, self.to_before
 
     def lonely(self, side: int) -> NDArray[np.bool_]:
         """Say which operators of a model, 0 for BEFORE and 1 for AFTER, have no partner."""
-        lonely: NDArray[np.bool_] = np.array(self.partners[side], np.int64) == NONE
+        lonely: NDArray[np.bool_] = np.asarray(self.partners[side]) == NONE
         return lonely
 
     def are_free(self, old: int, new: int) -> bool:
@@ -85,7 +86,7 @@ class Matcher:
         self.tagged: bool = bool(self.tags)
         self.paired: int  # operators of AFTER with a partner, once what the others compute is asked
         self.doubles: tuple[dict[int, int], dict[int, int]] = ({}, {})  # see `doubles`: by row, BEFORE's operator
-        self.pairs: Pairs = Pairs([NONE] * len(before), [NONE] * len(after), [1] * len(after))
+        self.pairs: Pairs = Pairs(array("q", [NONE]) * len(before), array("q", [NONE]) * len(after), [1] * len(after))
         interning = Interning()
         self.codes: list[Indices] = [interning.keys(keys) for keys in _codes(self.sides)]
         kinds = {code for code in set(after.codes).difference(before.codes) if code.startswith(_OPAQUE)}
@@ -105,7 +106,7 @@ class Matcher:
             np.logical_or(*fed_and_feeding(self.pairs.lonely(side), *seen.view.slots[1::-1]))
             for side, seen in enumerate(shown)
         )
-        to_before = np.array(self.pairs.to_before, np.int64)
+        to_before = np.asarray(self.pairs.to_before)
         rows = np.flatnonzero(new & (to_before != NONE))
         rows = rows[old[to_before[rows]]]
         self.pairs.fresh.extend(zip(to_before[rows].tolist(), rows.tolist(), strict=True))
@@ -225,23 +226,24 @@ class Matcher:
     def _match_colours(self, *, with_constants: bool, by_size: bool) -> int:
         """Pair operators whose colours stand alone, the deepest first; return how many pairs came of it."""
         pairs = self.pairs
-        free = [np.flatnonzero(pairs.lonely(side) & ~self.views[side].hidden).tolist() for side in (0, 1)]
-        if not all(free):
+        free = [self.free(side) for side in (0, 1)]
+        if not all(map(len, free)):
             return 0
         start = pairs.to_before.count(NONE)
         history = [self._history(side, with_constants, by_size) for side in (0, 1)]
         for depth in _DEPTHS:
-            free = [
-                [row for row in rows if partner[row] == NONE]
-                for rows, partner in zip(free, pairs.partners, strict=True)
-            ]
-            olds, news = alone_in_both(*(rounds[depth][rows] for rounds, rows in zip(history, free, strict=True)))
-            for old, new in zip(olds.tolist(), news.tolist(), strict=True):
+            free = [rows[pairs.lonely(side)[rows]] for side, rows in enumerate(free)]
+            alone = alone_in_both(*(rounds[depth][rows] for rounds, rows in zip(history, free, strict=True)))
+            for old, new in zip(*(rows[at].tolist() for rows, at in zip(free, alone, strict=True)), strict=True):
                 # Unique by itself and not by its surroundings: only its constants are evidence.
-                if depth or (free[0][old] in self.held[0] and free[1][new] in self.held[1]):
-                    self._pair_if(free[0][old], free[1][new], 1, by_size)
+                if depth or (old in self.held[0] and new in self.held[1]):
+                    self._pair_if(old, new, 1, by_size)
             self.spread(by_size=by_size)
         return start - pairs.to_before.count(NONE)
+
+    def free(self, side: int) -> Indices:
+        """Return the operators that are shown and have no partner."""
+        return np.flatnonzero(self.pairs.lonely(side) & ~self.views[side].hidden)
 
     def _history(self, side: int, with_constants: bool, by_size: bool) -> list[Colours]:
         """Return the colours of one side after 0, 1, 2, … rounds."""
@@ -271,7 +273,7 @@ class Matcher:
         given = gather(len(this), makers[makers != NONE], mixed(np.flatnonzero(makers != NONE), 5))
         labels = mixed(what, held, given, self._homes(side, edges))
         pairs = self.pairs
-        identity = np.arange(len(this)) if side else np.array(pairs.to_after, np.int64)
+        identity = np.arange(len(this)) if side else np.asarray(pairs.to_after)
         paired = ~pairs.lonely(side)
         labels[paired] = mixed(identity[paired], 6)
         return labels
@@ -293,9 +295,9 @@ class Matcher:
         history = [self._history(side, True, by_size)[-1] for side in (0, 1)]
         groups: dict[int, tuple[list[int], list[int]]] = {}
         for side, colours in enumerate(history):
-            for row, colour in enumerate(colours.tolist()):
-                if self.pairs.partners[side][row] == NONE and not self.views[side].hidden[row]:
-                    groups.setdefault(colour, ([], []))[side].append(row)
+            rows = self.free(side)
+            for row, colour in zip(rows.tolist(), colours[rows].tolist(), strict=True):
+                groups.setdefault(colour, ([], []))[side].append(row)
         alike = [pair for pair in groups.values() if len(pair[0]) == len(pair[1])]
         for olds, news in sorted(alike, key=lambda pair: pair[1][0]):
             for old, new in zip(olds, news, strict=True):

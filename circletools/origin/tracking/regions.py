@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 import numpy as np
+from numpy.typing import NDArray
 
 from circletools.origin.tracking.match import Matcher, fed_and_feeding
 from circletools.origin.tracking.score import cut_ends
@@ -56,7 +57,7 @@ class Region:
 
 def both_regions(matcher: Matcher) -> tuple[list[Region], list[Region]]:
     """Return the regions of BEFORE and AFTER as the pairs stand now."""
-    free = [set(np.flatnonzero(matcher.pairs.lonely(side) & ~matcher.views[side].hidden).tolist()) for side in (0, 1)]
+    free = [set(matcher.free(side).tolist()) for side in (0, 1)]
     if not any(free):
         return [], []
     values = same_values(matcher)
@@ -124,9 +125,10 @@ def same_values(matcher: Matcher) -> dict[int, set[int]]:
     for old, new in (*matcher.anchors.inputs, *matcher.anchors.outputs):
         found[int(was.value[old])].add(int(now.value[new]))
     near = [_beside_the_lonely(matcher, side) for side in (0, 1)]
-    for new, old in enumerate(pairs.to_before):
-        if old == NONE or not (near[0][old] or near[1][new]):
-            continue
+    to_before = np.asarray(pairs.to_before)
+    rows = np.flatnonzero(to_before != NONE)
+    for new in rows[near[0][to_before[rows]] | near[1][rows]].tolist():
+        old = pairs.to_before[new]
         for old_made, new_made in zip(was.made[old], now.made[new], strict=False):
             found[old_made].add(new_made)
         for before, after in zip(was.sources[old], now.sources[new], strict=False):
@@ -150,11 +152,11 @@ def same_values(matcher: Matcher) -> dict[int, set[int]]:
     return dict(found)
 
 
-def _beside_the_lonely(matcher: Matcher, number: int) -> list[bool]:
+def _beside_the_lonely(matcher: Matcher, number: int) -> NDArray[np.bool_]:
     """Say which operators take from one without a partner, or feed one."""
     side, shown, lonely = matcher.sides[number], matcher.views[number], matcher.pairs.lonely(number)
     fed, feeds = fed_and_feeding(lonely, side.producer[shown.value[side.inputs.tensor]], side.inputs.operator)
-    return list((fed | feeds).tolist())
+    return fed | feeds
 
 
 def _named_alike(matcher: Matcher) -> Iterator[tuple[int, int]]:
@@ -177,7 +179,7 @@ def _of_one_shape(matcher: Matcher, old: int, new: int) -> bool:
 
 
 def needed(matcher: Matcher, values: dict[int, set[int]]) -> set[int]:
-    """Return BEFORE's operators whose results reach an operator with a partner, or an output that AFTER has.
+    """Return BEFORE's operators without a partner whose results reach one with, or an output that AFTER has.
 
     What does not was removed with the outputs that it led to. What leads to an input of AFTER's own was cut off.
     """
@@ -186,22 +188,22 @@ def needed(matcher: Matcher, values: dict[int, set[int]]) -> set[int]:
     cut = {value for value, known in values.items() if known & own}
     producer = matcher.before.producer
     waiting = [int(producer[shown.value[old]]) for old, _ in matcher.anchors.outputs]
-    for old, new in enumerate(to_after):
-        if new != NONE:
-            slots = zip_longest(shown.sources[old], other.sources[new])
-            waiting += [was[0] for was, now in slots if was is not None and (now is None or now[2] not in own)]
+    lonely = matcher.pairs.lonely(0)
+    fed, _ = fed_and_feeding(lonely, *shown.slots[1::-1])
+    for old in np.flatnonzero(fed & ~lonely).tolist():
+        slots = zip_longest(shown.sources[old], other.sources[to_after[old]])
+        waiting += [was[0] for was, now in slots if was is not None and (now is None or now[2] not in own)]
     found: set[int] = set()
     while waiting:
         row = waiting.pop()
-        if row != NONE and row not in found:
+        if row != NONE and row not in found and to_after[row] == NONE:
             found.add(row)
-            if to_after[row] == NONE:
-                waiting += [source[0] for source in shown.sources[row] if source[2] not in cut]
+            waiting += [source[0] for source in shown.sources[row] if source[2] not in cut]
     return found
 
 
 def _regions(
-    matcher: Matcher, side: int, is_free: set[int], name: list[int], known: dict[int, set[int]],
+    matcher: Matcher, side: int, is_free: set[int], name: Sequence[int], known: dict[int, set[int]],
     ends: list[dict[int, int]],
 ) -> list[Region]:  # fmt: skip
     """Return the regions of the operators `is_free`; `name` is the row by which what is around is called."""

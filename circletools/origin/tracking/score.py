@@ -129,7 +129,7 @@ class Scorer:
     def _wholly_agreeing(self) -> list[bool]:
         """Say of each operator of AFTER, all at once, whether all that is around it and its partner surely agrees."""
         pairs, views = self.matcher.pairs, self.matcher.views
-        to_after, to_before = np.array(pairs.to_after, np.int64), np.array(pairs.to_before, np.int64)
+        to_after, to_before = np.asarray(pairs.to_after), np.asarray(pairs.to_before)
         rows = np.flatnonzero(to_before != NONE)
         olds = to_before[rows]
         counts = [np.bincount(view.slots[0], minlength=len(view.made)) for view in views]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,29 +47,16 @@ class Path:
         return number if self.live else self.home
 
 
-class Node(dict[int, "Node"]):
-    """The moves out of a path, by symbols; one that is not known yet is asked for."""
-
-    __slots__ = ("_grow", "number")
-
-    def __init__(self, number: int, grow: Callable[[int, int], Node]) -> None:
-        super().__init__()
-        self.number, self._grow = number, grow
-
-    def __missing__(self, symbol: int) -> Node:
-        found = self[symbol] = self._grow(self.number, symbol)
-        return found
-
-
 class Automaton:
     """All paths of a trace; 0 has no marks. An end moves from there to itself."""
 
     def __init__(self) -> None:
         self.contexts: Contexts = Contexts()
         self.paths: list[Path] = []
-        self.nodes: list[Node] = []
         self.marks: list[Mark] = [FOREIGN]
-        self._context_numbers, self._depths = array("q"), array("q")
+        self._moves: dict[tuple[int, int], int] = {}
+        self._switches = bytearray(1)
+        self._context_numbers, self._depths, self._ups = array("q"), array("q"), array("q")
         self._told = bytearray(), bytearray()
         root = self.contexts.all[0]
         self._add(Path(0, FOREIGN, root, root, 0, False), 0)
@@ -79,6 +65,7 @@ class Automaton:
     def symbol(self, mark: Mark) -> int:
         """Return a number for a mark that was not known before."""
         self.marks.append(mark)
+        self._switches.append(mark.switch)
         return len(self.marks) - 1
 
     def context_numbers(self) -> Numbers:
@@ -89,12 +76,24 @@ class Automaton:
         """Return how many marks each path has."""
         return np.array(self._depths)
 
+    def ups(self) -> Numbers:
+        """Return the path that the end of each path's last mark leads to."""
+        return np.array(self._ups)
+
+    def switches(self) -> npt.NDArray[np.bool_]:
+        """Return which symbols are of marks that end the one around them."""
+        return np.array(self._switches, np.bool_)
+
     def told(self) -> npt.NDArray[np.uint8]:
         """Return how the end of each path's last mark is told, and in a second row how its begin is; 0 for a move."""
         return np.array(self._told, np.uint8)
 
-    def _grow(self, number: int, symbol: int) -> Node:
-        return self.nodes[self._make(number, self.marks[symbol])]
+    def move(self, number: int, symbol: int) -> int:
+        """Return the path that a begin leads to from path `number`."""
+        found = self._moves.get((number, symbol))
+        if found is None:
+            found = self._moves[number, symbol] = self._make(number, self.marks[symbol])
+        return found
 
     def _make(self, number: int, mark: Mark) -> int:
         """Add the path of a mark inside path `number`; return its number."""
@@ -105,7 +104,7 @@ class Automaton:
             return self._add(path, depth)
         up, base, home = number, outer.context, outer.home_of(number)
         if mark.switch and outer.mark.layer:
-            up = self._ended(number)
+            up = self.ended(number)
             base, home = outer.outside, outer.home
         elif mark.switch:
             faults += ("T012",)
@@ -113,8 +112,8 @@ class Automaton:
         live = "T024" not in more
         return self._add(Path(up, mark, context, base, home, live, faults + more), depth)
 
-    def _ended(self, number: int) -> int:
-        """Return the path with the same marks, the innermost of which a [SW] has ended."""
+    def ended(self, number: int) -> int:
+        """Return the path with the same marks, the innermost of which a [SW] has ended; itself where it is none."""
         path = self.paths[number]
         if not path.live:
             return number
@@ -126,11 +125,9 @@ class Automaton:
     def _add(self, path: Path, depth: int) -> int:
         number = len(self.paths)
         self.paths.append(path)
-        node = Node(number, self._grow)
-        self.nodes.append(node)
-        node[END] = self.nodes[path.up]
         self._context_numbers.append(path.context.number)
         self._depths.append(depth)
+        self._ups.append(path.up)
         mark = path.mark
         serves = mark.phase == "PE" and (mark.layer == "LD" or mark.side is Side.SERVER)
         path.watched = serves or mark.role is not Role.NONE

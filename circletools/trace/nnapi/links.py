@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -35,20 +35,15 @@ def links_of(rows: Intervals, executions: Sequence[Execution], times: Times, pro
 
     `rows` are those of `Work.rows`; `times` are those of the executions, `processes` has that of each thread.
     """
-    driver = rows.codes & _DRIVER != 0
-    clients = np.flatnonzero(~driver)
-    of_clients = np.array([*processes, 0], np.int64)[rows.threads[clients]]
-    order = np.argsort(of_clients, kind="stable")
-    clients, of_clients = clients[order], of_clients[order]
+    driver, everything = rows.codes & _DRIVER != 0, _flights(times, np.arange(len(executions)))
+    of_rows = np.array([*processes, 0], np.int64)[rows.threads]
     owners = np.array([one.process for one in executions], np.int64)
-    everything = _flights(times, np.arange(len(owners)))
-    groups = [(np.flatnonzero(driver), everything)]
-    known = np.unique(owners).tolist()
-    for process in known:
-        first, last = np.searchsorted(of_clients, (process, process + 1))
-        some = everything if len(known) == 1 else _flights(times, np.flatnonzero(owners == process))
-        groups.append((clients[first:last], some))
-    found, unsure = [rows.only(clients[:0])], [rows.only(clients[:0])]
+    if (owners == owners[:1]).all():
+        groups = [(np.flatnonzero(driver | np.isin(of_rows, owners[:1])), everything)]
+    else:
+        clients = np.flatnonzero(~driver)
+        groups = [(np.flatnonzero(driver), everything), *_by_process(clients, of_rows[clients], owners, times)]
+    found, unsure = [rows.only(of_rows[:0])], [rows.only(of_rows[:0])]
     for chosen, segments in groups:
         for part, flights in pieces(rows.only(chosen), *segments):
             alone = part.only(flights > OUTSIDE)
@@ -61,6 +56,16 @@ def links_of(rows: Intervals, executions: Sequence[Execution], times: Times, pro
         left.paths = links[left.paths]
         found.append(left.only(_within(left, times)))
     return _joined(found)
+
+
+def _by_process(
+    places: Numbers, processes: Numbers, owners: Numbers, times: Times
+) -> Iterator[tuple[Numbers, Times]]:
+    """Yield for each process of executions its places, and what `_flights` tells of its executions."""
+    order = np.argsort(processes, kind="stable")
+    for process in sorted(set(owners.tolist())):
+        first, last = np.searchsorted(processes, (process, process + 1), sorter=order)
+        yield places[order[first:last]], _flights(times, np.flatnonzero(owners == process))
 
 
 def _joined(parts: Sequence[Intervals]) -> Intervals:

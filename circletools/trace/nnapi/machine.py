@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import accumulate
-from operator import getitem
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from circletools.trace.nnapi.automaton import ALONE, BY_COLUMNS, END, Automaton, Node, Path
+from circletools.trace.nnapi.automaton import ALONE, BY_COLUMNS, END, Automaton, Path
 from circletools.trace.nnapi.marks import APPLICATION, Mark
+from circletools.trace.nnapi.walk import follow
 from circletools.trace.sources.names import Numbers, by_thread
 
 Begin = Callable[[int, int, int], None]
@@ -106,20 +105,19 @@ class Machine:
         self._watcher = watcher
         self._begins: list[Begin | None] = []
         self._ends: list[End | None] = []
-        self._nodes: list[Node] = []
+        self._paths: list[int] = []
         self._flying = bytearray()
         self._places: list[list[int]] = []
 
     def add_thread(self) -> None:
         """Add a thread, with no marks open."""
-        self._nodes.append(self.automaton.nodes[0])
+        self._paths.append(0)
         self._flying.append(0)
         self._places.append([])
 
     def states(self) -> Numbers:
         """Return the state of each thread."""
-        paths = np.array([node.number for node in self._nodes], np.int64)
-        return paths << 1 | np.array(self._flying, np.uint8)
+        return np.array(self._paths, np.int64) << 1 | np.array(self._flying, np.uint8)
 
     def feed(self, times: Numbers, threads: Numbers, symbols: Numbers, wheres: Numbers) -> Numbers:
         """Follow events; return the state of each event's thread before it."""
@@ -132,7 +130,7 @@ class Machine:
 
     def open_marks(self, thread: int) -> list[tuple[Mark, int]]:
         """Return the marks that are open on a thread, the innermost first, each with its place."""
-        path, found = self._nodes[thread].number, []
+        path, found = self._paths[thread], []
         for where in reversed(self._places[thread]):
             found.append((self.automaton.paths[path].mark, where))
             path = self.automaton.paths[path].up
@@ -142,16 +140,11 @@ class Machine:
         order = by_thread(threads)
         threads, symbols = threads[order], symbols[order]
         firsts = np.flatnonzero(np.append(True, threads[1:] != threads[:-1]))
+        own = threads[firsts].tolist()
+        before, after = follow(self.automaton, symbols, firsts, [self._paths[thread] for thread in own])
         lasts = np.append(firsts[1:], len(order)) - 1
-        given, nodes, finals = symbols.tolist(), list[Node](), list[int]()
-        for thread, first, last in zip(threads[firsts].tolist(), firsts.tolist(), lasts.tolist(), strict=True):
-            nodes += accumulate(given[first : last + 1], getitem, initial=self._nodes[thread])
-            final = self._nodes[thread] = nodes.pop()
-            finals.append(final.number)
-        before = np.array([node.number for node in nodes], np.int64)
-        after = np.empty_like(before)
-        after[:-1] = before[1:]
-        after[lasts] = finals
+        for thread, path in zip(own, after[lasts].tolist(), strict=True):
+            self._paths[thread] = path
         return _Walk(order, threads, symbols, wheres[order], firsts, before, after)
 
     def _tell(self, walk: _Walk, times: Numbers) -> Turns:
@@ -240,8 +233,7 @@ class Machine:
         passed = np.cumsum(turns)
         started = (passed - turns)[walk.firsts]
         found = (found + passed - np.repeat(started, np.diff(walk.firsts, append=count))) & 1
-        finals = np.array([node.number for node in self._nodes], np.int64)
-        paths = np.where(within, np.append(walk.before, 0)[at], finals[threads])
+        paths = np.where(within, np.append(walk.before, 0)[at], np.array(self._paths, np.int64)[threads])
         others = threads != turned.current
         # Only the end of a flight is told by another thread.
         self.breaks = tuple(column[others] for column in (now + 1, turned.times, threads, paths << 1 | 1))

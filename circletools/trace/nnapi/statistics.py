@@ -17,7 +17,7 @@ from circletools.trace.nnapi.contexts import BUCKETS, Contexts
 from circletools.trace.nnapi.machine import Machine
 from circletools.trace.nnapi.marks import LAYERS, PHASES
 from circletools.trace.nnapi.timeline import Timeline
-from circletools.trace.sources.names import Numbers, by_thread, sums
+from circletools.trace.sources.names import Numbers, by_thread, distinct, sums
 
 _MOST_PIECES = 1 << 22
 _LIMIT = 1 << 62
@@ -35,7 +35,9 @@ class Intervals:
 
     def only(self, keep: npt.NDArray[np.bool_] | Numbers) -> Intervals:
         """Return some of them."""
-        return Intervals(self.starts[keep], self.ends[keep], self.threads[keep], self.paths[keep], self.codes[keep])
+        at = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
+        columns = (self.starts, self.ends, self.threads, self.paths, self.codes)
+        return Intervals(*(column.take(at) for column in columns))
 
 
 class Cutter:
@@ -115,11 +117,13 @@ def pieces(intervals: Intervals, starts: Numbers, segments: Numbers) -> Iterable
         yield intervals, np.full(len(intervals.starts), segments[0])
         return
     first = np.searchsorted(starts, intervals.starts, "right") - 1
-    last = np.searchsorted(starts, intervals.ends, "left") - 1
-    whole = first == last
+    whole = intervals.ends <= np.append(starts[1:], _LIMIT)[first]
+    if whole.all():
+        yield intervals, segments[first]
+        return
     yield intervals.only(whole), segments[first[whole]]
     at = np.flatnonzero(~whole)
-    counts = last[at] - first[at] + 1
+    counts = np.searchsorted(starts, intervals.ends[at], "left") - first[at]
     bounds = np.searchsorted(np.cumsum(counts), np.arange(0, counts.sum() + _MOST_PIECES, _MOST_PIECES), "right")
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         some, count = at[low:high], counts[low:high]
@@ -264,20 +268,35 @@ class Table:
 def tables(contexts: Contexts, totals: Totals, waiting: Totals, overlaps: Overlapping) -> dict[int, Table]:
     """Return the table of each segment; takes the totals apart, so that not both are in memory."""
     found: dict[int, Table] = defaultdict(Table)
-    while totals:
-        key, value = totals.popitem()
-        table, code = found[key >> _CODE_BITS], key & _CODE_MASK
-        table.self_ns[BUCKETS[contexts.owners[code]]] += value
-        mask = contexts.running[code]
-        while mask:
-            low = mask & -mask
-            table.inclusive_ns[BUCKETS[low.bit_length() - 1]] += value
-            mask ^= low
-    while waiting:
-        key, value = waiting.popitem()
-        if value:
-            found[key >> _CODE_BITS].driver_busy_ns[BUCKETS[contexts.owners[key & _CODE_MASK]]] += value
+    segments, codes, times = _columns(totals)
+    owners, running = np.array(contexts.owners, np.int64)[codes], np.array(contexts.running, np.int64)[codes]
+    for number in _BY_NAME:
+        pair = BUCKETS[number]
+        for at, total in _by_segment(segments, times, owners == number):
+            found[at].self_ns[pair] = total
+        for at, total in _by_segment(segments, times, running >> number & 1 != 0):
+            found[at].inclusive_ns[pair] = total
+    segments, codes, times = _columns(waiting)
+    owners = np.array(contexts.owners, np.int64)[codes]
+    for number in distinct(owners):
+        for at, total in _by_segment(segments, times, owners == number):
+            found[at].driver_busy_ns[BUCKETS[number]] = total
     for (segment, bucket), value in overlaps.items():
         if value:
             found[segment].overlap_ns[BUCKETS[bucket]] += value
     return found
+
+
+_BY_NAME = sorted(range(len(BUCKETS)), key=BUCKETS.__getitem__)
+
+
+def _columns(totals: Totals) -> tuple[Numbers, Numbers, Numbers]:
+    """Return segments, context codes and times; leaves none of them behind."""
+    keys, times = (np.fromiter(some, np.int64, len(totals)) for some in (totals, totals.values()))
+    totals.clear()
+    return keys >> _CODE_BITS, keys & _CODE_MASK, times
+
+
+def _by_segment(segments: Numbers, times: Numbers, some: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    at = np.flatnonzero(some)
+    return sums(segments[at], times[at])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import chain
 from operator import sub
 
 from circletools.trace.nnapi.analysis import Analysis
@@ -78,10 +78,13 @@ def run_summaries(analysis: Analysis) -> Iterator[RunSummary]:
     for segment, table in sorted(analysis.tables.items()):
         index, phase = run_of(segment)
         tables[index][phase] = table
-    executions: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    places: dict[int, list[int]] = defaultdict(list)
     for place, execution in enumerate(analysis.executions):
-        index, phase = run_of(execution.segment)
-        executions[index][phase].append(place)
+        places[execution.segment].append(place)
+    executions: dict[int, dict[str, list[int]]] = defaultdict(dict)
+    for segment, found in places.items():
+        index, phase = run_of(segment)
+        executions[index][phase] = found
     outside = [None] if -1 in tables or -1 in executions else []
     for run in [*outside, *analysis.runs]:
         index = -1 if run is None else run.index
@@ -113,31 +116,43 @@ def driver_summaries(analysis: Analysis) -> list[tuple[str, Summary]]:
 def summarise(times: Iterable[int]) -> Summary | None:
     """Return the summary of times in nanoseconds; None where there are none."""
     ordered = sorted(times)
+    return _summary(ordered) if ordered else None
+
+
+def _summary(ordered: Sequence[int]) -> Summary:
     count = len(ordered)
-    if not count:
-        return None
     return Summary(
         count=count,
         total_ns=sum(ordered),
         min_ns=ordered[0],
-        median_ns=(ordered[(count - 1) // 2] + ordered[count // 2]) // 2,
+        median_ns=_median(ordered),
         p90_ns=ordered[-(-9 * count // 10) - 1],
         max_ns=ordered[-1],
     )
 
 
+def _median(ordered: Sequence[int]) -> int:
+    count = len(ordered)
+    return (ordered[(count - 1) // 2] + ordered[count // 2]) // 2
+
+
 def summarise_executions(executions: Sequence[Execution]) -> ExecutionSummary | None:
     """Return the summary of executions, in the order of their begins; None where there are none."""
-    times = summarise(one.elapsed_ns for one in executions)
-    if times is None:
+    if not executions:
         return None
-    rest = summarise(one.elapsed_ns for one in executions[1:])
-    return ExecutionSummary(
-        times, executions[0].elapsed_ns, None if rest is None else rest.median_ns, most_at_once(executions)
-    )
+    elapsed = [one.end_ns - one.start_ns for one in executions]
+    ordered, first = sorted(elapsed), elapsed[0]
+    times = _summary(ordered)
+    ordered.remove(first)
+    return ExecutionSummary(times, first, _median(ordered) if ordered else None, most_at_once(executions))
 
 
-def most_at_once(executions: Iterable[Execution]) -> int:
+def most_at_once(executions: Sequence[Execution]) -> int:
     """Return how many executions were in flight together, at most."""
-    steps = sorted(step for one in executions for step in ((one.start_ns, 1), (one.end_ns, -1)))
-    return max(1, max(accumulate(step for _, step in steps), default=1))
+    starts, ends = sorted([one.start_ns for one in executions]), sorted([one.end_ns for one in executions])
+    most, ended = 1, 0
+    for begun, start in enumerate(starts, 1):
+        while ended < begun and ends[ended] <= start:
+            ended += 1
+        most = max(most, begun - ended)
+    return most

@@ -53,14 +53,24 @@ class WallClock:
 
     def __init__(self, keys: Sequence[Key], own: Numbers, whole: Numbers) -> None:
         """Take self and inclusive times: a row for each key, a column for each execution."""
-        self._keys, self._own, self._whole = keys, own, whole
+        self._keys, self._own = keys, own
+        # What each execution adds to those before it, self times and inclusive ones beside each other.
+        self._passed = np.cumsum(np.insert(np.concatenate((own, whole)), 0, 0, axis=1).T, axis=0)
 
-    def shares(self, chosen: Sequence[int] | slice = slice(None)) -> tuple[Share, ...]:
-        """Return the sums over executions, which are given by their places in `Analysis.executions`."""
-        own, whole = (times[:, chosen].sum(axis=1).tolist() for times in (self._own, self._whole))
+    def shares(self, chosen: Sequence[int] | None = None) -> tuple[Share, ...]:
+        """Return the sums over executions: all, or by their places in `Analysis.executions`, in order."""
+        if chosen is None:
+            chosen = range(len(self._passed) - 1)
+        first, last = (chosen[0], chosen[-1] + 1) if chosen else (0, 0)
+        if last - first == len(chosen):
+            times = (self._passed[last] - self._passed[first]).tolist()
+        else:
+            places = np.array(chosen)
+            times = (self._passed[places + 1] - self._passed[places]).sum(axis=0).tolist()
+        count = len(self._keys)
         return tuple(
             Share(*key, self_ns, inclusive_ns)
-            for key, self_ns, inclusive_ns in zip(self._keys, own, whole, strict=True)
+            for key, self_ns, inclusive_ns in zip(self._keys, times[:count], times[count:], strict=True)
             if inclusive_ns
         )
 
@@ -152,6 +162,6 @@ def _by_key(rows: Intervals, processes: Numbers) -> Iterator[tuple[Key, Numbers,
         known, counts = np.unique(drivers, return_counts=True)
         told = np.sort(known[np.argsort(-counts, kind="stable")[:_MOST_DRIVERS]])
         drivers = np.where(np.isin(drivers, told), drivers, OWN_PROCESS)
-        for driver in np.unique(drivers).tolist():
+        for driver in np.unique(drivers, return_counts=True)[0].tolist():
             some = drivers == driver
             yield (layer, phase, driver), starts[some], ends[some]

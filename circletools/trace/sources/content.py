@@ -10,9 +10,10 @@ from circletools.errors import InvalidInputError
 
 EXPECTED = "expected systrace HTML, ftrace text, atrace -z, a Perfetto trace, or an export of this program"
 
-PIECE_BYTES = 2 << 20
+PIECE_BYTES = 4 << 20
 _UNPACKED_FREE, _UNPACKED_RATIO = 4 << 20, 100
 _LONGEST_LINE = 8 << 20
+_NEAR = 4096
 
 Pieces = Callable[[], Iterator[memoryview | bytes]]
 """Gives the content from its start, as often as it is called."""
@@ -100,18 +101,26 @@ def lines(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
     """
     carry, left_out, skipping = b"", 0, False
     for piece in pieces():
-        data = b"".join((carry, piece))
-        cut = data.rfind(b"\n") + 1
+        cut = _last_end(piece)
         if not cut:
-            skipping = skipping or len(data) > _LONGEST_LINE
-            carry = b"" if skipping else data
+            skipping = skipping or len(carry) + len(piece) > _LONGEST_LINE
+            carry = b"" if skipping else b"".join((carry, piece))
             continue
-        carry = data[cut:]
+        data, carry = b"".join((carry, piece[:cut])), bytes(piece[cut:])
         start = 0
         if skipping:
             start, left_out, skipping = data.find(b"\n") + 1, left_out + 1, False
-        if cut > start:
-            yield left_out, data[start:cut] if start else data[:cut]
+        if len(data) > start:
+            yield left_out, data[start:]
             left_out = 0
     if carry and not skipping:
         yield left_out, carry
+
+
+def _last_end(piece: memoryview | bytes) -> int:
+    """Return where the last line ends, 0 where none does; most pieces have an end near theirs."""
+    for size in (min(len(piece), _NEAR), len(piece)):
+        at = bytes(piece[len(piece) - size :]).rfind(b"\n")
+        if at >= 0:
+            return len(piece) - size + at + 1
+    return 0

@@ -2,49 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
-
-from circletools.trace.sources.digits import words_at
 
 Numbers = npt.NDArray[np.int64]
 
 _WORD, _MOST_WORDS = 8, 32
 _SLOTS, _SLOT_SHIFT = 1 << 12, np.uint64(52)
-_MIX, _MIX_LAST = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_MIX = np.uint64(0x9E3779B97F4A7C15) ** np.arange(1, _MOST_WORDS + 1, dtype=np.uint64)
+_MASKS = np.tri(_MOST_WORDS * _WORD + 1, _MOST_WORDS * _WORD, -1, np.bool_).astype(np.uint8) * np.uint8(0xFF)
+_MASKS = _MASKS.view(np.uint64)
 
 
 def interned(data: bytes, starts: Numbers, ends: Numbers) -> tuple[Numbers, list[bytes]]:
     """Return for each stretch of the data its text as an index, and the texts, which are distinct.
 
-    Stretches fall into slots by a few of their characters; those that equal the first of their slot, which most do,
-    are not looked at one by one.
+    Stretches of up to so many characters are compared as rows of words, which fall into slots; those that equal the
+    first of their slot, which most do, are not looked at one by one.
     """
     sizes = ends - starts
-    like = np.flatnonzero((sizes >= _WORD) & (sizes <= _MOST_WORDS * _WORD))
+    width = min((int(sizes.max(initial=1)) + _WORD - 1) // _WORD, _MOST_WORDS)
+    like = np.flatnonzero((sizes <= width * _WORD) & (starts <= len(data) - width * _WORD))
     codes, texts = np.full(len(starts), -1, np.int64), dict[bytes, int]()
     if len(like):
-        first, last, size = starts[like], ends[like] - _WORD, sizes[like]
-        words = words_at(data)
-        slots = (words[first] * _MIX + words[last] * _MIX_LAST ^ size.astype(np.uint64) * _MIX) >> _SLOT_SHIFT
+        wide = np.ndarray((len(data) - width * _WORD + 1, width), "<u8", data, strides=(1, _WORD))
+        rows = wide[starts[like]] & _MASKS[sizes[like], :width]
         leaders = np.full(_SLOTS, -1)
+        slots = rows @ _MIX[:width] >> _SLOT_SHIFT
         leaders[slots[::-1]] = np.arange(len(like))[::-1]
-        leader = leaders[slots]
-        equal = size == size[leader]
-        same = np.flatnonzero(equal)
-        begins, longest = first[same], size[same] - _WORD
-        back = first[leader[same]] - begins
-        good = np.ones(len(same), np.bool_)
-        for offset in range(0, int(size.max()), _WORD):
-            at = begins + np.minimum(offset, longest)
-            good &= words[at] == words[at + back]
-        equal[same] = good
-        chosen = np.unique(leader)
+        chosen = np.sort(leaders[leaders >= 0])
         numbers = np.zeros(len(like), np.int64)
         numbers[chosen] = [
             texts.setdefault(data[start:end], len(texts))
-            for start, end in zip(first[chosen].tolist(), (last[chosen] + _WORD).tolist(), strict=True)
+            for start, end in zip(starts[like[chosen]].tolist(), ends[like[chosen]].tolist(), strict=True)
         ]
+        leader = leaders[slots]
+        equal = (rows == rows[leader]).all(axis=1)
         codes[like[equal]] = numbers[leader[equal]]
     others = np.flatnonzero(codes < 0)
     codes[others] = [
@@ -88,8 +83,21 @@ def by_thread(threads: Numbers) -> Numbers:
 def distinct(keys: Numbers) -> list[int]:
     """Return the distinct values, none of which is negative, in their order."""
     if len(keys) and keys.max() < _FEW:
-        return np.flatnonzero(np.bincount(keys)).tolist()
+        seen = np.zeros(keys.max() + 1, np.bool_)
+        seen[keys] = True
+        return np.flatnonzero(seen).tolist()
     return np.unique(keys).tolist()  # type: ignore[no-any-return]
+
+
+def each(keys: Numbers, find: Callable[[int], int]) -> Numbers:
+    """Return what is found for each key, none of which is negative; each distinct one is asked for once."""
+    known = distinct(keys)
+    found: Numbers = np.array([find(key) for key in known], np.int64)
+    if not known or known[-1] >= _FEW:
+        return found[np.searchsorted(known, keys)]
+    table = np.zeros(known[-1] + 1, np.int64)
+    table[known] = found
+    return table[keys]
 
 
 def sums(keys: Numbers, values: Numbers) -> list[tuple[int, int]]:

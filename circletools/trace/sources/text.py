@@ -35,6 +35,8 @@ _WRITTEN = re.compile(rb"^# entries-in-buffer/entries-written: (\d{1,18})/(\d{1,
 
 # The end of a line's head in the kernel's columns, in the words that are compared.
 _NAME = (word(b"_write: "), word(b"ing_mark"), word(b": trac"))
+_WRITES = b": tracing_mark_write: "
+_BEGINS, _ENDS, _THREE = word(b" B|"), word(b" E|"), word(b"\xff" * 3)
 _TASK_COLUMNS = 16
 _FIRST_FAST = 64
 _HEAD_BYTES = 4096
@@ -75,6 +77,24 @@ def _note_losses(trace: Trace, data: bytes, line: int, told: bool) -> None:
                 trace.fault(FaultKind.LOST, line + data.count(b"\n", 0, match.start()), match[0])
 
 
+def _first_bars(text: bytes, ends: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the lines that may hold a mark, and where the first bar of each is."""
+    data = np.frombuffer(text, np.uint8)
+    bars = np.flatnonzero(data == ord(_BAR))
+    bars = bars[bars > 2]
+    kind = data[bars - 1]
+    bars = bars[((kind == ord(_B)) | (kind == ord(_E))) & (data[bars - 2] == ord(_SPACE))]
+    bare = ends[ends > 3]
+    bare = bare - (data[bare - 1] == ord(b"\r"))
+    bare = bare[(data[bare - 1] == ord(_E)) & (data[bare - 2] == ord(_SPACE)) & (data[bare - 3] == ord(b":"))]
+    if len(bare):
+        bars = np.sort(np.concatenate((bars, bare)))
+    index = np.searchsorted(ends, bars)
+    first = np.ones(len(index), np.bool_)
+    first[1:] = index[1:] != index[:-1]
+    return index[first], bars[first]
+
+
 @dataclass(frozen=True, slots=True)
 class _Lines:
     """Lines that may hold a mark: where each starts and ends, and where its bar is (or its end, for a bare E)."""
@@ -101,8 +121,10 @@ class _Reader:
 
     def read(self) -> Batch | None:
         """Return the events; None when no line has a mark."""
-        found = self._candidates()
-        self._read_others(found.index)
+        found, others = self._candidates()
+        _note_losses(self.trace, self.data, self.line, b" EVENTS" in others)
+        if others:
+            note_switches(self.trace, others)
         count = len(found.index)
         if not count:
             return None
@@ -120,36 +142,41 @@ class _Reader:
         self._note_processes(found, threads, pids)
         return Batch(times, threads, texts, found.index + self.line, names)
 
-    def _read_others(self, index: Numbers) -> None:
-        """Read what lines without marks tell."""
-        is_mark = np.zeros(len(self.ends) + 2, np.bool_)
-        is_mark[index + 1] = is_mark[0] = is_mark[-1] = True
-        bounds = np.append(0, self.ends + 1)
-        changes = np.flatnonzero(is_mark[1:] != is_mark[:-1])
-        stretches = zip(bounds[changes[::2]].tolist(), bounds[changes[1::2]].tolist(), strict=True)
-        others = b"".join([self.data[start:end] for start, end in stretches])
-        _note_losses(self.trace, self.data, self.line, b" EVENTS" in others)
-        if others:
-            note_switches(self.trace, others)
+    def _candidates(self) -> tuple[_Lines, bytes]:
+        """Return the lines with a ` B|` or ` E|`, or with ` E` at the end, each once, and the other lines."""
+        starts = np.append(0, self.ends[:-1] + 1)
+        bars = self._in_one_column(starts)
+        rest = np.flatnonzero(bars < 0)
+        others = self._joined(bars < 0)
+        lengths = self.ends[rest] - starts[rest]
+        ends = np.cumsum(lengths + 1) - 1
+        at, found = _first_bars(others, ends)
+        if len(at):
+            bars[rest[at]] = found - ends[at] + self.ends[rest[at]]
+            others = self._joined(bars < 0)
+        index = np.flatnonzero(bars >= 0)
+        bars = bars[index]
+        return _Lines(index, starts[index], self.ends[index], bars, self.bytes[bars - 1] == ord(_B)), others
 
-    def _candidates(self) -> _Lines:
-        """Return the lines with a ` B|` or ` E|`, or with ` E` at the end, each once."""
-        data, ends = self.bytes, self.ends
-        bars = np.flatnonzero(data == ord(_BAR))
-        bars = bars[bars > 2]
-        kind = data[bars - 1]
-        bars = bars[((kind == ord(_B)) | (kind == ord(_E))) & (data[bars - 2] == ord(_SPACE))]
-        bare = ends[ends > 3]
-        bare = bare - (data[bare - 1] == ord(b"\r"))
-        bare = bare[(data[bare - 1] == ord(_E)) & (data[bare - 2] == ord(_SPACE)) & (data[bare - 3] == ord(b":"))]
-        if len(bare):
-            bars = np.sort(np.concatenate((bars, bare)))
-        index = np.searchsorted(ends, bars)
-        first = np.ones(len(index), np.bool_)
-        first[1:] = index[1:] != index[:-1]
-        index, bars = index[first], bars[first]
-        starts = np.where(index > 0, ends[index - 1] + 1, 0)
-        return _Lines(index, starts, ends[index], bars, data[bars - 1] == ord(_B))
+    def _in_one_column(self, starts: Numbers) -> Numbers:
+        """Return the bars of the lines that have a ` B|` or ` E|` where the first mark has it, -1 for others."""
+        first = self.data.find(_WRITES)
+        if first < 0:
+            return np.full(len(starts), -1)
+        bars = starts + (first + len(_WRITES) + 1 - self.data.rfind(_NEWLINE, 0, first) - 1)
+        good = np.flatnonzero(bars < np.minimum(self.ends, len(self.data) - len(_WRITES)))
+        near = words_at(self.data)[bars[good] - 2] & _THREE
+        found = np.full(len(starts), -1)
+        good = good[(near == _BEGINS) | (near == _ENDS)]
+        found[good] = bars[good]
+        return found
+
+    def _joined(self, chosen: npt.NDArray[np.bool_]) -> bytes:
+        """Return some lines, one behind the other."""
+        bounds = np.append(0, self.ends + 1)
+        changes = np.flatnonzero(np.diff(chosen, prepend=False, append=False))
+        stretches = zip(bounds[changes[::2]].tolist(), bounds[changes[1::2]].tolist(), strict=True)
+        return b"".join([self.data[start:end] for start, end in stretches])
 
     def _in_columns(self, found: _Lines, times: Numbers, threads: Numbers) -> npt.NDArray[np.bool_]:
         """Read the lines in the kernel's columns; return which they are."""
