@@ -41,6 +41,10 @@ class TableLine(str):
     """A line of a table, which `fitted` can make narrower."""
 
     __slots__ = ("_cells", "_indent", "_longest", "_right")
+    _cells: Sequence[str]
+    _longest: Sequence[int]
+    _right: Container[int]
+    _indent: str
 
     def __new__(
         cls, line: str, cells: Sequence[str], longest: Sequence[int], right: Container[int], indent: str

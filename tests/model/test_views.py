@@ -193,9 +193,9 @@ def test_reprs() -> None:
         assert shown.endswith(", …>")
         assert "…" not in repr(model.subgraphs[0].operators)
     build = Build()
-    graph = build.graph()
+    five = build.graph()
     for name in "abcde":
-        graph.tensor(name)
+        five.tensor(name)
     with graph_of(build) as model:
         assert "…" not in repr(model.subgraphs[0].tensors)
 
