@@ -9,7 +9,6 @@ from types import SimpleNamespace
 Rows = Sequence[Sequence[str]]
 
 _CRLF = "\r\n"
-_NO_SIGNS = str.maketrans("", "", ",.-")
 
 
 def table_text(
@@ -39,7 +38,7 @@ def number_columns(rows: Rows) -> frozenset[int]:
 
 
 def _are_numbers(cells: Iterable[str]) -> bool:
-    digits = "".join(cells).translate(_NO_SIGNS)
+    digits = "".join(cells).replace(",", "").replace(".", "").replace("-", "")
     return not digits or digits.isdigit()
 
 
