@@ -112,6 +112,16 @@ def model_indices(model: Model, *kinds: Kind) -> Iterator[Indices]:
     yield from _below(model, Level(model.root), kinds, leading)
 
 
+def indices_as_read(model: Model, *kinds: Kind) -> Iterator[Indices]:
+    """Yield the same indices, of a structure that is only checked where they stand.
+
+    Raises ModelFormatError for one that is broken there.
+    """
+    below = types_below(model.schema, frozenset(kinds))
+    leading = frozenset(name for name, types in below.items() if types)
+    yield from _below(model, Level(model.root), kinds, leading)
+
+
 def _below(model: Model, level: Level, kinds: Sequence[Kind], leading: frozenset[str]) -> Iterator[Indices]:
     roles = load_roles()
     for item in level.tables.type.fields:

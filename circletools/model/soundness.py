@@ -12,7 +12,17 @@ from circletools.model.operator_findings import operator_findings
 from circletools.model.signature_findings import signature_findings
 from circletools.model.tensor_findings import tensor_findings
 from circletools.model.uses import ModelUses
+from circletools.model.verify import check_indices_as_read
 from circletools.model.windows import window_findings
+
+
+def broken_graphs(model: Model) -> list[Finding]:
+    """Return what `check` finds wrong with the graphs of a model, without looking at the rest.
+
+    That is every index that leads nowhere; where there is none, who makes and reads which tensor, in which order.
+    Raises ModelFormatError for a structure that is broken where indices stand.
+    """
+    return check_indices_as_read(model) or list(graph_findings(model, ModelUses(model)))
 
 
 def soundness_findings(model: Model) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ for all subgraphs at once. Which fields are indices, and of what, says schema/ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,14 @@ from circletools.flatbuf.roles import Kind
 from circletools.flatbuf.verify import MAX_TABLES
 from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
 from circletools.model.external import ExternalData, external_data
-from circletools.model.indices import Indices, model_indices
+from circletools.model.indices import Indices, indices_as_read, model_indices
 from circletools.model.model import Model
 from circletools.model.places import place_of, told
 
 _INDEX, _EXTERNAL = "INDEX_OUT_OF_RANGE", "EXTERNAL_DATA_OUTSIDE_FILE"
 OPTIONAL = -1  # an optional input, or one that is left out
 _INDICES: tuple[Kind, ...] = (
-    "buffer", "operator_code", "tensor", "subgraph", "external_buffer", "external_buffer_group", "debug_metadata"
+    "buffer", "operator_code", "tensor", "subgraph", "external_buffer", "external_buffer_group"
 )  # fmt: skip
 _ANY = np.iinfo(np.int64).max
 
@@ -40,8 +40,20 @@ def check_indices(model: Model) -> list[Finding]:
     It is a warning: LiteRT refuses most such models, and onert, which follows the index, runs some of them.
     """
     _ = model.reachable  # the structure
+    return _checked(model, model_indices(model, *_INDICES, "debug_metadata"))
+
+
+def check_indices_as_read(model: Model) -> list[Finding]:
+    """Return the same but for debug metadata, of a structure that is only checked where the indices stand.
+
+    Raises ModelFormatError where it is broken there.
+    """
+    return _checked(model, indices_as_read(model, *_INDICES))
+
+
+def _checked(model: Model, found: Iterable[Indices]) -> list[Finding]:
     bounds = _Bounds(model)
-    return [finding for indices in model_indices(model, *_INDICES) for finding in bounds.check(indices)]
+    return [finding for indices in found for finding in bounds.check(indices)]
 
 
 def is_index(finding: Finding) -> bool:

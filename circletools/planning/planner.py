@@ -26,6 +26,7 @@ from circletools.affinity.units import Join, Units, make_units
 from circletools.findings import Finding
 from circletools.model.model import Model
 from circletools.model.selectors import Chooser
+from circletools.model.soundness import broken_graphs
 from circletools.planning.costs import costs_of
 from circletools.planning.evaluate import Evaluator
 from circletools.planning.inputs import PlanInputs, read_request
@@ -89,8 +90,9 @@ def _total_us(found: Plan) -> float:
 
 def make_plan_problem(model: Model, inputs: PlanInputs) -> PlanProblem:
     """Return what is to be decided: operators, devices, rules, refusals and costs."""
+    notes = broken_graphs(model)
     before = _before(model, inputs)
-    notes = [] if before is None else list(before.conflicts)
+    notes += [] if before is None else before.conflicts
     devices = inputs.devices or (before.devices if before else ())
     if not devices and inputs.costs is not None:
         devices = inputs.costs.devices
