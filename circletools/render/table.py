@@ -10,7 +10,6 @@ Rows = Sequence[Sequence[str]]
 
 _CRLF = "\r\n"
 _LEAST = 4  # characters of a column that was cut
-_NO_SIGNS = str.maketrans("", "", ",.-")
 
 
 def table_text(
@@ -88,7 +87,7 @@ def number_columns(rows: Rows) -> frozenset[int]:
 
 
 def _are_numbers(cells: Iterable[str]) -> bool:
-    digits = "".join(cells).translate(_NO_SIGNS)
+    digits = "".join(cells).replace(",", "").replace(".", "").replace("-", "")
     return not digits or digits.isdigit()
 
 

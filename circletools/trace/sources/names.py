@@ -82,8 +82,9 @@ def by_thread(threads: Numbers) -> Numbers:
 
 def distinct(keys: Numbers) -> list[int]:
     """Return the distinct values, none of which is negative, in their order."""
-    if len(keys) and keys.max() < _FEW:
-        seen = np.zeros(keys.max() + 1, np.bool_)
+    most = keys.max(initial=0)
+    if most < _FEW:
+        seen = np.zeros(most + 1, np.bool_)
         seen[keys] = True
         return np.flatnonzero(seen).tolist()
     return np.unique(keys).tolist()  # type: ignore[no-any-return]
