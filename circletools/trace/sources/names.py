@@ -23,7 +23,7 @@ def interned(data: bytes, starts: Numbers, ends: Numbers) -> tuple[Numbers, list
     first of their slot, which most do, are not looked at one by one.
     """
     sizes = ends - starts
-    width = min((int(sizes.max(initial=1)) + _WORD - 1) // _WORD, _MOST_WORDS)
+    width = min(-(-int(sizes.max(initial=1)) // _WORD), _MOST_WORDS)
     like = np.flatnonzero((sizes <= width * _WORD) & (starts <= len(data) - width * _WORD))
     codes, texts = np.full(len(starts), -1, np.int64), dict[bytes, int]()
     if len(like):
