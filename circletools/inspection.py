@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,10 @@ import numpy as np
 
 from circletools.edit.archive import archive_entries
 from circletools.edit.editable import original_start
+from circletools.errors import UsageError
 from circletools.model.external import external_data
 from circletools.model.model import Model
-from circletools.model.rows import Subgraph
+from circletools.model.rows import Rows, Subgraph
 from circletools.model.views import Signature
 
 
@@ -89,10 +90,17 @@ class Inspection:
     subgraphs: tuple[SubgraphSummary, ...]
     signatures: tuple[Signature, ...]
     metadata: tuple[MetadataSummary, ...]
+    operator_rows: tuple[Mapping[str, Any], ...] | None = None
+    tensor_rows: tuple[Mapping[str, Any], ...] | None = None
 
 
-def inspect_model(model: Model) -> Inspection:
-    """Return what is in a model file. Raises ModelFormatError when the structure is broken.
+def inspect_model(
+    model: Model, *, operators: bool = False, tensors: bool = False, subgraph: int | None = None
+) -> Inspection:
+    """Return what is in a model file.
+
+    With `operators` and `tensors`, also a row for each, as `to_rows` gives them; with `subgraph`, of this one only.
+    Raises ModelFormatError when the structure is broken, UsageError for a subgraph that the model has not.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.inspect(model).operators
@@ -104,6 +112,7 @@ def inspect_model(model: Model) -> Inspection:
     ends = [int((data.offsets + data.sizes).max()) for data in external.values()]
     trailing = max(model.wire.size - max([reachable.end, *ends]), 0)
     codes = [code.name for code in model.operator_codes]
+    graphs = _chosen(model, subgraph)
     return Inspection(
         format=model.format,
         version=model.version,
@@ -127,7 +136,21 @@ def inspect_model(model: Model) -> Inspection:
             )
             for entry in model.metadata
         ),
+        operator_rows=_rows(graph.operators for graph in graphs) if operators else None,
+        tensor_rows=_rows(graph.tensors for graph in graphs) if tensors else None,
     )
+
+
+def _chosen(model: Model, subgraph: int | None) -> list[Subgraph]:
+    if subgraph is None:
+        return list(model.subgraphs)
+    if not 0 <= subgraph < len(model.subgraphs):
+        raise UsageError(f"there is no subgraph {subgraph}", hint=f"the model has {len(model.subgraphs)}")
+    return [model.subgraphs[subgraph]]
+
+
+def _rows(several: Iterable[Rows[Any]]) -> tuple[dict[str, Any], ...]:
+    return tuple(row for rows in several for row in rows.to_rows())
 
 
 def _histogram(codes: list[str], indices: Any) -> dict[str, int]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
+from html import escape
 
 SCHEMA_VERSION = 1
 """`schema_version` of every JSON document that circletools writes, and of those that it reads."""
@@ -62,3 +63,15 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
     listed = ", ".join(names[:_LISTED])
     return did_you_mean(word, names) or f"there are {listed}{', …' if len(names) > _LISTED else ''}"
+
+
+def html_table(rows: Sequence[Mapping[str, object]], count: int) -> str:
+    """Write the first rows of a table of `count` rows as HTML; all rows have the same keys."""
+    lines = [rows[0], *(row.values() for row in rows)] if rows else []
+    tags = ["th", *["td"] * len(rows)] if rows else []
+    cells = (
+        "".join(f"<{tag}>{escape('' if cell is None else str(cell))}</{tag}>" for cell in line)
+        for tag, line in zip(tags, lines, strict=True)
+    )
+    rest = f"<p>{counted(count - len(rows), 'more row')}</p>" if count > len(rows) else ""
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in cells)}</table>{rest}"

@@ -21,3 +21,9 @@ def enum_of(path: str) -> str:
     if any(name == field and role.kind == "tensor_type" for (_, name), role in load_roles().items()):
         return "TensorType"
     return OPTION_ENUMS.get(field, "")
+
+
+def enum_of_field(table: str, field: str) -> str:
+    """Return the enum that a field of a table of options holds; empty where none is known."""
+    role = load_roles().get((table, field))
+    return "TensorType" if role is not None and role.kind == "tensor_type" else OPTION_ENUMS.get(field, "")

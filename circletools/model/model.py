@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from functools import cached_property
+from html import escape
 from itertools import pairwise
 from types import TracebackType
 from typing import BinaryIO
@@ -57,6 +58,13 @@ class Model(ModelColumns):
             raise ModelFormatError(message, location=self.source.name, hint=hint)
         return load_schema(name)
 
+    def __repr__(self) -> str:
+        """Show the file, its format and size."""
+        return f"<Model {self.source.name!r} {self.format}, {self.wire.size} bytes>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.subgraphs._repr_html_()}"
+
     def __enter__(self) -> Model:
         """Return self."""
         return self
@@ -89,7 +97,7 @@ class Model(ModelColumns):
     @cached_property
     def subgraphs(self) -> Rows[Subgraph]:
         """The subgraphs; the first is the main one."""
-        return Rows(len(self.subgraph_tables), lambda index: Subgraph(self, index))
+        return Rows(len(self.subgraph_tables), lambda index: Subgraph(self, index, lambda: self.buffers))
 
     @cached_property
     def buffers(self) -> Buffers:

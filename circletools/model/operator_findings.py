@@ -17,7 +17,7 @@ from circletools.findings import Finding
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.roles import load_roles
 from circletools.flatbuf.schema import Field, schema_document
-from circletools.model.enums import OPTION_ENUMS
+from circletools.model.enums import enum_of_field
 from circletools.model.graph_findings import CORRECT
 from circletools.model.model import Model
 from circletools.model.places import told
@@ -142,7 +142,7 @@ def _options(model: Model) -> Iterator[Finding]:
         for field in tables.type.fields if name.endswith("Options") else ():
             role = load_roles().get((name, field.name))
             kind = None if role is None else role.kind
-            enum = "TensorType" if kind == "tensor_type" else OPTION_ENUMS.get(field.name, "")
+            enum = enum_of_field(name, field.name)
             members = model.schema.enums.get(enum)
             if kind == "subgraph":
                 values = _numbers(tables, field)

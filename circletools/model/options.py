@@ -1,34 +1,78 @@
-"""Options of operators, as numbers."""
+"""Options of operators, as names and values, and as numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.flatbuf.columns import Tables
-from circletools.model.model import Model
+from circletools.flatbuf.schema import Field, Schema
+from circletools.model.columns import ModelColumns
+from circletools.model.enums import enum_of_field
+from circletools.model.views import text
+
+OPTION_FIELDS = ("builtin_options", "builtin_options_2")
 
 
-def options_of(operators: Tables, name: str, model: Model) -> NDArray[np.float64]:
+def options_of(operators: Tables, name: str, model: ModelColumns) -> NDArray[np.float64]:
     """Return an option of each operator, 0 where its options table has none of that name."""
     values = np.zeros(len(operators))
-    for field in ("builtin_options", "builtin_options_2"):
-        if field not in operators.type.by_name:
-            continue  # Circle has one union only
-        members = operators.union_codes(operators.field(field))
-        targets = operators.targets(field)
-        for member in np.unique(members[targets != 0]).tolist():
-            table_name = model.schema.unions[str(operators.field(field).target)].get(member)
-            table = model.schema.tables.get(table_name or "")
-            option = table.by_name.get(name) if table else None
-            if table is not None and option is not None and option.kind in {"scalar", "string"}:
-                rows = np.flatnonzero((members == member) & (targets != 0))
-                chosen = Tables(operators.wire, table, targets[rows])
+    for field in OPTION_FIELDS:
+        for rows, chosen in union_tables(operators, field, model.schema):
+            option = chosen.type.by_name.get(name)
+            if option is not None and option.kind in {"scalar", "string"}:
                 is_text = option.kind == "string"
                 values[rows] = [*map(text_number, chosen.strings(name))] if is_text else chosen.scalars(name)
     return values
+
+
+def union_tables(owners: Tables, field: str, schema: Schema) -> Iterator[tuple[NDArray[np.int64], Tables]]:
+    """Yield the tables that a union field refers to, by type, with the rows that have them; not unknown types."""
+    if field not in owners.type.by_name:
+        return  # Circle has one union of options only
+    members, targets = owners.union_codes(owners.field(field)), owners.targets(field)
+    for member in np.unique(members[targets != 0]).tolist():
+        table = schema.tables.get(schema.unions[str(owners.field(field).target)].get(member, ""))
+        if table is not None:
+            rows = np.flatnonzero((members == member) & (targets != 0))
+            yield rows, Tables(owners.wire, table, targets[rows])
+
+
+def named_options(operators: Tables, schema: Schema) -> list[dict[str, Any]]:
+    """Return the options of each operator by name; see `named_fields`."""
+    found: list[dict[str, Any]] = [{} for _ in range(len(operators))]
+    for field in OPTION_FIELDS:
+        for rows, tables in union_tables(operators, field, schema):
+            for row, values in zip(rows.tolist(), named_fields(tables, schema), strict=True):
+                found[row] |= values
+    return found
+
+
+def named_fields(tables: Tables, schema: Schema) -> list[dict[str, Any]]:
+    """Return the plain fields of each table by name: numbers, bools, texts, lists of numbers, members of enums."""
+    columns = {field.name: _column(tables, field, schema) for field in tables.type.fields if _is_plain(field)}
+    return [{name: column[row] for name, column in columns.items()} for row in range(len(tables))]
+
+
+def _is_plain(field: Field) -> bool:
+    return field.kind in {"scalar", "string"} or (field.kind == "vector" and field.target is None)
+
+
+def _column(tables: Tables, field: Field, schema: Schema) -> list[Any]:
+    if field.kind == "string":
+        return [text(raw) for raw in tables.strings(field.name)]
+    if field.kind == "vector":
+        vectors = tables.vectors(field.name).check_total()
+        return [vectors.row(row).tolist() for row in range(len(tables))]
+    values = tables.scalars(field.name)
+    if values.dtype == np.uint8:  # no table of options or details has small numbers without a sign
+        return list((values != 0).tolist())
+    members = schema.enums.get(enum_of_field(tables.type.name, field.name), {})
+    return [members.get(value, value) for value in values.tolist()]
 
 
 def text_number(text: bytes) -> float:

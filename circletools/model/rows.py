@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TypeVar, overload
+from html import escape
+from itertools import islice
+from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.errors import ModelFormatError
+from circletools.errors import ModelFormatError, UsageError
 from circletools.flatbuf.columns import Tables, Vectors
+from circletools.model.arrays import array_of
 from circletools.model.columns import Indices, ModelColumns
-from circletools.model.views import Buffer, Operator, Tensor, text
+from circletools.model.graph import grouped
+from circletools.model.options import named_options
+from circletools.model.quantization import quantizations
+from circletools.model.views import Buffer, Operator, Quantization, Tensor, at_home, text
+from circletools.wording import counted, html_table
 
-_Row = TypeVar("_Row")
+
+class _HasRow(Protocol):
+    def to_row(self) -> dict[str, Any]: ...
+
+
+_Row = TypeVar("_Row", bound=_HasRow)
+
+_SHOWN, _SHOWN_HTML = 5, 200
 
 
 class Rows(Sequence[_Row]):
@@ -35,13 +49,26 @@ class Rows(Sequence[_Row]):
         picked = range(len(self))[index]
         return self._make(picked) if isinstance(picked, int) else [self._make(item) for item in picked]
 
+    def __repr__(self) -> str:
+        """Show the first items, and how many there are."""
+        shown = [*map(repr, islice(self, _SHOWN)), *(["…"] if len(self) > _SHOWN else [])]
+        return f"<{counted(len(self), 'item')}: {', '.join(shown)}>"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return each item as a dict of plain values, as `pandas.DataFrame` takes them."""
+        return [item.to_row() for item in self]
+
+    def _repr_html_(self) -> str:
+        return html_table([item.to_row() for item in islice(self, _SHOWN_HTML)], len(self))
+
 
 class Subgraph:
     """One subgraph. `operators` and `tensors` are made one by one when indexed; `columns` has those of the model."""
 
-    def __init__(self, model: ModelColumns, index: int) -> None:
+    def __init__(self, model: ModelColumns, index: int, buffers: Callable[[], Buffers]) -> None:
         self.columns: ModelColumns = model
         self.index: int = index
+        self._buffers = buffers
         self._table = model.subgraph_tables.take(slice(index, index + 1))
 
     @cached_property
@@ -83,18 +110,19 @@ class Subgraph:
         if code >= len(codes):
             location = f"subgraphs[{self.index}].operators[{index}]"
             raise ModelFormatError(f"operator code {code} does not exist", location=location)
-        return Operator(
+        view = Operator(
             self.index,
             index,
             codes[code],
             tuple(columns.inputs.row(row).tolist()),
             tuple(columns.outputs.row(row).tolist()),
         )
+        return at_home(view, self)
 
     def _tensor(self, index: int, row: int) -> Tensor:
         columns = self.columns.tensor_columns
         kind = int(columns.types[row])
-        return Tensor(
+        view = Tensor(
             self.index,
             index,
             text(columns.names[row]),
@@ -104,6 +132,95 @@ class Subgraph:
             int(columns.buffers[row]),
             bool(columns.variable[row]),
         )
+        return at_home(view, self)
+
+    def __repr__(self) -> str:
+        """Show index, name and how much there is."""
+        sizes = f"{counted(len(self.operators), 'operator')}, {counted(len(self.tensors), 'tensor')}"
+        return f"<Subgraph {self.index} {self.name!r}: {sizes}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.operators._repr_html_()}"
+
+    def to_row(self) -> dict[str, Any]:
+        """Return index, name, numbers of operators and tensors, inputs and outputs."""
+        return {
+            "index": self.index,
+            "name": self.name,
+            "operators": len(self.operators),
+            "tensors": len(self.tensors),
+            "inputs": self.inputs.tolist(),
+            "outputs": self.outputs.tolist(),
+        }
+
+    def options_of(self, operator: int) -> Mapping[str, Any]:
+        """Return the options of an operator."""
+        return self._options[operator]
+
+    def quantization_of(self, tensor: int) -> Quantization | None:
+        """Return the quantization of a tensor."""
+        return self._quantizations.get(tensor)
+
+    def producer_of(self, tensor: int) -> Operator | None:
+        """Return the operator that makes a tensor, of several the last."""
+        makers = self._users[1][tensor]
+        return self.operators[makers[-1]] if makers else None
+
+    def consumers_of(self, tensor: int) -> tuple[Operator, ...]:
+        """Return the operators that read a tensor, ascending."""
+        return tuple(self.operators[index] for index in self._users[0][tensor])
+
+    def has_data(self, tensor: int) -> bool:
+        """Say whether the file has values of a tensor."""
+        buffer, outside = self.tensors[tensor].buffer, self._outside(tensor)
+        if not outside and buffer >= max(len(self._buffers()), 1):
+            location = f"subgraphs[{self.index}].tensors[{tensor}]"
+            raise ModelFormatError(f"buffer {buffer} does not exist", location=location)
+        return outside or (buffer > 0 and bool(self._buffers().filled[buffer]))
+
+    def array_of(self, tensor: int) -> NDArray[Any]:
+        """Return the values of a tensor; see `Tensor.numpy`."""
+        view, location = self.tensors[tensor], f"subgraphs[{self.index}].tensors[{tensor}]"
+        if self._outside(tensor):
+            raise UsageError("the values are in another file (external_buffer)", location=location)
+        if not self.has_data(tensor):
+            raise UsageError("the file has no values of this tensor", location=location, hint="it is computed")
+        return array_of(view, self._buffers()[view.buffer].data, self._tensor_table(tensor), self.columns.schema)
+
+    def _outside(self, tensor: int) -> bool:
+        """Say whether a tensor names a buffer of another file."""
+        table = self._tensor_table(tensor)
+        return "external_buffer" in table.type.by_name and bool(table.scalars("external_buffer")[0])
+
+    def _tensor_table(self, tensor: int) -> Tables:
+        columns = self.columns.tensor_columns
+        row = columns.rows_of(self.index)[tensor]
+        return columns.tables.take(slice(row, row + 1))
+
+    @cached_property
+    def _options(self) -> list[dict[str, Any]]:
+        columns = self.columns.operator_columns.one_by_one()
+        rows = columns.rows_of(self.index)
+        return named_options(columns.tables.take(slice(rows.start, rows.stop)), self.columns.schema)
+
+    @cached_property
+    def _quantizations(self) -> dict[int, Quantization]:
+        columns = self.columns.tensor_columns.one_by_one()
+        rows = columns.rows_of(self.index)
+        return quantizations(columns.tables.take(slice(rows.start, rows.stop)), self.columns.schema)
+
+    @cached_property
+    def _users(self) -> tuple[list[list[int]], ...]:
+        """The operators that read each tensor, and those that make it, none twice."""
+        columns, count = self.columns.operator_columns.one_by_one(), len(self.tensors)
+        rows = columns.rows_of(self.index)
+        found = []
+        for vectors in (columns.inputs, columns.outputs):
+            slots = vectors.take(slice(rows.start, rows.stop))
+            pairs = np.stack([slots.flat().astype(np.int64), np.repeat(np.arange(len(rows)), slots.count)], axis=1)
+            pairs = np.unique(pairs, axis=0)
+            found.append(grouped(count, pairs[:, 0], pairs[:, 1].tolist()))
+        return tuple(found)
 
 
 class Buffers(Rows[Buffer]):

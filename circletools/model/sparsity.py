@@ -1,4 +1,4 @@
-"""How many elements a sparse tensor stores."""
+"""How many elements a sparse tensor stores, and where they belong."""
 
 from __future__ import annotations
 
@@ -40,6 +40,29 @@ def sparse_elements(tensor: Tables, schema: Schema) -> int | str:
             return f"level {at} of sparsity: the segments do not divide {len(indices)} indices among {stored}"
         stored = len(indices)
     return stored
+
+
+def sparse_coordinates(tensor: Tables, schema: Schema) -> list[NDArray[np.int64]]:
+    """Return for each dimension where the stored elements of one sparse tensor are; `sparse_elements` is a number."""
+    sparsity, _ = tensor.child("sparsity", schema)
+    levels = sparsity.children("dim_metadata", schema)[0]
+    sizes, rank = levels.scalars("dense_size").tolist(), int(tensor.vectors("shape").count[0])
+    found: dict[int, NDArray[np.int64]] = {}
+    stored = 1
+    for at, dimension in enumerate(sparsity.vectors("traversal_order").row(0).tolist()):
+        level = levels.take(slice(at, at + 1))
+        segments, indices = (_numbers(level, name, schema) for name in ("array_segments", "array_indices"))
+        if levels.scalars("format")[at] == _DENSE or segments is None or indices is None:
+            repeats: NDArray[np.int64] = np.full(stored, sizes[at], np.int64)
+            indices = np.tile(np.arange(sizes[at]), stored)
+        else:
+            repeats = np.diff(segments)
+        found = {known: np.repeat(above, repeats) for known, above in found.items()} | {dimension: indices}
+        stored = len(indices)
+    for number, dimension in enumerate(sparsity.vectors("block_map").row(0).tolist()):
+        block = sizes[sparsity.vectors("traversal_order").row(0).tolist().index(rank + number)]
+        found[dimension] = found.get(dimension, np.zeros(stored, np.int64)) * block + found[rank + number]
+    return [found[dimension] for dimension in range(rank)]
 
 
 def _numbers(level: Tables, name: str, schema: Schema) -> NDArray[np.int64] | None:

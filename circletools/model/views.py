@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, TypeVar
+
+from numpy.typing import NDArray
 
 
 def text(raw: bytes) -> str:
@@ -22,7 +26,60 @@ class OperatorCode:
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class Quantization:
+    """How the numbers of a tensor stand for values: value = (number - zero_point) * scale.
+
+    There is one scale and zero point for all, or one for each index of the dimension `axis`. `minimum` and `maximum`
+    are the range that was seen, often empty. `kind` is the name of other details (`BlockwiseQuantization`), empty
+    where there are none; then `details` has their fields, of which `scales` and `zero_points` are tensor indices.
+    """
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int
+    minimum: tuple[float, ...] = ()
+    maximum: tuple[float, ...] = ()
+    kind: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the fields that say something."""
+        found = {item.name: getattr(self, item.name) for item in fields(self)}
+        always = ("scale", "zero_point", "axis")
+        return {name: value for name, value in found.items() if value or name in always}
+
+
+class Home(Protocol):
+    """The subgraph of an operator or a tensor, which knows what the view does not hold."""
+
+    def options_of(self, operator: int) -> Mapping[str, Any]:
+        """Return the options of an operator."""
+
+    def quantization_of(self, tensor: int) -> Quantization | None:
+        """Return the quantization of a tensor."""
+
+    def producer_of(self, tensor: int) -> Operator | None:
+        """Return the operator that makes a tensor."""
+
+    def consumers_of(self, tensor: int) -> tuple[Operator, ...]:
+        """Return the operators that read a tensor."""
+
+    def has_data(self, tensor: int) -> bool:
+        """Say whether the file has values of a tensor."""
+
+    def array_of(self, tensor: int) -> NDArray[Any]:
+        """Return the values of a tensor."""
+
+
+class _Placed:
+    """A view that `at_home` has told its subgraph; one that was made by hand has none, nor what comes from there."""
+
+    __slots__ = ("_home",)
+    _home: Home
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Operator(_Placed):
     """An operator; `inputs` and `outputs` are tensor indices, -1 for an optional input that is left out."""
 
     subgraph: int
@@ -31,9 +88,30 @@ class Operator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
+    def __repr__(self) -> str:
+        """Show index, code and tensors."""
+        return f"<Operator {self.index} {self.code.name} {list(self.inputs)} -> {list(self.outputs)}>"
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options, by name; enums as their members' names. Custom operators have none here."""
+        return self._home.options_of(self.index)
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the operator as plain values, as `inspect --operators --json` shows it."""
+        return {
+            "subgraph": self.subgraph,
+            "index": self.index,
+            "code": self.code.name,
+            "version": self.code.version,
+            "inputs": list(self.inputs),
+            "outputs": list(self.outputs),
+            "options": dict(self.options),
+        }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Tensor(_Placed):
     """A tensor. `type` is the enum's name; `shape_signature` has -1 for unknown sizes, None where not written."""
 
     subgraph: int
@@ -45,6 +123,70 @@ class Tensor:
     buffer: int
     is_variable: bool
 
+    def __repr__(self) -> str:
+        """Show index, name, type and shape."""
+        return f"<Tensor {self.index} {self.name!r} {self.type}[{','.join(map(str, self.open_shape))}]>"
+
+    @property
+    def open_shape(self) -> tuple[int, ...]:
+        """The shape, with -1 for sizes that are not known."""
+        return self.shape if self.shape_signature is None else self.shape_signature
+
+    @property
+    def quantization(self) -> Quantization | None:
+        """How its numbers stand for values, None where nothing is said."""
+        return self._home.quantization_of(self.index)
+
+    @property
+    def producer(self) -> Operator | None:
+        """The operator that makes it (of several the last), None where none does."""
+        return self._home.producer_of(self.index)
+
+    @property
+    def consumers(self) -> tuple[Operator, ...]:
+        """The operators that read it, ascending."""
+        return self._home.consumers_of(self.index)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether its values are in the file and stay; raises ModelFormatError for a buffer that is not there."""
+        return not self.is_variable and self._home.has_data(self.index)
+
+    def numpy(self) -> NDArray[Any]:
+        """Return its values in the file, read only, without a copy where the type allows it.
+
+        INT2, INT4 and UINT4 become bytes, BFLOAT16 and FLOAT8 become float32, STRING becomes objects of bytes, and
+        sparse tensors become dense. Quantized numbers stay as they are. Raises UsageError where there are no values
+        (most tensors are computed) or numpy has none of the kind, ModelFormatError where data and shape disagree.
+        """
+        return self._home.array_of(self.index)
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the tensor as plain values, as `inspect --tensors --json` shows it."""
+        quantization, producer = self.quantization, self.producer
+        return {
+            "subgraph": self.subgraph,
+            "index": self.index,
+            "name": self.name,
+            "type": self.type,
+            "shape": list(self.open_shape),
+            "buffer": self.buffer,
+            "is_constant": self.is_constant,
+            "is_variable": self.is_variable,
+            "quantization": None if quantization is None else quantization.to_row(),
+            "producer": None if producer is None else producer.index,
+            "consumers": [operator.index for operator in self.consumers],
+        }
+
+
+_View = TypeVar("_View", Operator, Tensor)
+
+
+def at_home(view: _View, home: Home) -> _View:
+    """Return a view, which knows its subgraph now."""
+    object.__setattr__(view, "_home", home)
+    return view
+
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
@@ -53,6 +195,10 @@ class Buffer:
     index: int
     data: memoryview
     external: bool
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the index, the number of bytes, and whether they lie outside the flatbuffer."""
+        return {"index": self.index, "bytes": len(self.data), "external": self.external}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from circletools.profile.joining import Time
 
+_FINER = 4  # a mean tells more than the steps of the clock
 _NEAR = 10  # a tenth of the greater
 
 
 def ranks(times: Sequence[Time], tick_ns: int) -> list[int]:
     """Return the rank of each time, 1 for the greatest; those of one rank cannot be told apart.
 
-    Times are compared by `typical_ns`. Those of one rank differ from the greatest of them by less than half a step of
-    the clock, or less than a tenth. Averages, and what does not run in most executions, go by their totals.
+    Times are compared by `typical_ns`. Those of one rank differ from the greatest of them by less than a quarter of a
+    step of the clock, or less than a tenth. Averages, and what does not run in most executions, go by their totals.
     """
     leaders: list[tuple[int, Time]] = []
     found = {}
@@ -32,4 +33,4 @@ def _near(greater: Time, time: Time, tick_ns: int) -> bool:
     if not greater.typical_ns or not time.typical_ns:
         return _key(greater) == _key(time)
     less = greater.typical_ns - time.typical_ns
-    return 2 * less < tick_ns or _NEAR * less < greater.typical_ns
+    return _FINER * less < tick_ns or _NEAR * less < greater.typical_ns

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from circletools.render.rewrite import rewrite_json
     from circletools.render.sarif import sarif_log, sarif_run
     from circletools.render.split import split_json, split_verification_json
-    from circletools.render.table import csv_text, table_text
+    from circletools.render.table import csv_text, fitted, table_text
     from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
     from circletools.render.traces import trace_json
     from circletools.render.tracking import tracking_json, tracking_text
@@ -76,6 +76,7 @@ __all__ = [
     "fit_json",
     "fit_sarif",
     "fit_text",
+    "fitted",
     "headline_text",
     "inspection_json",
     "inspection_text",
@@ -166,6 +167,7 @@ _PLACES = {
     "split_verification_json": "circletools.render.split",
     "statistics_text": "circletools.render.judging",
     "summary_text": "circletools.render.judging",
+    "fitted": "circletools.render.table",
     "table_text": "circletools.render.table",
     "tally": "circletools.render.judging",
     "trace_csv": "circletools.render.trace_tables",

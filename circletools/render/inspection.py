@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from circletools.inspection import Inspection, SubgraphSummary
 from circletools.render.fields import fields_json
+from circletools.render.table import number_columns, table_text
 from circletools.wording import SCHEMA_VERSION
+
+_OPERATOR_HEAD = ("operator", "code", "version", "inputs", "outputs", "options")
+_TENSOR_HEAD = ("tensor", "type", "shape", "kind", "producer", "consumers", "quantization", "name")
 
 
 def inspection_json(found: Inspection) -> dict[str, Any]:
@@ -21,11 +28,31 @@ def inspection_json(found: Inspection) -> dict[str, Any]:
         }
         for signature in found.signatures
     ]
-    return {"schema_version": SCHEMA_VERSION} | fields_json(found) | {"signatures": signatures}
+    document = {"schema_version": SCHEMA_VERSION} | fields_json(replace(found, operator_rows=None, tensor_rows=None))
+    rows = {"operator_rows": found.operator_rows, "tensor_rows": found.tensor_rows}
+    given = {name: None if some is None else [_plain(row) for row in some] for name, some in rows.items()}
+    document |= {"signatures": signatures} | given
+    return {name: value for name, value in document.items() if value is not None or name not in rows}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a row as JSON has it: lists for tuples, texts for numbers that are not finite."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def inspection_text(found: Inspection) -> Iterator[str]:
-    """Yield the lines of `inspect`."""
+    """Yield the lines of `inspect`: a summary, or the tables of operators and tensors where it has these."""
+    if found.operator_rows is None and found.tensor_rows is None:
+        yield from _summary_text(found)
+    yield from _tables("operators", [_operator_cells(row) for row in found.operator_rows or ()], _OPERATOR_HEAD)
+    yield from _tables("tensors", [_tensor_cells(row) for row in found.tensor_rows or ()], _TENSOR_HEAD)
+
+
+def _summary_text(found: Inspection) -> Iterator[str]:
     yield f"format        {found.format}, schema version {found.version}"
     if found.description:
         yield f"description   {found.description}"
@@ -59,3 +86,46 @@ def _subgraph_text(subgraph: SubgraphSummary) -> Iterator[str]:
         for slot, tensor in enumerate(tensors):
             shape = ",".join(str(size) for size in tensor.shape)
             yield f"  {direction:6} {slot}  {tensor.name}  {tensor.type}[{shape}]  (tensor {tensor.tensor})"
+
+
+def _tables(what: str, rows: Sequence[tuple[str, ...]], head: tuple[str, ...]) -> Iterator[str]:
+    """Yield a table for each subgraph, which is the first cell of the rows."""
+    for subgraph, some in groupby(rows, key=lambda row: row[0]):
+        cells = [head, *(row[1:] for row in some)]
+        yield f"{what} of subgraph {subgraph}"
+        yield from table_text(cells, right=number_columns(cells))
+
+
+def _operator_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    options = " ".join(f"{name}={_said(value)}" for name, value in row["options"].items())
+    ends = (_listed(row["inputs"]), _listed(row["outputs"]))
+    return (str(row["subgraph"]), str(row["index"]), row["code"], str(row["version"]), *ends, options)
+
+
+def _tensor_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    kind = "constant" if row["is_constant"] else "variable" if row["is_variable"] else "computed"
+    producer = "" if row["producer"] is None else str(row["producer"])
+    shape, consumers = f"[{_listed(row['shape'])}]", _listed(row["consumers"])
+    head = (str(row["subgraph"]), str(row["index"]), row["type"], shape, kind, producer, consumers)
+    return (*head, _quantization(row["quantization"]), row["name"])
+
+
+def _quantization(said: Mapping[str, Any] | None) -> str:
+    """Return `0.5 * (q + 3)` for one scale, else how many there are."""
+    if said is None:
+        return ""
+    scales, zeros = said["scale"], said["zero_point"]
+    if len(scales) == 1 and len(zeros) <= 1:
+        zero = sum(zeros)
+        return f"{scales[0]:.6g} * {f'(q - {zero})' if zero > 0 else f'(q + {-zero})' if zero else 'q'}"
+    if scales:
+        return f"{len(scales)} scales, axis {said['axis']}"
+    return str(said.get("kind") or "range only")
+
+
+def _said(value: Any) -> str:
+    return f"[{_listed(value)}]" if isinstance(value, list) else str(value)
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return ",".join(map(str, values))

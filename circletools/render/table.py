@@ -9,7 +9,7 @@ from types import SimpleNamespace
 Rows = Sequence[Sequence[str]]
 
 _CRLF = "\r\n"
-_NO_SIGNS = str.maketrans("", "", ",.-")
+_LEAST = 4  # characters of a column that was cut
 
 
 def table_text(
@@ -23,14 +23,62 @@ def table_text(
     >>> list(table_text([["operator", "code"], ["0", "ADD"]], right=(0,)))
     ['  operator  code', '         0  ADD']
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    if widest is not None:
-        widths = [min(width, widest) for width in widths]
+    longest = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = longest if widest is None else [min(width, widest) for width in longest]
+    layout = _layout(widths, right, indent)
+    for row in rows:
+        yield TableLine((layout % tuple(row)).rstrip(), row, longest, right, indent)
+
+
+def _layout(widths: Sequence[int], right: Container[int], indent: str) -> str:
     last = len(widths) - 1
     cells = [f"%{width}s" if at in right else f"%-{width}s" if at < last else "%s" for at, width in enumerate(widths)]
-    line = indent + "  ".join(cells)
-    for row in rows:
-        yield (line % tuple(row)).rstrip()
+    return indent + "  ".join(cells)
+
+
+class TableLine(str):
+    """A line of a table, which `fitted` can make narrower."""
+
+    __slots__ = ("_cells", "_indent", "_longest", "_right")
+    _cells: Sequence[str]
+    _longest: Sequence[int]
+    _right: Container[int]
+    _indent: str
+
+    def __new__(
+        cls, line: str, cells: Sequence[str], longest: Sequence[int], right: Container[int], indent: str
+    ) -> TableLine:
+        """Return the line, with the cells that it has and how long those of each column are."""
+        made = super().__new__(cls, line)
+        made._cells, made._longest, made._right, made._indent = cells, longest, right, indent
+        return made
+
+    def fitted(self, width: int) -> str:
+        """Return the line, with cells cut so that no line of the table is longer than `width` characters."""
+        free = width - len(self._indent) - 2 * (len(self._longest) - 1)
+        if sum(self._longest) <= free:
+            return self
+        widths = [min(one, _most(self._longest, free)) for one in self._longest]
+        cells = [shorter(cell, most) for cell, most in zip(self._cells, widths, strict=True)]
+        return shorter((_layout(widths, self._right, self._indent) % tuple(cells)).rstrip(), width)
+
+
+def _most(longest: Sequence[int], free: int) -> int:
+    """Return the width that columns may have so that all together take at most `free`, short ones leaving theirs."""
+    ordered = sorted(longest)
+    while ordered[0] <= free // len(ordered):
+        free -= ordered.pop(0)
+    return max(free // len(ordered), _LEAST)
+
+
+def shorter(text: str, most: int) -> str:
+    """Cut a text that is longer than `most`; a mark stands for the rest."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def fitted(line: str, width: int) -> str:
+    """Return a line as a terminal of so many columns shows it: lines of tables are cut, others stay."""
+    return line.fitted(width) if isinstance(line, TableLine) else line
 
 
 def number_columns(rows: Rows) -> frozenset[int]:
@@ -39,7 +87,7 @@ def number_columns(rows: Rows) -> frozenset[int]:
 
 
 def _are_numbers(cells: Iterable[str]) -> bool:
-    digits = "".join(cells).translate(_NO_SIGNS)
+    digits = "".join(cells).replace(",", "").replace(".", "").replace("-", "")
     return not digits or digits.isdigit()
 
 

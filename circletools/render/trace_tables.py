@@ -117,9 +117,9 @@ def _bucket_rows(part: Document) -> list[_Row]:
         if any(one["driver_busy_ns"] for one in mine.values()):
             kinds.append(("driver busy", "driver_busy_ns"))
         for kind, key in kinds:
-            cells = [_time(mine[phase][key]) if phase in mine else "-" for phase in columns]
-            total = "" if key in ("inclusive_ns", "clock_ns") else _time(sum(one[key] for one in mine.values()))
-            rows.append([LAYER_NAMES[layer] if key == "self_ns" else "", kind, *cells, total])
+            times = [mine[phase][key] if phase in mine else 0 for phase in columns]
+            total = "" if key in ("inclusive_ns", "clock_ns") else _time(sum(times))
+            rows.append([LAYER_NAMES[layer] if key == "self_ns" else "", kind, *map(_time, times), total])
     totals = [own[phase] for phase in columns]
     return [*rows, ["Sum", "self", *map(_time, totals), milliseconds(part["covered_ns"])]]
 

@@ -1,12 +1,14 @@
 """Digests of what operators compute, independent of indices, names and positions in the file.
 
-The digest of an operator covers its code, its options, the forms of its outputs and the digests of its inputs; that
+The digest of an operator covers its code, its options, the forms of its outputs and the digests of its inputs, and
+where it uses what is kept from run to run, which of those that use it it is; that
 of a tensor covers the operator that produces it, or its data. Two models whose operators have the same digests have
 the same operators, connected alike. A tensor's type, shape and quantization are its *form*.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
@@ -16,11 +18,12 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.digest import Digests, digest
 from circletools.flatbuf.roles import keys_with_role
 from circletools.flatbuf.schema import Field
-from circletools.model.calls import Calls
 from circletools.model.external import external_data
 from circletools.model.indices import model_indices
 from circletools.model.model import Model
 from circletools.model.operator_facts import operator_graph
+from circletools.split.state import state_of
+from circletools.split.uses import UsesReader
 
 _LEFT_OUT = {
     *keys_with_role("tensor", "buffer", "operator_code", "subgraph"),
@@ -66,7 +69,7 @@ class Contents:
             for (kind, row), place in self.external.items()
             if kind == "bytecode"
         }
-        self.calls = Calls(model)
+        self.uses = UsesReader(model)
         self.named = _named_by_tensors(model)
         self.data: dict[int, bytes] = {}
         self.subgraphs: dict[int, bytes] = {}
@@ -107,7 +110,10 @@ class Contents:
                 constants[tensor] = digest(b"data", self.form(subgraph, tensor), self._data(buffer))
             return constants[tensor]
 
-        operators = view.operators
+        operators, used, turns = view.operators, defaultdict[int, list[str]](list), Counter[str]()
+        for kept, users in state_of(self.uses, subgraph).users.items():
+            for user in users:
+                used[user].append(kept)
         for index in operator_graph(model, subgraph).order:
             operator = operators[index]
             reads[index] = tuple(made[tensor] for tensor in operator.inputs if tensor in made)
@@ -118,8 +124,10 @@ class Contents:
                 _number(len(operator.inputs)),
                 *map(read, operator.inputs),
                 *(self.form(subgraph, tensor) if tensor >= 0 else b"" for tensor in operator.outputs),
-                *map(self._subgraph, self.calls.by_row.get(first + index, ())),
+                *map(self._subgraph, self.uses.calls.by_row.get(first + index, ())),
+                *map(_number, sorted(turns[kept] for kept in used[index])),  # what it finds there depends on its turn
             )
+            turns.update(used[index])
             for slot, tensor in enumerate(operator.outputs):
                 if tensor >= 0:
                     made[tensor] = digest(name, _number(slot))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from circletools.findings import Finding
 from circletools.split.contents import Flow
+from circletools.split.state import State
 
 _UNKNOWN = "is not in the source with these options, constants, inputs and outputs"
 
@@ -18,17 +19,19 @@ _UNKNOWN = "is not in the source with these options, constants, inputs and outpu
 class Comparison:
     """The operators of the source, and those of the parts that were seen so far."""
 
-    def __init__(self, source: Flow, codes: Sequence[str], place: str, copied: Iterable[int] = ()) -> None:
+    def __init__(
+        self, source: Flow, codes: Sequence[str], place: str, state: State, constants: Iterable[int] = ()
+    ) -> None:
         """Take the source; `codes` are the names of its operators' codes, `place` is what it is called.
 
-        Of the operators `copied` several parts may have one each.
+        Several parts may each have one of the operators `constants`, and of those that `state` copies.
         """
-        self._source, self._codes, self._place = source, codes, place
+        self._source, self._codes, self._place, self._state = source, codes, place, state
         self._left = Counter(source.operators.values())
         self._known = set(source.operators.values())
         self._computed = set(source.tensors.values())
         self._seen: set[bytes] = set()
-        self._copied = {source.operators[operator] for operator in copied}
+        self._copied = {source.operators[operator] for operator in (*constants, *state.copied)}
 
     def add(self, part: Flow, codes: Sequence[str], file: str, place: str) -> Iterator[Finding]:
         """Count the operators of a part, and yield those that are too many."""
@@ -40,6 +43,15 @@ class Comparison:
                 said = "is there twice" if operator in self._known else _UNKNOWN
                 where = f"{place}.operators[{index}]"
                 yield Finding("OPERATORS_DIFFER", "error", where, f"{codes[index]} of {file} {said}")
+
+    def lacking(self, part: Flow, file: str) -> Iterator[Finding]:
+        """Yield what a part lacks of what names or first sets things that its operators use."""
+        source, there = self._source.operators, set(part.operators.values())
+        for operator, users in self._state.copied.items():
+            if source[operator] not in there and any(source[user] in there for user in users):
+                where = f"{self._place}.operators[{operator}]"
+                message = f"{self._codes[operator]} is not in {file}, whose operators need it"
+                yield Finding("OPERATORS_DIFFER", "error", where, message)
 
     def missing(self) -> Iterator[Finding]:
         """Yield the operators of the source that no part has."""

@@ -37,7 +37,12 @@ class State:
 
 def read_state(model: Model, subgraph: int) -> State:
     """Return what the operators of a subgraph keep. Raises ModelFormatError for a broken structure."""
-    facts, own = OperatorFacts(model, subgraph), UsesReader(model).uses(subgraph)
+    return state_of(UsesReader(model), subgraph)
+
+
+def state_of(reader: UsesReader, subgraph: int) -> State:
+    """Return it of one of several subgraphs of a model."""
+    facts, own = OperatorFacts(reader.model, subgraph), reader.uses(subgraph)
     giving = {operator: _here(names) for operator, names in own.giving.items()}
     written = _here(set().union(*own.written.values()))
     by_kept: dict[Kept, list[int]] = defaultdict(list)
@@ -46,11 +51,11 @@ def read_state(model: Model, subgraph: int) -> State:
             by_kept[one].append(operator)
     copied = {operator: {kept} for operator, kept in own.naming.items()} | giving
     users_of = {operator: {user for one in kept for user in by_kept[one]} for operator, kept in copied.items()}
-    for maker, reader, tensor in _handed_on(facts):
+    for maker, taker, tensor in _handed_on(facts):
         if maker in own.naming:
-            users_of[maker].add(reader)
+            users_of[maker].add(taker)
         else:  # such a tensor cannot go from part to part
-            by_kept[kept := f"what tensor {tensor} names"] += [maker, reader]
+            by_kept[kept := f"what tensor {tensor} names"] += [maker, taker]
             written.add(kept)
     for later, earlier in combinations(reversed(giving), 2):  # what one gives, another may read
         if giving[earlier] & giving[later]:

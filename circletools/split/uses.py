@@ -53,12 +53,13 @@ class UsesReader:
 
     def __init__(self, model: Model) -> None:
         """Take a model. Raises ModelFormatError for a broken structure."""
-        self._model, self.calls = model, Calls(model)
+        self.model: Model = model
+        self.calls: Calls = Calls(model)
         self._read: dict[int, Uses] = {}
         self._charge = model.wire.budget.tally("what operators keep through calls")
 
     def uses(self, subgraph: int) -> Uses:
-        """Return the uses of a subgraph; what calls itself uses UNKNOWN. Raises ModelFormatError if it is broken."""
+        """Return the uses of a subgraph; what calls itself with handles uses UNKNOWN. Raises ModelFormatError."""
         pending, begun = [subgraph], set[int]()
         while pending:
             begun.add(pending[-1])
@@ -70,14 +71,14 @@ class UsesReader:
         return self._read[subgraph]
 
     def _read_one(self, subgraph: int) -> Uses:
-        facts = OperatorFacts(self._model, subgraph)
+        facts = OperatorFacts(self.model, subgraph)
         facts.check_tensors()
         first, held = facts.rows.start, facts.is_held
-        naming = dict(_naming(self._model, facts))
+        naming = dict(_naming(self.model, facts))
         used, written = _variable_tensors(facts)
         giving: dict[int, set[Named]] = {}
-        inputs = self._model.subgraphs[subgraph].inputs.tolist()
-        outputs = self._model.subgraphs[subgraph].outputs.tolist()
+        inputs = self.model.subgraphs[subgraph].inputs.tolist()
+        outputs = self.model.subgraphs[subgraph].outputs.tolist()
         names: dict[int, set[Named]] = {tensor: {number} for number, tensor in enumerate(inputs)}
         names |= {tensor: {kept} for row, kept in naming.items() for tensor in facts.output_slots.of(row)}
         operators, tensors = (np.concatenate(both) for both in zip(facts.inputs, facts.outputs, strict=True))
@@ -125,11 +126,12 @@ class UsesReader:
         for subgraph in sorted(self.calls.named(row)):
             uses = self._read.get(subgraph)
             if uses is None:  # it is being read: a call of itself
-                used.add(UNKNOWN)
-                written.add(UNKNOWN)
+                anything = {UNKNOWN} if any(taken) else set[Named]()
+                used |= anything
+                written |= anything
                 continue
             # a condition or an index comes before the arguments
-            arguments = taken[max(0, len(taken) - len(self._model.subgraphs[subgraph].inputs)) :]
+            arguments = taken[max(0, len(taken) - len(self.model.subgraphs[subgraph].inputs)) :]
             used.update(_for_caller((*uses.by_operator.values(), *uses.giving.values()), arguments))
             written.update(_for_caller((*uses.written.values(), *uses.giving.values()), arguments))
             for one, returned in zip(back, uses.returned, strict=False):

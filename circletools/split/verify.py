@@ -122,8 +122,13 @@ class _Parts:
         self._forms = {name: whole.form(subgraph, tensor) for name, tensor in inputs.items()}
         self._expected = [flow.tensors[tensor] for tensor in view.outputs.tolist()]
         self._inherited = frozenset(read_annotations(model).entries.values())
-        copied = (*operator_graph(model, subgraph).constants, *read_state(model, subgraph).copied)
-        self.comparison = Comparison(flow, model.code_names(subgraph), f"source.subgraphs[{subgraph}]", copied)
+        self.comparison = Comparison(
+            flow,
+            model.code_names(subgraph),
+            f"source.subgraphs[{subgraph}]",
+            read_state(model, subgraph),
+            operator_graph(model, subgraph).constants,
+        )
         self.further: list[Finding] = []
         self.without: list[Finding] = []
         self.annotated = self.open = False
@@ -156,6 +161,7 @@ class _Parts:
             for name, tensor in zip(piece.outputs, view.outputs.tolist(), strict=True):
                 self._known[name], self._forms[name] = flow.tensors[tensor], contents.form(0, tensor)
             self.further += self.comparison.add(flow, model.code_names(0), piece.file, place)
+            self.further += self.comparison.lacking(flow, piece.file)
             return findings
 
     def other_outputs(self) -> Iterator[Finding]:

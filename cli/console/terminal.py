@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
+from shutil import get_terminal_size
 from typing import Any
 
 import circletools as ct
@@ -59,7 +60,9 @@ def fail(error: ct.CircleToolsError) -> int:
 
 def show(lines: Iterable[str]) -> None:
     """Write lines for people to standard output, as they come."""
-    rest = iter(lines)
+    screen = captured.current() is None and sys.stdout is not None and sys.stdout.isatty()
+    width = get_terminal_size().columns if screen else 0
+    rest = (ct.render.fitted(line, width) for line in lines) if width else iter(lines)
     while some := list(islice(rest, _LINES_AT_ONCE)):
         shown = some if "".join(some).isprintable() else map(_plain, some)
         show_text("\n".join(shown) + "\n")

@@ -136,3 +136,19 @@ def test_an_index_that_leads_nowhere_cannot_be_edited(tmp_path: Path) -> None:
         ran = run(command, wrong, tmp_path / "out.circle")
         assert (ran.status, files_in(tmp_path)) == (4, {"wrong.circle"})
         assert "subgraphs[0].operators[1].inputs[0]: tensor 99 does not exist" in ran.err
+
+
+def test_tables_of_operators_and_tensors() -> None:
+    path = path_of("tflite/two_signatures")
+    shown = run("inspect", path, "--operators", "--tensors").out.decode().splitlines()
+    heads = [line for line in shown if not line.startswith(" ")]
+    assert heads == [f"{what} of subgraph {number}" for what in ("operators", "tensors") for number in (0, 1)]
+    document = json.loads(run("inspect", path, "--tensors", "--subgraph", "1", "--json").out)
+    with open_model(path) as model:
+        assert document["tensor_rows"] == json.loads(json.dumps(model.subgraphs[1].tensors.to_rows()))
+    assert "operator_rows" not in document
+    for words in (["--digest", "--tensors"], ["--digest", "--operators"], ["--subgraph", "0"]):
+        assert run("inspect", path, *words).status == 2
+    assert run("inspect", path, "--operators", "--subgraph", "9").err == (
+        "error: there is no subgraph 9 (the model has 2)\n"
+    )

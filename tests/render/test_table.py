@@ -8,7 +8,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circletools.render.table import csv_text, markdown_table, number_columns, table_text
+from circletools.render.table import csv_text, fitted, markdown_table, number_columns, table_text
 
 ROWS = [["name", "time", "count", ""], ["a|b", "1,000.5", "-", "slower"], ["long <name>", "-2", "", ""]]
 
@@ -66,3 +66,36 @@ def test_csv() -> None:
 def test_any_text_is_read_back(rows: list[tuple[str, str]]) -> None:
     read = list(csv.reader(io.StringIO(csv_text(["a", "b"], rows), newline="")))
     assert read == [["a", "b"], *map(list, rows)]
+
+
+def test_a_table_fits_its_screen() -> None:
+    rows = [["at", "code", "name"], ["10", "CONV_2D_TRANSPOSE", "a name of a tensor"], ["2", "ADD", "b"]]
+    lines = list(table_text(rows, right=(0,)))
+    assert [fitted(line, 43) for line in lines] == lines
+    assert max(map(len, lines)) == 43
+    assert [fitted(line, 42) for line in lines] == [
+        "  at  code               name",
+        "  10  CONV_2D_TRANSPOSE  a name of a tens…",
+        "   2  ADD                b",
+    ]
+    assert [fitted(line, 26) for line in lines] == [
+        "  at  code       name",
+        "  10  CONV_2D_…  a name o…",
+        "   2  ADD        b",
+    ]
+    assert [fitted(line, 9) for line in lines] == ["  at  co…", "  10  CO…", "   2  AD…"]
+    assert [fitted(line, 15) for line in lines] == ["  at  code  na…", "  10  CON…  a …", "   2  ADD   b"]
+    two = list(table_text([["abc", "defghijklm"], ["a", "b"]], indent=""))
+    assert [fitted(line, 9) for line in two] == ["abc  def…", "a    b"]
+    four = list(table_text([["a", "bb", "c" * 9, "d" * 9]], indent=""))
+    assert [fitted(line, 19) for line in four] == ["a  bb  cccc…  dddd…"]
+    assert fitted("a line of words", 4) == "a line of words"
+
+
+@given(st.lists(st.lists(st.text("ab", max_size=30), min_size=3, max_size=3), min_size=1), st.integers(24, 120))
+def test_no_line_of_a_table_is_wider_than_its_screen(rows: list[list[str]], width: int) -> None:
+    for line, row in zip(table_text(rows), rows, strict=True):
+        shown = fitted(line, width)
+        assert len(shown) <= width
+        assert shown == line or max(map(len, row)) > 4 or max(len(cell) for one in rows for cell in one) > 4
+        assert all(cell in shown for cell in row if len(cell) <= 4)

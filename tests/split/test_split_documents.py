@@ -21,6 +21,7 @@ from circletools.split.connections import (
 from circletools.split.contents import Flow
 from circletools.split.directory import manifest_findings, stray_files
 from circletools.split.operators import Comparison
+from circletools.split.state import State
 from circletools.split.verify import SplitFiles, check_files, open_split
 from circletools.split.write import MANIFEST, find_connections, package_obstacle
 from tests.kit.build import Build
@@ -276,7 +277,7 @@ def flow(*operators: tuple[str, str, str]) -> Flow:
 def compared(source: Flow, *parts: Flow) -> list[str]:
     """Return places and words of all findings."""
     codes = ["ADD", "MUL", "NEG"]
-    comparison = Comparison(source, codes, "source")
+    comparison = Comparison(source, codes, "source", State({}, {}))
     found = [one for n, part in enumerate(parts) for one in comparison.add(part, codes, f"{n}.circle", f"parts[{n}]")]
     found += comparison.missing()
     assert {(one.code, one.severity) for one in found} <= {("OPERATORS_DIFFER", "error")}

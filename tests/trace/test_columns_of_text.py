@@ -109,6 +109,19 @@ def test_texts_of_one_slot_are_told_apart(monkeypatch: pytest.MonkeyPatch, mix: 
     assert known == texts[:3]
 
 
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 16, 17, 40])
+def test_texts_that_differ_in_one_character(size: int) -> None:
+    texts = [b"a" * at + b"b" + b"a" * (size - at - 1) for at in range(size)] + [b"a" * size]
+    ends = np.cumsum([size] * len(texts))
+    Looked.taken = 0
+    codes, known = interned(Looked(b"".join(texts) + bytes(40)), ends - size, ends)
+    assert (codes.tolist(), known) == (list(range(size + 1)), texts)
+    assert Looked.taken == size + 1
+    Looked.taken = 0
+    interned(Looked(b"a" * size * 50 + bytes(40)), np.arange(50) * size, np.arange(1, 51) * size)
+    assert Looked.taken == 1
+
+
 def test_numbers_of_digits_and_views_of_words() -> None:
     for shown in (0, 1, 10_000_000, 12_345_678, 87_654_321, 99_999_999):
         values, _ = spread(np.array([word(b"%08d" % shown)], np.uint64))

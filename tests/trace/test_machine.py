@@ -195,3 +195,13 @@ def test_a_machine_without_events() -> None:
     machine = Machine(Told(1))
     machine.add_thread()
     assert (machine.states().tolist(), machine.open_marks(0), machine.automaton.marks) == ([0], [], [FOREIGN])
+
+
+def test_only_marks_that_can_end_are_looked_up() -> None:
+    automaton = Automaton()
+    symbol, paths = automaton.symbol(classify(TEXTS[0])), [0]
+    for _ in range(5):
+        paths.append(automaton.move(paths[-1], symbol))
+    assert walk._outer(automaton, paths[5], 2) == paths[3:]
+    assert walk._outer(automaton, paths[2], 9) == paths[1:3]
+    assert walk._outer(automaton, 0, 9) == []

@@ -198,10 +198,12 @@ class Overlaps:
         for at in np.split(order, firsts[1:]):
             if (intervals.threads[at] == intervals.threads[at[0]]).all():
                 continue
-            starts, ends = np.sort(intervals.starts[at]), np.sort(intervals.ends[at])
+            # Threads are one behind the other: sorting is merging.
+            some = intervals.only(at[np.argsort(intervals.starts[at], kind="stable")])
+            starts, ends = some.starts, np.sort(some.ends, kind="stable")
             bounds = np.append(begins, ends[-1]).clip(starts[0], ends[-1])
             over = _passed(bounds, starts) - _passed(bounds, ends)
-            over -= covered(bounds, *union(intervals.starts[at], intervals.ends[at]))
+            over -= covered(bounds, *union(starts, some.ends))
             times = np.diff(over)
             for position in np.flatnonzero(times).tolist():
                 overlaps[int(segments[position]), bucket] += int(times[position])

@@ -61,7 +61,7 @@ def _levels(begins: npt.NDArray[np.bool_], firsts: Numbers, outside: Numbers, co
     if depths.min() < 0:  # ends without begins: the depth counts from the least there was
         ground = np.repeat(np.arange(len(firsts)), counts) * (-2 * len(begins))
         depths -= np.minimum(np.minimum.accumulate(depths + ground) - ground, 0)
-        before = np.append(0, depths[:-1])
+        before = np.roll(depths, 1)
         before[firsts] = outside[firsts]
         return np.where(begins, depths, before)
     return depths + ~begins
@@ -90,11 +90,11 @@ def _by_level(automaton: Automaton, symbols: Numbers, levels: Numbers, given: Nu
 
 def _after_switches(automaton: Automaton, symbols: Numbers, around: Numbers, parents: Numbers) -> Numbers:
     """Return the paths in which begins are: those around them, ended where a [SW] has been inside before."""
-    switches = automaton.switches()[symbols] & (symbols >= 0)
+    switches = automaton.switches()[symbols] & (symbols != _OPEN)
     if not switches.any():
         return parents
     passed: Numbers = np.cumsum(switches) - switches
-    inside = np.maximum.accumulate(np.where(np.diff(around, prepend=-1) != 0, passed, 0))
+    inside = np.maximum.accumulate(np.where(np.diff(around, prepend=around[:1]) != 0, passed, 0))
     some = np.flatnonzero(passed > inside)
     parents = parents.copy()
     parents[some] = each(parents[some], automaton.ended)

@@ -23,7 +23,7 @@ def interned(data: bytes, starts: Numbers, ends: Numbers) -> tuple[Numbers, list
     first of their slot, which most do, are not looked at one by one.
     """
     sizes = ends - starts
-    width = min((int(sizes.max(initial=1)) + _WORD - 1) // _WORD, _MOST_WORDS)
+    width = min(-(-int(sizes.max(initial=1)) // _WORD), _MOST_WORDS)
     like = np.flatnonzero((sizes <= width * _WORD) & (starts <= len(data) - width * _WORD))
     codes, texts = np.full(len(starts), -1, np.int64), dict[bytes, int]()
     if len(like):
@@ -82,8 +82,9 @@ def by_thread(threads: Numbers) -> Numbers:
 
 def distinct(keys: Numbers) -> list[int]:
     """Return the distinct values, none of which is negative, in their order."""
-    if len(keys) and keys.max() < _FEW:
-        seen = np.zeros(keys.max() + 1, np.bool_)
+    most = keys.max(initial=0)
+    if most < _FEW:
+        seen = np.zeros(most + 1, np.bool_)
         seen[keys] = True
         return np.flatnonzero(seen).tolist()
     return np.unique(keys).tolist()  # type: ignore[no-any-return]

@@ -1,0 +1,127 @@
+"""The values of constants as arrays of numpy."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import ModelFormatError, UsageError
+from circletools.flatbuf.columns import Tables
+from circletools.flatbuf.schema import Schema
+from circletools.model.sparsity import sparse_coordinates, sparse_elements
+from circletools.model.views import Tensor
+
+_MOST_DENSE = 1 << 31  # elements; a small file can describe a sparse tensor of any size
+_AS_THEY_ARE = {
+    "BOOL": "?",
+    "INT8": "i1",
+    "INT16": "<i2",
+    "INT32": "<i4",
+    "INT64": "<i8",
+    "UINT8": "u1",
+    "UINT16": "<u2",
+    "UINT32": "<u4",
+    "UINT64": "<u8",
+    "FLOAT16": "<f2",
+    "FLOAT32": "<f4",
+    "FLOAT64": "<f8",
+    "COMPLEX64": "<c8",
+    "COMPLEX128": "<c16",
+}
+_PACKED_BITS = {"INT2": 2, "INT4": 4, "UINT4": 4}
+_FLOATS = {"BFLOAT16": "<u2", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FN": "u1"}  # which numpy has not
+
+
+def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -> NDArray[Any]:
+    """Return the values of a tensor, read only; `data` are its bytes, `tables` its table alone.
+
+    Raises UsageError for a type that numpy cannot show, ModelFormatError where data, shape and sparsity disagree.
+    """
+    place = f"subgraphs[{tensor.subgraph}].tensors[{tensor.index}]"
+    compressed = "compression_type" in tables.type.by_name and tables.scalars("compression_type").any()
+    if compressed or not (tensor.type in _AS_THEY_ARE or tensor.type in {"STRING", *_PACKED_BITS, *_FLOATS}):
+        kind = f"compressed {tensor.type}" if compressed else tensor.type
+        raise UsageError(f"{kind} has no array", location=place, hint="buffers[...].data has the bytes")
+    if min(tensor.shape, default=0) < 0:
+        raise ModelFormatError("a constant has an open dimension", location=place)
+    sparse = bool(tables.has("sparsity")[0])
+    count = sparse_elements(tables, schema) if sparse else prod(tensor.shape)
+    if isinstance(count, str):
+        raise ModelFormatError(count, location=place)
+    values = _values(tensor.type, data, count)
+    if values is None:
+        message = f"{len(data)} bytes are not {count} elements of {tensor.type}"
+        raise ModelFormatError(message, location=place)
+    if sparse:
+        values = _dense(values, tensor.shape, sparse_coordinates(tables, schema), place)
+    values = values.reshape(tensor.shape)
+    values.flags.writeable = False
+    return values
+
+
+def _values(kind: str, data: memoryview, count: int) -> NDArray[Any] | None:
+    """Return the elements one after the other, None where there are not so many."""
+    if kind == "STRING":
+        return _strings(bytes(data), count)
+    if kind in _PACKED_BITS:
+        return _unpacked(data, count, _PACKED_BITS[kind], signed=kind.startswith("I"))
+    dtype = np.dtype(_AS_THEY_ARE.get(kind) or _FLOATS[kind])
+    if len(data) != count * dtype.itemsize:
+        return None
+    raw = np.frombuffer(data, dtype)
+    if kind == "BOOL":  # a byte that is neither 0 nor 1 would be a bool that equals neither
+        numbers = raw.view(np.uint8)
+        return raw if not (numbers > 1).any() else numbers != 0
+    return _floats(kind, raw) if kind in _FLOATS else raw
+
+
+def _floats(kind: str, raw: NDArray[Any]) -> NDArray[np.float32]:
+    if kind == "BFLOAT16":
+        return (raw.astype("<u4") << 16).view("<f4")
+    if kind == "FLOAT8_E5M2":
+        return (raw.astype("<u2") << 8).view("<f2").astype(np.float32)
+    codes = np.arange(256)
+    exponent, mantissa = codes >> 3 & 15, codes & 7
+    size = np.where(exponent > 0, 8 + mantissa, mantissa) * np.exp2(np.maximum(exponent, 1) - 10.0)
+    size[codes & 127 == 127] = np.nan
+    values: NDArray[np.float32] = np.where(codes < 128, size, -size).astype(np.float32)[raw]
+    return values
+
+
+def _unpacked(data: memoryview, count: int, bits: int, *, signed: bool) -> NDArray[Any] | None:
+    """Return numbers that share bytes, the first in the lowest bits."""
+    each = 8 // bits
+    if len(data) != -(-count // each):
+        return None
+    shifts = np.arange(each, dtype=np.uint8) * np.uint8(bits)
+    numbers = (np.frombuffer(data, np.uint8)[:, None] >> shifts & np.uint8((1 << bits) - 1)).reshape(-1)[:count]
+    if not signed:
+        return numbers
+    return (numbers << np.uint8(8 - bits)).view(np.int8) >> np.int8(8 - bits)
+
+
+def _strings(data: bytes, count: int) -> NDArray[Any] | None:
+    """Return texts: their number, where each begins and where the last ends, then all of them (`string_util.h`)."""
+    head = np.frombuffer(data, "<i4", min(len(data) // 4, count + 2)).astype(np.int64)
+    if len(head) < count + 2 or head[0] != count or head[1] < 4 * len(head) or head[-1] > len(data):
+        return None
+    if (np.diff(head[1:]) < 0).any():
+        return None
+    texts = np.empty(count, object)
+    texts[:] = [data[start:end] for start, end in zip(head[1:-1].tolist(), head[2:].tolist(), strict=True)]
+    return texts
+
+
+def _dense(
+    values: NDArray[Any], shape: tuple[int, ...], coordinates: list[NDArray[np.int64]], place: str
+) -> NDArray[Any]:
+    if prod(shape) > _MOST_DENSE:
+        raise ModelFormatError(f"a sparse tensor of {prod(shape)} elements", location=place)
+    if any(((at < 0) | (at >= size)).any() for at, size in zip(coordinates, shape, strict=True)):
+        raise ModelFormatError("sparsity leads outside the shape", location=place)
+    dense = np.zeros(shape, values.dtype)
+    dense[tuple(coordinates)] = values
+    return dense

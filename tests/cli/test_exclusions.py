@@ -1,0 +1,98 @@
+"""Options that exclude each other, or that one needs; and what a command tells besides its results."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+import circletools as ct
+from cli.commands.parameters import first_executions
+from tests.kit.origin_support import embedded, rebuilt
+from tests.kit.program import MLP, put, run
+
+TFLITE = MLP.parents[1] / "tflite"
+SOURCES = {"--origins": "o.json", "--names": "auto", "--exported-program": "p.pt2", "--onnx": "m.onnx"}
+
+
+@pytest.mark.parametrize("pair", list(combinations(SOURCES, 2)), ids=" ".join)
+def test_there_is_one_source_of_names(pair: tuple[str, str], tmp_path: Path) -> None:
+    words = [word for name in pair for word in (name, SOURCES[name])]
+    ran = run("embed-origins", MLP, tmp_path / "out.circle", *words)
+    assert ran.status == 2
+    assert "exclude" in ran.err
+    assert not (tmp_path / "out.circle").exists()
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES.keys() - {"--names"}))
+def test_one_alone_is_read(name: str, tmp_path: Path) -> None:
+    ran = run("embed-origins", MLP, tmp_path / "out.circle", name, tmp_path / SOURCES[name])
+    assert "exclude" not in ran.err  # whether or not what reads it is installed
+    assert ran.status in (2, 3)
+    assert ran.status == 3 or "needs" in ran.err
+
+
+def test_extracted_origins_that_are_stale_are_a_finding(tmp_path: Path) -> None:
+    stale = rebuilt(embedded(MLP.read_bytes()), lambda model: model.subgraphs[0].operators.pop(1))
+    ran = run("extract-origins", put(tmp_path / "a.circle", stale), tmp_path / "tables")
+    assert ran.status == 1
+    assert "the origins are stale" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("command", "needed"), [("signature", ("--remove", "serving_default")), ("expose", ("--every", "CONV_2D"))]
+)
+def test_something_is_to_be_changed(command: str, needed: tuple[str, str], tmp_path: Path) -> None:
+    model = TFLITE / "cnn.tflite"
+    ran = run(command, model, tmp_path / "out.tflite")
+    assert (ran.status, "nothing to" in ran.err, (tmp_path / "out.tflite").exists()) == (2, True, False)
+    assert run(command, model, tmp_path / "out.tflite", *needed).status == 0
+    ran = run("signature", model, tmp_path / "other.tflite", "--remove", "serving_default", "--input", "a=b")
+    assert (ran.status, "go with --add" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(("words", "number"), [("auto", "auto"), ("0", 0), ("123456789", 123456789)])
+def test_executions_to_skip(words: str, number: object) -> None:
+    assert first_executions(words) == number
+
+
+@pytest.mark.parametrize("words", ["", "x7", "-1", "\u0663", "\u00b2", "1234567890", "1.5", "Auto"])
+def test_what_is_no_number_of_executions(words: str) -> None:
+    with pytest.raises(ct.UsageError, match="a number or auto"):
+        first_executions(words)
+
+
+def test_a_model_and_a_document_do_not_mix() -> None:
+    model = TFLITE / "output_twice.tflite"
+    assert run("fix-outputs", model, "-").status == 0
+    ran = run("fix-outputs", model, "-", "--json")
+    assert (ran.status, "would mix" in ran.err) == (2, True)
+    assert run("fix-outputs", model, "--json", "--dry-run").status == 0
+
+
+def test_old_values_that_stay_are_told_unless_they_are_erased(tmp_path: Path) -> None:
+    words = ("strip-metadata", TFLITE / "debug_metadata.tflite", tmp_path / "out.tflite", "--name", "debug_metadata")
+    assert "the old value is still in the file" in run(*words).err
+    assert "still in the file" not in run(*words, "--erase").err
+
+
+def test_what_check_looks_for_and_what_not() -> None:
+    model = TFLITE / "output_twice.tflite"
+    assert "DUPLICATE_OUTPUT" in run("check", model).out.decode()
+    for words, status in (
+        (("--select", "DUPLICATE_OUTPUT"), 1), (("--ignore", "DUPLICATE_OUTPUT"), 0), (("--select", "NOT_USED"), 0),
+        (("--select", "DUPLICATE_OUTPUT", "--ignore", "NOT_USED"), 1), (("--ignore", "NOT_USED"), 1),
+    ):  # fmt: skip
+        assert run("check", model, *words).status == status, words
+
+
+def test_several_models_are_summed_up(tmp_path: Path) -> None:
+    doubled = TFLITE / "output_twice.tflite"
+    broken = put(tmp_path / "b.tflite", (TFLITE / "cnn.tflite").read_bytes()[:200])
+    assert run("check", doubled).err == ""
+    ran = run("check", broken, "--statistics")
+    assert (ran.status, ran.err.count("\n"), "outside the file" in ran.err) == (3, 1, True)
+    assert run("check", doubled, broken).err.endswith("2 models: 1 warning, 1 for information; 1 cannot be read\n")
+    put(tmp_path / "a.tflite", doubled.read_bytes())
+    assert run("check", tmp_path).err.endswith("2 models: 1 warning, 1 for information; 1 cannot be read\n")
