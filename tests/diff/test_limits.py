@@ -13,16 +13,11 @@ import pytest
 from circletools.affinity.store import Affinity
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.diff.alignment import align
-from circletools.diff.difference import compare_models
-from circletools.errors import ModelFormatError
 from circletools.flatbuf.comparison import Difference
-from circletools.model.model import open_model
 from tests.kit.affinity_support import annotated, ids
-from tests.kit.attacks.shared import Sharing
 from tests.kit.build import Build, Code, Raw, floats
 from tests.kit.difference_models import at
 from tests.kit.difference_support import compared, differences, paths
-from tests.kit.support import bytes_of
 
 # --- what belongs together ----------------------------------------------------------------------------------
 
@@ -389,15 +384,3 @@ def test_constants_of_equal_contents_are_told_by_the_tensors_that_have_them() ->
     for pair, expected in (((1, 2), 1), ((2, 1), 2)):
         (change,) = paths(model(1, 1), model(*pair), "structure")[:1]
         assert change[1].startswith(f"buffers[{3 - expected}].data")
-
-
-@pytest.mark.parametrize(("places", "refused"), [(20_000, False), (60_000, True)])
-def test_each_place_of_what_only_one_model_has_is_charged(places: int, refused: bool) -> None:
-    raw = Sharing()
-    data = raw.plain([raw.operator()] * places)
-    with open_model(bytes_of("circle/mlp")) as one, open_model(data) as other:
-        if refused:
-            with pytest.raises(ModelFormatError, match="added operators have 15359744 bytes together"):
-                compare_models(one, other)
-        else:
-            assert len(compare_models(one, other).changes) > places
