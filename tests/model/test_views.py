@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from circletools.errors import ModelFormatError
 from circletools.model.model import Model, open_model
 from circletools.model.options import OPTION_FIELDS
 from circletools.model.views import Operator, OperatorCode, Quantization, Tensor
@@ -270,3 +271,16 @@ def test_views_are_values() -> None:
             assert pickle.loads(pickle.dumps(view)) == copy.deepcopy(view) == alike  # noqa: S301
     with pytest.raises(AttributeError):
         tensor.numpy()
+
+
+def test_the_edges_of_what_is_there() -> None:
+    build = Build()
+    graph = build.graph()
+    graph.operator("ADD", [], []).opcode_index = 1
+    graph.tensor("one byte", (1,), "INT8", data=b"\7")
+    graph.tensor("none outside", buffer=build.buffer(offset=64, size=0))
+    graph.tensor("one outside", (1,), "INT8", buffer=build.buffer(offset=64, size=1))
+    with graph_of(build) as model:
+        assert [tensor.is_constant for tensor in model.subgraphs[0].tensors] == [True, False, True]
+        with pytest.raises(ModelFormatError, match="operator code 1 does not exist"):
+            model.subgraphs[0].operators[0]
