@@ -1,11 +1,14 @@
 """A fuzzer that shares: objects in very many places and over each other, and the budget as the property.
 
-    python -m fuzz.sharing --count 200 --seed 1 [--without-budget]
+    python -m fuzz.sharing --count 200 --seed 1 [--without-budget] [--rows]
 
 A changed model is followed by a copy of it, in whose objects references of the first end: a vector of tables becomes
 one of very many references to a table of the copy, whose strings and vectors become long ones, which others share or
 lie in. What the official verifier takes goes through the works of the commands, each in a process of its own. What
 takes more than 5 seconds of the processor, or 200 MB and 10 times the file, is a finding.
+
+`--rows` passes over files in which other things are shared than in one of `ROWS`, the kinds of files for which the
+budget was made, until `--count` of the kind have been tried. It says how many files it took until one cost too much.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ import os
 import resource
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -36,6 +40,7 @@ from circletools.fit.fit import fit
 from circletools.fit.request import FitRequest
 from circletools.flatbuf.budget import Budget
 from circletools.flatbuf.columns import Tables
+from circletools.flatbuf.schema import Field
 from circletools.flatbuf.verify import walk
 from circletools.inspection import inspect_model
 from circletools.model.digests import content_digests
@@ -52,7 +57,7 @@ from fuzz import seeds
 
 SECONDS, BYTES, TIMES = 5, 200 << 20, 10
 _STOP_SECONDS, _STOP_BYTES = 8, 1 << 30
-_LONGEST = 1 << 20
+_LONGEST, _LONGEST_VTABLE = 1 << 20, (1 << 16) - 4
 
 
 def _edited(change: Callable[[ModelEdit], object]) -> Callable[[Model], object]:
@@ -88,35 +93,95 @@ WORKS: dict[str, Callable[[Model], object]] = {
 }
 
 
-def shared(data: bytes, random: Random) -> bytes:
-    """Return the model with some of its references led to very many, very long or overlapping objects behind it."""
+class Row(NamedTuple):
+    """A kind of file: the references that are led elsewhere, and works that may cost too much without the budget."""
+
+    places: frozenset[str]
+    works: tuple[str, ...]
+
+
+ROWS = {
+    "an operator with long custom options in very many places": Row(
+        frozenset({"SubGraph.operators", "Operator.custom_options"}), ("check", "inspect", "diff", "fit")
+    ),
+    "long buffers that lie over each other": Row(
+        frozenset({"Model.buffers", "Buffer.data"}), ("compact", "diff", "digest")
+    ),
+    "very many buffers, with a long vtable": Row(frozenset({"Model.buffers", "Buffer"}), ("compact", "diff")),
+    "a tensor with a long name, very often an output": Row(
+        frozenset({"SubGraph.outputs", "Tensor.name"}), ("inspect", "check", "embed-origins", "fix-outputs", "diff")
+    ),
+    "a metadata entry in very many places": Row(frozenset({"Model.metadata"}), ("diff",)),
+}
+
+
+class Leaf(NamedTuple):
+    """A change of tables of a type: of `item`, a string or vector of numbers, or of their vtables if that is None."""
+
+    rows: Tables
+    item: Field | None
+    length: int
+    apart: int
+    is_zero: bool
+    in_copy: bool
+
+    @property
+    def place(self) -> str:
+        """What is changed."""
+        return self.rows.type.name + ("" if self.item is None else f".{self.item.name}")
+
+
+@cache
+def _parts(data: bytes) -> tuple[dict[str, Tables], list[tuple[str, str, str]], list[tuple[Tables, Field]]]:
+    """Return the tables of a model, its vectors of tables (type, field, type of the elements), and its leaves."""
+    tables = dict(open_model(data).reachable.tables)
+    fields = [(rows, item) for rows in tables.values() for item in rows.type.fields if rows.has(item.name).any()]
+    return (
+        tables,
+        [(rows.type.name, item.name, str(item.target)) for rows, item in fields if _is_vector(item, tables)],
+        [(rows, item) for rows, item in fields if item.kind in ("string", "vector") and item.target is None],
+    )
+
+
+def _is_vector(item: Field, tables: Mapping[str, Tables]) -> bool:
+    return item.kind == "vector" and item.target in tables
+
+
+def shared(data: bytes, random: Random, wanted: frozenset[str] = frozenset()) -> bytes | None:
+    """Return the model with some of its references led to very many, very long or overlapping objects behind it.
+
+    None where other references are chosen than those that are wanted, in the words of `Row.places`.
+    """
+    tables, vectors, leaves = _parts(data)
+    owner, field, target = random.choice(vectors)
+    count = 4 ** random.randrange(3, 11)  # up to a million
+    chosen = random.sample(tables[target].at.tolist(), min(len(tables[target]), random.choice((1, 1, 1, 2, 9))))
+    owners = random.choice((1, 1000))
+    changes = [_leaf(random, tables, leaves) for _ in range(random.randrange(4))]
+    if not wanted <= {f"{owner}.{field}", *(one.place for one in changes)}:
+        return None
     behind = len(data) + -len(data) % 64
-    with open_model(data) as model:
-        tables = dict(model.reachable.tables)
-        vectors = list(_vectors(tables))
-        owner, field, target = random.choice(vectors)
-        count = 4 ** random.randrange(3, 11)  # up to a million
-        start = behind + 4 + 4 * count
-        start += -start % 64  # of the copy
-        chosen = random.sample(tables[target].at.tolist(), min(len(tables[target]), random.choice((1, 1, 1, 2, 9))))
-        changed = bytearray(data.ljust(behind, b"\0"))
-        for at in _filled(tables[owner], field)[: random.choice((1, 1000))]:
-            changed[at : at + 4] = (behind - at).to_bytes(4, "little")
-        at_elements = behind + 4 + 4 * np.arange(count, dtype=np.int64)
-        elements = (start + np.resize(np.array(chosen), count) - at_elements).astype("<u4").tobytes()
-        changed += count.to_bytes(4, "little") + elements
-        changed = changed.ljust(start, b"\0") + data
-        for _ in range(random.randrange(4)):
-            _lengthen(changed, tables, start if random.random() < 0.7 else 0, random)
+    start = behind + 4 + 4 * count
+    start += -start % 64  # of the copy
+    changed = bytearray(data.ljust(behind, b"\0"))
+    for at in _filled(tables[owner], field)[:owners]:
+        changed[at : at + 4] = (behind - at).to_bytes(4, "little")
+    at_elements = behind + 4 + 4 * np.arange(count, dtype=np.int64)
+    elements = (start + np.resize(np.array(chosen), count) - at_elements).astype("<u4").tobytes()
+    changed += count.to_bytes(4, "little") + elements
+    changed = changed.ljust(start, b"\0") + data
+    for one in changes:
+        (_lengthen if one.item else _widen)(changed, one, start if one.in_copy else 0)
     return bytes(changed)
 
 
-def _vectors(tables: dict[str, Tables]) -> Iterator[tuple[str, str, str]]:
-    """Yield the vectors of tables that there are: type, field, type of the elements."""
-    for name, rows in tables.items():
-        for item in rows.type.fields:
-            if item.kind == "vector" and item.target in tables and rows.has(item.name).any():
-                yield name, item.name, str(item.target)
+def _leaf(random: Random, tables: Mapping[str, Tables], leaves: Sequence[tuple[Tables, Field]]) -> Leaf:
+    rows, item = random.choice(leaves)
+    settings = random.choice((1 << 12, 1 << 16, _LONGEST)), random.choice((0, 0, 4)), random.random() < 0.5
+    in_copy = random.random() < 0.7
+    if random.random() < 0.2:
+        return Leaf(random.choice(list(tables.values())), None, *settings, in_copy)
+    return Leaf(rows, item, *settings, in_copy)
 
 
 def _filled(rows: Tables, field: str) -> list[int]:
@@ -124,26 +189,33 @@ def _filled(rows: Tables, field: str) -> list[int]:
     return list(positions[positions != 0].tolist())
 
 
-def _lengthen(changed: bytearray, tables: dict[str, Tables], start: int, random: Random) -> None:
+def _widen(changed: bytearray, leaf: Leaf, start: int) -> None:
+    """Give tables of a type that have one vtable a copy of it that is as long as can be."""
+    rows = leaf.rows
+    vtable = int(rows.vtable[0])
+    changed.extend(bytes(-len(changed) % 16))
+    begin, size = len(changed), int(rows.vtable_bytes[0])
+    changed.extend(_LONGEST_VTABLE.to_bytes(2, "little"))
+    changed.extend(changed[vtable + 2 : vtable + size].ljust(_LONGEST_VTABLE - 2, b"\0"))
+    for at in rows.at[rows.vtable == vtable].tolist():
+        changed[at + start : at + start + 4] = (at + start - begin).to_bytes(4, "little", signed=True)
+
+
+def _lengthen(changed: bytearray, leaf: Leaf, start: int) -> None:
     """Let a string or vector of numbers of tables of a type be a long one at the end, or lie over each other."""
-    leaves = [
-        (rows, item)
-        for rows in tables.values()
-        for item in rows.type.fields
-        if item.kind in ("string", "vector") and item.target is None and rows.has(item.name).any()
-    ]
-    rows, item = random.choice(leaves)
-    length = random.choice((1 << 12, 1 << 16, _LONGEST)) // item.element.itemsize
-    apart = random.choice((0, 0, 4))
-    places = _filled(rows, item.name)[: 1 << 16]
+    assert leaf.item is not None
+    width = leaf.item.element.itemsize
+    length, places = leaf.length // width, _filled(leaf.rows, leaf.item.name)[: 1 << 16]
     changed.extend(bytes(-len(changed) % 16))
     begin = len(changed)
     # Each word is the length: so a vector can begin at any of them. Its last byte is 0, as the end of a string is.
-    words = len(places) * (apart > 0) + length * item.element.itemsize // 4 + 2
-    changed.extend(np.full(words, length, "<u4").tobytes())
+    words = np.full(len(places) * (leaf.apart > 0) + length * width // 4 + 2, length, "<u4")
+    if leaf.is_zero and not leaf.apart:
+        words[1:] = 0  # indices that lead somewhere
+    changed.extend(words.tobytes())
     for index, at in enumerate(places):
         here = at + start
-        changed[here : here + 4] = (begin + apart * index - here).to_bytes(4, "little")
+        changed[here : here + 4] = (begin + leaf.apart * index - here).to_bytes(4, "little")
 
 
 class Cost(NamedTuple):
@@ -189,8 +261,23 @@ def excesses(random: Random, models: list[bytes]) -> Iterator[tuple[bytes, list[
     """Yield files that the official verifier takes, each with what cost too much."""
     while True:
         data = shared(random.choice(models), random)
-        if accepted(data):
+        if data is not None and accepted(data):
             yield data, [one for one in (cost(name, data) for name in WORKS) if one.excessive(len(data))]
+
+
+def first_of(row: Row, random: Random, models: list[bytes], tries: int) -> tuple[int, Cost | None]:
+    """Return how many files were made until one of a kind cost too much, and what; None where so many did not."""
+    made = 0
+    while tries:
+        made += 1
+        data = shared(random.choice(models), random, row.places)
+        if data is not None and accepted(data):
+            tries -= 1
+            for name in row.works:
+                found = cost(name, data)
+                if found.excessive(len(data)):
+                    return made, found
+    return made, None
 
 
 def main() -> int:
@@ -199,11 +286,19 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--without-budget", action="store_true")
+    parser.add_argument("--rows", action="store_true")
     asked = parser.parse_args()
     if asked.without_budget:
         Budget.charge = lambda *_: None  # type: ignore[method-assign]
     found: Counter[str] = Counter()
     sound = [data for data in seeds.models() if accepted(data)]
+    if asked.rows:
+        for name, row in ROWS.items():
+            made, one = first_of(row, Random(asked.seed), sound, asked.count)
+            cause = "nothing" if one is None else f"{one.work}: {one.seconds:.1f} s, {one.more_bytes >> 20} MiB more"
+            print(f"{name}: {cause}, after {made} files", flush=True)
+            found[name] += one is not None
+        return int(any(found.values()))
     for number, (data, costs) in enumerate(islice(excesses(Random(asked.seed), sound), asked.count)):
         for one in costs:
             found[one.work] += 1

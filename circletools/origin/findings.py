@@ -58,6 +58,9 @@ def table_findings(model: Model, origins: Origins, freshness: Freshness) -> list
     if freshness.state == "stale":
         message = f"the origins are stale: {freshness.reason}; embed them again, or track them from the model before"
         return [Finding("STALE_ORIGIN", "warning", freshness.place, message)]
+    if not any(origins.operators) and any(subgraph.operators for subgraph in model.subgraphs):
+        message = "the tables name no operator; harmless outside of the ONE compiler"
+        return [Finding("PARTIAL_OP_TABLE", "info", f"metadata {OP_TABLE}", message)]
     if origins.scope == "shared":
         return []
     findings = []

@@ -48,9 +48,9 @@ def with_outputs(outputs: Callable[[Graph], list[int]]) -> bytes:
     return build.to_bytes("circle")
 
 
-def with_tables(**tables: bytes) -> bytes:
-    """Return the clean model with these metadata entries."""
-    return edited(bytes_of(CLEAN), *(lambda edit, item=item: edit.set_metadata(*item) for item in tables.items()))
+def with_tables(model: str = CLEAN, /, **tables: bytes) -> bytes:
+    """Return a model, clean unless another is named, with these metadata entries."""
+    return edited(bytes_of(model), *(lambda edit, item=item: edit.set_metadata(*item) for item in tables.items()))
 
 
 def index_out_of_range() -> bytes:
@@ -301,12 +301,34 @@ def test_a_variable_is_not_unproduced() -> None:
         ({SOURCE: ONE_SOURCE, OP: u32s(1)}, "MALFORMED_ORIGIN_TABLE", OP),
         ({SOURCE: ONE_SOURCE, OP: u32s(1, 0, 1, 0), EXACT: b"\1\2"}, "MALFORMED_ORIGIN_TABLE", EXACT),
         ({SOURCE: ONE_SOURCE, OP: u32s(1, 0, 1, 0), STAMP: b"\1\2"}, "MALFORMED_ORIGIN_TABLE", STAMP),
+        ({SOURCE: ONE_SOURCE, OP: u32s(1, 0, 0)}, "MALFORMED_ORIGIN_TABLE", OP),  # an entry without a source
+        ({SOURCE: ONE_SOURCE, OP: b""}, "MALFORMED_ORIGIN_TABLE", OP),
         ({OP: u32s(1, 0, 1, 0)}, "UNKNOWN_SOURCE_ID", OP),
+        ({SOURCE: u32s(0), OP: u32s(1, 0, 1, 0)}, "UNKNOWN_SOURCE_ID", OP),
     ],
 )
 def test_tables_that_are_broken(tables: dict[str, bytes], code: str, place: str) -> None:
     (found,) = findings_of(with_tables(**tables))
     assert (found.code, found.severity, found.location) == (code, "error", f"metadata {place}")
+
+
+@pytest.mark.parametrize("tables", [{SOURCE: ONE_SOURCE, OP: u32s(0)}, {OP: u32s(0)}, {SOURCE: ONE_SOURCE}])
+@pytest.mark.parametrize("name", [CLEAN, "circle/while_loop", "circle/only_input"])
+def test_tables_that_name_nothing(name: str, tables: dict[str, bytes]) -> None:
+    """Where there is an operator that they could name; several subgraphs share an op table of ONE."""
+    found = [one for one in findings_of(with_tables(name, **tables)) if "OP_TABLE" in one.code]
+    expected = [] if "only_input" in name else [("PARTIAL_OP_TABLE", "info", f"metadata {OP}")]
+    assert [(one.code, one.severity, one.location) for one in found] == expected
+
+
+@pytest.mark.parametrize(
+    "plan", [b"", b"\0\0\0", u32s(1), u32s(1, 0, 0), u32s(1, 0, 3, 1), u32s(2, 0, 1, 0), u32s(2, 0, 1, 0, 0, 1, 0)]
+)
+def test_execution_plans_that_are_broken(plan: bytes) -> None:
+    (found,) = findings_of(with_tables(ONE_execution_plan_table=plan))
+    assert (found.code, found.severity) == ("MALFORMED_EXECUTION_PLAN", "warning")
+    assert found.location == "metadata ONE_execution_plan_table"
+    assert findings_of(with_tables(ONE_execution_plan_table=u32s(2, 0, 1, 0, 1, 2, 3, 4))) == []
 
 
 @given(
@@ -325,7 +347,7 @@ def test_tables_without_a_stamp_are_not_stale() -> None:
 
 def test_both_outputs_and_origins_are_told() -> None:
     data = embedded(with_outputs(lambda _: [1, 1]), origins({0: "a", 1: "b"}, {}))
-    assert [finding.code for finding in findings_of(data)] == ["DUPLICATE_OUTPUT"]
+    assert [finding.code for finding in findings_of(data)] == ["DUPLICATE_OUTPUT", "PARTIAL_OP_TABLE"]
 
     def change(model: Any) -> None:
         model.subgraphs[0].tensors[1].name = b"another"

@@ -9,7 +9,7 @@ import pytest
 
 from circletools.flatbuf.budget import OBJECT_BYTES, PLACE_BYTES, REPEATED_BYTES, REPEATS, Budget
 from fuzz import seeds
-from fuzz.sharing import Cost, accepted, cost, excesses, shared
+from fuzz.sharing import ROWS, WORKS, Cost, accepted, cost, excesses, first_of, shared
 from tests.kit.attacks.shared import SHARED, shared_file
 from tests.kit.support import ROOT
 
@@ -37,6 +37,21 @@ def test_it_is_the_budget_that_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not cost("dump-origins", data).excessive(len(data))
     monkeypatch.setattr(Budget, "charge", lambda *_: None)
     assert cost("dump-origins", data).excessive(len(data))
+
+
+def test_a_row_is_found_without_the_budget_and_not_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = ROWS["very many buffers, with a long vtable"]
+    made, found = first_of(row, Random(7), SOUND, 1)  # noqa: S311 - no secret
+    assert (made > 0, found) == (True, None)
+    monkeypatch.setattr(Budget, "charge", lambda *_: None)
+    _, found = first_of(row, Random(7), SOUND, 20)  # noqa: S311 - no secret
+    assert found is not None
+    assert found.work in row.works
+
+
+def test_only_wanted_files_are_made() -> None:
+    assert shared(SOUND[0], Random(3), frozenset({"No.such"})) is None  # noqa: S311 - no secret
+    assert all(set(row.works) <= set(WORKS) for row in ROWS.values())
 
 
 def test_the_numbers_are_those_that_are_documented() -> None:

@@ -73,6 +73,17 @@ def test_the_python_example_runs(folder: Path) -> None:
     assert printed.splitlines()[0] == "0 FULLY_CONNECTED frozenset({0})"
 
 
+def test_what_python_shows_is_what_the_command_shows(folder: Path) -> None:
+    views, rows = blocks((ROOT / "docs" / "python.md").read_text(encoding="utf-8"), "python")
+    printed = shell(f"{sys.executable} - <<'END'\n{views}\nEND", folder).splitlines()
+    assert printed[1] == "SAME 1"
+    assert printed[-1] == "int8 (4, 3, 3, 3)"
+    more = "import json\nprint(json.dumps(document))"
+    said = shell(f"{sys.executable} - <<'END'\n{rows}{more}\nEND", folder)
+    command = "circletool inspect testdata/tflite/cnn_int8.tflite --operators --tensors --json"
+    assert json.loads(said) == json.loads(shell(command, folder))
+
+
 def test_the_first_command_installs_and_runs_the_main_job(tmp_path: Path) -> None:
     install, _ = blocks(README, "sh")
     clone = tmp_path / "clone"

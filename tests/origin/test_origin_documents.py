@@ -212,6 +212,13 @@ def test_what_is_wrong_with_the_tables_of_a_model() -> None:
     assert [one[0] for one in found(SOURCE_TABLE, encode_source_table({}))] == ["UNKNOWN_SOURCE_ID"]
     assert [one[0] for one in found(EXACT_TABLE, u32s(1))] == ["MALFORMED_ORIGIN_TABLE"]
     assert [one[0] for one in found("other", b"\1")] == ["PARTIAL_OP_TABLE"]
+    nothing = ("PARTIAL_OP_TABLE", "info", f"metadata {OP_TABLE}")
+    assert [one[:3] for one in found("other", b"\1", origins({0: "a"}, {}))] == [nothing]
+
+
+def test_tables_of_a_model_without_operators_name_nothing() -> None:
+    with open_model(embedded(bytes_of("circle/only_input"), origins({0: "a"}, {}))) as model:
+        assert origin_findings(model) == []
 
 
 # --- what tracking tells ------------------------------------------------------------------------------------

@@ -55,16 +55,13 @@ def _turns_of_two(graph: OperatorGraph, devices: Sequence[int], first: int | Non
 
     Each time the device changes on the way to an operator, it is the other one's turn.
     """
-    begins = devices[0] if devices else None
-    if first is not None and any(
-        device == first and not rows for device, rows in zip(devices, graph.predecessors, strict=True)
-    ):
-        begins = first
+    if first is None and devices:
+        first = devices[0]
     turn_of: list[int] = []
     partitions: list[list[int]] = []
     for operator, rows in enumerate(graph.predecessors):
         device = devices[operator]
-        turn = int(device != begins)
+        turn = int(device != first)
         for other in rows:
             after = turn_of[other] + (devices[other] != device)
             if after > turn:  # noqa: PLR1730 (max takes twice as long)
