@@ -25,6 +25,8 @@ from circletools.model.sizes import least_bytes
 
 _CONTROL_FLOW = ("IF", "WHILE", "CALL_ONCE")
 _HELD = ("RESOURCE", "VARIANT")
+_NAMING = ("VAR_HANDLE", "HASHTABLE")
+_BY_NAME = ("READ_VARIABLE", "ASSIGN_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE")
 _OTHER_EACH_TIME = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "CUSTOM", "DELEGATE")
 
 
@@ -135,10 +137,20 @@ class OperatorFacts:
 
     @cached_property
     def is_held(self) -> NDArray[np.bool_]:
-        """Whether each tensor has no values of its own, but names what the runtime holds (RESOURCE, VARIANT)."""
+        """Whether each tensor has no values of its own, but names what the runtime holds.
+
+        By its type (RESOURCE, VARIANT), or because operators take it for that: LiteRT reads INT32 there too.
+        """
         types = self.model.schema.enums["TensorType"]
-        held = [number for number, name in types.items() if name in _HELD]
-        return np.isin(self.model.tensor_columns.types[self.tensor_rows], held)
+        named = [number for number, name in types.items() if name in _HELD]
+        held: NDArray[np.bool_] = np.isin(self.model.tensor_columns.types[self.tensor_rows], named)
+        if not {*_NAMING, *_BY_NAME}.isdisjoint(self.code_names):
+            self.check_tensors()
+            for operator, code in enumerate(self.code_names):
+                made = self.output_slots.of(operator) if code in _NAMING else []
+                taken = self.input_slots.of(operator)[:1] if code in _BY_NAME else []
+                held[[tensor for tensor in (*made, *taken) if tensor >= 0]] = True
+        return held
 
     @cached_property
     def is_variable(self) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from typing import Any
 
 from circletools.planning.measured import MeasuredPlan
@@ -48,7 +49,7 @@ def _row(plan: PlanTime) -> tuple[str, ...]:
     return (
         plan.name,
         str(len(plan.parts)),
-        f"{plan.predicted_us:.1f}",
+        f"{plan.predicted_us:.1f}" if isfinite(plan.predicted_us) else "-",
         measured,
         ratio + ", chosen" * plan.is_chosen,
     )

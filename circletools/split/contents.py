@@ -1,14 +1,14 @@
 """Digests of what operators compute, independent of indices, names and positions in the file.
 
 The digest of an operator covers its code, its options, the forms of its outputs and the digests of its inputs, and
-where it uses what is kept from run to run, which of those that use it it is; that
+where it uses what is kept from run to run, that of the operator that used it before; that
 of a tensor covers the operator that produces it, or its data. Two models whose operators have the same digests have
 the same operators, connected alike. A tensor's type, shape and quantization are its *form*.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
@@ -110,10 +110,13 @@ class Contents:
                 constants[tensor] = digest(b"data", self.form(subgraph, tensor), self._data(buffer))
             return constants[tensor]
 
-        operators, used, turns = view.operators, defaultdict[int, list[str]](list), Counter[str]()
-        for kept, users in state_of(self.uses, subgraph).users.items():
+        operators, state = view.operators, state_of(self.uses, subgraph)
+        used = defaultdict[int, list[str]](list)
+        for kept, users in state.users.items():
             for user in users:
                 used[user].append(kept)
+        before: dict[str, bytes] = {}  # who used, or first set, what is kept: what the next finds there depends on it
+        set_before: dict[str, bytes] = {}
         for index in operator_graph(model, subgraph).order:
             operator = operators[index]
             reads[index] = tuple(made[tensor] for tensor in operator.inputs if tensor in made)
@@ -125,9 +128,11 @@ class Contents:
                 *map(read, operator.inputs),
                 *(self.form(subgraph, tensor) if tensor >= 0 else b"" for tensor in operator.outputs),
                 *map(self._subgraph, self.uses.calls.by_row.get(first + index, ())),
-                *map(_number, sorted(turns[kept] for kept in used[index])),  # what it finds there depends on its turn
+                *sorted(before[kept] for kept in used[index] if kept in before),
+                *sorted(set_before[kept] for kept in state.giving.get(index, ()) if kept in set_before),
             )
-            turns.update(used[index])
+            before |= dict.fromkeys((*used[index], *state.giving.get(index, ())), name)
+            set_before |= dict.fromkeys(state.giving.get(index, ()), name)
             for slot, tensor in enumerate(operator.outputs):
                 if tensor >= 0:
                     made[tensor] = digest(name, _number(slot))

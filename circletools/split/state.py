@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from circletools.findings import Finding
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
-from circletools.split.uses import UNKNOWN, Kept, Named, UsesReader
+from circletools.split.uses import UNKNOWN, Kept, Named, Uses, UsesReader
 
 Numbers = NDArray[np.int64]
 
@@ -28,11 +28,13 @@ class State:
     """What operators of a subgraph keep.
 
     `users` has the operators that use what is written, ascending, at least one each. `copied` are operators that name
-    something or give it its first value, with the operators that use it: each part of these needs its own.
+    something or give it its first value, with the operators that use it: each part of these needs its own. `giving`
+    has those that give first values, and what they use.
     """
 
     users: Mapping[Kept, list[int]]
     copied: Mapping[int, list[int]]
+    giving: Mapping[int, set[Kept]]
 
 
 def read_state(model: Model, subgraph: int) -> State:
@@ -43,11 +45,11 @@ def read_state(model: Model, subgraph: int) -> State:
 def state_of(reader: UsesReader, subgraph: int) -> State:
     """Return it of one of several subgraphs of a model."""
     facts, own = OperatorFacts(reader.model, subgraph), reader.uses(subgraph)
-    giving = {operator: _here(names) for operator, names in own.giving.items()}
-    written = _here(set().union(*own.written.values()))
+    once, written = _giving(own)
+    giving = {operator: _here(own.by_operator[operator].used) for operator in once}
     by_kept: dict[Kept, list[int]] = defaultdict(list)
-    for operator in sorted(own.by_operator.keys() - own.naming.keys()):
-        for one in _here(own.by_operator[operator]):
+    for operator in sorted(own.by_operator.keys() - own.naming.keys() - giving.keys()):
+        for one in _here(own.by_operator[operator].used):
             by_kept[one].append(operator)
     copied = {operator: {kept} for operator, kept in own.naming.items()} | giving
     users_of = {operator: {user for one in kept for user in by_kept[one]} for operator, kept in copied.items()}
@@ -63,7 +65,23 @@ def state_of(reader: UsesReader, subgraph: int) -> State:
     return State(
         {kept: sorted(set(users)) for kept, users in by_kept.items() if kept in written},
         {operator: sorted(users) for operator, users in users_of.items()},
+        giving,
     )
+
+
+def _giving(uses: Uses) -> tuple[list[int], set[Kept]]:
+    """Return the operators that only give first values, and what others write.
+
+    One that reads what others write gives what these left there: it cannot be copied.
+    """
+    giving = list(uses.giving)
+    while True:
+        others = (one.written for operator, one in uses.by_operator.items() if operator not in giving)
+        written = _here(set().union(*others))
+        left = [operator for operator in giving if written.isdisjoint(_here(uses.by_operator[operator].read))]
+        if len(left) == len(giving):
+            return giving, written
+        giving = left
 
 
 def _handed_on(facts: OperatorFacts) -> Iterator[tuple[int, int, int]]:
@@ -82,6 +100,6 @@ def _here(names: Iterable[Named]) -> set[Kept]:
 def set_elsewhere(uses: UsesReader, used: Collection[Named], left_out: Iterable[int]) -> Iterator[Finding]:
     """Yield a finding for what is used and also set by subgraphs that are left out. Raises ModelFormatError."""
     for subgraph in sorted(left_out):
-        for name in sorted(_here(set().union(*uses.uses(subgraph).written.values())).intersection(used)):
+        for name in sorted(_giving(uses.uses(subgraph))[1].intersection(used)):
             message = f"subgraph {subgraph}, which is left out, sets {name} too"
             yield Finding("STATE_APART", "warning", f"subgraphs[{subgraph}]", message)

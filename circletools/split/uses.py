@@ -29,21 +29,35 @@ UNKNOWN: Kept = "what resources hold"
 
 _NAMING = {"VAR_HANDLE": "VarHandleOptions", "HASHTABLE": "HashtableOptions"}
 _READING = frozenset(("READ_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_SIZE"))
-_ONCE = "CALL_ONCE"
+_ONCE, _SETTING = "CALL_ONCE", "ASSIGN_VARIABLE"
 _LOOPS = frozenset(("WHILE", "STABLEHLO_WHILE"))
 
 
 @dataclass(frozen=True, slots=True)
-class Uses:
-    """What the operators of a subgraph use, and of that write, themselves or in what they call.
+class Touched:
+    """What an operator uses, itself or in what it calls, and what of that it reads, and writes."""
 
-    `giving` has what operators use that give first values once, which counts neither as used nor as written.
-    `naming` has the operators that only name something. `returned` is what each output may name.
+    used: set[Named]
+    read: set[Named]
+    written: set[Named]
+
+    def add(self, *others: Touched, arguments: Sequence[set[Named]]) -> None:
+        """Add what operators touch in a subgraph that is called with these arguments."""
+        self.used.update(_for_caller((one.used for one in others), arguments))
+        self.read.update(_for_caller((one.read for one in others), arguments))
+        self.written.update(_for_caller((one.written for one in others), arguments))
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """What the operators of a subgraph touch.
+
+    `giving` are those that run once, to give first values, and `naming` those that only name something. `returned`
+    is what each output may name.
     """
 
-    by_operator: Mapping[int, set[Named]]
-    written: Mapping[int, set[Named]]
-    giving: Mapping[int, set[Named]]
+    by_operator: Mapping[int, Touched]
+    giving: Sequence[int]
     naming: Mapping[int, Kept]
     returned: Sequence[set[Named]]
 
@@ -75,8 +89,7 @@ class UsesReader:
         facts.check_tensors()
         first, held = facts.rows.start, facts.is_held
         naming = dict(_naming(self.model, facts))
-        used, written = _variable_tensors(facts)
-        giving: dict[int, set[Named]] = {}
+        touched = _variable_tensors(facts)
         inputs = self.model.subgraphs[subgraph].inputs.tolist()
         outputs = self.model.subgraphs[subgraph].outputs.tolist()
         names: dict[int, set[Named]] = {tensor: {number} for number, tensor in enumerate(inputs)}
@@ -89,26 +102,29 @@ class UsesReader:
 
         for operator in sorted({*operators[held[tensors]].tolist(), *calling}):
             taken, made = named(facts.input_slots.of(operator)), facts.output_slots.of(operator)
+            this, code = touched[operator], facts.code_names[operator]
             if operator in naming:
-                used[operator].add(naming[operator])
+                this.used.add(naming[operator])
             elif operator in calling:
-                loop = facts.code_names[operator] in _LOOPS
-                if loop:
+                if code in _LOOPS:
                     taken = self._in_loop(first + operator, taken)
-                back = self._called(first + operator, taken, len(made), used[operator], written[operator])
-                if loop:  # of no turns it hands on what it was given
+                back = self._called(first + operator, taken, len(made), this)
+                if code in _LOOPS:  # of no turns it hands on what it was given
                     for after, before in zip(back, taken, strict=False):
                         after.update(before)
                 names |= dict(zip(made, back, strict=True))
             else:
-                used[operator].update(*taken, *named(made))
-                if facts.code_names[operator] not in _READING:
-                    written[operator] |= used[operator]
-            if facts.code_names[operator] == _ONCE and UNKNOWN not in used[operator]:
-                giving[operator] = used.pop(operator)
-                written.pop(operator)
-            self._charge(sum(map(len, (used[operator], written[operator]))))
-        return Uses(used, written, giving, naming, named(outputs))
+                this.used.update(*taken, *named(made))
+                if code != _SETTING:
+                    this.read.update(this.used)
+                if code not in _READING:
+                    this.written.update(this.used)
+            self._charge(len(this.used) + len(this.written))
+        giving = [
+            one for one in sorted(calling)
+            if facts.code_names[one] == _ONCE and UNKNOWN not in touched[one].used
+        ]  # fmt: skip
+        return Uses(touched, giving, naming, named(outputs))
 
     def _in_loop(self, row: int, taken: list[set[Named]]) -> list[set[Named]]:
         """Return what the inputs of a loop may name in all of its turns."""
@@ -118,22 +134,18 @@ class UsesReader:
         anything = set().union(*taken, *(_for_caller(returned, taken) for returned in rows))
         return [anything if named else named for named in taken]
 
-    def _called(
-        self, row: int, taken: list[set[Named]], count: int, used: set[Named], written: set[Named]
-    ) -> list[set[Named]]:
-        """Add what the subgraphs use that the operator of a row calls, and return what its outputs may name."""
+    def _called(self, row: int, taken: list[set[Named]], count: int, touched: Touched) -> list[set[Named]]:
+        """Add what the subgraphs touch that the operator of a row calls, and return what its outputs may name."""
         back: list[set[Named]] = [set() for _ in range(count)]
         for subgraph in sorted(self.calls.named(row)):
             uses = self._read.get(subgraph)
             if uses is None:  # it is being read: a call of itself
-                anything = {UNKNOWN} if any(taken) else set[Named]()
-                used |= anything
-                written |= anything
+                for kept in (touched.used, touched.read, touched.written) if any(taken) else ():
+                    kept.add(UNKNOWN)
                 continue
             # a condition or an index comes before the arguments
             arguments = taken[max(0, len(taken) - len(self.model.subgraphs[subgraph].inputs)) :]
-            used.update(_for_caller((*uses.by_operator.values(), *uses.giving.values()), arguments))
-            written.update(_for_caller((*uses.written.values(), *uses.giving.values()), arguments))
+            touched.add(*uses.by_operator.values(), arguments=arguments)
             for one, returned in zip(back, uses.returned, strict=False):
                 one.update(_for_caller([returned], arguments))
         return back
@@ -150,10 +162,9 @@ def _for_caller(rows: Iterable[set[Named]], arguments: Sequence[set[Named]]) -> 
     return result
 
 
-def _variable_tensors(facts: OperatorFacts) -> tuple[dict[int, set[Named]], dict[int, set[Named]]]:
-    """Return what operators use because a tensor keeps its value, and what of that they write: all of it."""
-    used: dict[int, set[Named]] = defaultdict(set)
-    written: dict[int, set[Named]] = defaultdict(set)
+def _variable_tensors(facts: OperatorFacts) -> dict[int, Touched]:
+    """Return what operators touch because a tensor keeps its value: they read and write it."""
+    touched: dict[int, Touched] = defaultdict(lambda: Touched(set(), set(), set()))
     if facts.is_variable.any():
         called = Counter(facts.tensor_names)
         for operators, tensors in (facts.inputs, facts.outputs):
@@ -162,9 +173,10 @@ def _variable_tensors(facts: OperatorFacts) -> tuple[dict[int, set[Named]], dict
                 raw = facts.tensor_names[tensor]
                 name = repr(text(raw)) if raw and called[raw] == 1 else str(tensor)
                 kept = f"the variable tensor {name}" + (f" of subgraph {facts.subgraph}" if facts.subgraph else "")
-                used[operator].add(kept)
-                written[operator].add(kept)
-    return used, written
+                this = touched[operator]
+                for those in (this.used, this.read, this.written):
+                    those.add(kept)
+    return touched
 
 
 def _naming(model: Model, facts: OperatorFacts) -> Iterator[tuple[int, Kept]]:

@@ -211,7 +211,9 @@ def _notes(model: Model, plan: SplitPlan, annotations: Annotations) -> Iterator[
     others = {signature.subgraph for signature in model.signatures} - {plan.subgraph}
     others &= set(range(len(model.subgraphs)))
     uses = UsesReader(model)
-    yield from set_elsewhere(uses, set().union(*uses.uses(plan.subgraph).by_operator.values()), others)
+    yield from set_elsewhere(
+        uses, set().union(*(one.used for one in uses.uses(plan.subgraph).by_operator.values())), others
+    )
     if directory_start(model.wire.memory) is not None:
         yield Finding("ARCHIVE_LEFT_OUT", "info", "", "the archive of associated files behind the model is left out")
     if plan.renamed:

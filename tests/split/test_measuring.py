@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ import pytest
 from circletools.affinity.costs.costfile import parse_costs
 from circletools.errors import InvalidInputError, UsageError
 from circletools.model.model import open_model
+from circletools.render.measuring import costs_text
 from circletools.split.measuring import measure as module
 from circletools.split.measuring import request as requests
 from circletools.split.measuring.bench import Bench, Failure
+from circletools.split.measuring.document import read_measured
 from circletools.split.measuring.known import known_of
 from circletools.split.measuring.learning import learn
 from circletools.split.measuring.measure import measure
@@ -135,6 +139,11 @@ def test_a_part_that_does_not_run_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     plan = found.plans[-1]
     assert plan.failure == "chain.part.00002_b.tflite in onert: no kernel for r"
     assert (plan.measured_us, plan.ratio, found.costs["measured"]["plans"][-1]["ratio"]) == (None, None, None)
+    unknown = replace(plan, predicted_us=math.inf, parts=(replace(plan.parts[0], predicted_us=math.inf),))
+    document = costs_text(replace(found, plans=(*found.plans[:-1], unknown)))
+    assert "Infinity" not in document
+    read = read_measured(document, "costs.json")
+    assert (read[0].predicted_us, read[-1]) == (found.plans[0].predicted_us, unknown)
 
 
 def test_what_ends_the_process_is_looked_for_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -211,6 +211,18 @@ def test_what_calls_itself_or_is_given_too_little_uses_what_nobody_knows() -> No
     assert users(build) == {"what resources hold": [2, 3]}
 
 
+def test_a_name_may_be_an_integer() -> None:
+    build = Build()
+    graph = build.graph()
+    named, known = graph.tensor("named", (), "INT32"), graph.tensor("known", (), "INT32", data=bytes(4))
+    graph.operator("VAR_HANDLE", [], [named], shared_name="a")
+    write(graph, named)
+    write(graph, known)
+    graph.operator("READ_VARIABLE", [known], [graph.tensor("read")])
+    graph.ends([], [])
+    assert users(build) == {"variable 'a'": [1], "what resources hold": [2, 3]}
+
+
 @pytest.fixture(scope="module")
 def litert() -> Iterator[Worker]:
     need("ai_edge_litert")

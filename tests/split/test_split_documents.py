@@ -277,7 +277,7 @@ def flow(*operators: tuple[str, str, str]) -> Flow:
 def compared(source: Flow, *parts: Flow) -> list[str]:
     """Return places and words of all findings."""
     codes = ["ADD", "MUL", "NEG"]
-    comparison = Comparison(source, codes, "source", State({}, {}))
+    comparison = Comparison(source, codes, "source", State({}, {}, {}))
     found = [one for n, part in enumerate(parts) for one in comparison.add(part, codes, f"{n}.circle", f"parts[{n}]")]
     found += comparison.missing()
     assert {(one.code, one.severity) for one in found} <= {("OPERATORS_DIFFER", "error")}

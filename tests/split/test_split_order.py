@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from circletools.model.model import open_model
+from circletools.split.state import read_state
 from circletools.split.verify import check_files, open_split
+from tests.kit.build import Graph
 from tests.kit.split_support import by_list, split_to, with_devices
 from tests.kit.support import packed, unpacked
 from tests.split.test_split_state import Streaming
@@ -37,12 +40,28 @@ def changed(parts: Path, number: int, change: Any) -> list[tuple[str, str]]:
 
 
 def test_who_sets_a_variable_first_is_in_each_part(parts: Path) -> None:
-    for number in (0, 1):
-        name = open_split(parts).connections.parts[number].file
-        message = f"CALL_ONCE is not in {name}, whose operators need it"
-        kept = open_split(parts).part(number).read_bytes()
-        assert ("OPERATORS_DIFFER", message) in changed(parts, number, lambda operators: operators.pop(0))
-        open_split(parts).part(number).write_bytes(kept)
+    files = open_split(parts)
+    message = f"CALL_ONCE is not in {files.connections.parts[1].file}, whose operators need it"
+    assert changed(parts, 1, lambda operators: operators.pop(0)) == [("OPERATORS_DIFFER", message)]
+
+
+def test_what_is_read_follows_what_was_first_set(parts: Path) -> None:
+    found = changed(parts, 0, lambda operators: operators.pop(0))
+    assert found[0][1].startswith("READ_VARIABLE of model.part.00001_npu.tflite is not in the source")
+
+
+def test_an_initialiser_that_reads_what_others_write_is_not_copied() -> None:
+    model = Streaming(2, 1)
+    second = Graph(model.build, "second")
+    value = second.compute("READ_VARIABLE", [Streaming.handle(second, 0)], "value", (1, 4))
+    second.operator("ASSIGN_VARIABLE", [Streaming.handle(second, 1), value], [])
+    second.ends([], [])
+    model.assign(0, model.x)
+    model.graph.operator("CALL_ONCE", [], [], init_subgraph_index=2)
+    with open_model(model.finish(model.read(1))) as opened:
+        state = read_state(opened, 0)
+    assert dict(state.giving) == {0: {"variable 'state0'"}}
+    assert state.users == {"variable 'state0'": [3, 4], "variable 'state1'": [4, 5]}
 
 
 def test_what_is_read_depends_on_what_was_set_before(parts: Path) -> None:
@@ -54,7 +73,11 @@ def test_what_is_read_depends_on_what_was_set_before(parts: Path) -> None:
         at = next(index for index, one in enumerate(operators) if not len(one.outputs) and len(one.inputs))
         operators[at], operators[at + 1] = operators[at + 1], operators[at]
 
-    for change in (exchange, later):
+    def once_later(operators: list[Any]) -> None:
+        at = next(index for index, one in enumerate(operators) if not len(one.outputs) and len(one.inputs))
+        operators.insert(at, operators.pop(0))
+
+    for change in (exchange, later, once_later):
         kept = open_split(parts).part(0).read_bytes()
         assert "OPERATORS_DIFFER" in {code for code, _ in changed(parts, 0, change)}
         open_split(parts).part(0).write_bytes(kept)

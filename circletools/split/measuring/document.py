@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from circletools.affinity.assign.documents import number_of, objects_of, read_document, text_of
 from circletools.errors import InvalidInputError
 from circletools.split.measuring.results import PartTime, PlanTime
@@ -27,16 +29,12 @@ def read_measured(words: str, name: str) -> tuple[PlanTime, ...]:
 
 def _plan(entry: Object, place: str) -> PlanTime:
     parts = tuple(_part(part, at) for part, at in objects_of(entry, "parts", place, _PART, _SEE))
-    predicted, failure, chosen = (
-        _number(entry, "predicted_us", place),
-        entry.get("failure", ""),
-        entry.get("is_chosen"),
-    )
-    if predicted is None or not isinstance(failure, str):
-        raise InvalidInputError("`predicted_us` must be a number, `failure` a string", location=place, hint=_SEE)
+    predicted, failure = _number(entry, "predicted_us", place), entry.get("failure", "")
+    if not isinstance(failure, str):
+        raise InvalidInputError("`failure` must be a string", location=place, hint=_SEE)
     measured = _number(entry, "measured_us", place)
     chosen = entry.get("is_chosen") is True
-    return PlanTime(text_of(entry, "name", place, _SEE), parts, predicted, measured, failure, chosen)
+    return PlanTime(text_of(entry, "name", place, _SEE), parts, _known(predicted), measured, failure, chosen)
 
 
 def _part(entry: Object, place: str) -> PartTime:
@@ -44,7 +42,11 @@ def _part(entry: Object, place: str) -> PartTime:
     if not isinstance(operators, list) or any(type(one) is not int or one < 0 for one in operators):
         raise InvalidInputError("`operators` must be a list of indices", location=place, hint=_SEE)
     predicted, measured = _number(entry, "predicted_us", place), _number(entry, "measured_us", place)
-    return PartTime(text_of(entry, "device", place, _SEE), tuple(operators), predicted or 0.0, measured)
+    return PartTime(text_of(entry, "device", place, _SEE), tuple(operators), _known(predicted), measured)
+
+
+def _known(predicted_us: float | None) -> float:
+    return inf if predicted_us is None else predicted_us
 
 
 def _number(entry: Object, key: str, place: str) -> float | None:

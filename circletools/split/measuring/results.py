@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,10 @@ _WORTH = 0.05  # the least share of the time that several parts have to save: be
 
 @dataclass(frozen=True, slots=True)
 class PartTime:
-    """A part on its device: what was predicted for it with its launch, and what it took with all that it moved."""
+    """A part on its device: what was predicted for it with its launch, and what it took with all that it moved.
+
+    Infinite is what was predicted where no time is known for an operator.
+    """
 
     device: str
     operators: tuple[int, ...]
@@ -68,12 +72,20 @@ class Measurement:
     @property
     def costs(self) -> dict[str, Any]:
         """The document of costs (docs/costs.md), with what was measured."""
-        plans, tried = ([asdict(one) | {"ratio": one.ratio} for one in row] for row in (self.plans, self.tried))
+        plans, tried = ([_document(one) for one in row] for row in (self.plans, self.tried))
         factors = [
             {"device": device.name, "program": f"{device.program}:{device.variant}", **asdict(one)}
             for device, one in zip(self.known.devices, self.known.factors, strict=True)
         ]
         return self.known.costs() | {"measured": {"devices": factors, "plans": plans, "tried": tried}}
+
+
+def _document(plan: PlanTime) -> dict[str, Any]:
+    """Return a plan for JSON, which has no number for what no time is known of."""
+    row = asdict(plan) | {"ratio": plan.ratio}
+    for one in (row, *row["parts"]):
+        one["predicted_us"] = one["predicted_us"] if isfinite(one["predicted_us"]) else None
+    return row
 
 
 def wall_us(times_us: Floats) -> float:
