@@ -11,7 +11,7 @@ from circletools.asking import as_file, operators_of
 from circletools.findings import Finding, against
 from circletools.model.model import Model
 from circletools.model.soundness import soundness_findings
-from circletools.model.verify import check_model, is_index
+from circletools.model.verify import check_model, is_index, leads_nowhere
 from circletools.origin.findings import origin_findings
 from circletools.origin.read import Origins, read_origins
 from circletools.outputs.analysis import output_findings
@@ -29,7 +29,8 @@ _LISTED = 5  # of the sources that operators came from
 def check(model: Model, with_: Sequence[str] = (), *, timeout_s: float = 600.0) -> list[Finding]:
     """Return what `verify` finds, and where all indices lead somewhere, what else is wrong with the model.
 
-    That is its graph, tensors, operators, signatures, names, outputs, origins and affinity.
+    That is its graph, tensors, operators, signatures, names, outputs, and where no metadata lies outside the
+    file, origins and affinity.
 
     `with_` names runtimes and compilers to load the model in, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
     each may take `timeout_s` seconds. Raises ModelFormatError when the structure is broken, UsageError where a
@@ -38,11 +39,14 @@ def check(model: Model, with_: Sequence[str] = (), *, timeout_s: float = 600.0) 
     findings = check_model(model)
     if any(map(is_index, findings)):
         return findings
-    findings += soundness_findings(model)
-    origins = origin_findings(model)
-    findings = [*findings, *output_findings(model), *origins, *affinity_findings(model)]
+    outside = {finding.location for finding in findings if leads_nowhere(finding)}
+    unreadable = any(f"buffers[{entry.buffer}]" in outside for entry in model.metadata)
+    origins = [] if unreadable else list(origin_findings(model))
+    findings += [*soundness_findings(model), *output_findings(model), *origins]
+    findings += [] if unreadable else affinity_findings(model)
     if with_:
-        sources = None if any(one.severity != "info" for one in origins) else read_origins(model)
+        unknown = unreadable or any(one.severity != "info" for one in origins)
+        sources = None if unknown else read_origins(model)
         with as_file(model) as path:
             for name in with_:
                 findings += _loaded(model, path, name, timeout_s, sources)

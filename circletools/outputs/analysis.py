@@ -154,7 +154,7 @@ def _of_subgraph(model: Model, index: int, constants: bool, copies: bool) -> lis
 def _is_constant(model: Model, subgraph: Subgraph, index: int) -> bool:
     """Say whether a tensor that nothing computes has data; one without elements needs none."""
     tensor = subgraph.tensors[index]
-    return len(model.buffers[tensor.buffer].data) > 0 or 0 in tensor.shape
+    return bool(model.buffers.filled[tensor.buffer]) or 0 in tensor.shape
 
 
 def _last_operator(uses: Uses, tensors: int) -> NDArray[np.int64]:
