@@ -136,8 +136,8 @@ def inspect_model(
             )
             for entry in model.metadata
         ),
-        operator_rows=_rows(graph.operators for graph in graphs) if operators else None,
-        tensor_rows=_rows(graph.tensors for graph in graphs) if tensors else None,
+        operator_rows=_rows(model, (graph.operators for graph in graphs)) if operators else None,
+        tensor_rows=_rows(model, (graph.tensors for graph in graphs)) if tensors else None,
     )
 
 
@@ -149,8 +149,21 @@ def _chosen(model: Model, subgraph: int | None) -> list[Subgraph]:
     return [model.subgraphs[subgraph]]
 
 
-def _rows(several: Iterable[Rows[Any]]) -> tuple[dict[str, Any], ...]:
-    return tuple(row for rows in several for row in rows.to_rows())
+def _rows(model: Model, several: Iterable[Rows[Any]]) -> tuple[dict[str, Any], ...]:
+    found, charge = [], model.wire.budget.tally("rows of operators and tensors")
+    for rows in several:
+        for item in rows:
+            row = item.to_row()
+            charge(_characters(row))
+            found.append(row)
+    return tuple(found)
+
+
+def _characters(value: Any) -> int:
+    """Return about how long a value is as text."""
+    if isinstance(value, Mapping):
+        return sum(map(_characters, value.values()))
+    return len(value) if isinstance(value, str) else 8 * len(value) if isinstance(value, list | tuple) else 0
 
 
 def _histogram(codes: list[str], indices: Any) -> dict[str, int]:

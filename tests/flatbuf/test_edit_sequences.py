@@ -168,7 +168,7 @@ class Expected:
         assert by_content(found) == expected
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.sampled_from(STARTS), st.lists(st.lists(steps, min_size=1, max_size=5), max_size=5))
 def test_any_edits_in_any_groups_give_the_expected_model(name: str, groups: list[list[Step]]) -> None:
     data = after = bytes_of(name)
