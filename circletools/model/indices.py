@@ -106,10 +106,7 @@ def model_indices(model: Model, *kinds: Kind) -> Iterator[Indices]:
 
     Raises ModelFormatError for a broken structure.
     """
-    present = model.reachable.tables.keys()
-    below = types_below(model.schema, frozenset(kinds))
-    leading = frozenset(name for name, types in below.items() if not present.isdisjoint(types))
-    yield from _below(model, Level(model.root), kinds, leading)
+    yield from _from_root(model, kinds, frozenset(model.reachable.tables))
 
 
 def indices_as_read(model: Model, *kinds: Kind) -> Iterator[Indices]:
@@ -117,8 +114,13 @@ def indices_as_read(model: Model, *kinds: Kind) -> Iterator[Indices]:
 
     Raises ModelFormatError for one that is broken there.
     """
+    yield from _from_root(model, kinds, frozenset(model.schema.tables))
+
+
+def _from_root(model: Model, kinds: Sequence[Kind], present: frozenset[str]) -> Iterator[Indices]:
+    """Yield the indices below the root; tables of types that are not `present` need not be looked for."""
     below = types_below(model.schema, frozenset(kinds))
-    leading = frozenset(name for name, types in below.items() if types)
+    leading = frozenset(name for name, types in below.items() if not present.isdisjoint(types))
     yield from _below(model, Level(model.root), kinds, leading)
 
 

@@ -25,7 +25,8 @@ from circletools.model.sizes import least_bytes
 
 _CONTROL_FLOW = ("IF", "WHILE", "CALL_ONCE")
 _HELD = ("RESOURCE", "VARIANT")
-_NAMING = ("VAR_HANDLE", "HASHTABLE")
+NAMING = {"VAR_HANDLE": "VarHandleOptions", "HASHTABLE": "HashtableOptions"}
+"""Operators that name what the runtime holds, with the options that have the name."""
 _BY_NAME = ("READ_VARIABLE", "ASSIGN_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE")
 _OTHER_EACH_TIME = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "CUSTOM", "DELEGATE")
 
@@ -144,10 +145,10 @@ class OperatorFacts:
         types = self.model.schema.enums["TensorType"]
         named = [number for number, name in types.items() if name in _HELD]
         held: NDArray[np.bool_] = np.isin(self.model.tensor_columns.types[self.tensor_rows], named)
-        if not {*_NAMING, *_BY_NAME}.isdisjoint(self.code_names):
+        if not {*NAMING, *_BY_NAME}.isdisjoint(self.code_names):
             self.check_tensors()
             for operator, code in enumerate(self.code_names):
-                made = self.output_slots.of(operator) if code in _NAMING else []
+                made = self.output_slots.of(operator) if code in NAMING else []
                 taken = self.input_slots.of(operator)[:1] if code in _BY_NAME else []
                 held[[tensor for tensor in (*made, *taken) if tensor >= 0]] = True
         return held

@@ -10,10 +10,10 @@ from typing import Any
 
 from circletools.inspection import Inspection, SubgraphSummary
 from circletools.render.fields import fields_json
-from circletools.render.table import number_columns, table_text
+from circletools.render.table import number_columns, shorter, table_text
 from circletools.wording import SCHEMA_VERSION
 
-_WIDEST = 80
+_WIDEST = 80  # of a cell: all of a column are as wide as its longest
 _OPERATOR_HEAD = ("operator", "code", "version", "inputs", "outputs", "options")
 _TENSOR_HEAD = ("tensor", "type", "shape", "kind", "producer", "consumers", "quantization", "name")
 
@@ -92,14 +92,9 @@ def _subgraph_text(subgraph: SubgraphSummary) -> Iterator[str]:
 def _tables(what: str, rows: Sequence[tuple[str, ...]], head: tuple[str, ...]) -> Iterator[str]:
     """Yield a table for each subgraph, which is the first cell of the rows; the last is never cut."""
     for subgraph, some in groupby(rows, key=lambda row: row[0]):
-        cells = [head, *((*map(_cut, row[1:-1]), row[-1]) for row in some)]
+        cells = [head, *((*(shorter(cell, _WIDEST) for cell in row[1:-1]), row[-1]) for row in some)]
         yield f"{what} of subgraph {subgraph}"
         yield from table_text(cells, right=number_columns(cells))
-
-
-def _cut(cell: str) -> str:
-    """Return what fits into a column: all its cells are as wide as the longest."""
-    return cell if len(cell) <= _WIDEST else f"{cell[: _WIDEST - 1]}…"
 
 
 def _operator_cells(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from circletools.flatbuf.columns import Tables
 from circletools.model.calls import Calls
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
+from circletools.model.operator_facts import NAMING, OperatorFacts
 from circletools.model.views import text
 
 Kept = str
@@ -27,7 +27,6 @@ Named = Kept | int
 
 UNKNOWN: Kept = "what resources hold"
 
-_NAMING = {"VAR_HANDLE": "VarHandleOptions", "HASHTABLE": "HashtableOptions"}
 _READING = frozenset(("READ_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_SIZE"))
 _ONCE, _SETTING = "CALL_ONCE", "ASSIGN_VARIABLE"
 _LOOPS = frozenset(("WHILE", "STABLEHLO_WHILE"))
@@ -185,11 +184,11 @@ def _naming(model: Model, facts: OperatorFacts) -> Iterator[tuple[int, Kept]]:
     tables = model.operator_columns.tables.take(facts.rows)
     charge = model.wire.budget.tally("the names of variables")
     for operator, code in enumerate(facts.code_names):
-        if code in _NAMING:
+        if code in NAMING:
             row = tables.take(np.array([operator]))
             place = row.targets("builtin_options")
-            there = row.union_codes(row.field("builtin_options"))[0] == members.get(_NAMING[code]) and place[0]
-            options = Tables(row.wire, model.schema.tables[_NAMING[code]], place) if there else None
+            there = row.union_codes(row.field("builtin_options"))[0] == members.get(NAMING[code]) and place[0]
+            options = Tables(row.wire, model.schema.tables[NAMING[code]], place) if there else None
             if code == "HASHTABLE":
                 yield operator, f"hash table {options.scalars('table_id')[0] if options else 0}"
             else:

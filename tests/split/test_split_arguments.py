@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,12 +12,9 @@ import pytest
 
 from circletools.model.model import open_model
 from circletools.runtimes.worker import Worker
-from circletools.split.execute import compare_runs
 from circletools.split.state import read_state
-from circletools.split.verify import check_files, open_split
 from tests.kit.build import Build, Graph
-from tests.kit.presence import need
-from tests.split.test_split_state import Streaming, assert_true, follow, tried
+from tests.split.test_split_state import Streaming, split_at_random
 
 
 class Calling(Streaming):
@@ -223,31 +220,9 @@ def test_a_name_may_be_an_integer() -> None:
     assert users(build) == {"variable 'a'": [1], "what resources hold": [2, 3]}
 
 
-@pytest.fixture(scope="module")
-def litert() -> Iterator[Worker]:
-    need("ai_edge_litert")
-    with Worker("litert:builtin", 60) as worker:
-        yield worker
-
-
 @pytest.mark.runtime
 @pytest.mark.parametrize("block", range(2))
 def test_variables_in_branches_and_loops_are_told_apart(block: int, tmp_path: Path, litert: Worker) -> None:
-    done = refused = 0
-    for seed in range(block * 8, block * 8 + 8):
-        random = Random(seed)  # noqa: S311
-        data, devices, used = calling(random, random.randrange(1, 6))
-        folder = tmp_path / str(seed) / "parts"
-        folder.parent.mkdir()
-        error = tried(data, devices, folder)
-        if error is not None:
-            refused += 1
-            assert_true(error, data, devices, used)
-            follow(str(error.hint), devices)
-            assert tried(data, devices, folder) is None
-        files = open_split(folder)
-        assert check_files(files) == [], seed
-        assert compare_runs(files, litert) == [], seed
-        done += 1
-    assert done
-    assert refused
+    split_at_random(
+        lambda random: calling(random, random.randrange(1, 6)), range(block * 8, block * 8 + 8), tmp_path, litert
+    )

@@ -61,7 +61,7 @@ def links_of(rows: Intervals, executions: Sequence[Execution], times: Times, pro
 def _by_process(
     places: Numbers, processes: Numbers, owners: Numbers, times: Times
 ) -> Iterator[tuple[Numbers, Times]]:
-    """Yield for each process of executions its places, and what `_flights` tells of its executions."""
+    """Yield for each process of executions its places, and what `_flights` gives for its executions."""
     order = np.argsort(processes, kind="stable")
     for process in sorted(set(owners.tolist())):
         first, last = np.searchsorted(processes, (process, process + 1), sorter=order)
