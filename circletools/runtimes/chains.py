@@ -1,24 +1,31 @@
 """Taking the time of models that run one after the other, each in its runtime, in one process.
 
 The clock stands still while other work has the processors. What such work adds otherwise comes and goes, so chains
-take turns, forward and backward: what slows one slows the others as well.
+take turns, forward and backward: what slows one slows the others as well. Turns in which the processor itself was
+slow do not count, and for some time more of them are waited for.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from circletools.runtimes.clock import Clock
+from circletools.runtimes.clock import Clock, Pace
 from circletools.runtimes.inputs import make_input
 from circletools.runtimes.protocol import Array, ChainsRequest, RefusedError, Step, Timed, plain
 
 _WARM_TURNS, _LEAST_TURNS, _MOST_TURNS = 3, 7, 1000
+_PATIENCE = 10
+"""So many times the time asked for may pass until the processor was at full pace in the least number of turns."""
+_TURN_S = 0.001
+"""A chain that takes less runs several times in a turn: a thousand single runs would be over in a moment."""
+Seconds = NDArray[np.float64]
 Durations = list[float]
 """The seconds of bringing inputs, running, and taking outputs."""
 
@@ -42,36 +49,69 @@ class _StoppedError(Exception):
     """A step does not run: why, and the places of chain and step."""
 
 
-def measure(request: ChainsRequest) -> Timed:
-    """Return the times of chains, or where and why one does not run."""
+def measure(request: ChainsRequest, pace: Pace) -> Timed:
+    """Return the times of chains, or where and why one does not run; `pace` is that of the whole process."""
     clock = Clock()
     try:
-        return _measure(request, clock)
+        return _measure(request, clock, pace)
     finally:
         clock.close()
 
 
-def _measure(request: ChainsRequest, clock: Clock) -> Timed:
+def _measure(request: ChainsRequest, clock: Clock, pace: Pace) -> Timed:
     known = [dict(request.known) for _ in request.chains]
     try:
         chains = [
             [_Loaded(step, (number, at), known[number], request.seed) for at, step in enumerate(chain)]
             for number, chain in enumerate(request.chains)
         ]
-        rows: list[list[list[Durations]]] = [[] for _ in chains]
         clock.watch()
+        turns = _Turns(chains, known, clock)
+        for _ in range(_WARM_TURNS):
+            turns.warm_up()
         start = time.perf_counter()
-        for turn in range(_WARM_TURNS + _MOST_TURNS):
-            if turn >= _WARM_TURNS + _LEAST_TURNS and time.perf_counter() - start >= request.seconds:
+        full: list[bool] = []
+        while len(full) < _MOST_TURNS:
+            passed = time.perf_counter() - start
+            enough = len(full) >= _LEAST_TURNS and passed >= request.seconds
+            if enough and (full.count(True) >= _LEAST_TURNS or passed >= _PATIENCE * request.seconds):
                 break
-            for number in range(len(chains))[:: 1 if turn % 2 else -1]:
-                taken = [loaded.take(known[number], clock) for loaded in chains[number]]
-                if turn >= _WARM_TURNS:
-                    rows[number].append(taken)
+            before = pace.is_full()
+            turns.take()
+            full.append(pace.is_full() and before)
     except _StoppedError as stopped:
         return Timed([], {}, *stopped.args)
     values = {name: plain(value) for name, value in known[0].items()} if request.values else {}
-    return Timed([np.array(row) * 1e6 for row in rows], values)
+    kept = full if any(full) else [True] * len(full)
+    return Timed([np.array(row)[kept] * 1e6 for row in turns.rows], values)
+
+
+class _Turns:
+    """Chains that run one after the other, and the seconds that each took, by turn, step and what is done."""
+
+    def __init__(self, chains: list[list[_Loaded]], known: list[dict[str, Array]], clock: Clock) -> None:
+        """Take what is loaded, and for each chain what is known by name."""
+        self._chains, self._known, self._clock = chains, known, clock
+        self._repeats = [1] * len(chains)
+        self._forward = False
+        self.rows: list[list[Seconds]] = [[] for _ in chains]
+
+    def warm_up(self) -> None:
+        """Run every chain, and learn how often it is to run in a turn."""
+        for number, taken in self._turn():
+            self._repeats[number] = max(1, round(_TURN_S / max(float(taken.sum()) / len(taken), 1e-6)))
+
+    def take(self) -> None:
+        """Run every chain, and keep the median of what it took."""
+        for number, taken in self._turn():
+            self.rows[number].append(np.median(taken, axis=0))
+
+    def _turn(self) -> Iterator[tuple[int, Seconds]]:
+        for number in range(len(self._chains))[:: 1 if self._forward else -1]:
+            known, chain = self._known[number], self._chains[number]
+            repeats = range(self._repeats[number])
+            yield number, np.array([[loaded.take(known, self._clock) for loaded in chain] for _ in repeats])
+        self._forward = not self._forward
 
 
 class _Loaded:

@@ -8,6 +8,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from circletools.runtimes.chains import measure
+from circletools.runtimes.clock import Pace
 from circletools.runtimes.protocol import (
     Answer,
     ChainsRequest,
@@ -29,12 +30,13 @@ def serve(program: str, distribution: str, handle: int) -> None:
         connection.send(Missing(str(error)))
         return
     connection.send(Ready(_version(distribution)))
+    pace = Pace()
     while True:
         try:
             request: Request | ChainsRequest = connection.recv()
         except EOFError:
             return
-        connection.send(_answer(module, request) if isinstance(request, Request) else measure(request))
+        connection.send(_answer(module, request) if isinstance(request, Request) else measure(request, pace))
 
 
 def _version(distribution: str) -> str:

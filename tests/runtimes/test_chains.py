@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import cycle
 from types import ModuleType
 from typing import Any
 
@@ -12,12 +13,26 @@ import numpy as np
 import pytest
 
 from circletools.runtimes import chains
-from circletools.runtimes.chains import measure
 from circletools.runtimes.inputs import make_input
-from circletools.runtimes.protocol import Array, ChainsRequest, Make, RefusedError, Step
+from circletools.runtimes.protocol import Array, ChainsRequest, Make, RefusedError, Step, Timed
 
 LOG: list[tuple[str, str]] = []
 SECONDS = (0.001, 0.02, 0.3)
+
+
+class Pace:
+    """Is full as it is told, then always."""
+
+    def __init__(self, told: Iterable[bool] = ()) -> None:
+        self.told = iter(told)
+
+    def is_full(self) -> bool:
+        return next(self.told, True)
+
+
+def measure(request: ChainsRequest, pace: Any = None) -> Timed:
+    stands_for: Any = pace or Pace()
+    return chains.measure(request, stands_for)
 
 
 class Running:
@@ -149,8 +164,58 @@ def test_what_no_adapter_knows_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Clock.closed == 1
 
 
-@pytest.mark.parametrize(("seconds", "turns"), [(0.0, 7), (10.0, 7), (20.0, 8), (1e9, 1000)])
+@pytest.mark.parametrize(("seconds", "turns"), [(0.0, 7), (80.0, 7), (81.0, 8), (1e9, 1000)])
 def test_so_many_turns_as_there_is_time_for(seconds: float, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pass_time(monkeypatch)
+    assert len(measure(asked([step("a")], seconds=seconds)).times_us[0]) == turns
+
+
+def pass_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let 10 seconds pass at each turn."""
     now = iter(range(10**4, 10**6, 10))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(now)))
-    assert len(measure(asked([step("a")], seconds=seconds)).times_us[0]) == turns
+
+
+def slow(turns: int) -> Iterator[bool]:
+    """Return a pace that falls within every one of some turns."""
+    return iter([True, False] * turns)
+
+
+@pytest.mark.parametrize(("slow_turns", "kept"), [(0, 9), (2, 7), (3, 7), (92, 7), (93, 6), (98, 1), (99, 99)])
+def test_turns_of_a_slow_processor_do_not_count(slow_turns: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pass_time(monkeypatch)
+    found = measure(asked([step("a")], seconds=100.0), Pace(slow(slow_turns)))
+    assert len(found.times_us[0]) == kept
+
+
+def test_without_time_to_wait_slow_turns_count() -> None:
+    found = measure(asked([step("a")]), Pace(slow(1000)))
+    assert len(found.times_us[0]) == 7
+
+
+@pytest.mark.parametrize(("seconds", "runs"), [(0.3, 1), (0.0004, 2), (0.0001, 10), (1e-9, 1000)])
+def test_what_takes_little_runs_several_times_in_a_turn(
+    seconds: float, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def laps(self: Clock, *calls: Any) -> list[float]:
+        for call in calls:
+            call()
+        return [0.0, seconds, 0.0]
+
+    monkeypatch.setattr(Clock, "laps", laps)
+    found = measure(asked([step("a")]))
+    assert found.times_us[0].shape == (7, 1, 3)
+    assert [model for what, model in LOG if what == "run"] == ["a"] * (1 + 1 + 2 * runs + 7 * runs)
+
+
+def test_of_the_runs_in_a_turn_the_median_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = cycle([0.00029, 0.0003, 0.00038])  # three of them make a turn
+
+    def laps(self: Clock, *calls: Any) -> list[float]:
+        for call in calls:
+            call()
+        return [0.0, next(taken), 0.0]
+
+    monkeypatch.setattr(Clock, "laps", laps)
+    found = measure(asked([step("a")]))
+    assert found.times_us[0][:, 0, 1].tolist() == pytest.approx([300.0] * 7)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from circletools.runtimes import clock
-from circletools.runtimes.clock import Clock
+from circletools.runtimes.clock import Clock, Pace
 
 
 class System:
@@ -112,3 +112,11 @@ def test_it_watches_this_process_and_lets_go() -> None:
     assert watch.laps(lambda: sum(range(10_000)))[0] > 0
     watch.close()
     watch.close()
+
+
+def test_the_pace_is_full_near_the_fastest_that_was_seen(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([2.0, 2.2, 2.4, 1.0, 1.149, 1.151, 2.0, 1.0])
+    ends = iter([moment for taken in looks for late in (1, 0, 5) for moment in (10.0, 10.0 + taken + late)])
+    monkeypatch.setattr(clock, "perf_counter", lambda: next(ends))
+    pace = Pace()
+    assert [pace.is_full() for _ in range(8)] == [True, True, False, True, True, False, False, True]

@@ -212,13 +212,13 @@ def test_of_several_subgraphs_the_others_take_nothing(tmp_path: Path) -> None:
 ROUNDS = np.array([[[1.0, 10, 2], [0, 20, 0]], [[1, 14, 2], [0, 24, 0]], [[1, 12, 2], [0, 22, 0]]])
 
 
-def test_a_plan_takes_the_lower_quartile_of_its_rounds_shared_out_to_its_parts() -> None:
-    assert wall_us(ROUNDS) == 35
-    assert steps_us(ROUNDS) == pytest.approx([14, 21])
+def test_a_plan_takes_the_5th_percentile_of_its_turns_shared_out_to_its_parts() -> None:
+    assert wall_us(ROUNDS) == pytest.approx(33.4)
+    assert steps_us(ROUNDS) == pytest.approx([13.2, 20.2])
     parts = (PartTime("a", (0,), 9.0), PartTime("b", (1,), 8.0))
-    plan = PlanTime("plan", parts, 70.0).with_times(ROUNDS)
-    assert (plan.measured_us, plan.ratio) == (35, 2)
-    assert [part.measured_us for part in plan.parts] == pytest.approx([14, 21])
+    plan = PlanTime("plan", parts, 66.8).with_times(ROUNDS)
+    assert (plan.measured_us, plan.ratio) == pytest.approx((33.4, 2))
+    assert [part.measured_us for part in plan.parts] == pytest.approx([13.2, 20.2])
     assert PlanTime("plan", parts, 70.0).with_times(Failure("no", 1)).failure == "no"
     assert steps_us(np.zeros((3, 2, 3))) == [0, 0]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from circletools.findings import Finding
-from circletools.split.measuring.bench import Failure, Floats, quarter
+from circletools.split.measuring.bench import Failure, Floats, unhindered
 from circletools.split.measuring.known import Known
 
 _SURE = 3.0  # standard errors: the plan is the best of several, which makes chance look like a gain
@@ -32,7 +32,7 @@ class PartTime:
 
 @dataclass(frozen=True, slots=True)
 class PlanTime:
-    """A plan, what was predicted before it ran, and what it took: the lower quartile of its runs.
+    """A plan, what was predicted before it ran, and what it took: the 5th percentile of its turns.
 
     `failure` says why it does not run.
     """
@@ -90,12 +90,12 @@ def _document(plan: PlanTime) -> dict[str, Any]:
 
 def wall_us(times_us: Floats) -> float:
     """Return how long a whole chain takes, of its times by round, step and what is done."""
-    return float(quarter(times_us.sum(axis=(1, 2))))
+    return float(unhindered(times_us.sum(axis=(1, 2))))
 
 
 def steps_us(times_us: Floats) -> list[float]:
     """Return how long each step takes, so that together they take as long as the chain."""
-    each = quarter(times_us.sum(axis=2))
+    each = unhindered(times_us.sum(axis=2))
     found: list[float] = (each * (wall_us(times_us) / max(float(each.sum()), 1e-9))).tolist()
     return found
 
