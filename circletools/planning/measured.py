@@ -84,7 +84,11 @@ def plan_by_measuring(
         bench = Bench(own, devices, worker, measuring, Path(folder))
         learned = learn(bench)
         loop = _Loop(bench, inputs, model, learned)
-        loop.run()
+        try:
+            loop.run()
+        except EditError as error:
+            words = [f"{note.location} {note.message}" for note in learned.notes]
+            raise EditError(error.message, location=error.location, hint="; ".join(words) or error.hint) from error
         return loop.decide(learned)
 
 

@@ -19,7 +19,7 @@ _TEMPLATE = '''\
 
     python run_openvino.py [DEVICE=OPENVINO_DEVICE...]
 
-shows where each part runs; the exit status is 1 where that is another device. In programs:
+shows where each part runs; the exit status is 1 where that is another device, 3 where one does not run. In programs:
 
     outputs = Runner({"npu": "NPU", "cpu": "CPU"})(inputs)
 """
@@ -71,8 +71,18 @@ class Runner:
 
 
 def main():
+    words = [word.partition("=") for word in sys.argv[1:]]
+    known = {part["device"] for part in PLAN["parts"]}
+    if wrong := ["".join(word) for word in words if not word[2] or word[0] not in known]:
+        print(f"{wrong[0]}: write DEVICE=OPENVINO_DEVICE; devices are {', '.join(sorted(known))}", file=sys.stderr)
+        return 2
+    try:
+        runner = Runner({word[0]: word[2] for word in words})
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        return 3
     lost = 0
-    for part, device, found in Runner(dict(word.split("=", 1) for word in sys.argv[1:])).places():
+    for part, device, found in runner.places():
         print(f"{part['file']}: operators {part['operators']} on {', '.join(found)}")
         if found != [device]:
             print(f"  OpenVINO runs this part on another device than {device}")

@@ -125,8 +125,11 @@ def test_a_plan_that_does_not_run_is_told_and_avoided(monkeypatch: pytest.Monkey
 
 
 def test_what_nothing_runs_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(EditError, match="TANH is left without a device"):
+    with pytest.raises(EditError, match="TANH is left without a device") as caught:
         planned(monkeypatch, LawfulWorker({"litert": {}, "onert": {}}, LAUNCH))
+    first, second = str(caught.value.hint).split("; ")
+    assert first.startswith("a does not run the whole model: ")
+    assert second.startswith("b does not run the whole model: ")
 
 
 def test_variables_on_two_devices_end_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,30 @@ def test_a_part_that_is_elsewhere_is_told(
 
 
 @pytest.mark.usefixtures("in_place")
+@pytest.mark.parametrize(
+    ("word", "status", "said"),
+    [
+        ("CPU", 2, "CPU: write DEVICE=OPENVINO_DEVICE; devices are a, b\n"),
+        ("a=", 2, "a=: write DEVICE=OPENVINO_DEVICE; devices are a, b\n"),
+        ("c=CPU", 2, "c=CPU: write DEVICE=OPENVINO_DEVICE; devices are a, b\n"),
+        ("b=NPU", 3, "model.part.00002_b.tflite (operators [1, 2]) cannot run on NPU: no driver\n"),
+    ],
+)
+def test_wrong_words_are_told(
+    word: str,
+    status: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main = runner_of(CHAIN, tmp_path)["main"]
+    monkeypatch.setattr(sys, "argv", ["run", word])
+    assert main() == status
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.usefixtures("in_place")
 def test_a_part_that_cannot_run_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = runner_of(CHAIN, tmp_path)
     where = r"model\.part\.00002_b\.tflite \(operators \[1, 2\]\)"

@@ -193,7 +193,9 @@ def test_another_subgraph_is_compared_but_not_run(tmp_path: Path, monkeypatch: p
     data = with_devices(bytes_of("tflite/two_signatures"), alternating)
     split_to(data, tmp_path / "parts", "tflite", subgraph=1)
     done = verify_split(tmp_path / "parts", subgraph=1)
-    assert (done.runtime, done.findings) == ("litert", ())
+    assert done.runtime == "litert"
+    assert [(one.code, one.severity) for one in done.findings] == [("SUBGRAPH_NOT_RUN", "info")]
+    assert verify_split(tmp_path / "parts", subgraph=1, runtime="none").findings == ()
 
 
 # --- files --------------------------------------------------------------------------------------------------
