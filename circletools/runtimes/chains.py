@@ -21,8 +21,6 @@ from circletools.runtimes.inputs import make_input
 from circletools.runtimes.protocol import Array, ChainsRequest, RefusedError, Step, Timed, plain
 
 _WARM_TURNS, _LEAST_TURNS, _MOST_TURNS = 3, 7, 1000
-_PATIENCE = 10
-"""So many times the time asked for may pass until the processor was at full pace in the least number of turns."""
 _TURN_S = 0.001
 """A chain that takes less runs several times in a turn: a thousand single runs would be over in a moment."""
 Seconds = NDArray[np.float64]
@@ -74,7 +72,7 @@ def _measure(request: ChainsRequest, clock: Clock, pace: Pace) -> Timed:
         while len(full) < _MOST_TURNS:
             passed = time.perf_counter() - start
             enough = len(full) >= _LEAST_TURNS and passed >= request.seconds
-            if enough and (full.count(True) >= _LEAST_TURNS or passed >= _PATIENCE * request.seconds):
+            if enough and (full.count(True) >= _LEAST_TURNS or passed >= request.patience * request.seconds):
                 break
             before = pace.is_full()
             turns.take()

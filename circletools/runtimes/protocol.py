@@ -54,7 +54,7 @@ class ChainsRequest:
     """Chains whose time is to be taken, turn by turn, for so many seconds; all run in one process.
 
     `known` has values by name; what is not known and not made is made up from `seed`. With `values`, the answer has
-    what the first chain made.
+    what the first chain made. While the processor is slow, `patience` times the seconds may pass.
     """
 
     chains: tuple[Chain, ...]
@@ -62,6 +62,7 @@ class ChainsRequest:
     known: dict[str, Array]
     seed: int = 0
     values: bool = False
+    patience: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
