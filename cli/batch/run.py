@@ -9,6 +9,7 @@ from pathlib import Path
 
 import circletools as ct
 
+from ..console.progress import tell_progress
 from ..console.summing import sum_up
 from ..console.terminal import complain, show_bytes, tell
 from .options import BatchOptions
@@ -49,6 +50,7 @@ def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
                 if run_log is not None:
                     run_log.write(task, outcome)
             statuses.append(outcome.status)
+            tell_progress(f"{len(statuses)} done")
         printer.end()
     if done:
         tell(f"{done} done before: {batch.log}")

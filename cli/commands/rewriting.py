@@ -9,8 +9,9 @@ from typing import Annotated
 
 import circletools as ct
 
+from ..console.progress import of_bytes
 from ..console.reading import reading
-from ..console.terminal import Bar, tell, tell_notes
+from ..console.terminal import tell, tell_notes
 from ..signature import option
 from .parameters import Erase, InPlace, Input, Output
 
@@ -66,7 +67,7 @@ def rewrite(
         edit = ct.edit(model)
         result = change(edit)
         if to is not None and not dry:
-            edit.save(to, in_place=in_place, erase=bool(erase), progress=Bar())
+            edit.save(to, in_place=in_place, erase=bool(erase), progress=of_bytes)
         else:
             if to is not None:
                 edit.check_target(to, in_place=in_place)
@@ -139,9 +140,9 @@ def compact(
     to = target(source, output, in_place)
     with reading(source) as model:
         if prune:
-            result = ct.prune(model, to, outputs=outputs, in_place=in_place, progress=Bar())
+            result = ct.prune(model, to, outputs=outputs, in_place=in_place, progress=of_bytes)
         else:
-            before, after = model.wire.size, ct.compact(model, to, in_place=in_place, progress=Bar())
+            before, after = model.wire.size, ct.compact(model, to, in_place=in_place, progress=of_bytes)
             result = ct.RewriteResult((f"{before} -> {after} bytes",))
     for line in result.changes or ("nothing to change",):
         tell(line)

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import circletools as ct
 
+from ..console.progress import of_bytes
 from ..console.reading import reading
-from ..console.terminal import Bar, tell, tell_notes
+from ..console.terminal import tell, tell_notes
 from ..signature import option
 from .parameters import InPlace, Input, Output
 from .rewriting import new_findings, rewrite, target
@@ -40,7 +41,7 @@ def extract(
     request = ct.ExtractRequest(tuple(from_ or ()), tuple(to or ()), operators, origin, signature, subgraph)
     out = target(source, output, in_place)
     with reading(source) as model:
-        result = ct.extract(model, out, request, in_place=in_place, progress=Bar())
+        result = ct.extract(model, out, request, in_place=in_place, progress=of_bytes)
         caused = new_findings(model, out)
     for line in result.changes:
         tell(line)

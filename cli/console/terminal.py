@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -15,11 +14,10 @@ from typing import Any
 
 import circletools as ct
 
-from . import captured
+from . import captured, progress
 from .indented import indented
 
 _COLORS = {"error": "31", "warning": "33"}
-_PATIENCE_SECONDS = 1.0
 _LINES_AT_ONCE = 4096
 _VALUES_AT_ONCE = 64
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
@@ -35,8 +33,9 @@ def complain(kind: str | None, message: str) -> None:
     label = f"{kind}: " if kind else ""
     if kind in _COLORS and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         label = f"\033[{_COLORS[kind]}m{kind}:\033[0m "
-    with suppress(OSError):  # where nobody can be told, the exit status still tells
-        sys.stderr.buffer.write(_encoded(f"{label}{_plain(message)}\n"))
+    line = _encoded(f"{label}{_plain(message)}\n")
+    with suppress(OSError), progress.hidden(line):  # where nobody can be told, the exit status still tells
+        sys.stderr.buffer.write(line)
         sys.stderr.buffer.flush()
 
 
@@ -86,8 +85,9 @@ def show_bytes(data: bytes) -> None:
         return
     if sys.stdout is None:
         raise OSError(errno.EBADF, "standard output is closed")
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    with progress.hidden(data):
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
 
 
 def _plain(text: str) -> str:
@@ -147,23 +147,3 @@ def _encoded(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # a surrogate that stands for no byte, as JSON can spell one
         return text.encode("utf-8", "backslashreplace")
-
-
-class Bar:
-    """A progress bar on standard error, for a terminal that has waited a second."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-        self._drawn = False
-        self._enabled = captured.current() is None and sys.stderr is not None and sys.stderr.isatty()
-
-    def __call__(self, done: int, total: int) -> None:
-        """Draw the bar for `done` of `total` bytes."""
-        if not self._enabled or (not self._drawn and time.monotonic() - self._start < _PATIENCE_SECONDS):
-            return
-        self._drawn = True
-        share = done / total if total else 1.0
-        filled = int(30 * share)
-        end = "\n" if done >= total else ""
-        sys.stderr.write(f"\r[{'#' * filled}{'.' * (30 - filled)}] {done >> 20}/{total >> 20} MiB{end}")
-        sys.stderr.flush()

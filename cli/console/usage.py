@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from ..signature import parameters_of
+from .progress import working
 
 _TEXTS = (str, str | None, list[str], list[str] | None)
 
@@ -56,6 +57,11 @@ class Command(AsGiven, TyperCommand):
         for title, records in (("Arguments", arguments), ("Options", options)):
             with formatter.section(title):
                 formatter.write_dl(records)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a terminal that waits sees that it works."""
+        with working(ctx.info_name):
+            return super().invoke(ctx)
 
     def _only(self, kind: str, ctx: Any) -> list[Any]:
         return [parameter for parameter in self.get_params(ctx) if parameter.param_type_name == kind]

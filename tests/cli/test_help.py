@@ -1,10 +1,8 @@
-"""Help, completion, start-up and progress."""
+"""Help, completion, and start-up."""
 
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
 import subprocess
 import sys
@@ -125,24 +123,3 @@ def test_completion() -> None:
     script = run(env={"_CIRCLETOOL_COMPLETE": "source_bash"}).out.decode()
     assert "_CIRCLETOOL_COMPLETE=complete_bash" in script
     assert subprocess.run(["bash", "-n"], input=script.encode(), check=False).returncode == 0  # noqa: S607
-
-
-BAR = """
-import sys
-from circletool_cli.console import terminal
-from circletool_cli.main import main
-terminal._PATIENCE_SECONDS = float(sys.argv.pop(1))
-main()
-"""
-
-
-@pytest.mark.parametrize(("patience", "drawn"), [(-1, True), (600, False)])
-def test_progress_for_a_terminal_that_has_waited(patience: int, drawn: bool, tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
-    args = [str(patience), "compact", str(MLP), str(tmp_path / "out.circle")]
-    subprocess.run([sys.executable, "-c", BAR, *args], stderr=theirs, check=True)
-    os.close(theirs)
-    shown = os.read(ours, 65536).decode()
-    os.close(ours)
-    assert ("[##############################] 0/0 MiB\r\n" in shown) == drawn
-    assert shown.endswith("bytes\r\n")

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.kit.origin_support import OP, SOURCE, STAMP, embedded
-from tests.kit.program import MLP, TOOL, Ran, compacted, files_in, on_terminal, put, run
+from tests.kit.program import MLP, TOOL, Ran, compacted, files_in, put, run
+from tests.kit.pseudo_terminal import on_terminal
 from tests.kit.support import noted
 
 
@@ -94,9 +95,9 @@ def test_standard_input_and_output() -> None:
 
 @pytest.mark.parametrize("command", [["embed-origins"], ["strip-metadata", "--origins"], ["compact"]])
 def test_no_binary_on_a_terminal(command: list[str]) -> None:
-    ran, shown = on_terminal("stdout", *command, MLP, "-")
-    assert (ran.status, shown) == (2, "")
-    assert ran.err.startswith("error: the output is binary and standard output is a terminal")
+    ran = on_terminal([TOOL, *command, MLP, "-"], piped="stderr")
+    assert (ran.status, ran.sent) == (2, "")
+    assert ran.piped.startswith("error: the output is binary and standard output is a terminal")
 
 
 def test_a_failing_edit_leaves_no_file(twice: Path, tmp_path: Path) -> None:
@@ -162,21 +163,21 @@ def test_names_of_files_are_bytes(tmp_path: Path) -> None:
 
 
 def test_colour_only_on_a_terminal() -> None:
-    _, shown = on_terminal("stderr", "dump-origins", MLP)
-    assert shown.startswith("\033[33mwarning:\033[0m ")
-    _, shown = on_terminal("stderr", "embed-origins", MLP)
-    assert shown.startswith("\033[31merror:\033[0m ")
+    ran = on_terminal([TOOL, "dump-origins", MLP], piped="stdout")
+    assert ran.lines[0].startswith("\033[33mwarning:\033[0m ")
+    ran = on_terminal([TOOL, "embed-origins", MLP])
+    assert ran.lines[0].startswith("\033[31merror:\033[0m ")
     assert "\033" not in run("embed-origins", MLP).err
 
 
 def test_no_color() -> None:
-    _, shown = on_terminal("stderr", "embed-origins", MLP, env={"NO_COLOR": "1"})
-    assert shown.startswith("error: no output file")
-    _, shown = on_terminal("stderr", "embed-origins", MLP, env={"NO_COLOR": ""})  # empty counts as not set
-    assert shown.startswith("\033[31m")
+    ran = on_terminal([TOOL, "embed-origins", MLP], more={"NO_COLOR": "1"})
+    assert ran.lines[0].startswith("error: no output file")
+    ran = on_terminal([TOOL, "embed-origins", MLP], more={"NO_COLOR": ""})  # empty counts as not set
+    assert ran.lines[0].startswith("\033[31m")
 
 
 def test_results_have_no_colour_on_a_terminal() -> None:
-    ran, shown = on_terminal("stdout", "inspect", MLP)
+    ran = on_terminal([TOOL, "inspect", MLP])
     assert ran.status == 0
-    assert shown.encode() == run("inspect", MLP).out
+    assert ran.lines == [line.rstrip() for line in run("inspect", MLP).out.decode().splitlines()]

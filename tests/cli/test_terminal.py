@@ -6,7 +6,6 @@ import errno
 import io
 import json
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -69,7 +68,6 @@ def test_without_standard_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     terminal.complain("error", "nobody sees this")
     assert terminal.fail(ct.EditError("no")) == 4
-    terminal.Bar()(1, 1)
     with pytest.raises(OSError, match="standard output is closed") as caught:
         terminal.show_text("x")
     assert caught.value.errno == errno.EBADF
@@ -162,52 +160,6 @@ def test_an_error_gets_the_name_of_its_file_once() -> None:
     assert said(ct.EditError("bad")) == "inner: bad"
     assert said(ct.UsageError("bad")) == "bad"
     assert said(ct.OutputError("bad", location="out")) == "out: bad"
-
-
-EMPTY, HALF, FULL = "." * 30, "#" * 15 + "." * 15, "#" * 30
-MIB = 1 << 20
-
-
-@pytest.mark.parametrize(
-    ("waited", "done", "total", "shown"),
-    [
-        (0.99, 5 * MIB, 10 * MIB, ""),
-        (1.0, 5 * MIB, 10 * MIB, f"\r[{HALF}] 5/10 MiB"),
-        (1.5, 0, 3 * MIB - 1, f"\r[{EMPTY}] 0/2 MiB"),
-        (1.5, 2 * MIB - 1, 60 * MIB, f"\r[{EMPTY}] 1/60 MiB"),
-        (1.5, 2 * MIB, 60 * MIB, f"\r[#{EMPTY[1:]}] 2/60 MiB"),
-        (1.5, 3 * MIB, 3 * MIB, f"\r[{FULL}] 3/3 MiB\n"),
-        (1.5, 0, 0, f"\r[{FULL}] 0/0 MiB\n"),
-    ],
-)
-def test_the_bar(waited: float, done: int, total: int, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(sys, "stderr", screen := Screen())
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    bar = terminal.Bar()
-    now += waited
-    bar(done, total)
-    assert screen.shown.replace("\r\n", "\n") == shown
-
-
-def test_a_bar_that_was_drawn_is_drawn_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter((10.0, 12.0, 10.5))
-    monkeypatch.setattr(sys, "stderr", screen := Screen())
-    monkeypatch.setattr(time, "monotonic", lambda: next(times, 10.5))
-    bar = terminal.Bar()
-    for done in (0, 2):
-        bar(done, 2)
-    assert screen.shown == f"\r[{EMPTY}] 0/0 MiB\r[{FULL}] 0/0 MiB\n"
-
-
-def test_no_bar_where_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal, "_PATIENCE_SECONDS", -1)
-    monkeypatch.setattr(sys, "stderr", pipe := Screen(terminal=False))
-    terminal.Bar()(1, 1)
-    monkeypatch.setattr(sys, "stderr", screen := Screen())
-    with capturing(Captured()):
-        terminal.Bar()(1, 1)
-    assert pipe.shown + screen.shown == ""
 
 
 def test_json_of_iterators_is_that_of_lists(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

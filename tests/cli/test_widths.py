@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
-import struct
-import subprocess
 import sys
-import termios
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,31 +12,15 @@ from circletool_cli import table
 from tests.kit.affinity_support import with_affinity
 from tests.kit.origin_support import embedded
 from tests.kit.program import MLP, TRACE, put, run
+from tests.kit.pseudo_terminal import on_terminal
 from tests.kit.support import path_of
 
 WIDTHS = (60, 80, 120, 200)
 
 
 def shown(width: int, *words: str | Path, more: Mapping[str, str] | None = None) -> list[str]:
-    """Return what a terminal of so many columns is sent, without empty lines."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    plain = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}}
-    program = [sys.executable, "-m", "circletools", *map(str, words)]
-    ran = subprocess.Popen(program, stdin=theirs, stdout=theirs, stderr=theirs, env=plain | dict(more or {}))
-    os.close(theirs)
-    out = b""
-    while True:
-        try:
-            piece = os.read(ours, 1 << 16)
-        except OSError:  # the other end is closed
-            break
-        if not piece:
-            break
-        out += piece
-    ran.wait()
-    os.close(ours)
-    return out.decode().splitlines()
+    """Return the lines that a terminal of so many columns shows at the end."""
+    return on_terminal([sys.executable, "-m", "circletools", *words], width, more=more).lines
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -53,7 +31,7 @@ def test_tables_keep_to_the_terminal(width: int, tmp_path: Path) -> None:
         ("trace-stats", put(tmp_path / "trace.html", TRACE.read_bytes())),
         ("dump-affinity", model),
     ):
-        lines, whole = shown(width, *words), run(*words).out.decode().splitlines()
+        lines, whole = shown(width, *words), [line.rstrip() for line in run(*words).out.decode().splitlines()]
         assert len(lines) == len(whole) >= 3
         assert [line for line in lines if line.startswith("  ") and len(line) > width] == []
         assert width < max(WIDTHS) or lines[1:3] == whole[1:3]

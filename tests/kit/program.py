@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pty
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Literal, NamedTuple
+from typing import IO, NamedTuple
 
 from circletools.edit.compact import compact_parts
 from circletools.model.model import open_model
@@ -89,26 +88,6 @@ def started(
     assert "Traceback" not in err, err
     need_extra(err)
     return Ran(done.returncode, done.stdout or b"", err)
-
-
-def on_terminal(
-    stream: Literal["stdout", "stderr"], *args: str | Path, env: dict[str, str] | None = None
-) -> tuple[Ran, str]:
-    """Run the program with standard output or standard error on a terminal; return also what that shows."""
-    ours, theirs = pty.openpty()
-    try:
-        ran = run(*args, env=env, stdout=theirs) if stream == "stdout" else run(*args, env=env, stderr=theirs)
-    finally:
-        os.close(theirs)
-    shown = b""
-    try:
-        while chunk := os.read(ours, 4096):
-            shown += chunk
-    except OSError:  # the other side is closed
-        pass
-    finally:
-        os.close(ours)
-    return ran, shown.decode(errors="replace").replace("\r\n", "\n")
 
 
 def put(path: Path, content: bytes | str) -> Path:

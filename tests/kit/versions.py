@@ -42,7 +42,7 @@ _COPIED = (
 _ABOUT_SOURCES = (
     *(
         f"--ignore=tests/laws/test_{name}.py"
-        for name in ("docs", "facade", "floors", "laws", "sizes", "style", "typing")
+        for name in ("docs", "facade", "floors", "laws", "packages", "sizes", "style", "typing")
     ),
     "--deselect=tests/check/test_check.py::test_the_document_has_every_code_of_the_program",
 )
