@@ -22,7 +22,7 @@ from circletools.errors import (
     TableFormatError,
     UsageError,
 )
-from circletools.findings import Finding, Severity
+from circletools.findings import Finding, Findings, Severity
 from circletools.lazy import face
 from circletools.version import __version__
 
@@ -103,6 +103,7 @@ __all__ = [
     "Explanation",
     "ExtractRequest",
     "Finding",
+    "Findings",
     "Fit",
     "FitRequest",
     "InvalidInputError",

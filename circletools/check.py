@@ -8,7 +8,7 @@ from pathlib import Path
 from circletools import runtimes
 from circletools.affinity.findings import affinity_findings
 from circletools.asking import as_file, operators_of
-from circletools.findings import Finding, against
+from circletools.findings import Finding, Findings, against
 from circletools.model.model import Model
 from circletools.model.soundness import soundness_findings
 from circletools.model.verify import check_model, is_index, leads_nowhere
@@ -26,7 +26,7 @@ _ENDS = {
 _LISTED = 5  # of the sources that operators came from
 
 
-def check(model: Model, with_: Sequence[str] = (), *, timeout_s: float = 600.0) -> list[Finding]:
+def check(model: Model, with_: Sequence[str] = (), *, timeout_s: float = 600.0) -> Findings:
     """Return what `verify` finds, and where all indices lead somewhere, what else is wrong with the model.
 
     That is its graph, tensors, operators, signatures, names, outputs, and where no metadata lies outside the

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any, Literal
+
+from circletools.wording import Tabular
 
 Severity = Literal["error", "warning", "info"]
 
@@ -23,6 +25,16 @@ class Finding:
     severity: Severity
     location: str
     message: str
+
+
+class Findings(Tabular, list[Finding]):
+    """Findings, in the order in which they were found; a list, which a notebook shows as a table."""
+
+    __slots__ = ()
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return code, severity, location and message of each."""
+        return list(map(asdict, self))
 
 
 def finding_of(fields: Mapping[str, Any]) -> Finding:

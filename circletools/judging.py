@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from circletools.codes import explain
-from circletools.findings import Finding, against, finding_of
+from circletools.findings import Finding, Findings, against, finding_of
 from circletools.storage.documents import naming_files, read_baseline
+from circletools.wording import Tabular
 
 FailOn = Literal["error", "warning", "never"]
 _FAILING: Mapping[str, frozenset[str]] = {
@@ -53,7 +54,7 @@ class CheckInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Tabular):
     """The findings that count, and which of them are new.
 
     `fixed`: how many of the baseline are gone, None where there is none. `fails`: severities that make a model fail.
@@ -73,6 +74,11 @@ class Judgement:
     def failing(self) -> bool:
         """Whether a new finding is as severe as the request says."""
         return any(finding.severity in self.fails for finding in self.new)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the findings, and which are new."""
+        rows = Findings(self.findings).to_rows()
+        return [row | {"is_new": new} for row, new in zip(rows, self.is_new, strict=True)]
 
 
 def _baseline(path: str | os.PathLike[str]) -> dict[str, list[Finding]]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from enum import Enum
 from html import escape
+from itertools import islice
+from typing import Any
 
 SCHEMA_VERSION = 1
 """`schema_version` of every JSON document that circletools writes, and of those that it reads."""
 
 _LONGEST_COMPARED = 200  # comparing takes the square of the lengths
 _LISTED = 8
+_MOST_ROWS = 200  # of a table of HTML
 
 
 class Word(str, Enum):
@@ -65,8 +68,23 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return did_you_mean(word, names) or f"there are {listed}{', …' if len(names) > _LISTED else ''}"
 
 
-def html_table(rows: Sequence[Mapping[str, object]], count: int) -> str:
-    """Write the first rows of a table of `count` rows as HTML; all rows have the same keys."""
+class Tabular:
+    """A value that is a table: dicts of plain values for dataframes, and HTML for notebooks."""
+
+    __slots__ = ()
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a dict of plain values for each row, all with the same keys, as `pandas.DataFrame` takes them."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        rows = self.to_rows()
+        return html_table(rows, len(rows))
+
+
+def html_table(rows: Iterable[Mapping[str, object]], count: int) -> str:
+    """Write a table of `count` rows as HTML, the first 200 of them; all rows have the same keys."""
+    rows = list(islice(rows, _MOST_ROWS))
     lines = [rows[0], *(row.values() for row in rows)] if rows else []
     tags = ["th", *["td"] * len(rows)] if rows else []
     cells = (

@@ -7,9 +7,10 @@ mkdocs loads this file as a hook and calls its `on_...` functions:
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -73,10 +74,28 @@ def _described(place: ModuleType) -> Iterator[str]:
             yield f"### `{name}`\n\n`{value!r}`\n"
 
 
+def notebook(document: Mapping[str, Any]) -> str:
+    """Return the page of a notebook: its words, its code, and what that shows."""
+    parts = []
+    for cell in document["cells"]:
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+        parts += [_shown(output.get("data", {}), output.get("text", ())) for output in cell.get("outputs", ())]
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown(data: Mapping[str, Any], printed: Any) -> str:
+    if "text/html" in data:
+        return "".join(data["text/html"]).replace("\n", " ")
+    return "```text\n{}\n```".format("".join(data.get("text/plain", printed)).rstrip("\n"))
+
+
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages that are no files of `docs`."""
     made = {site: (ROOT / name).read_text(encoding="utf-8") for name, site in PAGES.items()}
-    made |= {"commands.md": commands(), "python.md": reference()}
+    made |= {"commands.md": commands(), "reference.md": reference()}
+    for path in (ROOT / "docs" / "notebooks").glob("*.ipynb"):
+        made[f"notebooks/{path.stem}.md"] = notebook(json.loads(path.read_text(encoding="utf-8")))
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
     return files
@@ -93,7 +112,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         there = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
         if there == _DECISIONS:
             there = min(path.relative_to(ROOT).as_posix() for path in (ROOT / _DECISIONS).glob("*.md"))
-        site = PAGES.get(there, there.removeprefix("docs/"))
+        site = PAGES.get(there, re.sub(r"\.ipynb$", ".md", there.removeprefix("docs/")))
         if there not in PAGES and not there.startswith("docs/") and (ROOT / there).exists():
             return words
         return f"{image}[{words}]({posixpath.relpath(site, posixpath.dirname(page.file.src_uri) or '.')}{place})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from circletools.diff.affinity import affinity_differences
 from circletools.diff.comparison import ModelComparison
@@ -17,7 +17,7 @@ from circletools.findings import Finding
 from circletools.flatbuf.comparison import Difference
 from circletools.flatbuf.leaves import first_differing_byte, same_bytes
 from circletools.model.model import Model
-from circletools.wording import counted, suggestion
+from circletools.wording import Tabular, counted, suggestion
 
 __all__ = ["Change", "ModelDifference", "compare_models"]
 
@@ -35,12 +35,16 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelDifference:
+class ModelDifference(Tabular):
     """What differs. `identical` says that the files are equal byte for byte; `notes` tell what was not compared."""
 
     changes: tuple[Change, ...]
     identical: bool
     notes: tuple[Finding, ...]
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the changes: what kind, where, and the values."""
+        return [{"section": section, **one._asdict()} for section, one in self.changes]
 
 
 def compare_models(

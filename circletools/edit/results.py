@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from circletools.findings import Finding
+from circletools.wording import Tabular
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +28,12 @@ class IndexMap:
 
 
 @dataclass(frozen=True, slots=True)
-class RewriteResult:
+class RewriteResult(Tabular):
     """What a rewrite changed, a line each (none when the output equals the input), and what a user should know."""
 
     changes: tuple[str, ...]
     notes: tuple[Finding, ...] = ()
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the changes."""
+        return [{"change": change} for change in self.changes]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from circletools.findings import Finding
 from circletools.origin.source import NOTHING, SourceDetails
+from circletools.wording import Tabular
 
 Verdict = Literal["resident", "not_resident", "not_known"]
 
@@ -84,7 +85,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetFit:
+class TargetFit(Tabular):
     """What a target takes of a model.
 
     `sources` are those whose change would leave no refused operator, the worst first; what was not measured is not
@@ -119,9 +120,25 @@ class TargetFit:
             return "not_resident"
         return "not_known" if self.misfits else "resident"
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the operators that it does not take, or was never asked about."""
+        return [
+            {
+                "subgraph": misfit.subgraph,
+                "operator_index": misfit.operator,
+                "code": misfit.code,
+                "reason": misfit.reason,
+                "remedy": misfit.remedy,
+                "measured": misfit.measured,
+                "origin": list(misfit.origin),
+                "is_new": misfit.is_new,
+            }
+            for misfit in self.misfits
+        ]
+
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Tabular):
     """What each target takes of a model; `file` is where it came from.
 
     `notes` tell why origins are not those that the model has.
@@ -147,3 +164,19 @@ class Fit:
             for target in self.targets
             for asked in target.asked
         )
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the verdict about each target, and the numbers it rests on."""
+        return [
+            {
+                "target": target.name,
+                "verdict": target.verdict,
+                "operator_count": target.operators,
+                "refused_count": target.refused,
+                "not_measured_count": len(target.misfits) - target.refused,
+                "partition_count": target.cuts.partitions,
+                "cut_count": target.cuts.tensors,
+                "cut_bytes": target.cuts.size_bytes,
+            }
+            for target in self.targets
+        ]

@@ -28,7 +28,7 @@ class _HasRow(Protocol):
 
 _Row = TypeVar("_Row", bound=_HasRow)
 
-_SHOWN, _SHOWN_HTML = 5, 200
+_SHOWN = 5
 
 
 class Rows(Sequence[_Row]):
@@ -59,7 +59,7 @@ class Rows(Sequence[_Row]):
         return [item.to_row() for item in self]
 
     def _repr_html_(self) -> str:
-        return html_table([item.to_row() for item in islice(self, _SHOWN_HTML)], len(self))
+        return html_table((item.to_row() for item in self), len(self))
 
 
 class Subgraph:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.findings import Finding
+from circletools.findings import Finding, Findings
 from circletools.flatbuf.roles import Kind
 from circletools.flatbuf.verify import MAX_TABLES
 from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
@@ -29,9 +29,9 @@ _INDICES: tuple[Kind, ...] = (
 _ANY = np.iinfo(np.int64).max
 
 
-def check_model(model: Model) -> list[Finding]:
+def check_model(model: Model) -> Findings:
     """Return everything that is wrong with the indices of a model; raises ModelFormatError for its structure."""
-    return [*check_indices(model), *_check_external(model), *_check_sentinel(model), *_check_size(model)]
+    return Findings((*check_indices(model), *_check_external(model), *_check_sentinel(model), *_check_size(model)))
 
 
 def check_indices(model: Model) -> list[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from circletools.errors import UsageError
 from circletools.findings import Finding
@@ -15,6 +16,7 @@ from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.findings import table_findings
 from circletools.origin.read import Origins, check_freshness, read_origins
+from circletools.wording import Tabular
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class OperatorRow:
 
 
 @dataclass(frozen=True, slots=True)
-class OriginTable:
+class OriginTable(Tabular):
     """The origins in a model, as far as they were selected.
 
     `freshness` is None where the model has none. `by_source` has all operators of each source that is shown, as
@@ -70,6 +72,19 @@ class OriginTable:
     def describes_the_model(self) -> bool:
         """Whether there are origins, and they are not stale."""
         return self.freshness is not None and self.freshness.state != "stale"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the operators with the names of their sources."""
+        return [
+            {
+                "subgraph": row.subgraph,
+                "operator_index": row.index,
+                "code": row.code,
+                "output": row.output,
+                "sources": [self.origins.sources[source] for source in sorted(row.origin)],
+            }
+            for row in self.rows
+        ]
 
 
 def describe(model: Model, selection: Selection | None = None) -> OriginTable:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from circletools.affinity.costs.evaluate import Estimate
 from circletools.affinity.store import Affinity, check_freshness, read_affinity
+from circletools.affinity.tables import NONE
 from circletools.findings import Finding
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
@@ -18,10 +19,11 @@ from circletools.planning.evaluate import affinity_estimates
 from circletools.planning.inputs import CostInputs, read_request
 from circletools.planning.reproject import source_names
 from circletools.planning.request import CostRequest
+from circletools.wording import Tabular
 
 
 @dataclass(frozen=True, slots=True)
-class AffinityInspection:
+class AffinityInspection(Tabular):
     """What a model says of devices; all go by subgraph.
 
     `freshness` is None where the model has no affinity; of one that is stale no subgraph is shown. `outputs` are the
@@ -41,6 +43,26 @@ class AffinityInspection:
     def is_current(self) -> bool:
         """Whether the model has an affinity that describes its operators."""
         return self.freshness is not None and self.freshness.state != "stale"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the device and the partition of each operator, None where it has none."""
+        return [
+            {"subgraph": index} | row for index in sorted(self.affinity.subgraphs) for row in self.operators(index)
+        ]
+
+    def operators(self, subgraph: int) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a subgraph, without its index."""
+        said, devices = self.affinity.subgraphs[subgraph], self.affinity.devices
+        ids = zip(said.devices.tolist(), said.partitions.tolist(), strict=True)
+        rows = zip(self.code_names[subgraph], self.outputs[subgraph], ids, strict=True)
+        for operator, (code, output, (device, partition)) in enumerate(rows):
+            yield {
+                "operator_index": operator,
+                "code": code,
+                "output": output,
+                "device": devices.get(device),
+                "partition": None if partition == NONE else partition,
+            }
 
 
 def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None) -> AffinityInspection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from circletools.affinity.assign.assign import Assignment
 from circletools.affinity.partition.growth import Step
@@ -13,10 +13,11 @@ from circletools.affinity.store import Affinity
 from circletools.findings import Finding
 from circletools.planning.evaluate import Evaluation
 from circletools.planning.what_if import WhatIf
+from circletools.wording import Tabular
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Tabular):
     """The device of every operator, the partitions that follow, and their evaluation; all go by subgraph.
 
     `code_names` are the operator codes. `caps` are bytes by device number. `steps` tell how partitions grew, with the
@@ -53,6 +54,21 @@ class Plan:
         said = self.assignment.why(subgraph, operator)
         moved = self.subgraphs[subgraph].moved.get(operator)
         return f"{moved}; before: {said}" if moved else said
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the device of each operator, its partition, and why it is there."""
+        return [
+            {
+                "subgraph": index,
+                "operator_index": operator,
+                "code": code,
+                "device": self.device_of(index, operator),
+                "partition": partition,
+                "reason": self.reason(index, operator),
+            }
+            for index, (codes, planned) in enumerate(zip(self.code_names, self.subgraphs, strict=True))
+            for operator, (code, partition) in enumerate(zip(codes, planned.partition_of(), strict=True))
+        ]
 
     def to_affinity(self) -> Affinity:
         """Return what `annotate` writes into the model."""

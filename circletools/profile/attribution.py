@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from circletools.profile.executions import joined_executions
 from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, split, time_of
 from circletools.profile.sharing import Shared, Shares, modules_of
 from circletools.trace.operators.profile import OperatorTrace, Runtime, merged, warm_up
-from circletools.wording import counted
+from circletools.wording import Tabular, counted
 
 __all__ = ["AddedTime", "Attribution", "GroupTime", "OperatorTime", "attribute"]
 
@@ -82,7 +83,7 @@ class GroupTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Attribution:
+class Attribution(Tabular):
     """Where the time of `executions` inferences went.
 
     `total_ns` is the sum over operators and what was added, `medians_ns` that of their medians. `named` says that the
@@ -111,6 +112,23 @@ class Attribution:
     others: int
     tick_ns: int
     notes: tuple[Finding, ...] = ()
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the time of each operator of the model, None where the trace does not have it, and its sources."""
+        return [
+            {
+                "subgraph": row.subgraph,
+                "operator_index": row.index,
+                "code": row.code,
+                "output": row.output,
+                "backends": list(row.backends),
+                "runs": row.time.runs if row.time else None,
+                "total_ns": row.time.total_ns if row.time else None,
+                "median_ns": row.time.median_ns if row.time else None,
+                "sources": [self.source_names[source] for source in row.sources],
+            }
+            for row in self.operators
+        ]
 
 
 def attribute(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +56,11 @@ class ComparedTime:
     def regressed(self) -> bool:
         """Whether it is surely slower by more than the threshold."""
         return self.verdict == "slower"
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the times, the ratio with its bounds, and the verdict."""
+        names = ("before_ns", "after_ns", "delta_ns", "ratio", "low", "high", "verdict")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)

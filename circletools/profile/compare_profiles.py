@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from circletools.profile.compare import ComparedTime, Row, Samples, compare_times, tick_of
 from circletools.trace.operators.profile import OperatorTrace, Runtime, self_times
+from circletools.wording import Tabular
 
 __all__ = ["ProfileComparison", "compare_profiles"]
 
@@ -37,7 +39,7 @@ class ComparedOperator:
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileComparison:
+class ProfileComparison(Tabular):
     """Recordings of operators of two sides; the first row is the sum of all operators."""
 
     before: tuple[ComparedProfile, ...]
@@ -49,6 +51,13 @@ class ProfileComparison:
     def regressed(self) -> bool:
         """Whether something is surely slower."""
         return any(row.time.regressed for row in self.rows)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return what each row is about, its times before and after, and the verdict."""
+        return [
+            {"subgraph": row.subgraph, "operator_index": row.operator_index, "name": row.name} | row.time.to_row()
+            for row in self.rows
+        ]
 
 
 def compare_profiles(

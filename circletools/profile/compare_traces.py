@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.marks import SUBPHASES
 from circletools.trace.nnapi.summaries import whole_table
 from circletools.trace.nnapi.timeline import APP_PHASES, run_of
+from circletools.wording import Tabular
 
 __all__ = ["TraceComparison", "compare_traces"]
 
@@ -45,7 +46,7 @@ class ComparedBucket:
 
 
 @dataclass(frozen=True, slots=True)
-class TraceComparison:
+class TraceComparison(Tabular):
     """Recordings of two sides, and each layer and phase of them."""
 
     before: tuple[ComparedTrace, ...]
@@ -57,6 +58,10 @@ class TraceComparison:
     def regressed(self) -> bool:
         """Whether something is surely slower."""
         return any(row.time.regressed for row in self.rows)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return what each row is about, its times before and after, and the verdict."""
+        return [{"layer": row.layer, "phase": row.phase, "unit": row.unit} | row.time.to_row() for row in self.rows]
 
 
 def compare_traces(

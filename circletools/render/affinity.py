@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from shlex import quote
 from typing import Any
 
@@ -34,7 +34,7 @@ def affinity_json(found: AffinityInspection) -> dict[str, Any]:
 def _subgraph_json(found: AffinityInspection, index: int) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "index": index,
-        "operators": [dict(zip(_OPERATOR, row, strict=True)) for row in _operators(found, index)],
+        "operators": list(found.operators(index)),
         "partitions": [dict(zip(_PARTITION, row, strict=True)) for row in _partitions(found, index)],
     }
     if index in found.estimates:
@@ -49,7 +49,7 @@ def affinity_csv(found: AffinityInspection, *, by_partition: bool) -> str:
         if by_partition:
             rows += [(index, *row, ranges(operators)) for *row, operators in _partitions(found, index)]
         else:
-            rows += [(index, *row) for row in _operators(found, index)]
+            rows += [(index, *row.values()) for row in found.operators(index)]
     return csv_text(("subgraph", *(_PARTITION if by_partition else _OPERATOR)), rows)
 
 
@@ -58,26 +58,34 @@ def affinity_text(found: AffinityInspection, *, by_partition: bool) -> Iterator[
     for index in sorted(found.affinity.subgraphs):
         if found.subgraph_count > 1:
             yield f"subgraph {index}"
-        if by_partition:
-            for partition, device, operators in _partitions(found, index):
-                yield f"  {'-' if partition is None else partition}  {device or '(none)'}  {ranges(operators)}"
-        else:
-            yield from table_text(
-                [
-                    (str(operator), code, output, device or "(none)", "-" if partition is None else str(partition))
-                    for operator, code, output, device, partition in _operators(found, index)
-                ]
-            )
+        yield from table_text(_cells(found, index, by_partition=by_partition), right=(0,))
         if index in found.estimates:
             yield f"  estimated time: {estimate_text(found.estimates[index])}"
 
 
-def _operators(found: AffinityInspection, index: int) -> Iterator[tuple[int, str, str, str | None, int | None]]:
-    subgraph, devices = found.affinity.subgraphs[index], found.affinity.devices
-    ids = zip(subgraph.devices.tolist(), subgraph.partitions.tolist(), strict=True)
-    rows = zip(found.code_names[index], found.outputs[index], ids, strict=True)
-    for operator, (code, output, (device, partition)) in enumerate(rows):
-        yield operator, code, output, devices.get(device), None if partition == NONE else partition
+def _cells(found: AffinityInspection, index: int, *, by_partition: bool) -> list[Sequence[str]]:
+    """Return the head and the rows of a table; nothing where there are no rows."""
+    if by_partition:
+        rows = [
+            (_word(partition, "-"), _word(device, "(none)"), ranges(operators))
+            for partition, device, operators in _partitions(found, index)
+        ]
+        return [_PARTITION, *rows] if rows else []
+    cells = [
+        (
+            str(row["operator_index"]),
+            row["code"],
+            row["output"],
+            _word(row["device"], "(none)"),
+            _word(row["partition"], "-"),
+        )
+        for row in found.operators(index)
+    ]
+    return [("operator", *_OPERATOR[1:]), *cells] if cells else []
+
+
+def _word(value: object, without: str) -> str:
+    return without if value is None else str(value)
 
 
 def _partitions(found: AffinityInspection, index: int) -> list[tuple[int | None, str | None, list[int]]]:

@@ -29,26 +29,18 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "after": [asdict(recording) for recording in comparison.after],
         "threshold_percent": comparison.threshold_percent,
         "regressed": comparison.regressed,
-        "rows": _rows(comparison),
+        "rows": comparison.to_rows(),
     }
 
 
 def comparison_csv(comparison: Comparison) -> str:
     """Return the rows as CSV."""
     columns = (*_columns(comparison), *_TIME_COLUMNS)
-    return csv_text(columns, (row.values() for row in _rows(comparison)))
+    return csv_text(columns, (row.values() for row in comparison.to_rows()))
 
 
 def _columns(comparison: Comparison) -> tuple[str, ...]:
     return _BUCKET_COLUMNS if isinstance(comparison, TraceComparison) else _OPERATOR_COLUMNS
-
-
-def _rows(comparison: Comparison) -> list[dict[str, Any]]:
-    columns = _columns(comparison)
-    return [
-        {name: getattr(row, name) for name in columns} | {name: getattr(row.time, name) for name in _TIME_COLUMNS}
-        for row in comparison.rows
-    ]
 
 
 def comparison_text(comparison: Comparison) -> Iterator[str]:

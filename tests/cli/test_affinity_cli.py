@@ -52,8 +52,8 @@ def test_annotate_and_dump(target: Path) -> None:
     assert [row["device"] for row in csv.DictReader(io.StringIO(lines))] == DEVICES
     lines = run("dump-affinity", target, "--format", "csv", "--by", "partition").stdout
     assert [row["operators"] for row in csv.DictReader(io.StringIO(lines))] == ["0,4", "1", "2", "3,5"]
-    assert "npu  1" in run("dump-affinity", target).stdout
-    assert "cpu  3,5" in run("dump-affinity", target, "--by", "partition").stdout
+    assert "npu     1" in run("dump-affinity", target).stdout
+    assert "cpu     3,5" in run("dump-affinity", target, "--by", "partition").stdout
 
 
 def test_the_same_twice_is_the_same_file(target: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from circletool_cli.table import COMMANDS
 
 import circletools as ct
 from circletools.codes import explanations
+from tests.kit.notebooks import NOTEBOOKS
 from tests.kit.support import ROOT
 
 
@@ -40,12 +41,14 @@ def test_every_command_option_and_name_is_there(pages: dict[str, str]) -> None:
         start = pages["commands/"].index(f"Usage: circletool {row.name} ")
         text = pages["commands/"][start:].split("Usage:")[1]
         assert not {option for option in options if option not in text}
-    assert not {name for name in ct.__all__ if name not in pages["python/"]}
+    assert not {name for name in ct.__all__ if name not in pages["reference/"]}
+    assert ">>> with ct.open(" in pages["reference/"]  # which Markdown would take for a quotation
 
 
 def test_every_finding_and_page_is_there(pages: dict[str, str]) -> None:
     assert not {code for code in explanations() if code not in pages["findings/"]}
     there = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    there |= {f"notebooks/{path.stem}" for path in NOTEBOOKS}
     assert not {name for name in there if f"{name}/" not in pages}
     assert all(len(text) > 1000 for text in pages.values())
 
@@ -56,10 +59,11 @@ def test_the_navigation_names_every_page() -> None:
     made = {
         "index.md",
         "commands.md",
-        "python.md",
+        "reference.md",
         "changes.md",
         "architecture.md",
         "contributing.md",
         "reporting.md",
     }
-    assert named == there | made
+    notebooks = {path.relative_to(ROOT / "docs").with_suffix(".md").as_posix() for path in NOTEBOOKS}
+    assert named == there | made | notebooks

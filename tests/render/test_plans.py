@@ -153,12 +153,16 @@ def test_the_affinity_in_a_model() -> None:
     with ct.open(data) as model:
         found = ct.inspect_affinity(model)
     lines = list(ct.render.affinity_text(found, by_partition=False))
-    assert lines[0] == "  0  FULLY_CONNECTED  torch.nn.modules.linear.Linear::linear  npu     0"
-    assert lines[3] == "  3  MUL              __main__.Branchy::mul                   (none)  -"
+    assert lines[:2] == [
+        "  operator  code             output                                  device  partition",
+        "         0  FULLY_CONNECTED  torch.nn.modules.linear.Linear::linear  npu     0",
+    ]
+    assert lines[4] == "         3  MUL              __main__.Branchy::mul                   (none)  -"
     assert list(ct.render.affinity_text(found, by_partition=True)) == [
-        "  0  npu  0-1",
-        "  1  cpu  2,4-5",
-        "  -  (none)  3",
+        "  partition  device  operators",
+        "          0  npu     0-1",
+        "          1  cpu     2,4-5",
+        "          -  (none)  3",
     ]
     assert ct.render.affinity_csv(found, by_partition=True).splitlines() == [
         "subgraph,partition,device,operators",

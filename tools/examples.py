@@ -1,0 +1,19 @@
+"""Examples in docstrings, for the site: mkdocstrings loads this file, and Markdown takes `>>>` for a quotation."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+
+_EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
+
+
+class Examples(griffe.Extension):  # type: ignore[misc]  # griffe is not there where types are checked
+    """Puts each example into a block of code."""
+
+    def on_object(self, *, obj: Any, **_: Any) -> None:
+        """Change the docstring of what was read."""
+        if obj.docstring is not None:
+            obj.docstring.value = _EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", obj.docstring.value)
