@@ -65,12 +65,12 @@ class Wire:
         width = dtype.itemsize
         if positions.size == 0:
             return np.zeros(positions.shape, dtype)
-        bad = (positions < 0) | (positions > self.limit - width)
-        if bad.any():
+        if positions.min() < 0 or positions.max() > self.limit - width:
+            bad = (positions < 0) | (positions > self.limit - width)
             raise ModelFormatError(f"a {width}-byte value lies outside the flatbuffer", offset=int(positions[bad][0]))
-        if self.address % width == 0 and not (positions & (width - 1)).any():
+        if self.address % width == 0 and not np.bitwise_or.reduce(positions, axis=None) & (width - 1):
             aligned: NDArray[Any] = self.data[: self.limit // width * width].view(dtype)
-            return aligned[positions // width]
+            return aligned[positions >> width.bit_length() - 1]
         # A view that starts at every byte: indexing it reads unaligned values without copying the file.
         every_byte = np.ndarray((self.limit - width + 1,), dtype, cast(Any, self.memory), 0, (1,))
         return every_byte[positions]

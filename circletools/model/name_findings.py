@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -16,17 +17,16 @@ _LISTED = 10
 
 def name_findings(model: Model) -> Iterator[Finding]:
     """Yield subgraphs whose tensors have equal names."""
-    columns = model.tensor_columns
-    names, splits = columns.names, columns.splits.tolist()
-    if len(set(names)) == len(names):
-        return
-    for subgraph in range(len(splits) - 1):
+    names = model.tensor_columns.names
+    for subgraph, (first, end) in enumerate(pairwise(model.tensor_columns.splits.tolist())):
+        here = names[first:end]
+        again: list[int] = []
         seen: set[bytes] = set()
-        again = []
-        for row in range(splits[subgraph], splits[subgraph + 1]):
-            if names[row] and names[row] in seen:
-                again.append(row - splits[subgraph])
-            seen.add(names[row])
+        if len(set(here)) < len(here):
+            for tensor, name in enumerate(here):
+                if name and name in seen:
+                    again.append(tensor)
+                seen.add(name)
         if again:
             message = f"tensors {_listed(again)} have names of others; onert and OpenVINO confuse them"
             yield Finding("DUPLICATE_NAME", "info", f"subgraphs[{subgraph}].tensors[{again[0]}]", message)

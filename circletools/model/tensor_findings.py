@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,16 +32,17 @@ def tensor_findings(model: Model, uses: ModelUses) -> Iterator[Finding]:
         uses.tensor,
         lambda row: f"the type {columns.types[row]} is not known; {CORRECT}",
     )
-    yield from _shapes(uses)
-    yield from _data(model, uses)
+    sizes = columns.shapes.flat()
+    yield from _shapes(uses, sizes)
+    yield from _data(model, uses, _elements(columns.shapes, sizes))
     yield from _variables(model, uses)
     yield from _quantization(model, uses)
 
 
-def _shapes(uses: ModelUses) -> Iterator[Finding]:
+def _shapes(uses: ModelUses, sizes: NDArray[Any]) -> Iterator[Finding]:
     columns = uses.tensors
     shapes, signatures = columns.shapes, columns.shape_signatures
-    negative = np.unique(np.repeat(np.arange(len(shapes.count)), shapes.count)[shapes.flat() < 0])
+    negative = np.unique(np.repeat(np.arange(len(shapes.count)), shapes.count)[sizes < 0])
     yield from told(
         "NEGATIVE_DIMENSION",
         negative,
@@ -56,14 +58,13 @@ def _shapes(uses: ModelUses) -> Iterator[Finding]:
     )
 
 
-def _elements(shapes: Vectors) -> NDArray[np.float64]:
-    """Return the number of elements of each tensor, 1 for a scalar."""
-    sizes = shapes.flat().astype(np.float64)
+def _elements(shapes: Vectors, sizes: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the number of elements of each tensor, 1 for a scalar; `sizes` are those of all dimensions."""
     found = np.ones(len(shapes.count))
     some = np.flatnonzero(shapes.count)
     if some.size:
         with np.errstate(over="ignore", invalid="ignore"):
-            found[some] = np.multiply.reduceat(sizes, shapes.splits()[some])
+            found[some] = np.multiply.reduceat(sizes.astype(np.float64), shapes.splits()[some])
     return found
 
 
@@ -76,10 +77,10 @@ def _bits(model: Model) -> NDArray[np.float64]:
     return found
 
 
-def _data(model: Model, uses: ModelUses) -> Iterator[Finding]:
+def _data(model: Model, uses: ModelUses, elements: NDArray[np.float64]) -> Iterator[Finding]:
     """Compare the bytes of constants with their shapes."""
     columns, buffers = model.tensor_columns, model.buffers
-    elements, bits = _elements(columns.shapes), _bits(model)
+    bits = _bits(model)
     expected = np.ceil(elements * bits / 8)
     large = np.flatnonzero(expected >= _LARGEST_BYTES)
     yield from told(
@@ -172,17 +173,20 @@ def _not_positive(scales: Vectors) -> NDArray[np.bool_]:
 def _blocks(model: Model, uses: ModelUses, tables: Tables, rows: NDArray[np.int64]) -> Iterator[Finding]:
     """Compare the number of scales of blockwise quantization with the number of blocks."""
     field = tables.field("details")
-    targets, members = tables.targets("details"), model.schema.unions[str(field.target)]
-    codes = tables.union_codes(field)
+    members = model.schema.unions[str(field.target)]
+    blockwise = [code for code, member in members.items() if member == "BlockwiseQuantization"]
+    found = np.flatnonzero(np.isin(tables.union_codes(field), blockwise))
+    if not found.size:
+        return
+    targets = tables.targets("details")
     columns = model.tensor_columns
-    for at in np.flatnonzero([members.get(int(code)) == "BlockwiseQuantization" for code in codes]).tolist():
-        if not targets[at]:
-            continue
+    for at in found[targets[found] != 0].tolist():
         row = int(rows[at])
         details = Tables(tables.wire, model.schema.tables["BlockwiseQuantization"], targets[at : at + 1])
         size, index = int(details.scalars("block_size")[0]), int(details.scalars("scales")[0])
         first = int(columns.splits[np.searchsorted(columns.splits, row, "right") - 1])
-        counts = _elements(columns.shapes.take(np.array([row, first + index])))
+        shapes = columns.shapes.take(np.array([row, first + index]))
+        counts = _elements(shapes, shapes.flat())
         if size <= 0 or counts[0] != counts[1] * size:
             message = f"{counts[0]:.15g} elements in blocks of {size} have {counts[1]:.15g} scales; {CORRECT}"
             yield Finding("INVALID_QUANTIZATION", "warning", uses.tensor(row), message)
