@@ -69,8 +69,9 @@ class Wire:
             bad = (positions < 0) | (positions > self.limit - width)
             raise ModelFormatError(f"a {width}-byte value lies outside the flatbuffer", offset=int(positions[bad][0]))
         if self.address % width == 0 and not np.bitwise_or.reduce(positions, axis=None) & (width - 1):
-            aligned: NDArray[Any] = self.data[: self.limit // width * width].view(dtype)
-            return aligned[positions >> width.bit_length() - 1]
+            aligned = self.data[: self.limit // width * width].view(dtype)
+            values: NDArray[Any] = aligned[positions >> width.bit_length() - 1]
+            return values
         # A view that starts at every byte: indexing it reads unaligned values without copying the file.
         every_byte = np.ndarray((self.limit - width + 1,), dtype, cast(Any, self.memory), 0, (1,))
         return every_byte[positions]
