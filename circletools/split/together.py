@@ -51,7 +51,8 @@ def partitions_with_state(facts: OperatorFacts, state: State, placed: Placement)
             f"--set {prefix}index:{ranges(operators[members].tolist())}={placed.names[_most(devices, members)]}"
             for members in torn
         )
-        hint = f"give these operators one device, as with annotate-affinity {' '.join(rules)}"
+        command = f"annotate-affinity {' '.join(rules)}"
+        hint = f"give these operators one device, also where rules by index say another, as with {command}"
         raise EditError(said, location=facts.place(), hint=hint)
     home = [0] * len(operators)
     for number, members in enumerate(sets):
