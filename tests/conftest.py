@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.kit.presence import missing, need_extra, needs_more
+from tests.kit.presence import have, lacking, missing, need_extra, needs_more
 from tests.kit.public import SHARED, public_models
 from tests.kit.support import bytes_of, own_models, title
 
@@ -18,6 +18,19 @@ _quiet = settings(deadline=None, database=None, suppress_health_check=[HealthChe
 settings.register_profile("same", parent=_quiet, derandomize=True, max_examples=60)
 settings.register_profile("explore", parent=_quiet)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+# The tools and fuzz targets that these are about limit memory by `resource`, which Windows has not.
+collect_ignore = (
+    []
+    if have("resource")
+    else [
+        "affinity/test_capability_file.py",
+        "affinity/test_capability_measured.py",
+        "affinity/test_own_device.py",
+        "flatbuf/test_budget.py",
+        "laws/test_fuzz.py",
+    ]
+)
 
 NO_PUBLIC_MODELS = "no public models beside this checkout"
 
@@ -34,10 +47,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call() -> Generator[None, object, object]:
-    """Skip a test of what the product does with a package that is not installed."""
+    """Skip a test of what the product does with a package that is not installed, or that needs another system."""
     try:
         return (yield)
     except Exception as error:
+        if name := lacking(error):
+            pytest.skip(f"this system has no {name}")
         name = missing(error)
         if name is None:
             need_extra(str(error))

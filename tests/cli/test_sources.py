@@ -145,7 +145,7 @@ def test_the_number_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert caught.value.message == f"{wrong!r} is neither a number of processes nor 'auto'."
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0: {1, 2}}[process], raising=False)
     assert _jobs("auto") == 2
-    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     for count, jobs in ((4, 4), (None, 1)):
         monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
         assert _jobs("auto") == jobs

@@ -176,8 +176,9 @@ def test_no_task_is_begun_while_64_mib_wait_for_their_turn(size: int, started: l
     assert (ended, pool.waits) == ([0, 1, 2, 3, 4], started)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signals_that_end_the_program(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_signals_that_end_the_program(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = getattr(signal, name)
     handlers: dict[int, Any] = {signal.SIGHUP: signal.SIG_IGN}
     monkeypatch.setattr(signal, "signal", handlers.__setitem__)
     monkeypatch.setattr(signal, "getsignal", lambda wanted: handlers.get(wanted, signal.SIG_DFL))

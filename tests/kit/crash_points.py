@@ -20,6 +20,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
@@ -69,7 +70,7 @@ def disturbed(words: list[str], happening: str, at: int, report: int) -> NoRetur
     if named and hasattr(os, "O_TMPFILE"):
         del os.O_TMPFILE
     disturbance = Disturbance(kind, at, report)
-    for name in CALLS:
+    for name in filter(partial(hasattr, os), CALLS):
         setattr(os, name, disturbance.around(name, getattr(os, name)))
     become(words)
 

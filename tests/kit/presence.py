@@ -7,18 +7,23 @@ the tests can be collected without it. What leads here has the marker `runtime`.
 from __future__ import annotations
 
 import inspect
+import os
 import platform
 import re
+import signal
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
 
 _EXTRAS = {"costs": "scipy", "dask": "distributed", "litert": "ai_edge_litert", "onert": "onert"}
+_TESTS = Path(__file__).parents[1]
+_OF_SYSTEMS = ("fcntl", "pty", "resource", "termios")
 _OURS = ("tests", "fuzz", "benchmarks", "tools")
 
 
@@ -47,6 +52,26 @@ def missing(error: BaseException | None) -> str | None:
         if isinstance(error, ModuleNotFoundError) and error.name and not have(error.name.partition(".")[0]):
             return error.name
         error = error.__cause__ or error.__context__
+    return None
+
+
+def lacking(error: BaseException) -> str | None:
+    """Return the call of the operating system, or the module for it, that a test itself needs and that is not there.
+
+    What the product asks for and does not find is no reason: it has to do without.
+    """
+    trace = error.__traceback__
+    files = []
+    while trace is not None:
+        files.append(trace.tb_frame.f_code.co_filename)
+        trace = trace.tb_next
+    asking = [file for file in files if not file.startswith("<frozen")][-1:]
+    if not asking or not Path(asking[0]).is_relative_to(_TESTS):
+        return None
+    if isinstance(error, ModuleNotFoundError) and error.name in _OF_SYSTEMS:
+        return error.name
+    if isinstance(error, AttributeError) and error.obj in (os, signal):
+        return f"{error.obj.__name__}.{error.name}"
     return None
 
 

@@ -297,7 +297,11 @@ def test_a_pipe_is_not_waited_for(source: Path, tmp_path: Path) -> None:
     writer.cancel()
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/null", path)])
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("make", [pipe, os.mkdir, lambda path: os.symlink("/dev/null", path)])
 def test_a_split_is_files_and_nothing_else(source: Path, tmp_path: Path, make: Callable[[Path], None]) -> None:
     target = tmp_path / "parts"
     with open_model(source) as model:
