@@ -6,11 +6,13 @@ import errno
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from circletools.storage import platform
+from tests.kit.presence import lacking
 from tests.kit.support import ROOT, path_of
 
 SEEN = "import os; print(dir(os))"
@@ -77,8 +79,8 @@ def test_the_results_are_the_same(system: str, tmp_path: Path, expected: dict[st
 
 
 def test_reading_and_writing_at_an_offset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for lacking in ((), ("pread", "pwrite", "sendfile", "copy_file_range")):
-        for name in lacking:
+    for less in ((), ("pread", "pwrite", "sendfile", "copy_file_range")):
+        for name in less:
             monkeypatch.delattr(os, name, raising=False)
         with (tmp_path / "file").open("w+b") as file:
             number = file.fileno()
@@ -177,3 +179,21 @@ def test_limits_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "setrlimit", lambda *words: told.append(words))
     platform.limit_memory("DATA", 5)
     assert told == [(resource.RLIMIT_CORE, (0, 0)), (resource.RLIMIT_DATA, (5, 5))]
+
+
+def test_only_what_a_test_itself_lacks_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "lseek")
+    monkeypatch.delattr(os, "pread", raising=False)
+    with pytest.raises(AttributeError) as ours:
+        os.lseek(0, 0, 0)
+    assert lacking(ours.value) == "os.lseek"
+    with pytest.raises(AttributeError) as of_the_product:
+        platform.read_at(0, 1, 0)
+    assert lacking(of_the_product.value) is None
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(ImportError) as module:
+        import_module("fcntl")
+    assert lacking(module.value) is None  # importlib asked
+    with pytest.raises(AttributeError) as other:
+        Path().lseek()  # type: ignore[attr-defined]
+    assert lacking(other.value) is None
