@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from circletool_cli import table
+from circletool_cli.main import app
 
 from tests.kit.affinity_support import with_affinity
 from tests.kit.origin_support import embedded
@@ -53,3 +54,16 @@ def test_colours_are_for_terminals() -> None:
     assert not any("\033" in line for line in shown(80, *words, more={"NO_COLOR": "1"}))
     assert "\033" not in run(*words).err
     assert not any("\033" in line for line in shown(80, "inspect", MLP))
+
+
+@pytest.mark.parametrize("width", WIDTHS[1:])
+def test_help_of_every_command_keeps_to_the_width(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for row in table.COMMANDS:
+        with pytest.raises(SystemExit):
+            app([row.name, "--help"], prog_name="circletool")
+        lines = capsys.readouterr().out.splitlines()
+        assert row.summary in " ".join(" ".join(lines).split())
+        assert max(map(len, lines)) <= width, row.name
