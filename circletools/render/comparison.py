@@ -18,7 +18,7 @@ Comparison = TraceComparison | ProfileComparison
 _BUCKET_COLUMNS = ("layer", "phase", "unit")
 _OPERATOR_COLUMNS = ("subgraph", "operator_index", "name")
 _TIME_COLUMNS = ("before_ns", "after_ns", "delta_ns", "ratio", "low", "high", "verdict")
-_TIME_HEAD = ("before", "after", "delta", "ratio", "low", "high", "")
+_TIME_HEAD = ("before", "after", "delta", "ratio", "low", "high", "verdict")
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
     else:
         yield "self time per execution in us; low and high bound the ratio (95 %)"
         several = any(row.subgraph for row in comparison.rows)
-        rows = [("operator", "", *_TIME_HEAD), *(_operator_cells(row, several) for row in comparison.rows)]
+        rows = [("operator", "name", *_TIME_HEAD), *(_operator_cells(row, several) for row in comparison.rows)]
     yield from table_text(rows, right=number_columns(rows))
 
 

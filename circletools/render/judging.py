@@ -94,7 +94,7 @@ def statistics_text(counts: Tally) -> Iterator[str]:
     """Yield a table of the codes, the most frequent first."""
     ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     rows = [[f"{count:,}", severity, code] for (severity, code), count in ordered]
-    yield from table_text(rows, right=(0,), indent="") if rows else ()
+    yield from table_text([["count", "severity", "code"], *rows], right=(0,), indent="") if rows else ()
 
 
 def summary_text(counts: Tally, models: int, failed: int) -> str:

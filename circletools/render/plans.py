@@ -74,8 +74,11 @@ def _subgraph_text(plan: Plan, index: int) -> Iterator[str]:
         return
     if plan.steps is not None:
         yield from _explained(plan, index)
-    devices = ((plan.devices[partition.device], partition.operators) for partition in subgraph.partitions)
-    yield from table_text([(str(number), device, ranges(row)) for number, (device, row) in enumerate(devices)])
+    rows = [
+        (str(number), plan.devices[partition.device], ranges(partition.operators))
+        for number, partition in enumerate(subgraph.partitions)
+    ]
+    yield from table_text([("partition", "device", "operators"), *rows], right=(0,))
     yield f"  {transfers_text(plan.evaluation[index].transfers)}"
     yield from (f"  {line}" for line in evaluation_text(plan.evaluation[index], plan.devices, plan.caps))
 
@@ -85,7 +88,7 @@ def _explained(plan: Plan, index: int) -> Iterator[str]:
         (str(operator), code, plan.device_of(index, operator), plan.reason(index, operator))
         for operator, code in enumerate(plan.code_names[index])
     ]
-    yield from table_text(rows)
+    yield from table_text([("operator", "code", "device", "reason"), *rows], right=(0,))
     for number, step in plan.steps or ():
         if number == index:
             yield f"  {step.action} {step.operator}: partition {list(step.members)} rejected {list(step.rejected)}"

@@ -38,7 +38,7 @@ def tracking_text(tracking: Tracking) -> Iterator[str]:
     """Yield a table: a line for each operator and source."""
     several = len(tracking.grounds) > 1
     table = [line for row in tracking.rows for line in _lines(row, tracking, several)]
-    header = ("operator", "", "output", "source", "evidence", "confidence")
+    header = ("operator", "code", "output", "source", "evidence", "confidence")
     yield from table_text([header, *table], indent="")
 
 

@@ -51,8 +51,9 @@ def test_statistics(models: Path, jobs: str) -> None:
         "clean.circle: ok",
         "odd.circle: findings",
         "tapped.circle: ok",
-        "2  warning  DUPLICATE_OUTPUT",
-        "1  info     OUTPUT_TAP",
+        "count  severity  code",
+        "    2  warning   DUPLICATE_OUTPUT",
+        "    1  info      OUTPUT_TAP",
     ]
     assert run("check", CLEAN, "--statistics").stdout == f"{CLEAN}: ok\n"
     refused = run("check", CLEAN, "--statistics", "--json")

@@ -40,7 +40,7 @@ before: a2.html, 1 run, 3 executions
 after: b.html, 2 runs, 1 execution
 
 time in ms; low and high bound the ratio (95 %)
-  layer    phase        per        before  after   delta  ratio    low   high
+  layer    phase        per        before  after   delta  ratio    low   high  verdict
   -        elapsed      execution   2.000  3.000   1.000  1.500  1.250  1.750  slower
   Runtime  Execution    execution   0.000  0.002   0.002      -      -      -  cannot tell
   Driver   Compilation  run         4.000  1.000  -3.000  0.250  0.200  0.300  faster
@@ -56,7 +56,7 @@ before: onert, 6 executions
 after: benchmark_model, 1 execution, averages only
 
 self time per execution in us; low and high bound the ratio (95 %)
-  operator                 before  after   delta  ratio    low   high
+  operator  name           before  after   delta  ratio    low   high  verdict
             all operators   1.500  1.501   0.001  1.001  0.900  1.100  same
   0/12      Conv2D          1.000  1.500   0.500  1.500  1.400  1.600  slower
   1/0       Add             0.500  0.000  -0.500  0.000      -      -  faster

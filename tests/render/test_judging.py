@@ -124,10 +124,11 @@ def test_statistics_and_summary() -> None:
     counts = {("warning", "B"): 2, ("info", "A"): 2, ("error", "C"): 1000, ("warning", "D"): 1}
     assert ct.render.tally(AGAIN) == {("info", "OUTPUT_TAP"): 1}
     assert list(ct.render.statistics_text(counts)) == [
-        "1,000  error    C",
-        "    2  info     A",
-        "    2  warning  B",
-        "    1  warning  D",
+        "count  severity  code",
+        "1,000  error     C",
+        "    2  info      A",
+        "    2  warning   B",
+        "    1  warning   D",
     ]
     assert list(ct.render.statistics_text({})) == []
     assert ct.render.summary_text(counts, 3, 0) == "3 models: 1,000 errors, 3 warnings, 2 for information"

@@ -85,7 +85,7 @@ def test_origins_as_json_and_csv() -> None:
 def test_what_tracking_found() -> None:
     found = tracked(DATA, MLP)
     assert list(ct.render.tracking_text(found)) == [
-        "operator                   output                                    source   evidence  confidence",
+        "operator  code             output                                    source   evidence  confidence",
         "0         FULLY_CONNECTED  __main__.Mlp::relu                        5 a/x    name      1.00",
         f"1         FULLY_CONNECTED  {LINEAR}  5 a/x    name      1.00",
         "                                                                     6 a/b/y  name      1.00",

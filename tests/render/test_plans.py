@@ -46,14 +46,16 @@ def json_of(**request: Any) -> Any:
 
 def test_a_plan_as_text(costs: Path) -> None:
     assert text_of(**RULES) == [
-        "  0  npu  0",
-        "  1  cpu  1-5",
+        "  partition  device  operators",
+        "          0  npu     0",
+        "          1  cpu     1-5",
         "  2 launches, 1 tensor cut, 1 copy between devices (32 bytes)",
     ]
     assert text_of(costs=costs, memory=("npu=5000",)) == [
-        "  0  npu  0-3",
-        "  1  cpu  4",
-        "  2  npu  5",
+        "  partition  device  operators",
+        "          0  npu     0-3",
+        "          1  cpu     4",
+        "          2  npu     5",
         "  3 launches, 3 tensors cut, 2 copies between devices (64 bytes)",
         "  estimated time: 21.000 us (operators 15.000, copies 4.000, launches 2.000), optimal",
         "  memory of npu: 416 of 5000 bytes (288 of constants, 128 of tensors)",
@@ -67,11 +69,12 @@ def test_a_plan_as_text(costs: Path) -> None:
 
 def test_an_explained_plan() -> None:
     lines = text_of(**RULES, mode="seed", explain=True)
-    assert lines[:2] == [
-        "  0  FULLY_CONNECTED  npu  rule --set index:0=npu",
-        "  1  TANH             cpu  default (--default)",
+    assert lines[:3] == [
+        "  operator  code             device  reason",
+        "         0  FULLY_CONNECTED  npu     rule --set index:0=npu",
+        "         1  TANH             cpu     default (--default)",
     ]
-    assert lines[6:8] == [
+    assert lines[7:9] == [
         "  root 0: partition [0] rejected []",
         "  reject 1: partition [0] rejected [1]",
     ]
