@@ -190,27 +190,39 @@ if "MUTANT_MODULE" in os.environ:
 """
 
 
+# A child of a test counts as the test; it adds a file beside the others', which pytest-cov puts together.
+MEASURED = """
+import atexit, os
+test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+if test:
+    import coverage
+    measured = coverage.Coverage(
+        os.environ["COVERAGE_FILE"], data_suffix=True, source=[os.environ["MUTANTS_ROOM"]], context=test + "|child"
+    )
+    measured.set_option("run:disable_warnings", ["no-data-collected", "module-not-imported", "module-not-measured"])
+    measured.start()
+    atexit.register(lambda: (measured.stop(), measured.save()))
+"""
+
+
 def reached(
     tests: list[str], database: Path, room: Path
 ) -> tuple[dict[tuple[str, int], list[str]], dict[str, float]]:
     """Return the tests that reach each line of a room, in the order in which to run them, and the seconds of each."""
     if not database.exists():
         # Only the room: lines of the others are of no interest here.
-        words = ["-q", "-p", "no:cacheprovider", f"--cov={room}", "--cov-context=test", "--cov-report=", *tests]
-        words += ["--durations=0", "--durations-min=0", "-vv"]
-        environment = {**os.environ, "COVERAGE_FILE": str(database) + ".part"}
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", *words],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--cov={room}"]
+        words += ["--cov-context=test", "--cov-report=", *tests, "--durations=0", "--durations-min=0", "-vv"]
+        part = str(database) + ".part"
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "sitecustomize.py").write_text(MEASURED)
+            environment = os.environ | {"COVERAGE_FILE": part, "MUTANTS_ROOM": str(room)}
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
+            done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         if done.returncode not in (0, 1):
             sys.exit(done.stdout[-3000:] + done.stderr[-3000:])
         Path(str(database) + ".times").write_text(done.stdout)
-        os.rename(str(database) + ".part", database)
+        os.rename(part, database)
     from coverage.numbits import numbits_to_nums  # noqa: PLC0415
 
     seconds = _seconds(Path(str(database) + ".times").read_text())

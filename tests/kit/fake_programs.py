@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
 from pathlib import Path
@@ -63,4 +64,5 @@ def fake_litert(folder: Path, what: str) -> str:
     package.mkdir(exist_ok=True)
     (package / "__init__.py").touch()
     (package / "interpreter.py").write_text(textwrap.dedent(_INTERPRETER))
-    return f"env 'FAKE={what}' 'PYTHONPATH={folder}' '{sys.executable}'"
+    paths = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+    return f"env 'FAKE={what}' 'PYTHONPATH={paths}' '{sys.executable}'"
