@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol
 
+from ..console.memory import keep_freed
 from .task import Outcome, Task, apply, lost
 
 _PATIENCE_SECONDS = 5.0
@@ -178,7 +179,8 @@ def without_interrupts() -> Iterator[None]:
 def _serve(pipe: Connection[Any, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception: a file half written is removed
-    gc.disable()  # as in the command itself
+    gc.disable()  # as in the command itself, and so is this
+    keep_freed()
     with suppress(EOFError, OSError):  # whoever gave the tasks is gone, or wants no more
         while True:
             pipe.send(apply(pipe.recv()))

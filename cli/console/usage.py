@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from ..signature import parameters_of
+from .memory import keep_freed
 from .progress import working
 
 _TEXTS = (str, str | None, list[str], list[str] | None)
@@ -60,6 +61,7 @@ class Command(AsGiven, TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a terminal that waits sees that it works."""
+        keep_freed()
         with working(ctx.info_name):
             return super().invoke(ctx)
 
