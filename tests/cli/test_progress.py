@@ -17,7 +17,7 @@ from tests.kit.pseudo_terminal import Seen, on_terminal
 from tests.kit.support import path_of
 
 SLOW = """
-import sys, time
+import signal, sys, time
 import circletools as ct
 from circletool_cli.console import progress
 from circletool_cli.main import main
@@ -33,6 +33,7 @@ def slow(*words, **named):
 
 progress._PATIENCE_SECONDS = 0.01
 ct.open = slow
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it runs in the background ignore it
 main()
 """
 FOREVER = 10**9
