@@ -131,6 +131,7 @@ class TargetFit(Tabular):
                 "remedy": misfit.remedy,
                 "measured": misfit.measured,
                 "origin": list(misfit.origin),
+                "origin_from": "tables" if misfit.from_tables else "output",
                 "is_new": misfit.is_new,
             }
             for misfit in self.misfits

@@ -51,19 +51,8 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
         "cut_bytes": target.cuts.size_bytes,
         "obstacles": [asdict(one.finding) | {"is_new": one.is_new} for one in target.obstacles],
         "findings": [
-            {
-                "subgraph": misfit.subgraph,
-                "operator_index": misfit.operator,
-                "code": misfit.code,
-                "reason": misfit.reason,
-                "remedy": misfit.remedy,
-                "measured": misfit.measured,
-                "origin": list(misfit.origin),
-                "origin_from": "tables" if misfit.from_tables else "output",
-                "is_new": misfit.is_new,
-            }
-            | ({"origin_details": list(map(details_json, misfit.details))} if misfit.details else {})
-            for misfit in target.misfits
+            row | ({"origin_details": list(map(details_json, misfit.details))} if misfit.details else {})
+            for row, misfit in zip(target.to_rows(), target.misfits, strict=True)
         ],
         "sources": [
             {
