@@ -86,7 +86,7 @@ def _cpu_seconds() -> float:
 
 
 def _layout_ms(path: Path) -> float:
-    from circletools.affinity.store import read_affinity  # noqa: PLC0415
+    from circletools.affinity.read import read_affinity  # noqa: PLC0415
 
     with open_model(path) as model:
         affinity = read_affinity(model)

@@ -16,8 +16,9 @@ from circletools.affinity.exports.openvino import openvino_affinity
 from circletools.affinity.exports.part import part_file
 from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.partition.partitions import Mode
-from circletools.affinity.store import AFFINITY_ENTRIES, Affinity, annotate, read_affinity
-from circletools.affinity.store import check_freshness as check_affinity
+from circletools.affinity.read import Affinity, read_affinity
+from circletools.affinity.read import check_freshness as check_affinity
+from circletools.affinity.store import AFFINITY_ENTRIES, annotate
 from circletools.affinity.store import follow as follow_affinity
 from circletools.affinity.store import strip as strip_affinity
 from circletools.check import check

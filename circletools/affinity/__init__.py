@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from circletools.affinity.exports.export import Export, export
     from circletools.affinity.findings import affinity_findings as check
     from circletools.affinity.partition.partitions import Partition
-    from circletools.affinity.store import Affinity, annotate, check_freshness, follow, strip
-    from circletools.affinity.store import read_affinity as read
+    from circletools.affinity.read import Affinity, check_freshness
+    from circletools.affinity.read import read_affinity as read
+    from circletools.affinity.store import annotate, follow, strip
     from circletools.affinity.tables import SubgraphAffinity
 
 __all__ = [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from circletools.affinity.partition.groups import group_successors, strong_components
-from circletools.affinity.store import Affinity, check_freshness, read_affinity
+from circletools.affinity.read import Affinity, check_freshness, read_affinity
 from circletools.affinity.tables import NONE, Ids, SubgraphAffinity
 from circletools.errors import ModelFormatError, TableFormatError
 from circletools.findings import Finding

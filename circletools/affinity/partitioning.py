@@ -18,7 +18,7 @@ from circletools.affinity.meeting import meet
 from circletools.affinity.partition.growth import Step
 from circletools.affinity.partition.partitions import Mode, Partition, make_partitions, partition_or_fall_back
 from circletools.affinity.partition.repair import group_of
-from circletools.affinity.store import Affinity
+from circletools.affinity.read import Affinity
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.affinity.units import Units, contents_of, make_units
 from circletools.errors import EditError

@@ -1,13 +1,12 @@
-"""The affinity in a model, written, read, taken out, and kept true while another rewrite appends operators."""
+"""The affinity in a model, written, taken out, and kept true while another rewrite appends operators."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from circletools.affinity.read import Affinity, decode_affinity_tables, freshness_by_stamp
 from circletools.affinity.tables import (
     AFFINITY_STAMP,
     AFFINITY_TABLE,
@@ -15,69 +14,16 @@ from circletools.affinity.tables import (
     NONE,
     Ids,
     SubgraphAffinity,
-    decode_affinity,
     encode_affinity,
 )
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import IndexMap, RewriteResult
-from circletools.errors import TableFormatError
-from circletools.metadata.codec import decode_names, encode_names
-from circletools.metadata.entries import remove_entries, write_entries
-from circletools.metadata.stamp import Freshness, compare_stamp, encode_stamp, stamp_after, stamp_model
-from circletools.model.model import Model
+from circletools.metadata.codec import encode_names
+from circletools.metadata.entries import remove_entries, stamp_after, write_entries
+from circletools.metadata.stamp import encode_stamp, stamp_model
 
 AFFINITY_ENTRIES = (DEVICE_TABLE, AFFINITY_TABLE, AFFINITY_STAMP)
 """The metadata entries that `annotate` writes and `strip` removes, in the order they are written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Affinity:
-    """Device names by id, and the affinity of the subgraphs that have one, by index."""
-
-    devices: Mapping[int, str]
-    subgraphs: Mapping[int, SubgraphAffinity]
-
-
-def read_affinity(model: Model) -> Affinity | None:
-    """Return the affinity in a model, None where it has none.
-
-    Raises TableFormatError for tables that cannot be decoded or that name a device that does not exist.
-    """
-    return decode_affinity_tables(model.metadata_value)
-
-
-def decode_affinity_tables(value_of: Callable[[str], bytes | memoryview | None]) -> Affinity | None:
-    """Return the affinity that metadata entries hold, by their name. Raises TableFormatError."""
-    devices, table = value_of(DEVICE_TABLE), value_of(AFFINITY_TABLE)
-    if table is None:
-        return None
-    names = {} if devices is None else decode_names(devices, DEVICE_TABLE)
-    subgraphs = decode_affinity(table)
-    for index, subgraph in subgraphs.items():
-        unknown = set(np.unique(subgraph.devices).tolist()) - names.keys() - {NONE}
-        if unknown:
-            message = f"subgraph {index} names device {min(unknown)}, which does not exist"
-            raise TableFormatError(message, location=AFFINITY_TABLE, offset=0)
-    return Affinity(names, subgraphs)
-
-
-def check_freshness(model: Model, affinity: Affinity) -> Freshness:
-    """Say whether the tables still describe the model's operators. Raises TableFormatError."""
-    return _freshness(model, affinity, model.metadata_value(AFFINITY_STAMP))
-
-
-def _freshness(model: Model, affinity: Affinity, stamp: bytes | memoryview | None) -> Freshness:
-    freshness = compare_stamp(model, stamp, AFFINITY_STAMP)
-    if freshness.state == "stale":
-        return freshness
-    for index, subgraph in affinity.subgraphs.items():
-        if index >= len(model.subgraphs):
-            return Freshness("stale", index, None, "the model has no such subgraph")
-        count = len(model.subgraphs[index].operators)
-        if len(subgraph.devices) != count:
-            reason = f"the table has {len(subgraph.devices)} operators, the model {count}"
-            return Freshness("stale", index, min(len(subgraph.devices), count), reason)
-    return freshness
 
 
 class Planned(Protocol):
@@ -152,7 +98,7 @@ class _Follower:
             return
         if self._affinity is None or bytes(table) != self._written:
             affinity = decode_affinity_tables(edit.metadata_value)
-            if affinity is None or _freshness(edit.model, affinity, stamp).state == "stale":
+            if affinity is None or freshness_by_stamp(edit.model, affinity, stamp).state == "stale":
                 return  # no better than before
             self._affinity = affinity
         self._written = bytes(table)

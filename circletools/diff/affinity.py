@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from circletools.affinity.store import Affinity, check_freshness, read_affinity
+from circletools.affinity.read import Affinity, check_freshness, read_affinity
 from circletools.affinity.tables import NONE
 from circletools.diff.alignment import Indices
 from circletools.diff.comparison import ModelComparison

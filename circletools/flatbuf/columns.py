@@ -65,16 +65,26 @@ class Wire:
         width = dtype.itemsize
         if positions.size == 0:
             return np.zeros(positions.shape, dtype)
-        if positions.min() < 0 or positions.max() > self.limit - width:
+        bits = int(np.bitwise_or.reduce(positions, axis=None))  # negative where one position is
+        if bits < 0 or positions.max() > self.limit - width:
             bad = (positions < 0) | (positions > self.limit - width)
             raise ModelFormatError(f"a {width}-byte value lies outside the flatbuffer", offset=int(positions[bad][0]))
-        if self.address % width == 0 and not np.bitwise_or.reduce(positions, axis=None) & (width - 1):
+        if self.address % width == 0 and not bits & (width - 1):
             aligned = self.data[: self.limit // width * width].view(dtype)
-            values: NDArray[Any] = aligned[positions >> width.bit_length() - 1]
+            values: NDArray[Any] = aligned.take(positions >> width.bit_length() - 1)
             return values
         # A view that starts at every byte: indexing it reads unaligned values without copying the file.
         every_byte = np.ndarray((self.limit - width + 1,), dtype, cast(Any, self.memory), 0, (1,))
         return every_byte[positions]
+
+    def gather_present(self, positions: Positions, dtype: np.dtype[Any], absent: Any = 0) -> NDArray[Any]:
+        """Read one `dtype` at each position, and take `absent` where that is 0."""
+        present = positions != 0
+        if present.all():
+            return self.gather(positions, dtype)
+        values = np.full(len(positions), absent, dtype)
+        values[present] = self.gather(positions[present], dtype)
+        return values
 
     def one(self, position: int, dtype: np.dtype[Any]) -> int:
         """Read a single integer."""
@@ -112,7 +122,9 @@ class Vectors:
     def element_positions(self) -> Positions:
         """Return where each element of each row stands, rows one after the other; see `check_total`."""
         self.check_total()
-        positions: Positions = np.repeat(self.start, self.count) + places_in_rows(self.count) * self.dtype.itemsize
+        ends, width = np.cumsum(self.count), self.dtype.itemsize
+        begins = np.repeat(self.start - (ends - self.count) * width, self.count)
+        positions: Positions = begins + np.arange(len(begins)) * width
         return positions
 
     def check_total(self) -> Vectors:
@@ -128,14 +140,19 @@ class Vectors:
         """Return n + 1 bounds: row i is `flat()[splits[i]:splits[i + 1]]`."""
         return np.concatenate(([0], np.cumsum(self.count)))
 
+    def rows_where(self, mask: Mask) -> NDArray[np.int64]:
+        """Return the rows, each once, that have an element of `flat()` that is true in `mask`."""
+        return np.unique(np.searchsorted(self.splits(), np.flatnonzero(mask), "right") - 1)
+
 
 class Tables:
     """All tables of one type at given positions, with their vtables checked."""
 
-    __slots__ = ("at", "type", "vtable", "vtable_bytes", "wire")
+    __slots__ = ("_vectors", "at", "type", "vtable", "vtable_bytes", "wire")
 
     def __init__(self, wire: Wire, table_type: TableType, at: Positions) -> None:
         """Read the vtables of the tables at `at`; raise ModelFormatError when one is outside the file."""
+        self._vectors: dict[str, Vectors] = {}
         self.wire: Wire = wire
         self.type: TableType = table_type
         self.at: Positions = at
@@ -152,6 +169,7 @@ class Tables:
     def take(self, rows: NDArray[Any] | slice) -> Tables:
         """Return the tables at these rows."""
         picked = object.__new__(Tables)
+        picked._vectors = {}
         picked.wire, picked.type = self.wire, self.type
         picked.at, picked.vtable, picked.vtable_bytes = self.at[rows], self.vtable[rows], self.vtable_bytes[rows]
         return picked
@@ -162,9 +180,9 @@ class Tables:
         has = self.vtable_bytes > entry + 1
         if not has.any():
             return np.zeros(len(self.at), np.int64)
-        offset = np.zeros(len(self.at), np.int64)
-        offset[has] = self.wire.gather(self.vtable[has] + entry, _U2)
-        return np.where(offset != 0, self.at + offset, 0)
+        offset = self.wire.gather_present(np.where(has, self.vtable + entry, 0), _U2)
+        positions = self.at + offset
+        return positions if offset.all() else np.where(offset != 0, positions, 0)
 
     def field(self, name: str) -> Field:
         """Return the schema's description of a field."""
@@ -178,11 +196,7 @@ class Tables:
     def scalars(self, name: str) -> NDArray[Any]:
         """Return a scalar field of every table, the schema's default where it is absent."""
         field = self.field(name)
-        positions = self.slot_positions(field.slot)
-        values = np.full(len(self.at), field.default, field.dtype)
-        present = positions != 0
-        values[present] = self.wire.gather(positions[present], field.dtype)
-        return values
+        return self.wire.gather_present(self.slot_positions(field.slot), field.dtype, field.default)
 
     def union_codes(self, field: Field) -> NDArray[np.uint8]:
         """Return the member's code of a union field of every table."""
@@ -191,14 +205,16 @@ class Tables:
     def targets(self, name: str) -> Positions:
         """Return where the object that a reference field names stands, 0 where the field is absent."""
         positions = self.slot_positions(self.field(name).slot)
-        present = positions != 0
-        targets = np.zeros(len(self.at), np.int64)
-        targets[present] = positions[present] + self.wire.gather(positions[present], OFFSET)
+        targets: Positions = positions + self.wire.gather_present(positions, OFFSET)
         return targets
 
     def vectors(self, name: str) -> Vectors:
         """Return a vector (or string) field of every table; absent is empty."""
-        return vectors_at(self.wire, self.targets(name), self.field(name).element, f"{self.type.name}.{name}")
+        found = self._vectors.get(name)
+        if found is None:
+            element, what = self.field(name).element, f"{self.type.name}.{name}"
+            found = self._vectors[name] = vectors_at(self.wire, self.targets(name), element, what)
+        return found
 
     def strings(self, name: str) -> list[bytes]:
         """Return a string field of every table without its NUL; absent is empty."""
@@ -238,10 +254,8 @@ class Tables:
 
 def vectors_at(wire: Wire, positions: Positions, dtype: np.dtype[Any], what: str = "vectors") -> Vectors:
     """Read the vector headers at these positions (0: no vector); raise when one ends outside the file."""
-    present = positions != 0
-    count = np.zeros(len(positions), np.int64)
-    count[present] = wire.gather(positions[present], OFFSET)
-    start = np.where(present, positions + 4, 0)
+    count = wire.gather_present(positions, OFFSET).astype(np.int64)
+    start = np.where(positions != 0, positions + 4, 0)
     bad = start + count * dtype.itemsize > wire.limit
     if bad.any():
         raise ModelFormatError("a vector ends outside the file", offset=int(positions[bad][0]))

@@ -170,10 +170,13 @@ class _Walk:
         limit = self.wire.limit
         good = (targets & 3 == 0) & (targets <= limit - 4)
         self.require(good, owner, targets, "a vector is misaligned or outside the file", rows, field.name)
-        ends = targets + 4 + self.wire.gather(targets, OFFSET).astype(np.int64) * field.element.itemsize
+        vectors = Vectors(
+            self.wire, field.element, targets + 4, self.wire.gather(targets, OFFSET).astype(np.int64), field.name
+        )
+        ends = vectors.start + vectors.count * field.element.itemsize
         self.require(ends <= limit, owner, targets, "a vector ends outside the file", rows, field.name)
         self.reach(ends)
-        return vectors_at(self.wire, targets, field.element)
+        return vectors
 
     def check_terminators(self, owner: str, field: Field, rows: NDArray[np.int64], vectors: Vectors) -> None:
         ends = vectors.start + vectors.count

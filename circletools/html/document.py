@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from circletools.affinity.exports.palette import device_colors
-from circletools.affinity.store import Affinity, read_affinity
-from circletools.affinity.store import check_freshness as check_affinity
+from circletools.affinity.read import Affinity, read_affinity
+from circletools.affinity.read import check_freshness as check_affinity
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.affinity.transfers import transfers
 from circletools.check import check

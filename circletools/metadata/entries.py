@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
+from circletools.metadata.stamp import encode_stamp, make_stamp, operator_record, operator_records
 
 
 def write_entries(edit: ModelEdit, entries: Mapping[str, bytes | None]) -> RewriteResult:
@@ -26,3 +27,19 @@ def remove_entries(edit: ModelEdit, names: Iterable[str]) -> RewriteResult:
     """Remove the metadata entries of these names; tell which there were."""
     removed = [name for name in names if edit.remove_metadata(name)]
     return RewriteResult(tuple(f"metadata {name}: removed" for name in removed))
+
+
+def stamp_after(edit: ModelEdit) -> bytes:
+    """Return the encoded stamp of the operators that a model will have after an edit."""
+    model = edit.model
+    records = [operator_records(model, subgraph) for subgraph in range(len(model.subgraphs))]
+    for subgraph in {subgraph for subgraph, _ in edit.renamed}:
+        codes, names = model.code_names(subgraph), model.output_names(subgraph)
+        first = model.operator_columns.rows_of(subgraph).start
+        for index, code in enumerate(codes):
+            outputs = zip(model.operator_columns.outputs.row(first + index).tolist(), names[index], strict=True)
+            now = [edit.renamed.get((subgraph, tensor), name) for tensor, name in outputs]
+            records[subgraph][index] = operator_record(code, now)
+    for added in edit.index_map.added:
+        records[added.subgraph].append(operator_record(added.code_name, added.output_names))
+    return encode_stamp(make_stamp(records))

@@ -22,7 +22,6 @@ from typing import Literal
 
 import numpy as np
 
-from circletools.edit.edit import ModelEdit
 from circletools.metadata.codec import TableReader
 from circletools.model.model import Model
 
@@ -134,19 +133,3 @@ def check_stamp(model: Model, entry: str = STAMP) -> Freshness:
 def compare_stamp(model: Model, value: bytes | memoryview | None, entry: str = STAMP) -> Freshness:
     """Compare the value of a stamp with a model's operators; None is no stamp. Raises TableFormatError."""
     return Freshness("unstamped") if value is None else compare(decode_stamp(value, entry), stamp_model(model))
-
-
-def stamp_after(edit: ModelEdit) -> bytes:
-    """Return the encoded stamp of the operators that a model will have after an edit."""
-    model = edit.model
-    records = [operator_records(model, subgraph) for subgraph in range(len(model.subgraphs))]
-    for subgraph in {subgraph for subgraph, _ in edit.renamed}:
-        codes, names = model.code_names(subgraph), model.output_names(subgraph)
-        first = model.operator_columns.rows_of(subgraph).start
-        for index, code in enumerate(codes):
-            outputs = zip(model.operator_columns.outputs.row(first + index).tolist(), names[index], strict=True)
-            now = [edit.renamed.get((subgraph, tensor), name) for tensor, name in outputs]
-            records[subgraph][index] = operator_record(code, now)
-    for added in edit.index_map.added:
-        records[added.subgraph].append(operator_record(added.code_name, added.output_names))
-    return encode_stamp(make_stamp(records))

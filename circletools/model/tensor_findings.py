@@ -42,7 +42,7 @@ def tensor_findings(model: Model, uses: ModelUses) -> Iterator[Finding]:
 def _shapes(uses: ModelUses, sizes: NDArray[Any]) -> Iterator[Finding]:
     columns = uses.tensors
     shapes, signatures = columns.shapes, columns.shape_signatures
-    negative = np.unique(np.repeat(np.arange(len(shapes.count)), shapes.count)[sizes < 0])
+    negative = shapes.rows_where(sizes < 0)
     yield from told(
         "NEGATIVE_DIMENSION",
         negative,
@@ -164,9 +164,8 @@ def _quantization(model: Model, uses: ModelUses) -> Iterator[Finding]:
 
 def _not_positive(scales: Vectors) -> NDArray[np.bool_]:
     values = scales.flat()
-    odd = np.repeat(np.arange(len(scales.count)), scales.count)[~(np.isfinite(values) & (values > 0))]
     found = np.zeros(len(scales.count), np.bool_)
-    found[odd] = True
+    found[scales.rows_where(~(np.isfinite(values) & (values > 0)))] = True
     return found
 
 

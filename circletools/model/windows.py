@@ -57,7 +57,7 @@ def large_windows(facts: OperatorFacts) -> tuple[NDArray[np.int64], NDArray[np.b
     operators, inputs = every[np.argsort(every[:, 0])].T
     signatures = facts.model.tensor_columns.shape_signatures.take(inputs + facts.tensor_rows.start)
     is_open = np.zeros(len(operators), np.bool_)
-    is_open[np.repeat(np.arange(len(operators)), signatures.count)[signatures.flat() < 0]] = True
+    is_open[signatures.rows_where(signatures.flat() < 0)] = True
     return operators, is_open
 
 

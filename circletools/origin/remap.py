@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import IndexMap
-from circletools.metadata.stamp import STAMP, compare_stamp, stamp_after
+from circletools.metadata.entries import stamp_after
+from circletools.metadata.stamp import STAMP, compare_stamp
 from circletools.origin.algebra import Origin, inherit
 from circletools.origin.read import EXACT_TABLE, Origins, check_freshness, decode_origins, encode_exact, merge
 from circletools.origin.tables import OP_TABLE, encode_op_table

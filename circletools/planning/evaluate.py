@@ -14,7 +14,7 @@ from circletools.affinity.costs.parallel import Bounds, bounds, confined, heft, 
 from circletools.affinity.costs.problem import Problem
 from circletools.affinity.costs.times import Costs, make_problems
 from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning
-from circletools.affinity.store import Affinity
+from circletools.affinity.read import Affinity
 from circletools.affinity.tables import NONE
 from circletools.affinity.transfers import Transfers, transfers
 from circletools.errors import EditError

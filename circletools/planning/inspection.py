@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from circletools.affinity.costs.evaluate import Estimate
-from circletools.affinity.store import Affinity, check_freshness, read_affinity
+from circletools.affinity.read import Affinity, check_freshness, read_affinity
 from circletools.affinity.tables import NONE
 from circletools.findings import Finding
 from circletools.metadata.stamp import Freshness

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from circletools.affinity.assign.assign import Assignment
 from circletools.affinity.partition.growth import Step
 from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning, to_affinity
-from circletools.affinity.store import Affinity
+from circletools.affinity.read import Affinity
 from circletools.findings import Finding
 from circletools.planning.evaluate import Evaluation
 from circletools.planning.what_if import WhatIf

@@ -10,8 +10,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from circletools.affinity.assign.rules import Decision
-from circletools.affinity.store import Affinity, read_affinity
-from circletools.affinity.store import check_freshness as check_affinity
+from circletools.affinity.read import Affinity, read_affinity
+from circletools.affinity.read import check_freshness as check_affinity
 from circletools.affinity.tables import NONE
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding

@@ -15,7 +15,7 @@ import numpy as np
 from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.findings import affinity_findings
 from circletools.affinity.partition.groups import gathered
-from circletools.affinity.store import Affinity
+from circletools.affinity.read import Affinity
 from circletools.errors import EditError, UsageError
 from circletools.model.graph import OperatorGraph
 from circletools.model.model import Model

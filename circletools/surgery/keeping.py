@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.affinity import store
+from circletools.affinity.read import check_freshness as check_affinity
+from circletools.affinity.read import read_affinity
+from circletools.affinity.store import AFFINITY_ENTRIES
 from circletools.affinity.tables import (
     AFFINITY_STAMP,
     AFFINITY_TABLE,
@@ -107,12 +109,12 @@ def _origins(model: Model, kept: Kept) -> _Update:
 
 
 def _affinity(model: Model, kept: Kept) -> _Update:
-    affinity = store.read_affinity(model)
+    affinity = read_affinity(model)
     if affinity is None:
         return _Update({AFFINITY_STAMP: None})
-    if store.check_freshness(model, affinity).state == "stale":
+    if check_affinity(model, affinity).state == "stale":
         message = "the affinity is left out: it is stale; run `circletool annotate-affinity` on the result"
-        return _Update({}, frozenset(store.AFFINITY_ENTRIES), (Finding("STALE_AFFINITY", "info", "", message),))
+        return _Update({}, frozenset(AFFINITY_ENTRIES), (Finding("STALE_AFFINITY", "info", "", message),))
     subgraphs = {}
     for index, (subgraph, chosen) in enumerate(kept):
         known = affinity.subgraphs.get(subgraph)

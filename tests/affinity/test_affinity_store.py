@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circletools.affinity.store import AFFINITY_ENTRIES, annotate, check_freshness, read_affinity, strip
+from circletools.affinity.read import check_freshness, read_affinity
+from circletools.affinity.store import AFFINITY_ENTRIES, annotate, strip
 from circletools.affinity.tables import (
     AFFINITY_STAMP,
     AFFINITY_TABLE,

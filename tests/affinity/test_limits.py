@@ -21,7 +21,8 @@ from circletools.affinity.partition import chains
 from circletools.affinity.partition.chains import Chains
 from circletools.affinity.partition.effort import Effort
 from circletools.affinity.partition.partitions import make_partitions
-from circletools.affinity.store import check_freshness, follow, remap
+from circletools.affinity.read import check_freshness
+from circletools.affinity.store import follow, remap
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import AddedOperator, IndexMap

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from circletools.affinity.store import AFFINITY_ENTRIES, check_freshness
+from circletools.affinity.read import check_freshness
+from circletools.affinity.store import AFFINITY_ENTRIES
 from circletools.model.model import open_model
 from circletools.model.sizes import size_bytes
 from circletools.model.views import Tensor

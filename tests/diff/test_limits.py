@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circletools.affinity.store import Affinity
+from circletools.affinity.read import Affinity
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.diff.alignment import align
 from circletools.flatbuf.comparison import Difference

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from circletools.affinity.store import Affinity
+from circletools.affinity.read import Affinity
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.diff.affinity import _partition_differences, _partitions
 from circletools.flatbuf.comparison import Difference

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from circletools.affinity.store import annotate, check_freshness, read_affinity
+from circletools.affinity.read import check_freshness, read_affinity
+from circletools.affinity.store import annotate
 from circletools.edit.edit import ModelEdit
 from circletools.editing import edit, strip_metadata
 from circletools.errors import UsageError

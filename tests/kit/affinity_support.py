@@ -14,7 +14,8 @@ from circletools.affinity.assign.assign import Assignment, Constraints, assign
 from circletools.affinity.assign.rules import Decision, Rule, RuleSet, make_default, parse_setting
 from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.partitioning import Partitioning, Sizing, make_partitioning, to_affinity
-from circletools.affinity.store import Affinity, annotate, read_affinity
+from circletools.affinity.read import Affinity, read_affinity
+from circletools.affinity.store import annotate
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.model.model import Model, open_model
 from circletools.model.operator_facts import facts_of

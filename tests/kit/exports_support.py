@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from circletools.affinity.partition.partitions import make_partitions
-from circletools.affinity.store import Affinity, annotate
+from circletools.affinity.read import Affinity
+from circletools.affinity.store import annotate
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.model.model import open_model
 from circletools.model.operator_facts import operator_graph

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from circletools.edit.edit import ModelEdit
-from circletools.metadata.entries import remove_entries, write_entries
-from circletools.metadata.stamp import STAMP, check_stamp, stamp_after
+from circletools.metadata.entries import remove_entries, stamp_after, write_entries
+from circletools.metadata.stamp import STAMP, check_stamp
 from circletools.model.model import open_model
 from tests.kit.build import Build
 

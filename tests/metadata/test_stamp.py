@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from circletools.edit.edit import ModelEdit
 from circletools.errors import TableFormatError
+from circletools.metadata.entries import stamp_after
 from circletools.metadata.stamp import (
     STAMP,
     Freshness,
@@ -24,7 +25,6 @@ from circletools.metadata.stamp import (
     make_stamp,
     operator_record,
     operator_records,
-    stamp_after,
     stamp_model,
 )
 from circletools.model.model import Model, open_model

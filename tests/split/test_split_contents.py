@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from circletools.affinity.store import check_freshness as check_affinity
-from circletools.affinity.store import read_affinity
+from circletools.affinity.read import check_freshness as check_affinity
+from circletools.affinity.read import read_affinity
 from circletools.check import check
 from circletools.edit.edit import ModelEdit
 from circletools.metadata.stamp import STAMP, check_stamp

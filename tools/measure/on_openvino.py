@@ -20,7 +20,8 @@ import numpy as np
 import openvino
 
 from circletools.affinity.partitioning import partitioned
-from circletools.affinity.store import Affinity, annotate
+from circletools.affinity.read import Affinity
+from circletools.affinity.store import annotate
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.affinity.units import make_units
 from circletools.edit.edit import ModelEdit

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from circletools.affinity.partitioning import partitioned
-from circletools.affinity.store import Affinity, annotate
+from circletools.affinity.read import Affinity
+from circletools.affinity.store import annotate
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.affinity.units import make_units
 from circletools.edit.edit import ModelEdit

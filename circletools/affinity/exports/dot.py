@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from circletools.affinity.exports.palette import UNASSIGNED, device_colors
 from circletools.affinity.exports.placement import flows, placement
-from circletools.affinity.store import Affinity
+from circletools.affinity.read import Affinity
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import text

@@ -13,7 +13,7 @@ from circletools.affinity.exports.onert import onert_environment
 from circletools.affinity.exports.openvino import openvino_affinity
 from circletools.affinity.exports.part import part_file
 from circletools.affinity.exports.placement import current_affinity
-from circletools.affinity.store import Affinity
+from circletools.affinity.read import Affinity
 from circletools.errors import UsageError
 from circletools.findings import Finding
 from circletools.model.model import Model

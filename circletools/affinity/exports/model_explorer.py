@@ -14,7 +14,7 @@ from typing import Any
 
 from circletools.affinity.exports.palette import device_colors
 from circletools.affinity.exports.placement import at, placement
-from circletools.affinity.store import Affinity
+from circletools.affinity.read import Affinity
 from circletools.errors import EditError
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts

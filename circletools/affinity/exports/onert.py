@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from circletools.affinity.exports.placement import ANNOTATE, Flow, at, every_device_of, flows
-from circletools.affinity.store import Affinity
+from circletools.affinity.read import Affinity
 from circletools.errors import EditError
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts

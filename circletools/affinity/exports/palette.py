@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from circletools.affinity.store import Affinity
+from circletools.affinity.read import Affinity
 
 # Light enough for black text, and told apart by most who are colour-blind (after Okabe and Ito, lightened).
 _COLORS = ("#9ecae9", "#ffbf79", "#88d27a", "#f2cf5b", "#ff9d98", "#d6a5c9", "#83bcb6", "#d8b5a5", "#bab0ac")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from circletools.affinity.assign.partfile import PartFile
 from circletools.affinity.exports.placement import at, every_device_of
-from circletools.affinity.store import Affinity
+from circletools.affinity.read import Affinity
 from circletools.errors import EditError
 from circletools.model.model import Model
 from circletools.model.views import text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from circletools.affinity.store import Affinity, check_freshness, read_affinity
+from circletools.affinity.read import Affinity, check_freshness, read_affinity
 from circletools.affinity.tables import NONE
 from circletools.errors import EditError
 from circletools.model.model import Model

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.affinity.store import Affinity, annotate
+from circletools.affinity.read import Affinity
+from circletools.affinity.store import annotate
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.edit.edit import ModelEdit
 from circletools.model.model import Model, open_model

@@ -1,0 +1,72 @@
+"""The affinity in a model: device names, and the device and partition of each operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.affinity.tables import (
+    AFFINITY_STAMP,
+    AFFINITY_TABLE,
+    DEVICE_TABLE,
+    NONE,
+    SubgraphAffinity,
+    decode_affinity,
+)
+from circletools.errors import TableFormatError
+from circletools.metadata.codec import decode_names
+from circletools.metadata.stamp import Freshness, compare_stamp
+from circletools.model.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Affinity:
+    """Device names by id, and the affinity of the subgraphs that have one, by index."""
+
+    devices: Mapping[int, str]
+    subgraphs: Mapping[int, SubgraphAffinity]
+
+
+def read_affinity(model: Model) -> Affinity | None:
+    """Return the affinity in a model, None where it has none.
+
+    Raises TableFormatError for tables that cannot be decoded or that name a device that does not exist.
+    """
+    return decode_affinity_tables(model.metadata_value)
+
+
+def decode_affinity_tables(value_of: Callable[[str], bytes | memoryview | None]) -> Affinity | None:
+    """Return the affinity that metadata entries hold, by their name. Raises TableFormatError."""
+    devices, table = value_of(DEVICE_TABLE), value_of(AFFINITY_TABLE)
+    if table is None:
+        return None
+    names = {} if devices is None else decode_names(devices, DEVICE_TABLE)
+    subgraphs = decode_affinity(table)
+    for index, subgraph in subgraphs.items():
+        unknown = set(np.unique(subgraph.devices).tolist()) - names.keys() - {NONE}
+        if unknown:
+            message = f"subgraph {index} names device {min(unknown)}, which does not exist"
+            raise TableFormatError(message, location=AFFINITY_TABLE, offset=0)
+    return Affinity(names, subgraphs)
+
+
+def check_freshness(model: Model, affinity: Affinity) -> Freshness:
+    """Say whether the tables still describe the model's operators. Raises TableFormatError."""
+    return freshness_by_stamp(model, affinity, model.metadata_value(AFFINITY_STAMP))
+
+
+def freshness_by_stamp(model: Model, affinity: Affinity, stamp: bytes | memoryview | None) -> Freshness:
+    """Say whether tables describe the model's operators, by this stamp. Raises TableFormatError."""
+    freshness = compare_stamp(model, stamp, AFFINITY_STAMP)
+    if freshness.state == "stale":
+        return freshness
+    for index, subgraph in affinity.subgraphs.items():
+        if index >= len(model.subgraphs):
+            return Freshness("stale", index, None, "the model has no such subgraph")
+        count = len(model.subgraphs[index].operators)
+        if len(subgraph.devices) != count:
+            reason = f"the table has {len(subgraph.devices)} operators, the model {count}"
+            return Freshness("stale", index, min(len(subgraph.devices), count), reason)
+    return freshness
