@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _PLACES = {
-    "Affinity": "circletools.affinity.store",
+    "Affinity": "circletools.affinity.read",
     "Capability": "circletools.affinity.capability.table",
     "Export": "circletools.affinity.exports.export",
     "Partition": "circletools.affinity.partition.partitions",
@@ -52,11 +52,11 @@ _PLACES = {
     "SubgraphAffinity": "circletools.affinity.tables",
     "annotate": "circletools.affinity.store",
     "check": "circletools.affinity.findings:affinity_findings",
-    "check_freshness": "circletools.affinity.store",
+    "check_freshness": "circletools.affinity.read",
     "export": "circletools.affinity.exports.export",
     "follow": "circletools.affinity.store",
     "load_capability": "circletools.affinity.capability.file",
-    "read": "circletools.affinity.store:read_affinity",
+    "read": "circletools.affinity.read:read_affinity",
     "refusals": "circletools.affinity.capability.table",
     "shipped": "circletools.affinity.capability.file:shipped_devices",
     "strip": "circletools.affinity.store",
