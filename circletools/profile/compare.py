@@ -28,7 +28,7 @@ ASSUMED_SPREAD = 0.25
 
 _COARSEST_NS = 1000
 _TRIMMED = 0.2
-_LEVEL = 0.05
+LEVEL = 0.05
 _RESAMPLES, _MOST_RESAMPLED = 200, 4096
 
 
@@ -113,7 +113,7 @@ def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[
     slower = _holm([tail(one.statistic, one.freedom) for one in found])
     faster = _holm([tail(-one.statistic, one.freedom) for one in found])
     return [
-        _judged(one, row.total_ns, limit, tick_ns, sure=(up <= _LEVEL / 2, down <= _LEVEL / 2))
+        _judged(one, row.total_ns, limit, tick_ns, sure=(up <= LEVEL / 2, down <= LEVEL / 2))
         for one, row, up, down in zip(found, rows, slower, faster, strict=True)
     ]
 
@@ -123,7 +123,7 @@ def _judged(one: _Estimate, total_ns: float, limit: float, tick_ns: float, sure:
     ratio = after / before if before else None
     low = high = None
     if before and after:
-        reach = min(quantile(1 - _LEVEL / 2, one.freedom) * one.error, 700.0)
+        reach = min(quantile(1 - LEVEL / 2, one.freedom) * one.error, 700.0)
         low, high = after / before * math.exp(-reach), after / before * math.exp(reach)
     verdict: Verdict = "cannot tell"
     if abs(after - before) > tick_ns and sure[0] and _exceeds(before, after, limit, total_ns):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from circletools.profile.compare import ComparedTime, Row, Samples, compare_times, tick_of
+from circletools.profile.pace import at_pace, paces
 from circletools.trace.operators.profile import OperatorTrace, Runtime, self_times
 from circletools.wording import Tabular
 
@@ -21,11 +22,12 @@ _Times = dict[_Key, list[tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class ComparedProfile:
-    """A recording of a comparison."""
+    """A recording of a comparison. `pace` is what its operators take longer than usual (see `pace.paces`)."""
 
     runtime: Runtime
     executions: int
     averaged: bool
+    pace: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ def compare_profiles(
     """Compare the operators of two sides by their self times per execution; a side is one recording or several.
 
     Operators are the same where subgraph, index and the runtime's name are. Verdicts are those of `compare_traces`.
+    Each operator is compared at one pace of the machine, the sum of all as it was recorded.
     """
     sides = [[side] if isinstance(side, OperatorTrace) else list(side) for side in (before, after)]
     times = [[_times(trace) for trace in side] for side in sides]
@@ -80,16 +83,17 @@ def compare_profiles(
         for key in [None, *sorted(keys)]
     }
     total_ns = float(np.mean([recording.mean() for recording in series[None][0]]))
+    tick_ns = _tick(sides)
+    whole, *operators = (Row(first, second, total_ns) for first, second in series.values())
+    found = paces(operators, tick_ns)
     compared = compare_times(
-        [Row(first, second, total_ns) for first, second in series.values()],
-        limit=threshold_percent / 100,
-        tick_ns=_tick(sides),
+        [whole, *(at_pace(row, found) for row in operators)], limit=threshold_percent / 100, tick_ns=tick_ns
     )
     rows = []
     for key, time in zip(series, compared, strict=True):
         subgraph, index, name = key or (None, None, "all operators")
         rows.append(ComparedOperator(subgraph, index, name, time))
-    first, second = (tuple(map(_described, side)) for side in sides)
+    first, second = (tuple(map(_described, side, pace.tolist())) for side, pace in zip(sides, found, strict=True))
     return ProfileComparison(first, second, threshold_percent, tuple(rows))
 
 
@@ -103,8 +107,8 @@ def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:
     )
 
 
-def _described(trace: OperatorTrace) -> ComparedProfile:
-    return ComparedProfile(trace.runtime, trace.executions, trace.averaged)
+def _described(trace: OperatorTrace, pace: float) -> ComparedProfile:
+    return ComparedProfile(trace.runtime, trace.executions, trace.averaged, pace)
 
 
 def _times(trace: OperatorTrace) -> _Times:

@@ -63,7 +63,8 @@ def _side(side: ComparedTrace | ComparedProfile) -> str:
     executions = counted(side.executions, "execution")
     if isinstance(side, ComparedTrace):
         return f"{side.name}, {counted(side.runs, 'run')}, {executions}"
-    return f"{side.runtime}, {executions}{', averages only' if side.averaged else ''}"
+    pace = "" if side.pace == 1 else f", pace {side.pace:.2f}"
+    return f"{side.runtime}, {executions}{', averages only' if side.averaged else ''}{pace}"
 
 
 def _bucket_cells(row: ComparedBucket) -> tuple[str, ...]:

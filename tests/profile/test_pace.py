@@ -1,0 +1,121 @@
+"""Operators of recordings that a machine took at different paces."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from circletools.profile.compare import Row, Samples, compare_times
+from circletools.profile.compare_profiles import compare_profiles
+from circletools.profile.pace import at_pace, paces
+from circletools.render.comparison import comparison_json, comparison_text
+from tests.kit.profile_support import traced
+
+TIMES_NS = 1000 * np.array([4, 15, 20, 45, 90, 130, 170, 800])
+SLOWER = 3
+
+
+def side(draw: np.random.Generator, factor: float = 1.0) -> list[list[Samples]]:
+    """Return six recordings by operator; in a third of them the machine is 1.5 times slower."""
+    found = []
+    for _ in range(6):
+        spell = np.where(draw.random() < 1 / 3, 1.5, 1.0) * np.exp(draw.normal(0, 0.03))
+        times = TIMES_NS * spell * np.exp(draw.normal(0, 0.05, (40, len(TIMES_NS))))
+        times[:, SLOWER] *= factor
+        times[draw.random(times.shape) < 0.01] += 2e6  # a preemption
+        found.append(list(1000 * np.round(times.T / 1000)))
+    return found
+
+
+def verdicts(before: list[list[Samples]], after: list[list[Samples]]) -> list[str]:
+    rows = [Row([one[at] for one in before], [one[at] for one in after]) for at in range(len(TIMES_NS))]
+    found = paces(rows, 1000)
+    return [one.verdict for one in compare_times([at_pace(row, found) for row in rows], limit=0.1, tick_ns=1000)]
+
+
+def test_a_slower_operator_is_found_through_spells_of_the_machine() -> None:
+    draw = np.random.default_rng(41)
+    tries = 60
+    found = [verdicts(side(draw), side(draw, 1.2)) for _ in range(tries)]
+    assert sum(some[SLOWER] == "slower" for some in found) >= 0.95 * tries
+    wrong = sum("slower" in some[:SLOWER] + some[SLOWER + 1 :] for some in found)
+    assert wrong <= stats.binom.ppf(0.999, tries, 0.05)
+
+
+def test_identical_models_seldom_alarm() -> None:
+    draw = np.random.default_rng(42)
+    tries = 100
+    alarms = sum(bool({"slower", "faster"} & set(verdicts(side(draw), side(draw)))) for _ in range(tries))
+    assert alarms <= stats.binom.ppf(0.999, tries, 0.05)
+
+
+def rows_of(before: list[list[int]], after: list[list[int]]) -> list[Row]:
+    """Return rows of recordings with one execution, from times in microseconds by operator and recording."""
+    return [
+        Row([np.array([1000.0 * time]) for time in one], [np.array([1000.0 * time]) for time in other])
+        for one, other in zip(before, after, strict=True)
+    ]
+
+
+STEADY = [[100, 100], [200, 200], [300, 300]]
+SPELL = [[150, 100], [300, 200], [450, 300]]
+
+
+def test_the_pace_is_what_operators_have_in_common() -> None:
+    before, after = paces(rows_of(STEADY, SPELL), 1000)
+    assert before.tolist() == pytest.approx([before[0]] * 2)
+    assert after[0] / after[1] == pytest.approx(1.5)
+    assert np.log(before).mean() == pytest.approx(-np.log(after).mean())
+    slower = rows_of(STEADY, [*SPELL[:2], [540, 360]])
+    assert np.concatenate(paces(slower, 1000)) == pytest.approx(np.concatenate([before, after]))
+    row = at_pace(slower[2], (before, after))
+    assert np.concatenate(row.after) / np.concatenate(row.before) == pytest.approx([1.2, 1.2])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "tick_ns"),
+    [
+        ([one[:1] for one in STEADY], [one[:1] for one in SPELL], 1000),  # nothing tells how recordings differ
+        ([one[:1] for one in STEADY], SPELL, 1000),
+        (STEADY[:2], SPELL[:2], 1000),  # which of two operators is as before?
+        (STEADY, SPELL, 10_001),  # one of the three is below ten ticks
+        (STEADY, [SPELL[0], [450, 300], [900, 600]], 1000),  # two of three differ from the median
+        (STEADY, [[150, 150], [300, 300], [450, 450]], 1000),  # that is sure
+        ([[*one, one[0]] for one in SPELL], [[2 * one[0], 2 * one[1], 2 * one[0]] for one in SPELL], 1000),
+    ],
+)
+def test_times_stay_where_the_pace_is_not_known(
+    before: list[list[int]], after: list[list[int]], tick_ns: int
+) -> None:
+    found = paces(rows_of(before, after), tick_ns)
+    assert [pace.tolist() for pace in found] == [[1.0] * len(before[0]), [1.0] * len(after[0])]
+
+
+@pytest.mark.parametrize("tick_ns", [10_000, 1])
+def test_operators_of_ten_ticks_tell_the_pace(tick_ns: int) -> None:
+    assert paces(rows_of(STEADY, SPELL), tick_ns)[1].tolist() != [1.0, 1.0]
+
+
+def test_what_is_new_or_of_no_time_tells_nothing() -> None:
+    assert paces([], 1) == [pytest.approx([])] * 2
+    rows = rows_of([*STEADY, [0, 0]], [*SPELL, [70, 70]])
+    before, after = paces(rows, 1000)
+    assert after[0] / after[1] == pytest.approx(1.5)
+    assert [times.tolist() for times in at_pace(rows[3], (before, after)).before] == [[0.0], [0.0]]
+
+
+def test_profiles_are_compared_at_one_pace() -> None:
+    usual, slow = {0: 100_000, 1: 200_000, 2: 300_000}, {0: 150_000, 1: 300_000, 2: 450_000}
+    later, slow_later = {**usual, 2: 360_000}, {**slow, 2: 540_000}
+    found = compare_profiles([traced(usual), traced(slow)] * 2, [traced(later), traced(slow_later)] * 2)
+    whole, *operators = found.rows
+    assert whole.time.verdict == "cannot tell"
+    assert [row.time.verdict for row in operators] == ["same", "same", "slower"]
+    assert operators[2].time.ratio == pytest.approx(1.2)
+    document = comparison_json(found)
+    assert document["before"][1]["pace"] / document["before"][0]["pace"] == pytest.approx(1.5)
+    assert sum("pace 1.22" in line for line in comparison_text(found)) == 4
+    assert not any(
+        "pace" in line for line in comparison_text(compare_profiles([traced(usual)] * 2, [traced(later)] * 2))
+    )
