@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.profile.compare import LEVEL, Row, location
-from circletools.profile.student import tail
+from circletools.profile.student import quantile
 
 _LEAST_TICKS = 10  # shorter operators are too coarse to tell a pace
 _LEAST_ROWS, _MOST_OTHERS = 3, 1 / 3
@@ -27,9 +27,9 @@ def paces(rows: Sequence[Row], tick_ns: float) -> list[Floats]:
     """Return for each side by what its recordings are slower than the usual one: 1.5 takes half as long again.
 
     `rows` are operators. The pace of a recording is the median over operators of what each takes there, by its mean
-    over both sides. All are 1 where that says nothing: with one recording a side, less than three operators that
-    take ten ticks of the clock, or a third of them that differ otherwise between the sides; and where the sides
-    surely differ in pace (Student's t, 5 %), which may be what is looked for.
+    over both sides. All are 1 where that says nothing: with one recording a side, or less than three operators that
+    take ten ticks of the clock; where more than a third of them surely differ otherwise between the sides; and where
+    the sides surely differ in pace (Student's t, 5 %), which may be what is looked for.
     """
     counts = [len(side) for side in (rows[0].before, rows[0].after)] if rows else [0, 0]
     ones = [np.ones(count) for count in counts]
@@ -43,9 +43,10 @@ def paces(rows: Sequence[Row], tick_ns: float) -> list[Floats]:
     first = counts[0]
     found = np.median(logs - _centre(logs, first)[:, None], axis=0)
     found -= _centre(found, first)
-    left = logs - found
-    differ = np.abs(left[:, first:].mean(axis=1) - left[:, :first].mean(axis=1)) > _ALIKE
-    if differ.mean() > _MOST_OTHERS or _surely_differ(found[:first], found[first:]):
+    shifts, errors = _shifts(logs - found, first)
+    others = (abs(shifts) > _ALIKE) & (abs(shifts) > _sure(counts) * errors)
+    shift, error = _shifts(found, first)
+    if others.mean() > _MOST_OTHERS or abs(shift) > _sure(counts) * error:
         return ones
     return [np.exp(found[:first]), np.exp(found[first:])]
 
@@ -65,9 +66,14 @@ def _centre(logs: Floats, first: int) -> Floats:
     return np.asarray(centre)
 
 
-def _surely_differ(before: Floats, after: Floats) -> bool:
-    freedom = len(before) + len(after) - 2
-    variance = (((before - before.mean()) ** 2).sum() + ((after - after.mean()) ** 2).sum()) / freedom
-    error = math.sqrt(variance * (1 / len(before) + 1 / len(after)))
-    shift = abs(float(after.mean() - before.mean()))
-    return tail(shift / error, freedom) <= LEVEL / 2 if error else shift > 0
+def _shifts(logs: Floats, first: int) -> tuple[Floats, Floats]:
+    """Return what the mean of the second side is above that of the first, and the standard error of that."""
+    sides = logs[..., :first], logs[..., first:]
+    variance = sum(((side - side.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1) for side in sides)
+    freedom, inverse = logs.shape[-1] - 2, sum(1 / side.shape[-1] for side in sides)
+    return sides[1].mean(axis=-1) - sides[0].mean(axis=-1), np.sqrt(variance / freedom * inverse)
+
+
+def _sure(counts: Sequence[int]) -> float:
+    """Return the standard errors from which a difference is sure."""
+    return quantile(1 - LEVEL / 2, sum(counts) - 2)
