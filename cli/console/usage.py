@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
@@ -16,7 +16,7 @@ _TEXTS = (str, str | None, list[str], list[str] | None)
 
 
 class AsGiven:
-    """A command that takes texts, and what nobody gives, as they are.
+    """A command that takes texts, one of its choices, and what nobody gives, as they are.
 
     typer converts them by a library that takes longer to import than most models to check.
     """
@@ -27,16 +27,21 @@ class AsGiven:
         annotations = {one.name: one.annotation for one in parameters_of(command.callback)}
         for parameter in command.get_params(ctx):
             annotation = annotations.get(parameter.name)
-            is_text = (get_args(annotation) or (annotation,))[0] in _TEXTS
-            parameter.process_value = partial(_taken, parameter, is_text)
+            kind = (get_args(annotation) or (annotation,))[0]
+            parameter.process_value = partial(_taken, parameter, kind in _TEXTS, _choices(kind))
         read: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         return read
 
 
-def _taken(parameter: Any, is_text: bool, ctx: Any, value: Any) -> Any:
+def _choices(kind: Any) -> tuple[Any, ...]:
+    """Return the words among which a parameter of a type has to be; none where it takes others."""
+    return next((get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal), ())
+
+
+def _taken(parameter: Any, is_text: bool, choices: tuple[Any, ...], ctx: Any, value: Any) -> Any:
     """Return the value of a parameter."""
     is_given = ctx.get_parameter_source(parameter.name).name != "DEFAULT"
-    if (not value and parameter.required) or (is_given and not is_text):
+    if (not value and parameter.required) or (is_given and not is_text and value not in choices):
         return type(parameter).process_value(parameter, ctx, value)
     if parameter.multiple or parameter.nargs != 1:
         value = list(value or ())

@@ -67,9 +67,14 @@ def test_a_command_imports_no_other() -> None:
 
 @pytest.mark.parametrize(
     ("words", "converts"),
-    [((), False), (("--ignore", "NOT_USED"), False), (("--fail-on", "error"), True), (("--jobs", "1"), True)],
+    [
+        ((), False),
+        (("--ignore", "NOT_USED"), False),
+        (("--fail-on", "error", "--format", "json"), False),
+        (("--jobs", "1"), True),
+    ],
 )
-def test_texts_and_defaults_need_no_conversion(words: tuple[str, ...], converts: bool) -> None:
+def test_texts_choices_and_defaults_need_no_conversion(words: tuple[str, ...], converts: bool) -> None:
     """What typer converts values with takes long to import, in versions that have it."""
     modules = imported("check", *words, str(path_of("circle/mlp")))
     assert ("typer._adapters" in modules) == (converts and find_spec("typer._adapters") is not None)
