@@ -25,9 +25,11 @@ def table_text(
     """
     longest = [max(map(len, column)) for column in zip(*rows, strict=True)]
     widths = longest if widest is None else [min(width, widest) for width in longest]
-    layout = _layout(widths, right, indent)
+    layout, table = _layout(widths, right, indent), (longest, right, indent)
     for row in rows:
-        yield TableLine((layout % tuple(row)).rstrip(), row, longest, right, indent)
+        line = TableLine((layout % tuple(row)).rstrip())
+        line.cells, line.table = row, table
+        yield line
 
 
 def _layout(widths: Sequence[int], right: Container[int], indent: str) -> str:
@@ -37,30 +39,25 @@ def _layout(widths: Sequence[int], right: Container[int], indent: str) -> str:
 
 
 class TableLine(str):
-    """A line of a table, which `fitted` can make narrower."""
+    """A line of a table, which `fitted` can make narrower.
 
-    __slots__ = ("_cells", "_indent", "_longest", "_right")
-    _cells: Sequence[str]
-    _longest: Sequence[int]
-    _right: Container[int]
-    _indent: str
+    It has its cells, and what the lines of a table share: how long the longest cell of each column is, which columns
+    are flush right, and the indentation.
+    """
 
-    def __new__(
-        cls, line: str, cells: Sequence[str], longest: Sequence[int], right: Container[int], indent: str
-    ) -> TableLine:
-        """Return the line, with the cells that it has and how long those of each column are."""
-        made = super().__new__(cls, line)
-        made._cells, made._longest, made._right, made._indent = cells, longest, right, indent
-        return made
+    __slots__ = ("cells", "table")
+    cells: Sequence[str]
+    table: tuple[Sequence[int], Container[int], str]
 
     def fitted(self, width: int) -> str:
         """Return the line, with cells cut so that no line of the table is longer than `width` characters."""
-        free = width - len(self._indent) - 2 * (len(self._longest) - 1)
-        if sum(self._longest) <= free:
+        longest, right, indent = self.table
+        free = width - len(indent) - 2 * (len(longest) - 1)
+        if sum(longest) <= free:
             return self
-        widths = [min(one, _most(self._longest, free)) for one in self._longest]
-        cells = [shorter(cell, most) for cell, most in zip(self._cells, widths, strict=True)]
-        return shorter((_layout(widths, self._right, self._indent) % tuple(cells)).rstrip(), width)
+        widths = [min(one, _most(longest, free)) for one in longest]
+        cells = [shorter(cell, most) for cell, most in zip(self.cells, widths, strict=True)]
+        return shorter((_layout(widths, right, indent) % tuple(cells)).rstrip(), width)
 
 
 def _most(longest: Sequence[int], free: int) -> int:

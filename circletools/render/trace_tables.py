@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
+from operator import itemgetter
 
 from circletools.render.table import csv_text, markdown_table, markdown_text, number_columns, table_text
 from circletools.render.traces import By, Document
@@ -19,15 +20,22 @@ _EXECUTING = LAYERS[1:]
 
 _FUNCTION_HEAD = ["layer", "phase", "calls", "self ms", "inclusive ms", "name"]
 _SUMMARY_HEAD = ["n", "total", "min", "median", "p90", "max"]
+_times_of = itemgetter("self_ns", "inclusive_ns", "clock_ns", "driver_busy_ns")
+_NO_TIMES = (0, 0, 0, 0)
+_BEHIND_ONE, _BEHIND_TWO = range(1, 99), range(2, 99)
 _Row = list[str]
 
 
-def _time(time_ns: int) -> str:
-    return milliseconds(time_ns) if time_ns else "-"
+def _times(times_ns: Iterable[int]) -> list[str]:
+    """Write times, none of which is negative, as `milliseconds` does, without a call for each of very many."""
+    return [f"{time_ns / 1e6:,.3f}" if time_ns else "-" for time_ns in times_ns]
 
 
-def _blocks(document: Document, by: By | None) -> Iterator[tuple[str, list[_Row]]]:
-    """Yield titles and tables; the first row of a table is its head."""
+_Block = tuple[str, list[_Row], Container[int]]
+"""A title, a table whose first row is its head, and the columns that have numbers."""
+
+
+def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
     for run in document.get("runs", ()):
         yield from _run_blocks(run)
     yield from _driver_block(document)
@@ -38,7 +46,8 @@ def _blocks(document: Document, by: By | None) -> Iterator[tuple[str, list[_Row]
     if shown:
         some = f", the {len(shown)} with the most self time of {len(functions)}"
         title = "functions" + (some if len(shown) < len(functions) else "")
-        yield title, [_FUNCTION_HEAD, *map(_function_cells, shown)]
+        rows = [_FUNCTION_HEAD, *map(_function_cells, shown)]
+        yield title, rows, number_columns(rows)
 
 
 def _function_cells(one: Document) -> _Row:
@@ -46,15 +55,15 @@ def _function_cells(one: Document) -> _Row:
     return [LAYER_NAMES[one["layer"]], PHASE_NAMES.get(one["phase"], "-"), str(one["calls"]), *times, one["name"]]
 
 
-def _run_blocks(run: Document) -> Iterator[tuple[str, list[_Row]]]:
+def _run_blocks(run: Document) -> Iterator[_Block]:
     name = f"run {run['index']} {run['name']}".rstrip() if run["index"] >= 0 else "outside any run"
     name += f" (process {run['process']})" if run["index"] >= 0 else ""
     name += ", cut short" if run["partial"] else ""
     for part in run["parts"]:
         title = name if part["app_phase"] == WHOLE else f"run {run['index']}, {_said(part['app_phase'])}"
         if part["wall_clock"]:
-            yield f"{title}: executions by the clock, in ms", _share_rows(part)
-        yield f"{title}: thread time in ms", _bucket_rows(part)
+            yield f"{title}: executions by the clock, in ms", _share_rows(part), _BEHIND_TWO
+        yield f"{title}: thread time in ms", _bucket_rows(part), _BEHIND_TWO
     rows = [
         [_said(part["app_phase"]), *_summary_cells(part["executions"]), *_first_cells(part["executions"])]
         for part in run["parts"]
@@ -62,7 +71,7 @@ def _run_blocks(run: Document) -> Iterator[tuple[str, list[_Row]]]:
     ]
     if rows:
         head = ["", *_SUMMARY_HEAD, "first", "median of the rest", "most at once"]
-        yield "executions, in ms", [head, *rows]
+        yield "executions, in ms", [head, *rows], _BEHIND_ONE
 
 
 def _said(phase: str) -> str:
@@ -84,12 +93,11 @@ def _share_rows(part: Document) -> list[_Row]:
     shares, elapsed = part["wall_clock"], part["executions"]["total_ns"]
     drivers = {one["driver_process"] for one in shares if one["layer"] == "LD"}
     rows = [["layer", "phase", "self", "inclusive", "share %"]]
-    for layer in LAYERS:
-        for one in (one for one in shares if one["layer"] == layer):
-            process = one["driver_process"]
-            several = "" if len(drivers) < 2 or process is None else f" {process}"
-            times = [_time(one["self_ns"]), _time(one["inclusive_ns"]), _percent(one["self_ns"], elapsed)]
-            rows.append([LAYER_NAMES[layer] + several, PHASE_NAMES[one["phase"]], *times])
+    for one in sorted(shares, key=lambda one: LAYERS.index(one["layer"])):
+        process, self_ns = one["driver_process"], one["self_ns"]
+        layer = LAYER_NAMES[one["layer"]] + ("" if len(drivers) < 2 or process is None else f" {process}")
+        times = [*_times((self_ns, one["inclusive_ns"])), _percent(self_ns, elapsed)]
+        rows.append([layer, PHASE_NAMES[one["phase"]], *times])
     return [*rows, ["Sum", "", milliseconds(elapsed), "", _percent(elapsed, elapsed)]]
 
 
@@ -99,49 +107,47 @@ def _percent(part_ns: int, whole_ns: int) -> str:
 
 def _bucket_rows(part: Document) -> list[_Row]:
     """Return two lines for each layer, self and inclusive; and where they differ by the clock or busy."""
-    layers: dict[str, Document] = defaultdict(dict)
-    own = Counter[str]()
+    layers: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for one in part["buckets"]:
-        layers[one["layer"]][one["phase"]] = one
-        own[one["phase"]] += one["self_ns"]
+        layers[one["layer"]][one["phase"]] = _times_of(one)
     there = set().union(*layers.values())
     columns = [phase for phase in _COLUMNS if phase in there]
     rows = [["layer", "", *(PHASE_NAMES[phase] for phase in columns), "Sum"]]
+    own = []
     for layer in LAYERS:
-        mine = layers.get(layer)
-        if not mine:
+        if layer not in layers:
             continue
-        kinds = [("self", "self_ns"), ("inclusive", "inclusive_ns")]
-        if any(one["clock_ns"] != one["inclusive_ns"] for one in mine.values()):
-            kinds.append(("by the clock", "clock_ns"))
-        if any(one["driver_busy_ns"] for one in mine.values()):
-            kinds.append(("driver busy", "driver_busy_ns"))
-        for kind, key in kinds:
-            times = [mine[phase][key] if phase in mine else 0 for phase in columns]
-            total = "" if key in ("inclusive_ns", "clock_ns") else _time(sum(times))
-            rows.append([LAYER_NAMES[layer] if key == "self_ns" else "", kind, *map(_time, times), total])
-    totals = [own[phase] for phase in columns]
-    return [*rows, ["Sum", "self", *map(_time, totals), milliseconds(part["covered_ns"])]]
+        mine = [layers[layer].get(phase, _NO_TIMES) for phase in columns]
+        self_ns, inclusive_ns, clock_ns, busy_ns = zip(*mine, strict=True)
+        own.append(self_ns)
+        rows.append([LAYER_NAMES[layer], "self", *_times((*self_ns, sum(self_ns)))])
+        rows.append(["", "inclusive", *_times(inclusive_ns), ""])
+        if clock_ns != inclusive_ns:
+            rows.append(["", "by the clock", *_times(clock_ns), ""])
+        if any(busy_ns):
+            rows.append(["", "driver busy", *_times((*busy_ns, sum(busy_ns)))])
+    totals = _times(map(sum, zip(*own, strict=True)))
+    return [*rows, ["Sum", "self", *totals, milliseconds(part["covered_ns"])]]
 
 
-def _driver_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
+def _driver_block(document: Document) -> Iterator[_Block]:
     rows = [[one["by"], *_summary_cells(one)] for one in document.get("driver_executions", ())]
     if rows:
-        yield "executions in the driver, in ms", [["by", *_SUMMARY_HEAD], *rows]
+        yield "executions in the driver, in ms", [["by", *_SUMMARY_HEAD], *rows], _BEHIND_ONE
 
 
-def _scheduling_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
+def _scheduling_block(document: Document) -> Iterator[_Block]:
     keys = ("running_ns", "runnable_ns", "blocked_ns", "unknown_ns")
     rows = [
-        [LAYER_NAMES[one["layer"]], PHASE_NAMES[one["phase"]], *(_time(one[key]) for key in keys)]
+        [LAYER_NAMES[one["layer"]], PHASE_NAMES[one["phase"]], *_times(one[key] for key in keys)]
         for one in document.get("scheduling", ())
     ]
     if rows:
         head = ["layer", "phase", "running", "runnable", "blocked", "unknown"]
-        yield "self time of threads by what the kernel let them do, in ms", [head, *rows]
+        yield "self time of threads by what the kernel let them do, in ms", [head, *rows], _BEHIND_TWO
 
 
-def _execution_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
+def _execution_block(document: Document) -> Iterator[_Block]:
     executions = list(document.get("executions", ()))
     if not executions:
         return
@@ -151,21 +157,22 @@ def _execution_block(document: Document) -> Iterator[tuple[str, list[_Row]]]:
         own = Counter[str]()
         for share in one["wall_clock"]:
             own[share["layer"]] += share["self_ns"]
-        cells = [_time(own[layer]) for layer in _EXECUTING]
+        cells = _times(own[layer] for layer in _EXECUTING)
         times = [milliseconds(one["start_ns"] - start), milliseconds(one["elapsed_ns"])]
         rows.append([str(one["run"]), one["app_phase"], str(one["process"]), one["kind"], *times, *cells])
     head = ["run", "app phase", "process", "kind", "start", "elapsed", *(LAYER_NAMES[layer] for layer in _EXECUTING)]
-    yield "each execution, in ms, with the share of each layer", [head, *rows]
+    rows.insert(0, head)
+    yield "each execution, in ms, with the share of each layer", rows, number_columns(rows)
 
 
 def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
     """Yield the lines of the text form."""
     trace = document["trace"]
     yield f"{trace['name']}: {trace['encoding']}, {counted(trace['events'], 'event')}"
-    for title, rows in _blocks(document, by):
+    for title, rows, numbers in _blocks(document, by):
         yield ""
         yield title
-        yield from table_text(rows, right=number_columns(rows))
+        yield from table_text(rows, right=numbers)
 
 
 def trace_markdown(document: Document, by: By | None = None) -> Iterator[str]:
@@ -174,7 +181,7 @@ def trace_markdown(document: Document, by: By | None = None) -> Iterator[str]:
     yield f"# {markdown_text(trace['name'])}"
     yield ""
     yield f"{trace['encoding']}, {counted(trace['events'], 'event')}"
-    for title, rows in _blocks(document, by):
+    for title, rows, _ in _blocks(document, by):
         yield from ("", f"## {markdown_text(title)}", "")
         yield from markdown_table(rows)
 

@@ -82,16 +82,19 @@ def _run_json(summary: RunSummary) -> Document:
 
 def buckets_json(table: Table) -> list[Document]:
     """Return the time of each layer and phase, on threads."""
+    self_ns, overlap_ns, driver_busy_ns = (
+        some.get for some in (table.self_ns, table.overlap_ns, table.driver_busy_ns)
+    )
     return [
         {
-            "layer": layer,
-            "phase": phase,
-            "self_ns": table.self_ns.get((layer, phase), 0),
+            "layer": bucket[0],
+            "phase": bucket[1],
+            "self_ns": self_ns(bucket, 0),
             "inclusive_ns": inclusive,
-            "clock_ns": inclusive - table.overlap_ns.get((layer, phase), 0),
-            "driver_busy_ns": table.driver_busy_ns.get((layer, phase), 0),
+            "clock_ns": inclusive - overlap_ns(bucket, 0),
+            "driver_busy_ns": driver_busy_ns(bucket, 0),
         }
-        for (layer, phase), inclusive in sorted(table.inclusive_ns.items())
+        for bucket, inclusive in sorted(table.inclusive_ns.items())
     ]
 
 
@@ -108,13 +111,13 @@ def _summary_json(summary: ExecutionSummary | None) -> Document:
 def _shares_json(shares: Iterable[Share]) -> list[Document]:
     return [
         {
-            "layer": share.layer,
-            "phase": share.phase,
-            "driver_process": None if share.process == OWN_PROCESS else share.process,
-            "self_ns": share.self_ns,
-            "inclusive_ns": share.inclusive_ns,
+            "layer": layer,
+            "phase": phase,
+            "driver_process": None if process == OWN_PROCESS else process,
+            "self_ns": self_ns,
+            "inclusive_ns": inclusive_ns,
         }
-        for share in sorted(shares, key=lambda share: (share.layer, share.phase, share.process))
+        for layer, phase, process, self_ns, inclusive_ns in sorted(shares)
     ]
 
 

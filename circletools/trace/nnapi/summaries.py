@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import sub
+from operator import le, sub
 
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.executions import Execution
@@ -150,6 +150,8 @@ def summarise_executions(executions: Sequence[Execution]) -> ExecutionSummary | 
 def most_at_once(executions: Sequence[Execution]) -> int:
     """Return how many executions were in flight together, at most."""
     starts, ends = sorted([one.start_ns for one in executions]), sorted([one.end_ns for one in executions])
+    if all(map(le, ends, starts[1:])):  # one behind the other
+        return 1
     most, ended = 1, 0
     for begun, start in enumerate(starts, 1):
         while ended < begun and ends[ended] <= start:

@@ -7,7 +7,7 @@ elapsed time, however many threads it has. What no deeper layer is at work for i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,8 +32,7 @@ Key = tuple[str, str, int]
 """Layer, phase, and the process of a driver."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """The part of executions that is one layer's and phase's.
 
     `self_ns` is when it was the deepest at work: these add up to the elapsed time. `inclusive_ns` is when it was at
