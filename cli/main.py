@@ -104,6 +104,8 @@ app = _command_line()
 def main() -> None:
     """Run the command line; an error of the library becomes one line on standard error and an exit status."""
     gc.disable()  # a short run that builds large plain values: looking for cycles costs a third of its time
+    # numpy's library starts threads that else turn for 0.1 s each before they sleep; 2**4 cycles are the least.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when the reader of a pipe goes away
     signals.listen()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -56,6 +57,21 @@ def test_help_imports_no_command_and_no_room(words: list[str]) -> None:
     modules = imported(*words)
     assert {name for name in modules if name.startswith("circletool_cli.commands.")} == set()
     assert modules.isdisjoint({"numpy", "circletools.model", "circletools.storage", "multiprocessing"})
+
+
+@pytest.mark.parametrize(("given", "there"), [({}, "4"), ({"OPENBLAS_THREAD_TIMEOUT": "20"}, "20")])
+def test_threads_of_numpy_sleep_unless_somebody_says_otherwise(given: dict[str, str], there: str) -> None:
+    """The library reads it from the process, when it is loaded: before anything imports numpy."""
+    code = (
+        "import os, sys; from circletool_cli.main import main; from contextlib import suppress\n"
+        "assert 'numpy' not in sys.modules\n"
+        "with suppress(SystemExit): main()\n"
+        "print(os.environ['OPENBLAS_THREAD_TIMEOUT'])"
+    )
+    others = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
+    command = [sys.executable, "-c", code, "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=others | given)
+    assert done.stdout.splitlines()[-1] == there
 
 
 def test_a_command_imports_no_other() -> None:
