@@ -18,7 +18,7 @@ from . import captured, progress
 from .indented import indented
 
 _COLORS = {"error": "31", "warning": "33"}
-_LINES_AT_ONCE = 4096
+_LINES_AT_ONCE = 256
 _VALUES_AT_ONCE = 64
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
