@@ -13,6 +13,7 @@ from circletools.errors import InvalidInputError
 from circletools.model.model import open_model
 from circletools.profile.attribution import attribute
 from circletools.profile.compare_profiles import compare_profiles
+from circletools.trace.nnapi.analysis import read_trace
 from circletools.trace.operators.names import agrees
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.trace.operators.read import read_profile
@@ -265,6 +266,22 @@ def test_slices_that_perfetto_s_own_library_wrote() -> None:
     ]
     assert trace.thread_names == {70: "thread 70", 71: "thread 71"}
     assert trace.faults == []
+
+
+def test_marks_of_the_kernel_add_up_to_what_perfetto_s_messages_say() -> None:
+    """Bundles of several CPUs overlap in time, and half of them are compressed."""
+    analysis = read_trace(FOREIGN / "kernel.pftrace")
+    found = {(one.layer, one.phase, one.name): (one.calls, one.inclusive_ns) for one in analysis.functions}
+    told, foreign = {}, 0
+    for *_, text, calls, total_ns in json.loads((FOREIGN / "kernel.totals.json").read_bytes()):
+        if tag := re.fullmatch(r"\[NN_(L.)_(\w+)\](.*)", text):
+            told[tag.groups()] = (calls, total_ns)
+        else:
+            foreign += calls
+    assert found == told
+    assert foreign > 0
+    assert analysis.events == 2 * (foreign + sum(calls for calls, _ in told.values()))
+    assert analysis.diagnostics == []
 
 
 def packet(*parts: bytes) -> bytes:
