@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from circletools.profile.compare import ComparedTime, Row, Samples, compare_times, tick_of
-from circletools.profile.pace import at_pace, paces
+from circletools.profile.pace import at_one_pace
 from circletools.trace.operators.profile import OperatorTrace, Runtime, self_times
 from circletools.wording import Tabular
 
@@ -22,7 +22,7 @@ _Times = dict[_Key, list[tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class ComparedProfile:
-    """A recording of a comparison. `pace` is what its operators take longer than usual (see `pace.paces`)."""
+    """A recording of a comparison. `pace` is what its operators take longer than usual (see `pace.at_one_pace`)."""
 
     runtime: Runtime
     executions: int
@@ -85,10 +85,8 @@ def compare_profiles(
     total_ns = float(np.mean([recording.mean() for recording in series[None][0]]))
     tick_ns = _tick(sides)
     whole, *operators = (Row(first, second, total_ns) for first, second in series.values())
-    found = paces(operators, tick_ns)
-    compared = compare_times(
-        [whole, *(at_pace(row, found) for row in operators)], limit=threshold_percent / 100, tick_ns=tick_ns
-    )
+    operators, found = at_one_pace(operators, [name for *_, name in sorted(keys)], tick_ns)
+    compared = compare_times([whole, *operators], limit=threshold_percent / 100, tick_ns=tick_ns)
     rows = []
     for key, time in zip(series, compared, strict=True):
         subgraph, index, name = key or (None, None, "all operators")

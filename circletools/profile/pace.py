@@ -51,6 +51,21 @@ def paces(rows: Sequence[Row], tick_ns: float) -> list[Floats]:
     return [np.exp(found[:first]), np.exp(found[first:])]
 
 
+def at_one_pace(rows: Sequence[Row], names: Sequence[str], tick_ns: float) -> tuple[list[Row], list[Floats]]:
+    """Return operators as they would be if all recordings were of the usual pace, and the paces that they were of.
+
+    What operators of one name still have in common goes too: what waits for memory slows otherwise than the rest.
+    """
+    found = paces(rows, tick_ns)
+    paced = [at_pace(row, found) for row in rows]
+    for name in dict.fromkeys(names):
+        alike = [at for at, other in enumerate(names) if other == name]
+        own = paces([paced[at] for at in alike], tick_ns)
+        for at in alike:
+            paced[at] = at_pace(paced[at], own)
+    return paced, found
+
+
 def at_pace(row: Row, found: Sequence[Floats]) -> Row:
     """Return a row as it would be if its recordings were all of the usual pace."""
     before, after = (
