@@ -107,7 +107,7 @@ def inspect_model(
     {'CONV_2D': 2, 'SOFTMAX': 1}
     """
     reachable, buffers = model.reachable, model.buffers
-    charge = model.wire.budget.tally("the names of inputs and outputs")
+    charge = model.wire.budget.tally("the names of subgraphs, inputs and outputs")
     external = {data.kind: data for data in external_data(model)}
     ends = [int((data.offsets + data.sizes).max()) for data in external.values()]
     trailing = max(model.wire.size - max([reachable.end, *ends]), 0)
@@ -175,6 +175,7 @@ def _histogram(codes: list[str], indices: Any) -> dict[str, int]:
 
 
 def _subgraph(subgraph: Subgraph, codes: list[str], charge: Callable[[int], None]) -> SubgraphSummary:
+    charge(len(subgraph.name))
     return SubgraphSummary(
         index=subgraph.index,
         name=subgraph.name,
