@@ -170,9 +170,8 @@ class _Walk:
         limit = self.wire.limit
         good = (targets & 3 == 0) & (targets <= limit - 4)
         self.require(good, owner, targets, "a vector is misaligned or outside the file", rows, field.name)
-        vectors = Vectors(
-            self.wire, field.element, targets + 4, self.wire.gather(targets, OFFSET).astype(np.int64), field.name
-        )
+        counts = self.wire.gather(targets, OFFSET).astype(np.int64)
+        vectors = Vectors(self.wire, field.element, targets + 4, counts)
         ends = vectors.start + vectors.count * field.element.itemsize
         self.require(ends <= limit, owner, targets, "a vector ends outside the file", rows, field.name)
         self.reach(ends)

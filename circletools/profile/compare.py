@@ -29,6 +29,8 @@ ASSUMED_SPREAD = 0.25
 _COARSEST_NS = 1000
 _TRIMMED = 0.2
 LEVEL = 0.05
+"""The probability of an error that is taken for what is sure, both ways together."""
+
 _RESAMPLES, _MOST_RESAMPLED = 200, 4096
 
 

@@ -85,14 +85,18 @@ def compare_profiles(
     total_ns = float(np.mean([recording.mean() for recording in series[None][0]]))
     tick_ns = _tick(sides)
     whole, *operators = (Row(first, second, total_ns) for first, second in series.values())
-    operators, found = at_one_pace(operators, [name for *_, name in sorted(keys)], tick_ns)
+    operators, paces = at_one_pace(operators, [name for *_, name in sorted(keys)], tick_ns)
     compared = compare_times([whole, *operators], limit=threshold_percent / 100, tick_ns=tick_ns)
     rows = []
     for key, time in zip(series, compared, strict=True):
         subgraph, index, name = key or (None, None, "all operators")
         rows.append(ComparedOperator(subgraph, index, name, time))
-    first, second = (tuple(map(_described, side, pace.tolist())) for side, pace in zip(sides, found, strict=True))
-    return ProfileComparison(first, second, threshold_percent, tuple(rows))
+    traces, first = [*sides[0], *sides[1]], len(sides[0])
+    described = [
+        ComparedProfile(trace.runtime, trace.executions, trace.averaged, pace)
+        for trace, pace in zip(traces, [1.0] * len(traces) if paces is None else paces.tolist(), strict=True)
+    ]
+    return ProfileComparison(tuple(described[:first]), tuple(described[first:]), threshold_percent, tuple(rows))
 
 
 def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:
@@ -103,10 +107,6 @@ def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:
         for side in sides
         for trace in side
     )
-
-
-def _described(trace: OperatorTrace, pace: float) -> ComparedProfile:
-    return ComparedProfile(trace.runtime, trace.executions, trace.averaged, pace)
 
 
 def _times(trace: OperatorTrace) -> _Times:

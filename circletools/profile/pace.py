@@ -23,62 +23,60 @@ _ALIKE = math.log(1.1)
 Floats = npt.NDArray[np.float64]
 
 
-def paces(rows: Sequence[Row], tick_ns: float) -> list[Floats]:
-    """Return for each side by what its recordings are slower than the usual one: 1.5 takes half as long again.
+def at_one_pace(rows: Sequence[Row], names: Sequence[str], tick_ns: float) -> tuple[list[Row], Floats | None]:
+    """Return operators as they would be if all recordings were of the usual pace, and the paces of the recordings.
 
-    `rows` are operators. The pace of a recording is the median over operators of what each takes there, by its mean
-    over both sides. All are 1 where that says nothing: with one recording a side, or less than three operators that
-    take ten ticks of the clock; where more than a third of them surely differ otherwise between the sides; and where
-    the sides surely differ in pace (Student's t, 5 %), which may be what is looked for.
+    Those before come first; None where it is not known. What operators of one name still have in common goes too:
+    what waits for memory slows otherwise than the rest.
     """
-    counts = [len(side) for side in (rows[0].before, rows[0].after)] if rows else [0, 0]
-    ones = [np.ones(count) for count in counts]
-    if min(counts) < 2:
-        return ones
+    if not rows:
+        return [], None
+    first = len(rows[0].before)
     times = np.array([[location(times) for times in (*row.before, *row.after)] for row in rows])
+    common = pace_of(times, first, tick_ns)
+    paces = np.ones_like(times) if common is None else np.tile(common, (len(rows), 1))
+    alike: dict[str, list[int]] = {}
+    for at, name in enumerate(names):
+        alike.setdefault(name, []).append(at)
+    for places in alike.values():
+        own = pace_of(times[places] / paces[places], first, tick_ns)
+        if own is not None:
+            paces[places] *= own
+    return [_at_pace(row, pace) for row, pace in zip(rows, paces, strict=True)], common
+
+
+def pace_of(times: Floats, first: int, tick_ns: float) -> Floats | None:
+    """Return by what recordings are slower than the usual one, 1.5 where they take half as long again.
+
+    `times` are of operators by recording, the `first` ones of which are those before. The pace of a recording is the
+    median over operators of what each takes there, by its mean over both sides. None where that says nothing: with
+    one recording a side, or less than three operators that take ten ticks of the clock; where more than a third of
+    them surely differ otherwise between the sides; and where the sides surely differ in pace (Student's t, 5 %),
+    which may be what is looked for.
+    """
     times = times[(times >= _LEAST_TICKS * tick_ns).all(axis=1)]
-    if len(times) < _LEAST_ROWS:
-        return ones
+    recordings = times.shape[1]
+    if min(first, recordings - first) < 2 or len(times) < _LEAST_ROWS:
+        return None
     logs = np.log(times)
-    first = counts[0]
     found = np.median(logs - _centre(logs, first)[:, None], axis=0)
     found -= _centre(found, first)
+    sure = quantile(1 - LEVEL / 2, recordings - 2)
     shifts, errors = _shifts(logs - found, first)
-    others = (abs(shifts) > _ALIKE) & (abs(shifts) > _sure(counts) * errors)
+    others = (abs(shifts) > _ALIKE) & (abs(shifts) > sure * errors)
     shift, error = _shifts(found, first)
-    if others.mean() > _MOST_OTHERS or abs(shift) > _sure(counts) * error:
-        return ones
-    return [np.exp(found[:first]), np.exp(found[first:])]
+    return None if others.mean() > _MOST_OTHERS or abs(shift) > sure * error else np.exp(found)
 
 
-def at_one_pace(rows: Sequence[Row], names: Sequence[str], tick_ns: float) -> tuple[list[Row], list[Floats]]:
-    """Return operators as they would be if all recordings were of the usual pace, and the paces that they were of.
-
-    What operators of one name still have in common goes too: what waits for memory slows otherwise than the rest.
-    """
-    found = paces(rows, tick_ns)
-    paced = [at_pace(row, found) for row in rows]
-    for name in dict.fromkeys(names):
-        alike = [at for at, other in enumerate(names) if other == name]
-        own = paces([paced[at] for at in alike], tick_ns)
-        for at in alike:
-            paced[at] = at_pace(paced[at], own)
-    return paced, found
-
-
-def at_pace(row: Row, found: Sequence[Floats]) -> Row:
-    """Return a row as it would be if its recordings were all of the usual pace."""
-    before, after = (
-        [times / pace for times, pace in zip(side, by, strict=True)]
-        for side, by in zip((row.before, row.after), found, strict=True)
-    )
-    return replace(row, before=before, after=after)
+def _at_pace(row: Row, pace: Floats) -> Row:
+    recordings = [times / slower for times, slower in zip((*row.before, *row.after), pace, strict=True)]
+    first = len(row.before)
+    return replace(row, before=recordings[:first], after=recordings[first:])
 
 
 def _centre(logs: Floats, first: int) -> Floats:
     """Return the mean over recordings, in which both sides count alike."""
-    centre: Floats = (logs[..., :first].mean(axis=-1) + logs[..., first:].mean(axis=-1)) / 2
-    return np.asarray(centre)
+    return np.asarray(logs[..., :first].mean(axis=-1) + logs[..., first:].mean(axis=-1)) / 2
 
 
 def _shifts(logs: Floats, first: int) -> tuple[Floats, Floats]:
@@ -87,8 +85,3 @@ def _shifts(logs: Floats, first: int) -> tuple[Floats, Floats]:
     variance = sum(((side - side.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1) for side in sides)
     freedom, inverse = logs.shape[-1] - 2, sum(1 / side.shape[-1] for side in sides)
     return sides[1].mean(axis=-1) - sides[0].mean(axis=-1), np.sqrt(variance / freedom * inverse)
-
-
-def _sure(counts: Sequence[int]) -> float:
-    """Return the standard errors from which a difference is sure."""
-    return quantile(1 - LEVEL / 2, sum(counts) - 2)

@@ -27,8 +27,7 @@ _Row = list[str]
 
 
 def _times(times_ns: Iterable[int]) -> list[str]:
-    """Write times, none of which is negative, as `milliseconds` does, without a call for each of very many."""
-    return [f"{time_ns / 1e6:,.3f}" if time_ns else "-" for time_ns in times_ns]
+    return [milliseconds(time_ns) if time_ns else "-" for time_ns in times_ns]
 
 
 _Block = tuple[str, list[_Row], Container[int]]

@@ -8,7 +8,7 @@ from scipy import stats
 
 from circletools.profile.compare import Row, Samples, compare_times
 from circletools.profile.compare_profiles import compare_profiles
-from circletools.profile.pace import at_one_pace, at_pace, paces
+from circletools.profile.pace import at_one_pace, pace_of
 from circletools.render.comparison import comparison_json, comparison_text
 from tests.kit.profile_support import traced
 
@@ -53,6 +53,16 @@ def test_identical_models_seldom_alarm() -> None:
     assert alarms <= stats.binom.ppf(0.999, tries, 0.05)
 
 
+STEADY = [[100, 100], [200, 200], [300, 300]]
+SPELL = [[150, 100], [300, 200], [450, 300]]
+
+
+def pace_between(before: list[list[int]], after: list[list[int]], tick_ns: int) -> list[float] | None:
+    """Return the pace of recordings, from times in microseconds by operator and recording."""
+    found = pace_of(1000.0 * np.hstack([before, after]), len(before[0]), tick_ns)
+    return None if found is None else found.tolist()
+
+
 def rows_of(before: list[list[int]], after: list[list[int]]) -> list[Row]:
     """Return rows of recordings with one execution, from times in microseconds by operator and recording."""
     return [
@@ -61,19 +71,18 @@ def rows_of(before: list[list[int]], after: list[list[int]]) -> list[Row]:
     ]
 
 
-STEADY = [[100, 100], [200, 200], [300, 300]]
-SPELL = [[150, 100], [300, 200], [450, 300]]
-
-
 def test_the_pace_is_what_operators_have_in_common() -> None:
-    before, after = paces(rows_of(STEADY, SPELL), 1000)
-    assert before.tolist() == pytest.approx([before[0]] * 2)
-    assert after[0] / after[1] == pytest.approx(1.5)
-    assert np.log(before).mean() == pytest.approx(-np.log(after).mean())
-    slower = rows_of(STEADY, [*SPELL[:2], [540, 360]])
-    assert np.concatenate(paces(slower, 1000)) == pytest.approx(np.concatenate([before, after]))
-    row = at_pace(slower[2], (before, after))
-    assert np.concatenate(row.after) / np.concatenate(row.before) == pytest.approx([1.2, 1.2])
+    found = pace_between(STEADY, SPELL, 1000)
+    assert found is not None
+    assert found[0] == pytest.approx(found[1])
+    assert found[2] / found[3] == pytest.approx(1.5)
+    assert np.log(found[:2]).mean() == pytest.approx(-np.log(found[2:]).mean())
+    slower = [*SPELL[:2], [540, 360]]
+    assert pace_between(STEADY, slower, 1000) == pytest.approx(found)
+    rows, paces = at_one_pace(rows_of(STEADY, slower), ["a", "b", "c"], 1000)
+    assert paces is not None
+    assert paces.tolist() == pytest.approx(found)
+    assert np.concatenate(rows[2].after) / np.concatenate(rows[2].before) == pytest.approx([1.2, 1.2])
 
 
 @pytest.mark.parametrize(
@@ -81,6 +90,7 @@ def test_the_pace_is_what_operators_have_in_common() -> None:
     [
         ([one[:1] for one in STEADY], [one[:1] for one in SPELL], 1000),  # nothing tells how recordings differ
         ([one[:1] for one in STEADY], SPELL, 1000),
+        (SPELL, [one[:1] for one in STEADY], 1000),
         (STEADY[:2], SPELL[:2], 1000),  # which of two operators is as before?
         (STEADY, SPELL, 10_001),  # one of the three is below ten ticks
         (STEADY, [SPELL[0], [450, 300], [900, 600]], 1000),  # two of three differ from the median
@@ -91,21 +101,41 @@ def test_the_pace_is_what_operators_have_in_common() -> None:
 def test_times_stay_where_the_pace_is_not_known(
     before: list[list[int]], after: list[list[int]], tick_ns: int
 ) -> None:
-    found = paces(rows_of(before, after), tick_ns)
-    assert [pace.tolist() for pace in found] == [[1.0] * len(before[0]), [1.0] * len(after[0])]
+    assert pace_between(before, after, tick_ns) is None
+    rows = rows_of(before, after)
+    same, paces = at_one_pace(rows, ["ADD"] * len(rows), tick_ns)
+    assert paces is None
+    assert [np.concatenate(row.after).tolist() for row in same] == [
+        np.concatenate(row.after).tolist() for row in rows
+    ]
 
 
 @pytest.mark.parametrize("tick_ns", [10_000, 1])
 def test_operators_of_ten_ticks_tell_the_pace(tick_ns: int) -> None:
-    assert paces(rows_of(STEADY, SPELL), tick_ns)[1].tolist() != [1.0, 1.0]
+    assert pace_between(STEADY, SPELL, tick_ns) is not None
+
+
+def test_operators_of_one_name_have_a_pace_of_their_own() -> None:
+    memory = [[2 * time for time in one] for one in STEADY]
+    rows = rows_of([*STEADY, *memory], [*STEADY, *([2 * one[0], one[1]] for one in memory)])
+    names = ["CONV_2D"] * 3 + ["CONCATENATION"] * 3
+    alike, _ = at_one_pace(rows, names, 1000)
+    for row in alike:
+        assert np.concatenate(row.after) == pytest.approx(np.concatenate(row.after)[0])
 
 
 def test_what_is_new_or_of_no_time_tells_nothing() -> None:
-    assert paces([], 1) == [pytest.approx([])] * 2
-    rows = rows_of([*STEADY, [0, 0]], [*SPELL, [70, 70]])
-    before, after = paces(rows, 1000)
-    assert after[0] / after[1] == pytest.approx(1.5)
-    assert [times.tolist() for times in at_pace(rows[3], (before, after)).before] == [[0.0], [0.0]]
+    assert at_one_pace([], [], 1) == ([], None)
+    rows, paces = at_one_pace(rows_of([*STEADY, [0, 0]], [*SPELL, [70, 70]]), ["ADD"] * 4, 1000)
+    assert paces is not None
+    assert paces[2] / paces[3] == pytest.approx(1.5)
+    assert [times.tolist() for times in rows[3].before] == [[0.0], [0.0]]
+
+
+def test_recordings_without_operators_are_told() -> None:
+    found = compare_profiles([traced({}), traced({})], [traced({})])
+    assert [len(side) for side in (found.before, found.after)] == [2, 1]
+    assert [(row.name, row.time.verdict) for row in found.rows] == [("all operators", "same")]
 
 
 def test_profiles_are_compared_at_one_pace() -> None:
