@@ -13,7 +13,7 @@ import pytest
 
 from tests.kit.command_support import run
 from tests.kit.presence import need
-from tests.kit.support import ROOT, path_of
+from tests.kit.support import path_of, with_root
 
 MODELS = ("mlp", "cnn", "diamond", "quantized_linear", "transformer_block")
 NEVER = 2**31 - 1
@@ -32,7 +32,7 @@ def run_onert_in(folder: Path, model: Path, **environment: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program, str(model)],
         cwd=folder,
-        env=os.environ | SCHEDULER | environment | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | SCHEDULER | environment | {"PYTHONPATH": with_root()},
         capture_output=True,
         check=False,
         timeout=60,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tests.kit.oracles.litert_events import DELEGATE_PROFILED_OPERATOR, OPERATOR
 from tests.kit.presence import Lazy, need
-from tests.kit.support import ROOT, path_of
+from tests.kit.support import ROOT, path_of, with_root
 
 PROTO: Any = Lazy("ai_edge_litert.profiling_info_pb2")
 """What LiteRT's wheel has of tflite/profiling/proto/profiling_info.proto."""
@@ -49,7 +49,7 @@ def onert_traces(model: Path, runs: int, folder: Path) -> dict[str, bytes]:
     done = subprocess.run(
         [sys.executable, "-m", "tests.kit.oracles.onert_runs", str(model), str(runs)],
         cwd=folder,
-        env=os.environ | {"TRACING_MODE": "1", "PYTHONPATH": str(ROOT)},
+        env=os.environ | {"TRACING_MODE": "1", "PYTHONPATH": with_root()},
         capture_output=True,
         check=False,
         timeout=60,

@@ -22,7 +22,7 @@ from circletools.outputs.fixing import fix_outputs
 from tests.kit.build import Build, Graph
 from tests.kit.oracles import Outcome, is_deterministic, run_litert, run_onert, same_behaviour
 from tests.kit.presence import have, need
-from tests.kit.support import ROOT, published_names, read
+from tests.kit.support import published_names, read, with_root
 
 _COPY_OPERATORS = {"TRANSPOSE", "RESHAPE", "CONCATENATION"}
 
@@ -302,7 +302,7 @@ def run_onert_allocating(model: Path) -> tuple[bytes, ...] | int:
     """
     need("onert")
     command = [sys.executable, "-c", _ALLOCATING, str(model)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": with_root()}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     lines = [line.removeprefix("output ") for line in done.stdout.splitlines() if line.startswith("output ")]
     return done.returncode or tuple(map(bytes.fromhex, lines))

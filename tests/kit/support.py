@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import struct
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -83,6 +84,11 @@ def read_everything(model: Model) -> None:
         _ = list(subgraph.operators), subgraph.code_indices(), list(subgraph.tensors)
         model.output_names(subgraph.index)
     _ = model.tensor_columns.names, model.tensor_columns.types, model.operator_columns.first_outputs
+
+
+def with_root() -> str:
+    """Return a `PYTHONPATH` for children that import `tests`: what there is stays, so that it counts for them too."""
+    return os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
 
 # --- a reader that nobody here wrote ------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from circletools.trace.operators.read import read_profile
 from tests.kit.exports_support import alternating
 from tests.kit.operator_support import TRACES
 from tests.kit.origin_support import embedded, origins
-from tests.kit.support import ROOT, bytes_of, path_of
+from tests.kit.support import ROOT, bytes_of, path_of, with_root
 
 RECORDED = json.loads((ROOT / "tests" / "kit" / "model_explorer_graphs.json").read_text(encoding="utf-8"))
 NAMES = [name for name, graphs in RECORDED.items() if graphs is not None and "/" in name]
@@ -109,7 +109,7 @@ def server(folder: Path) -> Iterator[str]:
         port = free.getsockname()[1]
     # It asks for newer versions of itself when it starts; nothing answers there.
     nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "https_proxy", "http_proxy"), "http://127.0.0.1:9")
-    env = os.environ | nowhere | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", "PYTHONPATH": str(ROOT)}
+    env = os.environ | nowhere | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", "PYTHONPATH": with_root()}
     with (folder / "log").open("wb") as log, subprocess.Popen(
         [sys.executable, "-c", "from model_explorer.cmdline import main; main()", "--no_open_in_browser",
          "--host=127.0.0.1", f"--port={port}", "--extensions=circletools.modelexplorer,model_explorer_circle"],

@@ -14,7 +14,7 @@ from tests.kit.build import Build
 from tests.kit.outputs_cases import CASES, constant_beside_an_add, input_twice_beside_neg, result_listed
 from tests.kit.outputs_support import fixed, vector
 from tests.kit.presence import Lazy, need
-from tests.kit.support import ROOT, bytes_of, read
+from tests.kit.support import bytes_of, read, with_root
 
 openvino = Lazy("openvino")
 
@@ -39,7 +39,7 @@ def permutes(data: bytes, folder: Path) -> int:
     path = folder / "model.circle"
     path.write_bytes(data)
     program = "import sys, pathlib, tests.kit.oracles.onert as onert; onert.run(pathlib.Path(sys.argv[1]), 0, str)"
-    environment = os.environ | {"GRAPH_DOT_DUMP": "2", "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"GRAPH_DOT_DUMP": "2", "PYTHONPATH": with_root()}
     # As a program of its own: the graphs are drawn into the folder that it runs in. It reads its messages back.
     with (folder / "messages").open("w+b") as messages:
         command = [sys.executable, "-c", program, str(path)]
