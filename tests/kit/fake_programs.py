@@ -1,11 +1,20 @@
-"""A program in the place of LiteRT, in another Python's environment; it does what the environment says."""
+"""Programs in the place of runtimes: in another Python's environment, or as modules of this one."""
 
 from __future__ import annotations
 
 import os
 import sys
 import textwrap
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import circletools.runtimes
 
 _INTERPRETER = """
     import ctypes, hashlib, os, sys, tempfile, time
@@ -32,6 +41,9 @@ _INTERPRETER = """
                 Path(tempfile.gettempdir(), "left").touch()
                 print(tempfile.gettempdir(), file=sys.stderr, flush=True)
                 os.abort()
+            if WHAT == "complain":
+                print("x" * 499 + "yz", file=sys.stderr, flush=True)
+                os.abort()
             if WHAT == "hang":
                 time.sleep(600)
             if WHAT == "eat":
@@ -52,6 +64,9 @@ _INTERPRETER = """
             self.runs = getattr(self, "runs", 0) + 1
 
         def get_tensor(self, index):
+            if WHAT == "limits":
+                import resource
+                return np.array([os.getpid(), resource.getrlimit(resource.RLIMIT_AS)[0]], np.int64)
             if WHAT == "layout":
                 return np.frombuffer(hashlib.sha256(self.data).digest(), np.float32)[:2]
             return self.value + self.runs
@@ -66,3 +81,32 @@ def fake_litert(folder: Path, what: str) -> str:
     (package / "interpreter.py").write_text(textwrap.dedent(_INTERPRETER))
     paths = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
     return f"env 'FAKE={what}' 'PYTHONPATH={paths}' '{sys.executable}'"
+
+
+def adapter(name: str, modules: Mapping[str, Mapping[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Import `circletools.runtimes.NAME` anew, with modules in the place of its program's; nothing of it stays."""
+    for path, values in modules.items():
+        module = ModuleType(path)
+        vars(module).update(values)
+        monkeypatch.setitem(sys.modules, path, module)
+        parent, _, last = path.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], last, module)
+    path = f"circletools.runtimes.{name}"
+    monkeypatch.setattr(circletools.runtimes, name, None, raising=False)
+    monkeypatch.setitem(sys.modules, path, ModuleType(path))
+    del sys.modules[path]
+    return import_module(path)
+
+
+@contextmanager
+def printing_to(path: Path) -> Iterator[None]:
+    """Let standard error be a file, as it is in the process that asks a program; not for a fixture to hold open."""
+    saved = os.dup(2)
+    with path.open("w+b") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)

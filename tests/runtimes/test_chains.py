@@ -122,6 +122,13 @@ def test_models_are_loaded_once_with_what_is_known() -> None:
     assert [said for what, said in LOG if what == "load"] == ["a v [True]", "b other [False, False, True]"]
 
 
+def test_unless_told_values_are_those_of_seed_0_and_stay_here() -> None:
+    chain = ((step("a"),),)
+    assert measure(ChainsRequest(chain, 0.0, {})).values == {}
+    found = measure(ChainsRequest(chain, 0.0, {}, values=True))
+    np.testing.assert_array_equal(found.values["x"], make_input(0, "x", np.dtype(np.float32), (2,)))
+
+
 def test_values_of_the_first_chain_are_told_if_they_are_asked_for() -> None:
     found = measure(asked([step("a"), step("b", "y", "u v")], [step("c", "x", "p q")], values=True, seed=3))
     assert set(found.values) == set("xyzuv")

@@ -120,3 +120,11 @@ def test_the_pace_is_full_near_the_fastest_that_was_seen(system: System, monkeyp
     monkeypatch.setattr(clock, "perf_counter", lambda: next(ends))
     pace = Pace()
     assert [pace.is_full() for _ in range(8)] == [True, True, False, True, True, False, False, True]
+
+
+def test_exactly_so_slow_is_still_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = iter([moment for taken in (4.0, 4.6) for _ in range(3) for moment in (10.0, 10.0 + taken)])
+    monkeypatch.setattr(clock, "perf_counter", lambda: next(ends))
+    assert 14.6 - 10.0 == 1.15 * 4.0
+    pace = Pace()
+    assert [pace.is_full(), pace.is_full()] == [True, True]

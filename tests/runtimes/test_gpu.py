@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from circletools.errors import UsageError
+from circletools.runtimes.comparison import same
+from circletools.runtimes.inputs import make_input
 from circletools.runtimes.plan import Plan, Step
 from circletools.runtimes.programs import variable
 from circletools.runtimes.protocol import NoDeviceError, Placed, RefusedError, Request
 from circletools.runtimes.worker import Worker
+from tests.kit.fake_programs import printing_to
 from tests.kit.presence import need
 from tests.kit.support import TESTDATA
 
+PROCESSOR, GPU = 1, 2  # of `LiteRtHwAccelerators`
 ASKED = Request("loads", "model.tflite", "gpu")
 SAID = """\
 INFO: [environment.cc:36] Creating LiteRT environment with options
@@ -45,7 +51,8 @@ def stand_in(gpu: Any, monkeypatch: pytest.MonkeyPatch, plan: Plan | None, print
     """Put a delegate in the place of the library's."""
 
     def compiled(_path: str, accelerators: int) -> list[Plan]:
-        if plan is None or (accelerators == 2 and not whole):
+        assert accelerators in (GPU, PROCESSOR | GPU)
+        if plan is None or (accelerators == GPU and not whole):
             raise RefusedError("Some ops are not accelerated." if plan else "not at all")
         return [plan]
 
@@ -100,6 +107,85 @@ def test_what_a_call_prints_is_why_it_fails(
     gpu._call(library, "LiteRtWell", 1)
     with pytest.raises(error, match=f"^{words}$"):
         gpu._call(library, "LiteRtTry", 1)
+
+
+# --- the library, on a processor ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def library(gpu: Any) -> Any:
+    """Return the module, which then makes an environment of its own."""
+    if not [*Path(gpu.compiled_model.__file__).parent.glob("libLiteRt*GpuAccelerator.so")]:
+        pytest.skip("this package of LiteRT has no GPU accelerator")
+    gpu._environment.cache_clear()
+    return gpu
+
+
+@pytest.mark.parametrize(
+    ("model", "plans"),
+    [
+        ("cnn", [[(0, 1, 2, 3, 4, 5, 6)]]),
+        ("custom_op", [[(0,), 1, (2,)]]),
+        ("while_loop", [[0], [0], [0, (1, 2)]]),
+    ],
+)
+def test_the_plan_is_that_of_the_library(model: str, plans: list[Any], library: Any) -> None:
+    """What the processor's delegate takes stands for what a GPU's does."""
+    expected = [
+        tuple(Step((part,)) if isinstance(part, int) else Step(part, "TfLiteXNNPackDelegate") for part in plan)
+        for plan in plans
+    ]
+    assert [library._compile(str(path_of(model)), PROCESSOR) for _ in range(2)] == [expected, expected]
+
+
+def test_the_library_knows_who_looks_on(library: Any) -> None:
+    handle, environment, _ = library._environment()
+    count, accelerator = ctypes.c_size_t(), ctypes.c_void_p()
+    assert handle.LiteRtGetNumAccelerators(environment, ctypes.byref(count)) == 0
+    found = {}
+    for index in range(count.value):
+        name, version, hardware = ctypes.c_char_p(), (ctypes.c_int * 4)(*[9] * 4), ctypes.c_int()
+        assert handle.LiteRtGetAccelerator(environment, ctypes.c_size_t(index), ctypes.byref(accelerator)) == 0
+        for part, value in (("Name", name), ("Version", version), ("HardwareSupport", hardware)):
+            assert getattr(handle, f"LiteRtGetAccelerator{part}")(accelerator, ctypes.byref(value)) == 0
+        found[name.value] = [*version], hardware.value
+    assert len(found) == count.value > 1
+    assert found[b"circletools"] == ([1, 0, 0, 9], PROCESSOR | GPU)
+
+
+def test_what_is_no_model_is_refused(library: Any, tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(b"no model at all")
+    said = "ERROR: Model provided has model identifier 'odel', should be 'TFL3'"
+    with printing_to(tmp_path / "errors"), pytest.raises(RefusedError, match=f"^{said}$"):
+        library._compile(str(path), PROCESSOR)
+
+
+def test_the_first_signature_runs(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "HardwareAccelerator", SimpleNamespace(GPU=library.HardwareAccelerator.CPU))
+    path = path_of("two_signatures")
+    answer = library.run(Request("run", str(path), "gpu", None, 3))
+    given = [answer.inputs, [value + 1 for value in answer.inputs]]
+    several = library.run(Request("run", str(path), "gpu", given))
+    with Worker("litert", 60.0) as litert:
+        expected = litert.run_each(path, given)
+    assert answer.failure == several.failure == expected.failure == ""
+    assert same(answer.inputs, [make_input(3, 0, np.dtype(np.float32), (1, 6))]) is None
+    assert same(answer.outputs, expected.outputs[:1]) is same(several.outputs, expected.outputs) is None
+
+
+def test_a_system_without_a_gpu_is_told(library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VK_DRIVER_FILES", "/nowhere")
+    monkeypatch.setenv("VK_ICD_FILENAMES", "/nowhere")
+    with printing_to(tmp_path / "errors"), pytest.raises(NoDeviceError, match=r"Vulkan|No adapters found"):
+        library._compile(str(path_of("cnn")), GPU)
+
+
+def test_a_package_without_an_accelerator_is_told(gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu._environment.cache_clear()
+    monkeypatch.setattr(gpu.compiled_model, "__file__", str(tmp_path / "compiled_model.py"))
+    with pytest.raises(NoDeviceError, match="this package of LiteRT has no GPU accelerator"):
+        gpu.placement(ASKED)
 
 
 # --- a GPU --------------------------------------------------------------------------------------------------

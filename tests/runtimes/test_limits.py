@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from circletools.runtimes.worker import Worker
 from tests.kit.fake_programs import fake_litert
 from tests.kit.support import bytes_of
 
-GIB = 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
 
 
 @pytest.fixture
@@ -62,6 +63,11 @@ def test_a_program_that_hangs_is_given_up(model: Path, monkeypatch: pytest.Monke
     assert ask("hang", model, monkeypatch, 1.5) == ("timeout", "no answer in 1.5 s")
 
 
+def test_of_the_last_line_that_was_printed_so_much_is_told(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, words = ask("complain", model, monkeypatch)
+    assert (status, words.partition("printed: ")[2]) == ("crash", "x" * 499 + "y")
+
+
 def test_what_a_crash_leaves_is_removed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     status, words = ask("crash", model, monkeypatch)
     said, _, printed = words.partition("; the last that it printed: ")
@@ -80,6 +86,25 @@ def test_a_larger_model_gets_more_memory(model: Path, monkeypatch: pytest.Monkey
         assert worker.loads(model).status == "memory"
         assert worker.loads(large).status == "ok"
         assert worker.loads(model).status == "ok"
+
+
+@pytest.mark.parametrize(("given", "beyond"), [((), 8 * GIB), ((60.0, 3 * GIB), 3 * GIB)])
+def test_how_much_memory_there_is(
+    given: tuple[float, int], beyond: int, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is a process for models of up to 128 MiB; one that is larger gets another."""
+    monkeypatch.setenv("CIRCLETOOLS_LITERT_PYTHON", fake_litert(model.parent, "limits"))
+    sizes = (model.stat().st_size, 128 * MIB, 128 * MIB + 1) if given else (128 * MIB,)
+    found = []
+    with Worker("litert", *given) as worker:
+        for size in sizes:
+            os.truncate(model, size)
+            answer = worker.run(model)
+            assert answer.failure == ""
+            found.append(answer.outputs[0].tolist())
+    limits = [beyond + 256 * MIB if size <= 128 * MIB else beyond + 4 * size for size in sizes]
+    assert [limit for _, limit in found] == limits
+    assert len({process for process, _ in found}) == len(set(limits))
 
 
 def test_runs_are_repeated_in_one_session(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

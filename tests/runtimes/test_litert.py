@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-from collections.abc import Iterator
 from multiprocessing import Pipe
 from threading import Thread
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,9 +13,11 @@ import pytest
 from circletools.runtimes.child import serve
 from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import make_input
-from circletools.runtimes.protocol import Array, Missing, Ready, Request, plain
+from circletools.runtimes.plan import Plan, Step
+from circletools.runtimes.protocol import Array, Missing, Placed, Ready, RefusedError, Request, Verdict, plain
+from tests.kit.fake_programs import adapter
 
-NAMES = ("ai_edge_litert", "ai_edge_litert.interpreter", "circletools.runtimes.litert")
+NAMES = ("ai_edge_litert", "ai_edge_litert.interpreter")
 FLOAT = np.dtype(np.float32)
 VARIANT = "builtin"
 
@@ -52,6 +51,8 @@ class Interpreter:
             raise ValueError
         if self.model == "large":
             raise MemoryError("too large")
+        if self.model == "in vain":
+            raise RuntimeError("failed to delegate ADD node #1")
 
     def set_tensor(self, index: int, value: Array) -> None:
         self.calls.append(("set", index))
@@ -66,19 +67,11 @@ class Interpreter:
 
 
 @pytest.fixture
-def litert(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Return the module; nothing of it stays."""
-    package, module = ModuleType(NAMES[0]), ModuleType(NAMES[1])
-    vars(package)["interpreter"] = module
+def litert(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the module."""
     resolvers = type("OpResolverType", (), {"BUILTIN_WITHOUT_DEFAULT_DELEGATES": "without delegates"})
-    vars(module).update(Interpreter=Interpreter, OpResolverType=resolvers)
-    for name, value in zip(NAMES, (package, module, None), strict=True):
-        if value is None:
-            monkeypatch.delitem(sys.modules, name, raising=False)
-        else:
-            monkeypatch.setitem(sys.modules, name, value)
-    yield importlib.import_module(NAMES[2])
-    sys.modules.pop(NAMES[2], None)
+    modules: tuple[dict[str, Any], ...] = {}, {"Interpreter": Interpreter, "OpResolverType": resolvers}
+    return adapter("litert", dict(zip(NAMES, modules, strict=True)), monkeypatch)
 
 
 def test_inputs_are_made_by_their_place(litert: Any) -> None:
@@ -87,6 +80,12 @@ def test_inputs_are_made_by_their_place(litert: Any) -> None:
     assert same(answer.inputs, expected) is same(answer.outputs, expected[::-1]) is None
     assert (answer.failure, Interpreter.last.model) == ("", "m")
     assert Interpreter.last.calls == [("allocate",), ("set", 9), ("set", 4), ("invoke",)]
+
+
+def test_unless_told_a_model_runs_once_with_the_values_of_seed_0(litert: Any) -> None:
+    answer = litert.run(Request("run", "m", VARIANT))
+    expected = [make_input(0, 0, FLOAT, (2, 3)), make_input(0, 1, FLOAT, (3,))]
+    assert same(answer.inputs, expected) is same(answer.outputs, expected[::-1]) is None
 
 
 def test_only_other_shapes_are_set(litert: Any) -> None:
@@ -144,12 +143,66 @@ def test_the_program_answers_until_the_connection_is_closed(litert: Any) -> None
 
 
 def test_the_program_needs_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ai_edge_litert", "ai_edge_litert.interpreter"):  # which an earlier test may have imported
+    for name in NAMES:  # which an earlier test may have imported
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, NAMES[2], raising=False)
+    monkeypatch.delitem(sys.modules, "circletools.runtimes.litert", raising=False)
     ours, theirs = Pipe()
     serve("litert", "ai-edge-litert", theirs.fileno())
     theirs._handle = None  # type: ignore[attr-defined]  # the program closed it
     missing = ours.recv()
     assert isinstance(missing, Missing)
     assert "ai_edge_litert" in missing.text
+
+
+# --- the plan -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("model", "said"), [("m", "no plan"), ("refused", "no")])
+def test_of_two_refusals_the_first_is_told(
+    model: str, said: str, litert: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plans(_interpreter: Interpreter) -> list[Plan]:
+        raise RuntimeError("no plan")
+
+    monkeypatch.setattr(litert, "plans", plans)
+    with pytest.raises(RefusedError, match=f"^{said}$"):
+        litert.placement(Request("placement", model, VARIANT))
+
+
+@pytest.mark.parametrize(
+    ("model", "named", "verdict"),
+    [
+        ("m", Placed("xnnpack", "", 0, 1), Verdict("ok")),
+        (
+            "in vain",
+            Placed("", "failed to delegate ADD node #1", 0, 1),
+            Verdict("refused", "failed to delegate ADD node #1"),
+        ),
+    ],
+)
+def test_what_the_delegate_chose_in_vain_is_nowhere(
+    model: str, named: Placed, verdict: Verdict, litert: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan: Plan = Step((0, 1), "TfLiteXNNPackDelegate"), Step((2,))
+    monkeypatch.setattr(litert, "plans", lambda _: [plan, (Step((1,)),)])
+    found = litert.placement(Request("placement", model, VARIANT))
+    assert (found.status, found.words) == (verdict.status, verdict.words)
+    others = Placed("cpu", "", 0, 2), Placed("cpu", "", 1, 1)
+    assert found.operators == (Placed("xnnpack", "", 0, 0), named, *others)
+
+
+# --- a model that is ready ----------------------------------------------------------------------------------
+
+
+def test_a_model_is_made_ready_for_the_shapes_that_it_gets(litert: Any) -> None:
+    def make(place: int, dtype: np.dtype[Any], shape: Any) -> Array:
+        return np.full(shape, place + 7, dtype)
+
+    given = np.ones((1, 5), np.float32)
+    running = litert.Running(VARIANT, "m", [None, given], make)
+    assert same(running.inputs, [np.full((2, 3), 7, np.float32), given]) is None
+    assert Interpreter.last.calls == [("resize", 4, (1, 5)), ("allocate",)]
+    running.feed([given, given + 1])
+    running.run()
+    assert Interpreter.last.calls[2:] == [("set", 9), ("set", 4), ("invoke",)]
+    assert same(running.fetch(), [given + 1, given]) is None

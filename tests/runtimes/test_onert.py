@@ -16,7 +16,7 @@ import pytest
 
 from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import make_input
-from circletools.runtimes.protocol import Array, Request
+from circletools.runtimes.protocol import Array, Placed, RefusedError, Request, Verdict
 
 FLOAT, INT, QUANTIZED, BOOL, BYTE, LONG, SMALL, SHORT = range(8)
 DTYPES = ("float32", "int32", "uint8", "bool", "uint8", "int64", "int8", "int16")
@@ -32,7 +32,7 @@ class Library:
         self.calls: list[str] = []
         self.words: list[bytes] = []
         self.status: dict[str, int] = {}
-        self.given: dict[int, tuple[int, bytes]] = {}
+        self.given: dict[int, tuple[int, Any, int]] = {}
         self.bound: dict[int, tuple[int, Any]] = {}
         self.lengths: dict[int, int] = {}
         self.prepared: list[Form] = []
@@ -87,13 +87,13 @@ class Library:
 
     def do_set_input(self, position: int, dtype: int, buffer: Any, length: int) -> None:
         assert len(buffer) == max(length, 1)
-        self.given[position] = dtype, buffer.raw[:length]
+        self.given[position] = dtype, buffer, length
 
     def do_set_output(self, position: int, dtype: int, buffer: Any, length: int) -> None:
         self.bound[position], self.lengths[position] = (dtype, buffer), length
 
     def do_run(self) -> None:
-        data, self.ran = b"".join(data for _, data in self.given.values()), True
+        data, self.ran = b"".join(buffer.raw[:length] for _, buffer, length in self.given.values()), True
         for position, (dtype, shape) in enumerate(self.final):
             size = min(math.prod(shape) * np.dtype(DTYPES[dtype]).itemsize, len(data))
             self.bound[position][1][:size], data = data[:size], data[size:]
@@ -215,6 +215,59 @@ def test_a_refusal_is_told_by_the_name_of_its_call(
     answer = onert.run(Request("run", "m", VARIANT, None, 0))
     assert (answer.inputs, answer.outputs, answer.failure) == ([], [], f"StatusError: nnfw_{said}")
     assert library.calls[-2:] == [function, "close_session"]
+
+
+@pytest.mark.parametrize(("form", "written"), [((FLOAT, (1,)), False), ((BYTE, (4,)), False), ((BYTE, (3,)), True)])
+def test_an_output_of_which_no_byte_is_written_is_told(
+    form: Form, written: bool, onert: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to three bytes may have come out just so."""
+    use(Library([(FLOAT, (2,))], [(FLOAT, (2,)), form]), monkeypatch)
+    answer = onert.run(Request("run", "m", VARIANT, None, 0))
+    assert answer.failure == ("" if written else "onert writes nothing to output 1")
+    assert [output.tobytes() for output in answer.outputs[1:]] == [b"\xa5\xa5\xa5"] * written
+
+
+@pytest.mark.parametrize(
+    ("printed", "words", "codes"),
+    [
+        ("", "nnfw_prepare: ERROR", []),
+        ("Fail:\n Unsupported operation: RNN\n", "Fail: Unsupported operation: RNN", ["RNN"]),
+        ("NYI for operation 'InstanceNorm'", "NYI for operation 'InstanceNorm'", ["InstanceNorm"]),
+    ],
+)
+def test_why_a_model_does_not_load_is_what_was_printed(
+    printed: str, words: str, codes: list[str], onert: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Library([(FLOAT, (2,))], [])
+    use(library, monkeypatch)
+    assert onert.placement(Request("placement", "m", VARIANT)) == Verdict("ok", others="cpu")
+    library.status["nnfw_prepare"] = 1
+    monkeypatch.setattr(onert, "printed", lambda _since: printed)
+    with pytest.raises(RefusedError) as caught:
+        onert.loads(Request("loads", "m", VARIANT))
+    assert str(caught.value) == words
+    assert caught.value.operators == tuple(Placed("", words, code=code) for code in codes)
+    assert library.calls[-1] == "close_session"
+
+
+def test_a_model_is_made_ready_for_the_shapes_that_it_gets(onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(place: int, dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
+        return np.full(shape, place + 7, dtype)
+
+    library = Library([(INT, (-1, 2)), (FLOAT, (2,)), (BOOL, (1,))], [(INT, (1, 2)), (FLOAT, (3,))])
+    use(library, monkeypatch)
+    given: list[Array] = [np.arange(3, dtype=np.float32), np.zeros(0, bool)]
+    running = onert.Running("ruy", "m", [None, *given], make)
+    assert same(running.inputs, [np.full((1, 2), 7, np.int32), *given]) is None
+    assert (library.prepared, library.words) == ([(INT, (1, 2)), (FLOAT, (3,)), (BOOL, (0,))], [b"m", b"ruy"])
+    for value in (1, 2):
+        inputs = [np.array([[value, 5]], np.int32), np.asfortranarray(given[0] + value), given[1]]
+        running.feed(inputs)
+        running.run()
+        assert same(running.fetch(), inputs[:2]) is None
+    del running
+    assert library.calls[-1] == "close_session"
 
 
 def test_a_type_that_has_no_number_is_told(onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,11 @@ def test_names_of_outputs_go_with_codes() -> None:
     assert places(Placed("cpu", "w", tensor="e"), Placed("cpu", tensor="e")) == [(0, 3, "cpu", "w")]
 
 
+def test_what_is_said_first_of_an_operator_stands() -> None:
+    assert places(Placed("cpu", "w", tensor="e"), Placed("npu", "v", tensor="e")) == [(0, 3, "cpu", "w")]
+    assert places(Placed("cpu", tensor="e"), Placed("npu", tensor="e")) == [(0, 3, "cpu", "")]
+
+
 def plan(subgraph: int, *devices: str) -> list[Placed]:
     return [Placed(device, "", subgraph, operator) for operator, device in enumerate(devices)]
 
