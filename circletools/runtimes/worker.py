@@ -189,7 +189,7 @@ class Worker:
                 raise UsageError(f"{self.runtime}: {self._command[0]} cannot be started: {error.strerror}") from error
         self._connection = ours
         if not ours.poll(_START_SECONDS):
-            self._stop()
+            self._stop(0.0)
             raise UsageError(f"{self.runtime} does not start in {_START_SECONDS:g} s")
         try:
             ready: Ready | Missing = ours.recv()

@@ -163,15 +163,16 @@ def test_what_is_no_model_is_refused(library: Any, tmp_path: Path) -> None:
 
 def test_the_first_signature_runs(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "HardwareAccelerator", SimpleNamespace(GPU=library.HardwareAccelerator.CPU))
-    path = path_of("two_signatures")
-    answer = library.run(Request("run", str(path), "gpu", None, 3))
-    given = [answer.inputs, [value + 1 for value in answer.inputs]]
-    several = library.run(Request("run", str(path), "gpu", given))
     with Worker("litert", 60.0) as litert:
-        expected = litert.run_each(path, given)
-    assert answer.failure == several.failure == expected.failure == ""
-    assert same(answer.inputs, [make_input(3, 0, np.dtype(np.float32), (1, 6))]) is None
-    assert same(answer.outputs, expected.outputs[:1]) is same(several.outputs, expected.outputs) is None
+        for model, shape in (("cnn", (1, 16, 16, 3)), ("two_signatures", (1, 6))):
+            path = path_of(model)
+            answer = library.run(Request("run", str(path), "gpu", None, 3))
+            given = [answer.inputs, [value + 1 for value in answer.inputs]]
+            several = library.run(Request("run", str(path), "gpu", given))
+            expected = litert.run_each(path, given)
+            assert answer.failure == several.failure == expected.failure == ""
+            assert same(answer.inputs, [make_input(3, 0, np.dtype(np.float32), shape)]) is None
+            assert same(answer.outputs, expected.outputs[:1]) is same(several.outputs, expected.outputs) is None
 
 
 def test_a_system_without_a_gpu_is_told(library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

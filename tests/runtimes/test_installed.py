@@ -66,12 +66,18 @@ def known(path: Path) -> list[Operators]:
         return operators_of(model)
 
 
-def placement(name: str, model: str) -> tuple[Verdict, dict[tuple[int | None, int | None], tuple[str, str]]]:
-    """Return the verdict on a model, and device and words by operator."""
+Found = tuple[Verdict, dict[tuple[int | None, int | None], tuple[str, str]]]
+
+
+def placement(name: str, *models: str) -> list[Found]:
+    """Return the verdict on each model, and device and words by operator."""
     installed(name)
     with Worker(name, 60.0) as worker:
-        verdict = located(worker.placement(path_of(model)), known(path_of(model)))
-    return verdict, {(one.subgraph, one.operator): (one.device, one.words) for one in verdict.operators}
+        verdicts = [located(worker.placement(path_of(model)), known(path_of(model))) for model in models]
+    return [
+        (verdict, {(one.subgraph, one.operator): (one.device, one.words) for one in verdict.operators})
+        for verdict in verdicts
+    ]
 
 
 def test_models_that_are_refused(worker: Worker) -> None:
@@ -100,9 +106,10 @@ def test_values_are_those_of_litert(worker: Worker) -> None:
         assert worker.run(path_of("cnn")).failure.startswith("vela is a compiler: it runs no models")
         return
     installed("litert")
-    for model in ("cnn", "scalar"):
-        with Worker("litert:reference", 60.0) as litert:
-            expected = litert.run(path_of(model), seed=3)
+    models = ("cnn", "scalar")
+    with Worker("litert:reference", 60.0) as litert:
+        wanted = [litert.run(path_of(model), seed=3) for model in models]
+    for model, expected in zip(models, wanted, strict=True):
         answer = worker.run(path_of(model), seed=3, repeat=2)
         assert answer.failure == ""
         assert len(answer.outputs) == 2 * len(expected.outputs)
@@ -135,46 +142,40 @@ def test_what_is_asked_of_a_refused_model_has_no_values() -> None:
 
 
 def test_xnnpack_has_what_is_in_its_delegates() -> None:
-    verdict, found = placement("litert", "custom_op")
+    (verdict, found), (_, loop) = placement("litert", "custom_op", "while_loop")
     assert verdict.status == "ok"
     assert found == {(0, 0): ("xnnpack", ""), (0, 1): ("cpu", ""), (0, 2): ("xnnpack", "")}
-    verdict, found = placement("litert", "while_loop")
-    assert {place: device for place, (device, _) in found.items()} == {
+    assert {place: device for place, (device, _) in loop.items()} == {
         (0, 0): "cpu",
         (1, 0): "cpu",
         **dict.fromkeys([(2, 1), (2, 2)], "xnnpack"),
         (2, 0): "cpu",
     }
-    _, found = placement("litert:builtin", "custom_op")
+    ((_, found),) = placement("litert:builtin", "custom_op")
     assert {device for device, _ in found.values()} == {"cpu"}
 
 
 def test_xnnpack_chooses_before_another_operator_is_refused() -> None:
-    verdict, found = placement("litert", "flex_op")
+    ((verdict, found),) = placement("litert", "flex_op")
     assert (verdict.status, "Select TensorFlow op(s)" in verdict.words) == ("refused", True)
     assert found[0, 0][0] == "xnnpack"
 
 
 def test_vela_tells_why_operators_are_on_the_cpu() -> None:
-    verdict, found = placement("vela", "cnn_int8")
+    models = ("cnn", "dynamic_shape", "variable", "while_loop")  # fused activations, and operators without outputs
+    (verdict, whole), *others = placement("vela", "cnn_int8", *models)
     assert verdict.status == "ok"
-    assert {device for device, _ in found.values()} == {"npu"}
-    for model in (
-        "cnn",
-        "dynamic_shape",
-        "variable",
-        "while_loop",
-    ):  # fused activations, and operators without outputs
-        verdict, found = placement("vela", model)
+    assert {device for device, _ in whole.values()} == {"npu"}
+    for model, (_, found) in zip(models, others, strict=True):
         assert {device for device, _ in found.values()} == {"cpu"}, model
         assert None not in {operator for _, operator in found}, model
-    _, found = placement("vela", "while_loop")
+    _, found = others[-1]
     assert found[0, 0] == ("cpu", "Unsupported opType")
     assert found[2, 0] == ("cpu", "Operation has shapeless tensor Tensors must have constant shape.")
 
 
 def test_tflm_tells_how_large_its_arena_is() -> None:
-    verdict, found = placement("tflm", "cnn_int8")
+    ((verdict, found),) = placement("tflm", "cnn_int8")
     assert {device for device, _ in found.values()} == {"cpu"}
     assert verdict.arena_bytes is not None
     assert 1000 < verdict.arena_bytes < 100_000
@@ -182,7 +183,7 @@ def test_tflm_tells_how_large_its_arena_is() -> None:
 
 @pytest.mark.parametrize("name", ["onert", "openvino"])
 def test_others_take_all_operators_or_none(name: str) -> None:
-    verdict, found = placement(name, "cnn")
+    ((verdict, found),) = placement(name, "cnn")
     assert verdict.status == "ok"
     assert {device for device, _ in found.values()} == {"cpu"}
     assert len(found) == len(known(path_of("cnn"))[0][0])

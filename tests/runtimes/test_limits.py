@@ -60,7 +60,7 @@ def test_what_a_program_does_is_a_verdict(
 
 
 def test_a_program_that_hangs_is_given_up(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ask("hang", model, monkeypatch, 1.5) == ("timeout", "no answer in 1.5 s")
+    assert ask("hang", model, monkeypatch, 0.25) == ("timeout", "no answer in 0.25 s")
 
 
 def test_of_the_last_line_that_was_printed_so_much_is_told(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def worker(program: Path) -> Iterator[Worker]:
-    with Worker("litert:builtin", 2.0) as worker:
+    with Worker("litert:builtin", 1.5) as worker:
         yield worker
 
 
@@ -122,7 +122,7 @@ def test_of_what_was_printed_the_beginning_is_read(worker: Worker) -> None:
         ("crash", "litert ended with signal 6 (SIGABRT)"),
         ("exit", "litert ended with status 7"),
         ("leave", "litert ended with status 0"),
-        ("hang", "no answer in 2 s"),
+        ("hang", "no answer in 1.5 s"),
     ],
 )
 def test_after_a_crash_or_a_hang_another_process_goes_on(worker: Worker, model: str, failure: str) -> None:
@@ -146,8 +146,8 @@ def test_a_runtime_that_cannot_be_imported_is_named(program: Path) -> None:
 
 def test_a_runtime_that_does_not_start_is_named(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program.write_text("import time; time.sleep(600)")
-    monkeypatch.setattr("circletools.runtimes.worker._START_SECONDS", 1.0)
-    with Worker("litert:builtin") as worker, pytest.raises(UsageError, match="litert does not start"):
+    monkeypatch.setattr("circletools.runtimes.worker._START_SECONDS", 0.25)
+    with Worker("litert:builtin") as worker, pytest.raises(UsageError, match=r"litert does not start in 0\.25 s"):
         worker.run(Path("echo"))
 
 
