@@ -62,7 +62,7 @@ def written(folder: Path, content: bytes | str, name: str = "m.tflite") -> Path:
     return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def faults() -> Iterator[Pool]:
     with Pool(seconds=2) as pool:
         yield pool
