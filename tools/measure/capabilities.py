@@ -17,7 +17,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -84,13 +84,11 @@ _VARIATIONS: tuple[Callable[[], Iterator[Variation]], ...] = (
 )
 
 
-def all_companies() -> Iterator[company.Company]:
-    """Yield what templates cannot make."""
-    for family in (
-        *(company.variables, company.sparse, special.customs, special.composites, special.blockwise),
-        stateful.recurrent,
-    ):
-        yield from family()
+@cache
+def all_companies() -> tuple[company.Company, ...]:
+    """Return what templates cannot make."""
+    families = (company.variables, company.sparse, special.customs, special.composites, special.blockwise)
+    return tuple(one for family in (*families, stateful.recurrent) for one in family())
 
 
 def ask(device: Device, questions: Sequence[Question]) -> list[str]:
@@ -175,9 +173,9 @@ def compare(
         print(f"{device.name}: {code}: {len(wrong)} probes are not explained, such as {wrong[0]}; {form}")
 
 
-def unpacking(device: Device) -> set[tuple[str, str, str]]:
+def unpacking(device: Device, wanted: Wanted) -> set[tuple[str, str, str]]:
     """Return code, input and output of the operators that unpack constants on a device."""
-    found = list(company.unpackings())
+    found = [one for one in company.unpackings() if wanted(one.probe.code)]
     fed, feeding, lonely = (
         ask(device, [getattr(one, name) for one in found]) for name in ("fed", "feeding", "lonely")
     )
@@ -208,15 +206,16 @@ def _taken(template: Template, bases: Sequence[Probe], outcomes: dict[int, str])
 
 def asked_of(device: Device, found: Sequence[Template], wanted: Wanted) -> list[dict[str, Any]]:
     """Return what a device is asked about, as the table says it."""
-    first = [(base, template.ranks) for template in found for bases in template.bases_of() for base in bases]
-    others = [(one.probe, one.probe.ranks) for one in all_companies()]
-    every = ((probe, ranks) for probe, ranks in (*first, *others) if wanted(probe.code) and device.asks_first(probe))
-    return asked.asked(every)
+    own = [template for template in found if wanted(template.code)]
+    first = [(base, template.ranks) for template in own for bases in template.bases_of() for base in bases]
+    others = [(one.probe, one.probe.ranks) for one in all_companies() if wanted(one.probe.code)]
+    return asked.asked((probe, ranks) for probe, ranks in (*first, *others) if device.asks_first(probe))
 
 
 def controlling(device: Device, wanted: Wanted) -> dict[str, list[dict[str, Any]]]:
     """Return the forms of IF and WHILE: any, where none was refused; else those of models are all that is known."""
-    found = [one for one in stateful.control() if wanted(one.probe.code) and device.asks_first(one.probe)]
+    of_codes = (stateful.control(code) for code in ("IF", "WHILE") if wanted(code))
+    found = [one for one in chain.from_iterable(of_codes) if device.asks_first(one.probe)]
     outcomes = ask(device, found)
     refused = {one.probe.code for one, outcome in zip(found, outcomes, strict=True) if not outcome.startswith(TAKEN)}
     return {
@@ -227,7 +226,7 @@ def controlling(device: Device, wanted: Wanted) -> dict[str, list[dict[str, Any]
 
 def table(device: Device, found: Sequence[Template], wanted: Wanted) -> dict[str, Any]:
     """Measure these operators; return what the file holds of them."""
-    result, unpacked = measure(device, found, wanted), unpacking(device)
+    result, unpacked = measure(device, found, wanted), unpacking(device, wanted)
     known = {probe.code for probe, _ in result}
     answered = [(probe, outcome.startswith(TAKEN)) for probe, outcome in result]
     of_models = [(one, taken) for one, taken in witnessed(device, known) if wanted(one.code)]

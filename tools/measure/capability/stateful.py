@@ -85,9 +85,9 @@ def _lstm(probe: Probe, between: Sequence[Operand]) -> Company:
     return Company(probe, writer.ends(places[:1], made), 0)
 
 
-def control() -> Iterator[Company]:
-    """Yield IF and WHILE of several values: a loop that ends at once, and a choice of the same."""
-    for code, count, name, rank in product(("IF", "WHILE"), range(1, 8), _VALUES, (0, 1, 3)):
+def control(code: str) -> Iterator[Company]:
+    """Yield IF or WHILE of several values: a choice of the same, and a loop that ends at once."""
+    for count, name, rank in product(range(1, 8), _VALUES, (0, 1, 3)):
         values = tuple(Operand(name, (2, 3, 2)[:rank]) for _ in range(count))
         yield _control(code, values)
         yield _control(code, (Operand("INT32", ()), *values))
