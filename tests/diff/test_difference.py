@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from circletools.edit.compact import compact_parts
 from circletools.model.model import open_model
 from circletools.storage.files import view
+from tests.kit.build import Build
 from tests.kit.difference_models import twice_listed
 from tests.kit.difference_support import Site, compared, differences, mutated, paths, repacked, schema_of, sites
 from tests.kit.partition_support import seeded
@@ -83,34 +84,50 @@ def expected_of_buffer(model: Any, site: Site, value: Any, path: str) -> set[str
 
 
 @pytest.mark.parametrize("identifier", FORMATS)
-def test_each_field_of_all_options(identifier: bytes) -> None:
-    """Give an operator each options table of the schema in turn, then change all of its fields."""
-    chosen, schema = seeded(7), schema_of(identifier)
-    model = unpacked(bytes_of("tflite/scalar" if identifier == b"TFL3" else "circle/diamond"))
-    operator, wrong = model.subgraphs[0].operators[0], list[Any]()
-    for union, attribute, field in (
+@pytest.mark.parametrize(
+    ("union", "attribute", "field"),
+    [
         ("BuiltinOptions", "builtinOptions", "builtin_options"),
         ("BuiltinOptions2", "builtinOptions2", "builtin_options_2"),
-    ):
-        path = f"subgraphs[0].operators[0].{field}"
-        old = getattr(operator, f"{attribute}Type"), getattr(operator, attribute)
-        base = packed(model, identifier)
-        for code, member in schema.unions[union].items():
-            if member == "NONE" or (identifier == b"CIR0" and member in schema_of(b"TFL3").tables):
-                continue
+    ],
+)
+def test_each_field_of_all_options(identifier: bytes, union: str, attribute: str, field: str) -> None:
+    """Give an operator for each options table of the schema that of the one before, its own, then other fields."""
+    chosen, schema = seeded(7), schema_of(identifier)
+    members = {code: member for code, member in schema.unions[union].items() if member != "NONE"}
+    if identifier == b"CIR0":
+        members = {code: member for code, member in members.items() if member not in schema_of(b"TFL3").tables}
+    model = chain_of(len(members), identifier)
+    operators = model.subgraphs[0].operators
+
+    def give(codes: Sequence[int]) -> bytes:
+        for operator, code in zip(operators, codes, strict=True):
             setattr(operator, f"{attribute}Type", code)
-            setattr(operator, attribute, generated(f"{member}T", identifier)())
-            last, base = base, packed(model, identifier)
-            got = [(one.path, one.after) for one in differences(last, base, "structure")]
-            wrong += [] if old[0] == code or got == [(path, {"type": member})] else [got]
-            found = [site for site in sites(model, schema) if site.owner is getattr(operator, attribute)]
-            changes = {site: mutated(site, schema, identifier, chosen) or (None, "") for site in found}
-            other = repacked(model, identifier, {site: value for site, (value, _) in changes.items()})
-            reported = {where for _, where in paths(base, other, "structure")}
-            wrong += [] if reported == {where for _, where in changes.values()} else [(member, reported)]
-        setattr(operator, f"{attribute}Type", old[0])
-        setattr(operator, attribute, old[1])
-    assert wrong == []
+            setattr(operator, attribute, generated(f"{members[code]}T", identifier)() if code else None)
+        return packed(model, identifier)
+
+    codes = list(members)
+    last, base = give([0, *codes][: len(codes)]), give(codes)
+    assert codes or (identifier, union) == (b"CIR0", "BuiltinOptions2")  # of which all are TFLite's
+    got = [(one.path, one.after) for one in differences(last, base, "structure")]
+    places = [f"subgraphs[0].operators[{at}].{field}" for at in range(len(codes))]
+    assert got == [(place, {"type": members[code]}) for place, code in zip(places, codes, strict=True)]
+    options = {id(getattr(operator, attribute)) for operator in operators}
+    found = [site for site in sites(model, schema) if id(site.owner) in options]
+    changes = {site: mutated(site, schema, identifier, chosen) or (None, "") for site in found}
+    other = repacked(model, identifier, {site: value for site, (value, _) in changes.items()})
+    assert {where for _, where in paths(base, other, "structure")} == {where for _, where in changes.values()}
+
+
+def chain_of(count: int, identifier: bytes) -> Any:
+    """Return a model of so many operators in a row, as objects."""
+    build = Build()
+    graph = build.graph()
+    first = last = graph.tensor("x")
+    for at in range(count):
+        last = graph.compute("NEG", [last], f"o{at}")
+    graph.ends([first], [last])
+    return unpacked(build.to_bytes(ENDINGS[identifier]))
 
 
 # --- the same model in other bytes --------------------------------------------------------------------------

@@ -7,8 +7,10 @@ the schema has them: deprecated ones too, which the published object API leaves 
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 import flatbuffers.number_types as kinds
@@ -32,6 +34,7 @@ NUMBERS: Mapping[str, Any] = {
     "f8": kinds.Float64Flags,
 }
 OUTSIDE = bytes(range(1, 33))  # what stands behind the flatbuffer: a constant, then custom options
+CUSTOM_AT, SOMEWHERE = 24, 0x5EED_0FA1_1000  # where those are in it; where it is, as long as that is not known
 UNKNOWN_SLOT, UNKNOWN_TEXT = 40, b"from a newer schema"
 PLAIN = b"plain"  # the last tensor of each subgraph, which is its input and twice its output: nothing special
 SENSIBLE: Mapping[tuple[str, str], Any] = {
@@ -73,10 +76,9 @@ SOME = (
 
 @dataclass(slots=True)
 class EveryField:
-    """Makes the model; `outside` is where the data behind the flatbuffer begins."""
+    """Makes the model; data behind the flatbuffer is `SOMEWHERE`."""
 
     schema: Schema
-    outside: int = 1
     numbers: Iterator[int] = field(default_factory=lambda: itertools.cycle(range(1, 120)))
 
     def variants(self, name: str) -> int:
@@ -111,7 +113,7 @@ class EveryField:
 
     def scalar(self, owner: str, item: Field) -> float:
         if item.name.endswith("offset") and owner in ("Buffer", "Operator"):
-            return self.outside + (24 if owner == "Operator" else 0)
+            return SOMEWHERE + (CUSTOM_AT if owner == "Operator" else 0)
         if (owner, item.name) in SENSIBLE:
             return int(SENSIBLE[owner, item.name])
         if item in fields_with_role(self.schema.tables[owner], *INDEX):
@@ -133,13 +135,18 @@ class EveryField:
 
 def every_field(format_name: Any, unknown: frozenset[str] = frozenset()) -> bytes:
     """Return a file with every field of every table; the tables of `unknown` have one more."""
-    schema = load_schema(format_name)
-    data, length = b"", 1
-    for _ in range(2):  # as long the second time, when it is known what is outside
-        packer = Packer(schema, dict.fromkeys(unknown, (UNKNOWN_SLOT, UNKNOWN_TEXT)))
-        data = packer.finish(packer.write(EveryField(schema, length).table(schema.root, 0)), schema.identifier)
-        length = len(data)
+    packer = Packer(load_schema(format_name), dict.fromkeys(unknown, (UNKNOWN_SLOT, UNKNOWN_TEXT)))
+    data = packer.finish(packer.write(_every_table(format_name)), packer.schema.identifier)
+    for more in (0, CUSTOM_AT):  # known now is what is outside
+        assert data.count(struct.pack("<Q", SOMEWHERE + more)) > 0
+        data = data.replace(struct.pack("<Q", SOMEWHERE + more), struct.pack("<Q", len(data) + more))
     return data + OUTSIDE
+
+
+@cache
+def _every_table(format_name: Any) -> Table:
+    schema = load_schema(format_name)
+    return EveryField(schema).table(schema.root, 0)
 
 
 class Numbers(NamedTuple):
