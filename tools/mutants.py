@@ -31,7 +31,7 @@ from pathlib import Path
 from random import Random
 
 ROOT = Path(__file__).resolve().parents[1]
-LEAST_SECONDS, TIMES_AS_LONG = 60.0, 4.0  # how long tests may take before a mutant is one that never ends
+LEAST_SECONDS, TIMES_AS_LONG = 30.0, 4.0  # how long a test may take before a mutant is one that never ends
 
 COMPARED = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not",
@@ -283,7 +283,7 @@ def _seconds(output: str) -> dict[str, float]:
 def noticed(mutant: Mutant, tests: list[str], folder: Path, seconds: dict[str, float]) -> str:
     """Run the tests on a mutant in a child; return `killed`, `survived` or `timeout`.
 
-    `seconds` are what tests take without a mutation.
+    `seconds` are what tests take without a mutation. The time is over when a single test takes far more.
     """
     source = mutant.path.read_bytes()
     changed = source[: mutant.start] + mutant.text.encode() + source[mutant.stop :]
@@ -296,15 +296,19 @@ def noticed(mutant: Mutant, tests: list[str], folder: Path, seconds: dict[str, f
     parts = list(mutant.path.relative_to(ROOT).with_suffix("").parts)
     parts[0] = "circletool_cli" if parts[0] == "cli" else parts[0]
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    begun = folder / "begun"
+    begun.write_text("")
     child = os.fork()
     if child == 0:
         os.setsid()
         _run(name, mutant.path, copy, tests, folder)
-    deadline = time.monotonic() + LEAST_SECONDS + TIMES_AS_LONG * sum(seconds.get(test, 0.0) for test in tests)
+    test, deadline = "", time.monotonic() + LEAST_SECONDS
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return "survived" if os.waitstatus_to_exitcode(status) == 0 else "killed"
+        if (following := begun.read_text()) != test:
+            test, deadline = following, time.monotonic() + LEAST_SECONDS + TIMES_AS_LONG * seconds.get(following, 0.0)
         time.sleep(0.02)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
@@ -320,6 +324,16 @@ def check_control(
         chosen = chosen_tests(mutant, where)
         if chosen and noticed(replace(mutant, text=mutant.was), chosen, folder, seconds) != "survived":
             sys.exit(f"control: the tests of {mutant.path.relative_to(ROOT)} fail without a mutation")
+
+
+class _Begun:
+    """A plugin that says which test runs."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._path.write_text(nodeid)
 
 
 def _run(name: str, path: Path, copy: Path, tests: list[str], folder: Path) -> None:
@@ -347,7 +361,7 @@ def _run(name: str, path: Path, copy: Path, tests: list[str], folder: Path) -> N
             "--no-header",
             f"--basetemp={folder / 'temporary'}",  # that other runs do not clear away
         ]
-        status = int(pytest.main([*options, *tests]))
+        status = int(pytest.main([*options, *tests], [_Begun(folder / "begun")]))
     finally:
         os._exit(status if status != 5 else 0)
 

@@ -172,6 +172,8 @@ def test_a_search_is_given_up_when_all_visits_are_used(monkeypatch: pytest.Monke
     monkeypatch.setattr(contraction_module, "_LEAST_VISITS", 0)
     wide = groups_of(graph_of(4, [(0, 2), (0, 3), (1, 3)]), [0] * 4)
     assert not Contraction(wide).merge((0, 3))
+    monkeypatch.setattr(contraction_module, "_LEAST_VISITS", 1)
+    assert Contraction(wide).merge((0, 3))  # one is looked at
 
 
 # --- components and orders ----------------------------------------------------------------------------------

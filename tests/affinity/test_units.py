@@ -77,6 +77,12 @@ def test_what_is_on_a_path_between_belongs_to_the_unit() -> None:
     assert units_of(build.to_bytes("tflite"), glue=Glue(least_bytes=257)).are_operators
 
 
+def test_only_several_operators_stand_beside_each_other() -> None:
+    """All read what one other makes, and the first alone the input."""
+    assert units_of(quantized(), "shared").graph.beside == ()
+    assert units_of(quantized(), "any").graph.beside == ((0, 1, 2, 3, 4, 5),)
+
+
 def test_units_stay_in_one_partition_on_one_device() -> None:
     assert rows(planned(quantized(), rules=("index:0-1=npu",), default="cpu")) == [(0, 1), (2, 3, 4, 5)]
     plan = planned(quantized(), rules=("index:0-1=npu",), default="cpu", glue=("quantize",))

@@ -260,13 +260,13 @@ class _Search:
 
 
 def _beside(work: OperatorGraph, place: Mapping[int, int]) -> list[int]:
-    """Return the operators that may share a partition with each because of the two alone, by place."""
+    """Return the operators that may share a partition with each because of the two alone, or itself, by place."""
     beside = [_bits(place[other] for other in (*work.successors[at], *work.predecessors[at])) for at in work.order]
     for row in work.beside:
         bits = _bits(place[operator] for operator in row)
         for operator in row:
             beside[place[operator]] |= bits
-    return [bits & ~(1 << at) for at, bits in enumerate(beside)]
+    return beside
 
 
 def _bits(places: Iterable[int]) -> int:
