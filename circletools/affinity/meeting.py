@@ -84,7 +84,8 @@ class _Everything:
         else:
             weights = np.array([room.weights.of("operators", [unit], 0) for unit in rows.tolist()])
             count = able.shape[1]
-            times = np.tile(weights[:, None] * (weights.sum() + 1), (1, count))
+            # More than all partitions, each of which has one operator or more; and the devices less than a partition.
+            times = np.tile(weights[:, None] * weights.sum(), (1, count))
             times[:, list(room.refuges)] += np.arange(1, count + 1) / (count * len(rows) + 1)
             times[rows, self.numbers] = 0
             none: Indices = np.zeros(0, np.int64)

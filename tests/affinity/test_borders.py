@@ -45,6 +45,8 @@ def test_a_path_over_another_device_parts_two_groups() -> None:
     assert chain([0, 0, 1, 0, 0]).between(0, 4)
     assert chain([0, 0, 1, 0, 0]).between(1, 3)
     assert not chain([0, 0, 1, 0, 0]).between(3, 1)
+    assert chain([0, 0, 1, 1, 0]).between(0, 4)
+    assert chain([0, 0, 1, 1, 0]).between(1, 4)
 
 
 def test_one_group_on_the_path_is_enough() -> None:

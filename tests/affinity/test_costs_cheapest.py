@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
 from math import inf
 
 import numpy as np
@@ -14,40 +13,25 @@ from circletools.affinity.costs import exact
 from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.exact import Keeping, cheapest
 from circletools.affinity.costs.problem import Problem
-from circletools.affinity.partition.groups import connected as groups_of
-from circletools.affinity.partition.groups import group_successors, strong_components
 from circletools.affinity.partition.partitions import Partition
 from circletools.model.graph import OperatorGraph
 from tests.kit.costs_support import Case, random_case
+from tests.kit.partition_peers import every_partitioning, numbers_of
 from tests.kit.partition_support import check_partition, graph_of, seeded
-
-
-def groupings(count: int) -> Iterator[list[int]]:
-    """Yield every way to put operators into groups, numbered as they come."""
-    for row in product(range(count), repeat=count):
-        if all(group <= max(row[:at], default=-1) + 1 for at, group in enumerate(row)):
-            yield list(row)
 
 
 def least_of_all(problem: Problem, graph: OperatorGraph, keeping: Keeping, *, connected: bool) -> float:
     best = inf
-    for home in groupings(len(graph)):
-        count = max(home) + 1
-        rows = [tuple(at for at, group in enumerate(home) if group == number) for number in range(count)]
-        if connected and len(set(groups_of(graph, home))) > count:
+    for rows, devices in every_partitioning(graph, len(problem.links.launch_us), connected=connected):
+        numbers = numbers_of(rows, devices)
+        if not np.isfinite(problem.times_us[range(len(numbers)), numbers]).all():
             continue
-        if any(len(row) > 1 for row in strong_components(group_successors(graph, home, count))):
+        if any(devices.count(device) > most for device, most in keeping.most.items()):
             continue
-        for devices in product(range(len(problem.links.launch_us)), repeat=count):
-            numbers = [devices[group] for group in home]
-            if not np.isfinite(problem.times_us[range(len(home)), numbers]).all():
-                continue
-            if any(devices.count(device) > most for device, most in keeping.most.items()):
-                continue
-            if not all(keeping.may_grow(*one) for one in zip(rows, devices, strict=True)):
-                continue
-            more = sum(keeping.cost(*one) for one in zip(rows, devices, strict=True))
-            best = min(best, evaluate(problem, numbers, devices).total_us + more)
+        if not all(keeping.may_grow(*one) for one in zip(rows, devices, strict=True)):
+            continue
+        more = sum(keeping.cost(*one) for one in zip(rows, devices, strict=True))
+        best = min(best, evaluate(problem, numbers, devices).total_us + more)
     return best
 
 
@@ -95,6 +79,15 @@ def test_nothing_is_cheaper(seed: int) -> None:
         assert (below.partitions, below.least_us, below.is_known) == (None, expected, True)
         above = cheapest(problem, graph, connected=connected, keeping=keeping, below=expected * 1.001 + 0.001)
         assert above.partitions is not None
+
+
+def test_what_another_device_connects_is_not_one_partition() -> None:
+    """0 and 1 feed 2, which is quick elsewhere: two launches of what feeds it, whatever is asked of partitions."""
+    zero = [[0.0] * 2] * 2
+    case = Case([[0.0, 9.0], [0.0, 9.0], [99.0, 0.0]], [(0, 0.0, [2]), (1, 0.0, [2])], zero, zero, [3.0, 3.0])
+    for keeping in (None, Keeping()):
+        assert cheapest(*case.problem(), connected=True, keeping=keeping).least_us == 9
+        assert cheapest(*case.problem(), connected=False, keeping=keeping).least_us == 6
 
 
 def test_where_the_steps_end_there_is_a_bound() -> None:

@@ -12,7 +12,7 @@ import pytest
 from circletools.affinity.assign.assign import Assignment, Constraints
 from circletools.affinity.assign.rules import Decision, RuleSet, make_default, parse_setting
 from circletools.affinity.capability.traits import SubgraphTraits
-from circletools.affinity.costs.choose import Goal, assign_by_cost, check_caps
+from circletools.affinity.costs.choose import Goal, assign_by_cost, assign_by_memory, check_caps
 from circletools.affinity.costs.constants import with_constants
 from circletools.affinity.costs.costfile import Defaults, parse_costs
 from circletools.affinity.costs.islands import settled
@@ -76,6 +76,26 @@ def test_limits_of_memory_are_kept_to_while_choosing() -> None:
     assert chosen(Constraints(TWO), goal=Goal(caps={0: 0})).numbers == ([1] * 6,)
     assert chosen(Constraints(TWO), goal=Goal(caps={0: 1 << 20})).numbers == ([0] * 6,)
     assert chosen(Constraints(TWO), goal=Goal(caps={0: 1 << 20}, mode="seed")).numbers == ([0] * 6,)
+
+
+def test_without_costs_the_first_device_with_room_is_taken() -> None:
+    """Each has a cap: that of constants and results of the operators there."""
+    three = ("a", "b", "c")
+    refusals = {"a": [[None, "no", None, None, None, "no"]]}
+    with open_model(DIAMOND) as model:
+        chooser = Chooser(model)
+
+        def memory(given: Constraints, **caps: int) -> Assignment:
+            return assign_by_memory(chooser, given, Goal(caps={three.index(name): cap for name, cap in caps.items()}))
+
+        made = memory(Constraints(three))
+        assert (made.numbers, made.least_us) == (([0] * 6,), ())
+        assert made.why(0, 3) == "the first device with room"
+        assert memory(Constraints(three), a=0).numbers == ([1] * 6,)
+        assert memory(Constraints(three), a=0, b=0).numbers == ([2] * 6,)
+        assert memory(Constraints(three, refusals=refusals)).numbers == ([0, 1, 0, 0, 0, 1],)
+        rules = RuleSet((parse_setting("index:2=c"),))
+        assert memory(Constraints(three, rules, refusals=refusals)).numbers == ([0, 1, 2, 0, 0, 1],)
 
 
 def test_what_no_device_can_run_goes_to_the_default() -> None:

@@ -65,7 +65,7 @@ def solve(problem: Problem, graph: OperatorGraph, *, regions: bool, seconds: flo
     """
     ends = monotonic() + seconds
     program = _Program(problem, graph, regions=regions)
-    if not 0 < program.width <= _VARIABLES:
+    if program.width > _VARIABLES:
         return
     for _ in range(_ROUNDS):
         left = ends - monotonic()
