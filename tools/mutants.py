@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 LEAST_SECONDS, TIMES_AS_LONG = 30.0, 4.0  # how long a test may take before a mutant is one that never ends
@@ -226,11 +227,8 @@ def reached(
     from coverage.numbits import numbits_to_nums  # noqa: PLC0415
 
     seconds = _seconds(Path(str(database) + ".times").read_text())
-    failed = {
-        line.split()[1]
-        for line in Path(str(database) + ".times").read_text().splitlines()
-        if line.startswith("FAILED ")
-    }
+    lines = Path(str(database) + ".times").read_text().splitlines()
+    failed = {line.split()[1] for line in lines if line.startswith("FAILED ")}
     found: dict[tuple[str, int], list[str]] = {}
     with contextlib.closing(sqlite3.connect(database)) as connection:
         query = (
@@ -326,14 +324,13 @@ def check_control(
             sys.exit(f"control: the tests of {mutant.path.relative_to(ROOT)} fail without a mutation")
 
 
-class _Begun:
+class _Begun(NamedTuple):
     """A plugin that says which test runs."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    path: Path
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._path.write_text(nodeid)
+        self.path.write_text(nodeid)
 
 
 def _run(name: str, path: Path, copy: Path, tests: list[str], folder: Path) -> None:
@@ -347,20 +344,9 @@ def _run(name: str, path: Path, copy: Path, tests: list[str], folder: Path) -> N
         os.dup2(null, 2)
         import pytest  # noqa: PLC0415
 
-        options = [
-            "-x",
-            "-q",
-            "-W",
-            "ignore:Module already imported",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:cov",
-            "-p",
-            "no:xdist",
-            "--no-header",
-            f"--basetemp={folder / 'temporary'}",  # that other runs do not clear away
-        ]
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:cov", "-p", "no:xdist", "--no-header"]
+        options += ["-W", "ignore:Module already imported"]
+        options.append(f"--basetemp={folder / 'temporary'}")  # that other runs do not clear away
         status = int(pytest.main([*options, *tests], [_Begun(folder / "begun")]))
     finally:
         os._exit(status if status != 5 else 0)
