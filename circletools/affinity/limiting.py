@@ -48,7 +48,7 @@ class Room:
     takes: Callable[[int, int], bool]
     rule: Callable[[int], Rule | None]
     refuges: Sequence[int]
-    fits: Callable[[Sequence[Partition]], bool] = lambda _: True
+    fits: Callable[[Sequence[Partition]], bool]
 
     def is_small(self, units: Sequence[int], device: int) -> bool:
         """Say whether a partition has fewer operators than it should have."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import circletools as ct
 from circletools.affinity.assign.assign import Constraints, assign
-from circletools.affinity.assign.rules import RuleSet, parse_rules, parse_setting
+from circletools.affinity.assign.rules import RuleSet, make_default, parse_rules, parse_setting
 from circletools.affinity.partitioning import Sizing, make_partitioning
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, UsageError
 from circletools.model.model import open_model
@@ -216,6 +216,17 @@ def test_the_command_line_counts_before_the_file() -> None:
     rules = parse_rules(RULES, "rules.json").and_then(RuleSet((parse_setting("op:MUL=cpu"),)))
     with open_model(DIAMOND) as model:
         assert assign(Chooser(model), Constraints(TWO, rules)).numbers[0] == [1, 1, 1, 1, 1, 0]
+
+
+def test_what_stands_later_counts_where_it_says_something() -> None:
+    """The default, and the devices that a document lists."""
+    one = RuleSet((parse_setting("op:MUL=cpu"),), make_default("cpu", "one"), ("cpu",))
+    other = RuleSet((parse_setting("op:MUL=npu"),), make_default("npu", "two"), ("npu",))
+    nothing = RuleSet()
+    for first, then, said in ((one, other, other), (one, nothing, one), (nothing, other, other)):
+        both = first.and_then(then)
+        assert (both.default, both.devices) == (said.default, said.devices)
+        assert both.rules == first.rules + then.rules
 
 
 def test_a_part_file() -> None:

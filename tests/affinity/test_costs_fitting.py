@@ -8,7 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from circletools.affinity.costs.caps import least_time_within
+from circletools.affinity.costs import caps as caps_module
+from circletools.affinity.costs import fitting
+from circletools.affinity.costs.caps import Fitted, least_time_within
 from circletools.affinity.costs.fitting import everything, fillings
 from circletools.affinity.costs.memory import Contents, footprints
 from circletools.affinity.costs.problem import Indices, Links, Problem
@@ -117,3 +119,41 @@ def test_forty_operators_fill_three_devices() -> None:
     given = Given([10] * 40, [[1.0, 1.0, 1.0]] * 40)
     assert given.fits({0: 145, 1: 145, 2: 145})
     assert not given.fits({0: 105, 1: 105, 2: 105})
+
+
+@pytest.mark.parametrize(
+    ("devices", "tried"), [(3, [3, 2, 2, 2, 1, 1, 1]), (4, [4] + [3] * 4 + [2] * 6 + [1] * 4), (5, [5])]
+)
+def test_fewer_devices_are_tried_where_nothing_fits_on_up_to_four(
+    devices: int, tried: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is told is what is too much on all devices; one more, that takes nothing, changes nothing."""
+    monkeypatch.setattr(fitting, "_FEW_OPERATORS", 0)
+    counts: list[int] = []
+
+    class Counted(caps_module._Search):
+        def run(self) -> Fitted:
+            counts.append(int(np.isfinite(self._problem.times_us).any(axis=0).sum()))
+            return super().run()
+
+    monkeypatch.setattr(caps_module, "_Search", Counted)
+    monkeypatch.setattr(caps_module, "_HALVINGS", 0)
+    given = Given([10] * 2, [[1.0] * devices + [np.inf]] * 2)
+    found = least_time_within(
+        given.problem, given.graph, given.what, dict.fromkeys(range(devices), 3), given.partitions
+    )
+    assert counts == tried
+    assert found.excess_bytes == given.excess(found.devices, dict.fromkeys(range(devices), 3))
+    counts.clear()
+    assert given.fits({0: 22})
+    assert counts == [devices]
+
+
+def test_what_only_some_devices_take_is_not_tried_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the first takes operator 0, only the second operator 1: both are always there."""
+    monkeypatch.setattr(fitting, "_FEW_OPERATORS", 0)
+    times = [[1.0, np.inf, np.inf], [np.inf, 1.0, np.inf], [1.0, 1.0, 1.0]]
+    given = Given([10] * 3, times)
+    found = least_time_within(given.problem, given.graph, given.what, {0: 3, 1: 3, 2: 3}, given.partitions)
+    assert not found.fits
+    assert found.devices.tolist()[:2] == [0, 1]

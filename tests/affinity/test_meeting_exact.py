@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -15,9 +15,10 @@ import circletools as ct
 from circletools.affinity.assign.rules import Rule
 from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.problem import Problem
-from circletools.affinity.limiting import LimitError, Room
+from circletools.affinity.limiting import Limiter, LimitError, Room
 from circletools.affinity.limits import Limit, parse_limit
 from circletools.affinity.meeting import meet
+from circletools.affinity.partition.partitions import make_partitions
 from circletools.affinity.units import Units
 from circletools.model.graph import OperatorGraph
 from circletools.model.selectors import Selector
@@ -27,6 +28,11 @@ from tests.kit.partition_support import seeded
 
 NAMES = ("a", "b", "c", "d")
 Rows = Sequence[tuple[int, ...]]
+
+
+def fits(_: object) -> bool:
+    """Say that there is room for everything."""
+    return True
 
 
 class Weights:
@@ -118,7 +124,7 @@ def given(seed: int, *, timed: bool) -> Given:
     refuges = generator.sample(range(devices), devices)
     units = Units(range(count), [[at] for at in range(count)], graph)
     is_taken: Callable[[int, int], bool] = lambda unit, device: takes[unit][device]  # noqa: E731
-    room = Room(units, limits, generator.choice((1, 1, 2)), weights, known, is_taken, ruled.get, refuges)  # type: ignore[arg-type]
+    room = Room(units, limits, generator.choice((1, 1, 2)), weights, known, is_taken, ruled.get, refuges, fits)  # type: ignore[arg-type]
     return Given(room, graph, numbers, takes, ruled, generator.random() < 0.7)
 
 
@@ -154,6 +160,54 @@ def check_what_is_named(one: Given, every: Sequence[tuple[Rows, Sequence[int]]],
         assert any(one.keeps(*rows, told - {name}) for rows in every)
 
 
+# --- what moving away leads to --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_moving_away_keeps_to_limits_too(timed: bool) -> None:
+    """Where it leads to no such partitions it says which limit is not met, and never that of another device."""
+    told = {"kept": 0, "refused": 0, "small": 0}
+    for seed in range(300):
+        one = given(seed, timed=timed)
+        joined = replace(one.graph, beside=()) if one.connected else one.graph
+        limiter = Limiter(one.room, lambda numbers, graph=joined: make_partitions(graph, numbers))  # type: ignore[misc]
+        try:
+            numbers = limiter.settle(one.numbers)
+        except LimitError as error:
+            told["refused"] += (error.limit in [limit for _, limit in one.room.limits]) and str(error).startswith(
+                f"{error.limit} cannot be met: "
+            )
+            continue
+        found = limiter.partitions(numbers)
+        rows, devices = [row.operators for row in found], [row.device for row in found]
+        assert one.keeps(rows, devices), seed
+        assert numbers == numbers_of(rows, devices)
+        changed = {unit for unit, device in enumerate(numbers) if device != one.numbers[unit]}
+        assert changed <= set(limiter.moved), seed
+        small = [row for row in found if one.room.is_small(row.operators, row.device)]
+        assert [row.operators for row in limiter.left] == [row.operators for row in small], seed
+        told["kept"] += 1
+        told["small"] += bool(small)
+    assert min(told.values()) > 3, told
+    assert told["kept"] + told["refused"] == 300
+
+
+def test_of_several_devices_the_cheapest_takes_what_moves() -> None:
+    """With times the quickest; without, or where two are alike, the first."""
+    for times, device in (([9.0, 2.0, 3.0], 1), ([9.0, 3.0, 2.0], 2), ([9.0, 2.0, 2.0], 1)):
+        free = [[0.0] * 3] * 3
+        case = Case([times], [], free, free, [0.0] * 3)
+        problem, graph = case.problem()
+        units = Units([0], [[0]], graph)
+        for known, refuges, expected in ((problem, [1, 2, 0], device), (None, [1, 2, 0], 1), (None, [2, 1, 0], 2)):
+            weights: Any = Weights([1], [1], known)
+            limits = [(0, parse_limit("a:min-operators=2"))]
+            room = Room(units, limits, 1, weights, known, lambda *_: True, lambda _: None, refuges, fits)
+            limiter = Limiter(room, lambda numbers: make_partitions(graph, numbers))  # noqa: B023 - called at once
+            assert limiter.settle([0]) == [expected]
+            assert limiter.moved == {0: "its partition was too small on {}: --limit a:min-operators=2"}
+
+
 # --- little is weighed against much ---------------------------------------------------------------------------
 
 FREE = [[0.0] * 4] * 4
@@ -168,7 +222,7 @@ def met(
     room = Room(
         units, [(NAMES.index(words[0]), parse_limit(words)) for words in limits], min_size,
         Weights(weights, weights, problem), problem if timed else None,  # type: ignore[arg-type]
-        lambda unit, device: case.times[unit][device] < inf, lambda _: None, range(len(case.launch)),
+        lambda unit, device: case.times[unit][device] < inf, lambda _: None, range(len(case.launch)), fits,
     )  # fmt: skip
     found = meet(room, numbers, LimitError(Limit("d", "max-partitions", 0), ""), connected=True)
     return numbers_of([row.operators for row in found], [row.device for row in found])

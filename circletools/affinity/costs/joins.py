@@ -96,7 +96,7 @@ def waiting_sets(graph: OperatorGraph, devices: Indices, forest: Forest) -> list
     if cycle is None:
         return []
     # The shortest way from one of them back to it, by the edges between operators.
-    inside, start = set(cycle), cycle[0]
+    inside, start = set(cycle), min(cycle)
     came: dict[int, tuple[int, int]] = {}
     pending = [start]
     members = members_of(group)

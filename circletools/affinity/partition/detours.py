@@ -26,7 +26,7 @@ class Detours:
             self._first[group] = self._last[group] = place
         for rows, place_of, better, order in (
             (graph.predecessors, self._last, max, range(count)),
-            (graph.successors, self._first, min, range(count - 1, -1, -1)),
+            (graph.successors, self._first, min, reversed(range(count))),
         ):
             for group in order:
                 for other in rows[group]:
