@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
@@ -135,3 +136,55 @@ def eventually(capfd: pytest.CaptureFixture[str], said: str) -> bool:
             return True
         time.sleep(0.01)
     return False
+
+
+def test_a_line_is_drawn_over_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is one column shorter than the terminal, and blanks stand where the one before was longer."""
+    now, drawn = 100.0, list[str]()
+    monkeypatch.setattr(progress, "_PATIENCE_SECONDS", 600.0)
+    monkeypatch.setattr(progress, "_write", drawn.append)
+    monkeypatch.setattr(progress, "_columns", lambda: 20)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    line = progress._Line("compact")
+    try:
+        assert (line.detail, line.in_line) == ("", False)
+        line.erase()  # nothing was drawn
+        for passed, detail, expected in (
+            (1.6, "", "\r- compact, 2 s"),
+            (2.0, "3 of 9 MiB", "\r\\ compact, 3 of 9 M"),
+            (3.4, "", "\r| compact, 3 s     "),
+            (9.6, "", "\r/ compact, 10 s"),
+            (9.9, "", "\r- compact, 10 s"),
+        ):
+            now, line.detail = 100 + passed, detail
+            line._draw()
+            assert drawn.pop() == expected
+        line.erase()
+        line.erase()
+        assert drawn == ["\r" + 15 * " " + "\r"]
+    finally:
+        line.end()
+    assert len(drawn) == 1
+
+
+@pytest.mark.parametrize(("done", "said"), [(0, "0 of 2 MiB"), ((2 << 20) - 1, "1 of 2 MiB"), (2 << 20, "")])
+def test_bytes_are_told_in_whole_mebibytes(done: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(progress, "tell_progress", told.append)
+    progress.of_bytes(done, 2 << 20)
+    assert told == [said]
+
+
+@pytest.mark.parametrize(("known", "columns"), [(0, 80), (33, 33), (None, 80)])
+def test_a_terminal_that_knows_no_width_has_80_columns(
+    known: int | None, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def size(_: int) -> os.terminal_size:
+        if known is None:
+            raise OSError
+        return os.terminal_size((known, 24))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "get_terminal_size", size)
+        patched.setattr(sys, "stderr", sys.__stderr__)
+        assert progress._columns() == columns
