@@ -26,7 +26,8 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, TableFormatError
 from circletools.metadata.codec import encode_names
 from circletools.model.model import open_model
-from tests.kit.affinity_support import affinity, affinity_of, annotated, ids, run, with_affinity
+from tests.kit.affinity_support import affinity, affinity_of, annotated, ids, with_affinity
+from tests.kit.command_support import run
 from tests.kit.origin_support import embedded, freshness_of, rebuilt, u32s
 from tests.kit.support import bytes_of, edited, path_of, value_of
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,12 +19,12 @@ from circletools.model.verify import check_model
 from circletools.origin.tables import encode_source_table
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build, Graph, floats
+from tests.kit.command_support import run_bytes as run
 from tests.kit.origin_support import EXACT, OP, SOURCE, STAMP, embedded, origins, rebuilt, u32s
 from tests.kit.outputs_support import findings_of
 from tests.kit.support import ROOT, bytes_of, edited, path_of
 from tests.model.test_soundness import BROKEN
 
-TOOL = Path(sys.executable).with_name("circletool")
 CLEAN = "circle/mlp"
 ONE_SOURCE = encode_source_table({0: "a"})
 DOCUMENT = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
@@ -196,12 +194,6 @@ def written(folder: Path, data: bytes, name: str = "model.circle") -> Path:
     path = folder / name
     path.write_bytes(data)
     return path
-
-
-def run(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    done = subprocess.run([TOOL, *arguments], input=stdin, capture_output=True, check=False, timeout=60)
-    assert b"Traceback" not in done.stderr, done.stderr.decode()
-    return done
 
 
 @pytest.mark.parametrize("code", EXAMPLES)

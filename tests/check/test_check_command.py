@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.kit.build import Build, Graph
+from tests.kit.command_support import run_bytes as run
 from tests.kit.origin_support import rebuilt
 from tests.kit.outputs_support import findings_of
 from tests.kit.support import bytes_of, own_models, path_of, title
 
-TOOL = Path(sys.executable).with_name("circletool")
 CLEAN = "circle/mlp"
 
 
@@ -47,12 +45,6 @@ def written(folder: Path, data: bytes, name: str = "model.circle") -> Path:
     path = folder / name
     path.write_bytes(data)
     return path
-
-
-def run(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    done = subprocess.run([TOOL, *arguments], input=stdin, capture_output=True, check=False, timeout=60)
-    assert b"Traceback" not in done.stderr, done.stderr.decode()
-    return done
 
 
 def test_exit_statuses(tmp_path: Path) -> None:

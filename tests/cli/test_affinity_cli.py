@@ -14,8 +14,9 @@ from circletools.affinity.store import AFFINITY_ENTRIES
 from circletools.model.model import open_model
 from circletools.model.sizes import size_bytes
 from circletools.model.views import Tensor
-from tests.kit.affinity_support import affinity, affinity_of, annotated, run
+from tests.kit.affinity_support import affinity, affinity_of, annotated
 from tests.kit.build import Build
+from tests.kit.command_support import run
 from tests.kit.oracles import run_litert, run_onert, same_behaviour
 from tests.kit.origin_support import embedded
 from tests.kit.support import path_of, title, value_of

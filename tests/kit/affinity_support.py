@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -21,15 +18,6 @@ from circletools.model.model import Model, open_model
 from circletools.model.operator_facts import facts_of
 from circletools.model.selectors import Chooser
 from tests.kit.support import edited
-
-TOOL = Path(sys.executable).with_name("circletool")
-
-
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the program; no run may end in a traceback."""
-    done = subprocess.run([TOOL, *arguments], capture_output=True, text=True, check=False, timeout=60)
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
 
 
 def ids(*numbers: int | None) -> np.ndarray[tuple[int, ...], np.dtype[np.uint32]]:
