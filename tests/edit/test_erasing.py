@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -14,11 +12,11 @@ from circletools.edit.edit import ModelEdit
 from circletools.model.model import open_model
 from circletools.storage.files import view
 from tests.kit.build import Build, Table
+from tests.kit.command_support import run
 from tests.kit.public import public_models
 from tests.kit.support import bytes_of, edited, own_models, packed, unpacked, value_of
 
 SECRET = b"the name of a customer, 7f3a9c"
-TOOL = Path(sys.executable).with_name("circletool")
 
 
 def compacted(data: bytes) -> bytes:
@@ -93,15 +91,10 @@ def test_the_command_tells_or_erases(tmp_path: Path) -> None:
     source, target = tmp_path / "in.circle", tmp_path / "out.circle"
     source.write_bytes(with_secret(bytes_of("circle/mlp")))
     for more, told in (((), True), (("--erase",), False)):
-        ran = subprocess.run(
-            [TOOL, "strip-metadata", source, target, "--name", "secret", *more],
-            capture_output=True, check=True, timeout=60,
-        )  # fmt: skip
-        assert (b"with --erase it goes" in ran.stderr) == told
+        ran = run("strip-metadata", source, target, "--name", "secret", *more)
+        assert (ran.returncode, "with --erase it goes" in ran.stderr) == (0, told)
         assert (SECRET in target.read_bytes()) == told
-    subprocess.run(
-        [TOOL, "strip-metadata", source, "--name", "secret", "--erase", "--in-place"], check=True, timeout=60
-    )
+    assert run("strip-metadata", source, "--name", "secret", "--erase", "--in-place").returncode == 0
     assert source.read_bytes() == target.read_bytes()
 
 
