@@ -33,11 +33,12 @@ class Interning:
 def _scramble(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Spread the bits (splitmix64)."""
     values = values + _GOLDEN
-    values ^= values >> np.uint64(30)
+    shifted = values >> np.uint64(30)
+    values ^= shifted
     values *= np.uint64(0xBF58476D1CE4E5B9)
-    values ^= values >> np.uint64(27)
+    values ^= np.right_shift(values, np.uint64(27), out=shifted)
     values *= np.uint64(0x94D049BB133111EB)
-    values ^= values >> np.uint64(31)
+    values ^= np.right_shift(values, np.uint64(31), out=shifted)
     return values
 
 

@@ -263,6 +263,17 @@ class Buffers(Rows[Buffer]):
             return int(self.offsets[index]), int(self.sizes[index])
         return int(self.data.start[index]), int(self.data.count[index])
 
+    def places(self, indices: NDArray[np.int64]) -> list[tuple[int, int]]:
+        """Return `place` of several buffers. Raises ModelFormatError for data outside the file."""
+        external = self.external[indices]
+        columns = ((self.offsets, self.data.start), (self.sizes, self.data.count))
+        starts, sizes = (np.where(external, far[indices], near[indices].astype(np.uint64)) for far, near in columns)
+        end = np.uint64(len(self._memory))
+        outside = indices[(starts > end) | (sizes > end - np.minimum(starts, end))]
+        if len(outside):
+            self._buffer(int(outside[0]))
+        return list(zip(starts.tolist(), sizes.tolist(), strict=True))
+
     def _buffer(self, index: int) -> Buffer:
         start, size = self.place(index)
         if start + size > len(self._memory):

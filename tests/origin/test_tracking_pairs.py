@@ -111,7 +111,7 @@ def test_what_hands_one_value_on() -> None:
     found = matcher(data, data)
     found.look_through_the_rest()
     assert found.views[0].hidden.tolist() == [False, True, False, False, False, False, True]
-    assert found.computed[0].tolist() == [2, 1, 0, 1, 1, 0, 1]
+    assert found.computed[0] == [2, 1, 0, 1, 1, 0, 1]
     assert found.sizes[0].tolist() == [16, 16, 16, 16, 0, 16, 16]
 
 

@@ -24,7 +24,7 @@ def read(
     graph.tensor("", (1,), quantization=Table("QuantizationParameters", scale=[7.0], zero_point=[5]))
     graph.tensor("", shape, kind, data=data, quantization=quantization)
     with open_model(build.to_bytes()) as model:
-        constant = constants._Constant(1, memoryview(data), tuple(shape))
+        constant = constants._Constant(1, memoryview(data), model.tensor_columns.shapes)
         reader = constants._Reader(read_side(model))
         assert reader.readable(constant)
         return [float(value) for value in reader.read(constant, np.array(places))]

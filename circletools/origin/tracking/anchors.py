@@ -71,8 +71,14 @@ def _pair_ends(before: Side, after: Side, old: int, new: int, direction: str) ->
     if common:
         yield from ((by_name[0][name], by_name[1][name]) for name in sorted(common))
     elif len(old_ends) == len(new_ends):
-        inner = {names[0][row]: row for row in before.model.tensor_columns.rows_of(old) if row not in old_ends}
-        left = {names[1][row] for row in after.model.tensor_columns.rows_of(new)}
+        asked = [{names[side][end] for end in ends} for side, ends in enumerate((old_ends, new_ends))]
+        outer = set(old_ends)
+        inner = {
+            names[0][row]: row
+            for row in before.model.tensor_columns.rows_of(old)
+            if names[0][row] in asked[1] and row not in outer
+        }
+        left = asked[0].intersection(names[1][row] for row in after.model.tensor_columns.rows_of(new))
         for pair in zip(old_ends, new_ends, strict=True):
             was, now = names[0][pair[0]], names[1][pair[1]]
             # The end may be a tensor inside BEFORE: then the model was cut there.

@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.model.keys import further, mixed, spread
+from circletools.model.keys import further, mixed
 from circletools.origin.tracking.side import NONE, Indices, Side, View
 
 Colours = NDArray[np.uint64]
 
-_FED, _FEEDS = spread(1), spread(2)
+_FED, _FEEDS = 1, 2
 
 
 def gather(count: int, keys: Indices, colours: Colours) -> Colours:
@@ -23,6 +23,12 @@ def gather(count: int, keys: Indices, colours: Colours) -> Colours:
     sums = np.zeros(count, np.uint64)
     np.add.at(sums, keys, colours)
     return sums
+
+
+def alike(rows: list[Indices], colours: list[Colours]) -> list[Indices]:
+    """Return those rows of two models whose colour a row of the other one has too."""
+    own = [colour[row] for row, colour in zip(rows, colours, strict=True)]
+    return [row[np.isin(mine, other)] for row, mine, other in zip(rows, own, reversed(own), strict=True)]
 
 
 class Edges:
@@ -39,13 +45,13 @@ class Edges:
         producer = side.producer[self.value]
         self.fed = producer != NONE
         self.giver: NDArray[np.int64] = producer[self.fed]
+        self.fed_taker: NDArray[np.int64] = self.taker[self.fed]
         self.pin: NDArray[np.int64] = self.slot[self.fed] * 1024 + made[self.value][self.fed]
-        self._pin = spread(self.pin)
+        self._pins: tuple[Colours, Colours] = (mixed(self.pin, _FED), mixed(self.pin, _FEEDS))
         self.count: int = len(side)
 
     def refine(self, colours: Colours) -> Colours:
         """Return the colours after one more round."""
-        taker, own = self.taker[self.fed], mixed(colours)
-        fed = gather(self.count, taker, further(further(own[self.giver], self._pin), _FED))
-        feeds = gather(self.count, self.giver, further(further(own[taker], self._pin), _FEEDS))
-        return further(further(own, spread(fed)), spread(feeds))
+        fed = gather(self.count, self.fed_taker, further(colours[self.giver], self._pins[0]))
+        feeds = gather(self.count, self.giver, further(colours[self.fed_taker], self._pins[1]))
+        return further(further(colours, fed), feeds)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.flatbuf.columns import Vectors
 from circletools.origin.tracking.side import NONE, Indices, Side
 
 EXACT, CLOSE, SCALED = 0, 1, 2
@@ -55,7 +56,12 @@ class _Constant:
 
     tensor: int
     data: memoryview
-    shape: tuple[int, ...]
+    shapes: Vectors
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of that tensor."""
+        return tuple(self.shapes.row(self.tensor).tolist())
 
 
 def classify(before: Side, after: Side) -> Classes:
@@ -78,7 +84,7 @@ def _without(constants: dict[int, _Constant], others: dict[int, _Constant]) -> d
 
 
 def _is_distinctive(data: memoryview) -> bool:
-    return len(data) >= DISTINCTIVE_BYTES and any(len(set(data[:head].tobytes())) > 4 for head in (64, 4096))
+    return len(data) >= DISTINCTIVE_BYTES and (len(set(data[:64])) > 4 or len(set(data[:4096])) > 4)
 
 
 def _by_content(side: Side, numbers: dict[bytes, int]) -> tuple[Indices, dict[int, _Constant]]:
@@ -86,17 +92,19 @@ def _by_content(side: Side, numbers: dict[bytes, int]) -> tuple[Indices, dict[in
     rows = np.flatnonzero(side.is_constant)
     buffers = side.model.buffers
     shapes = side.model.tensor_columns.shapes
-    charge = side.model.wire.budget.tally("constants")
-    number_of: dict[tuple[int, int], int] = {}  # by where the data is: buffers may share it
+    memory = side.model.wire.memory
+    of_rows = side.model.tensor_columns.buffers[rows].astype(np.int64)
+    places = buffers.places(of_rows)
+    first = dict(zip(reversed(places), reversed(rows.tolist()), strict=True))  # by place: buffers may share it
+    side.model.wire.budget.charge("constants", sum(size for _, size in first))
+    number_of: dict[tuple[int, int], int] = {}
     distinct: dict[int, _Constant] = {}
-    for row, buffer in zip(rows.tolist(), side.model.tensor_columns.buffers[rows].tolist(), strict=True):
-        place = buffers.place(buffer)
-        if place not in number_of:
-            data = buffers[buffer].data
-            charge(len(data))
-            number = number_of[place] = numbers.setdefault(blake2b(data).digest(), len(numbers))
-            distinct.setdefault(number, _Constant(row, data, tuple(shapes.row(row).tolist())))
-        classes[row] = number_of[place]
+    for place in dict.fromkeys(places):
+        data = memory[place[0] : sum(place)]
+        number = number_of[place] = numbers.setdefault(blake2b(data).digest(), len(numbers))
+        if number not in distinct:
+            distinct[number] = _Constant(first[place], data, shapes)
+    classes[rows] = [number_of[place] for place in places]
     return classes, distinct
 
 

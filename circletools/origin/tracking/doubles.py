@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+import numpy as np
+
 from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.side import NONE
 
@@ -40,19 +42,18 @@ def _numbers(matcher: Matcher, side: int) -> list[int]:
     """Return for each operator a number that it has in common with those that compute the same."""
     this, shown, classes = matcher.sides[side], matcher.views[side], matcher.classes.numbers[side]
     sizes, codes = matcher.sizes[side].tolist(), matcher.codes[side].tolist()
+    # What a slot takes: from 0 on what an operator makes, an even number below a constant, an odd one another value.
+    values = np.arange(len(this.producer))
+    bare = np.where(this.is_constant, -2 * classes - 4, -2 * values - 1).tolist()
     known: dict[Hashable, int] = {}
-    numbers: list[int] = [NONE] * len(this)
+    numbers: list[int] = [NONE] * (len(this) + 1)  # the last one is that of no operator, whose row is -1
     for row, sources in enumerate(shown.sources):
         key: Hashable = row
         if sources:
             takes = [
-                ("made", numbers[maker], place)
-                if maker != NONE and numbers[maker] != NONE
-                else ("held", int(classes[value]))
-                if this.is_constant[value]
-                else ("value", value)
+                number << 32 | place if (number := numbers[maker]) != NONE else bare[value]
                 for maker, place, value in sources
             ]
             key = (codes[row], sizes[row], len(shown.made[row]), *takes)
         numbers[row] = known.setdefault(key, len(known))
-    return numbers
+    return numbers[:-1]

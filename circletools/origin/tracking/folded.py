@@ -49,7 +49,7 @@ def _only_taker(matcher: Matcher, row: int, outputs: set[int]) -> int:
 
 def _is_of_constants(matcher: Matcher, row: int) -> bool:
     """Say whether an operator adds a constant, or multiplies by one."""
-    return matcher.before.codes[row] in ARITHMETIC and int(matcher.computed[0][row]) == 1
+    return matcher.before.codes[row] in ARITHMETIC and matcher.computed[0][row] == 1
 
 
 def _activations(side: Side) -> list[str]:

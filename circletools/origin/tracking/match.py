@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from circletools.model.keys import Interning, alone_in_both, mixed
 from circletools.model.options import options_of
 from circletools.origin.tracking.anchors import Anchors
-from circletools.origin.tracking.colours import Colours, Edges, gather
+from circletools.origin.tracking.colours import Colours, Edges, alike, gather
 from circletools.origin.tracking.constants import Classes
-from circletools.origin.tracking.side import NONE, Indices, Side, View, main_inputs, view
+from circletools.origin.tracking.seen import Seen, look, single
+from circletools.origin.tracking.side import NONE, Indices, Side, View, output_sizes, view
 
 _MOST_ROUNDS = 8
 _DEPTHS = (12, 8, 5, 3, 2, 1, 0)
@@ -59,16 +60,6 @@ class Pairs:
         self.fresh.append((old, new))
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A view, and by operator row how many inputs are no constants and which telling constants both models have."""
-
-    view: View
-    computed: Indices
-    held: dict[int, frozenset[int]]
-    holders: dict[int, list[int]]
-
-
 class Matcher:
     """The two models and what is known of their operators so far."""
 
@@ -80,7 +71,7 @@ class Matcher:
         self.classes: Classes = classes
         self.anchors: Anchors = anchors
         self.views: list[View] = []
-        self._kept: tuple[dict[bytes, _Seen], dict[bytes, _Seen]] = ({}, {})
+        self._kept: tuple[dict[bytes, Seen], dict[bytes, Seen]] = ({}, {})
         self.names_count = False  # whether equal names are evidence
         self.tags: frozenset[bytes] = frozenset(before.tags.values())
         self.tagged: bool = bool(self.tags)
@@ -92,14 +83,17 @@ class Matcher:
         kinds = {code for code in set(after.codes).difference(before.codes) if code.startswith(_OPAQUE)}
         self.custom: list[int] = np.flatnonzero(after.is_any(kinds)).tolist()  # of custom codes that BEFORE has not
         self.resized: bool = anchors.resized(before, after)
-        self.sizes: list[Indices] = [_output_sizes(side, self.resized) for side in (before, after)]
+        self.sizes: list[Indices] = [output_sizes(side, self.resized) for side in (before, after)]
+        self._plain_codes: list[list[int]] = [codes.tolist() for codes in self.codes]
+        self._plain_sizes: list[list[int]] = [sizes.tolist() for sizes in self.sizes]
         self.show([side.is_any(CONVERTING) for side in self.sides])
 
     def show(self, hidden: list[NDArray[np.bool_]]) -> None:
         """Look through other operators than before; pairs beside what has no partner are followed anew."""
         shown = [self._seen(number, mask) for number, mask in enumerate(hidden)]
         self.views = [seen.view for seen in shown]
-        self.computed: list[Indices] = [seen.computed for seen in shown]
+        self._edges: list[Edges] = []  # of these views, once colours are asked for
+        self.computed: list[list[int]] = [seen.computed for seen in shown]
         self.held: list[dict[int, frozenset[int]]] = [seen.held for seen in shown]
         self.holders: list[dict[int, list[int]]] = [seen.holders for seen in shown]
         old, new = (
@@ -111,10 +105,14 @@ class Matcher:
         rows = rows[old[to_before[rows]]]
         self.pairs.fresh.extend(zip(to_before[rows].tolist(), rows.tolist(), strict=True))
 
-    def _seen(self, number: int, hidden: NDArray[np.bool_]) -> _Seen:
+    def _seen(self, number: int, hidden: NDArray[np.bool_]) -> Seen:
         """Return a model with some operators looked through; the last two of each are kept."""
         kept, key = self._kept[number], hidden.tobytes()
-        seen = kept.pop(key, None) or _look(self.sides[number], hidden, self.classes.numbers[number], self.classes)
+        seen = kept.pop(key, None)
+        if seen is None:
+            near = [known.view for known in kept.values()]
+            shown = view(self.sides[number], hidden, near[-1] if near else None)
+            seen = look(self.sides[number], shown, self.classes.numbers[number], self.classes)
         kept[key] = seen
         if len(kept) > _KEPT:
             del kept[next(iter(kept))]
@@ -143,24 +141,28 @@ class Matcher:
 
         They have one code, take equally many computed values, and neither holds a constant of another operator.
         """
-        if self.codes[0][old] != self.codes[1][new] or self.computed[0][old] != self.computed[1][new]:
+        codes, sizes, computed = self._plain_codes, self._plain_sizes, self.computed
+        if codes[0][old] != codes[1][new] or computed[0][old] != computed[1][new]:
             return False
-        sizes = self.sizes[0][old], self.sizes[1][new]
-        if by_size and sizes[0] != sizes[1] and 0 not in sizes:
+        if by_size and sizes[0][old] != sizes[1][new] and sizes[0][old] and sizes[1][new]:
             return False
         held = self.held[0].get(old), self.held[1].get(new)
         return held[0] is None or held[1] is None or not held[0].isdisjoint(held[1])
 
     def spread(self, *, by_size: bool = True) -> None:
         """Follow the graph from every new pair to what feeds it and what it feeds."""
-        pairs = self.pairs
+        pairs, (was, now) = self.pairs, self.views
+        to_after, to_before = pairs.partners
         while pairs.fresh:
             old, new = pairs.fresh.popleft()
             choices = pairs.choices[new]
-            for old_source, new_source in zip(self.views[0].sources[old], self.views[1].sources[new], strict=False):
-                if old_source[1] == new_source[1]:
-                    self._pair_if(old_source[0], new_source[0], choices, by_size)
-            for old_value, new_value in zip(self.views[0].made[old], self.views[1].made[new], strict=False):
+            for old_source, new_source in zip(was.sources[old], now.sources[new], strict=False):
+                giver, other = old_source[0], new_source[0]
+                if NONE in (giver, other) or old_source[1] != new_source[1]:
+                    continue
+                if to_after[giver] == NONE == to_before[other]:
+                    self._pair_if(giver, other, choices, by_size)
+            for old_value, new_value in zip(was.made[old], now.made[new], strict=False):
                 self._pair_takers(old_value, new_value, choices, by_size)
 
     def _spread_from_ends(self, *, by_size: bool) -> None:
@@ -188,19 +190,22 @@ class Matcher:
 
     def _pair_takers(self, old: int, new: int, choices: int, by_size: bool) -> None:
         """Pair the operators that take a value in either model, where there is one of a kind."""
-        pairs = self.pairs
-        olds, news = self.views[0].takers.get(old), self.views[1].takers.get(new)
-        if olds is None or news is None:
+        to_after, to_before = self.pairs.partners
+        olds = [taker for taker in self.views[0].takers.get(old, ()) if to_after[taker[0]] == NONE]
+        if not olds:
+            return
+        news = [taker for taker in self.views[1].takers.get(new, ()) if to_before[taker[0]] == NONE]
+        if not news:
             return
         if len(olds) == len(news) == 1:
             if olds[0][1] == news[0][1]:
                 self._pair_if(olds[0][0], news[0][0], choices, by_size)
             return
         kinds: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
-        for side, (takers, partner) in enumerate(((olds, pairs.to_after), (news, pairs.to_before))):
+        for side, takers in enumerate((olds, news)):
+            codes = self._plain_codes[side]
             for operator, slot in takers:
-                if partner[operator] == NONE:
-                    kinds.setdefault((int(self.codes[side][operator]), slot), ([], []))[side].append(operator)
+                kinds.setdefault((codes[operator], slot), ([], []))[side].append(operator)
         for first, second in kinds.values():
             if len(first) == len(second) == 1:
                 self._pair_if(first[0], second[0], choices, by_size)
@@ -230,8 +235,8 @@ class Matcher:
         if not all(map(len, free)):
             return 0
         start = pairs.to_before.count(NONE)
-        history = [self._history(side, with_constants, by_size) for side in (0, 1)]
-        for depth in _DEPTHS:
+        history = self._both_histories(free, with_constants, by_size)
+        for depth in (depth for depth in _DEPTHS if depth < len(history[0])):
             free = [rows[pairs.lonely(side)[rows]] for side, rows in enumerate(free)]
             alone = alone_in_both(*(rounds[depth][rows] for rounds, rows in zip(history, free, strict=True)))
             for old, new in zip(*(rows[at].tolist() for rows, at in zip(free, alone, strict=True)), strict=True):
@@ -245,13 +250,20 @@ class Matcher:
         """Return the operators that are shown and have no partner."""
         return np.flatnonzero(self.pairs.lonely(side) & ~self.views[side].hidden)
 
-    def _history(self, side: int, with_constants: bool, by_size: bool) -> list[Colours]:
-        """Return the colours of one side after 0, 1, 2, … rounds."""
-        edges = Edges(self.sides[side], self.views[side])
-        rounds = [self._labels(side, edges, with_constants, by_size)]
+    def _both_histories(self, free: list[Indices], with_constants: bool, by_size: bool) -> list[list[Colours]]:
+        """Return the colours of both sides after 0, 1, 2, … rounds.
+
+        They end where operators `free` of the two have no colour in common: nor would they after more rounds.
+        """
+        edges = self._edges = self._edges or list(map(Edges, self.sides, self.views))
+        history = [[self._labels(side, edges[side], with_constants, by_size)] for side in (0, 1)]
         for _ in range(_DEPTHS[0]):
-            rounds.append(edges.refine(rounds[-1]))
-        return rounds
+            free = alike(free, [rounds[-1] for rounds in history])
+            if not all(map(len, free)):
+                return [rounds[:-1] for rounds in history]
+            for side, rounds in enumerate(history):
+                rounds.append(edges[side].refine(rounds[-1]))
+        return history
 
     def _labels(self, side: int, edges: Edges, with_constants: bool, by_size: bool) -> Colours:
         """Return what each operator is by itself; one that has a partner is like that one and no other."""
@@ -292,21 +304,21 @@ class Matcher:
 
     def _choose(self, *, by_size: bool) -> None:
         """Pair what has the same colour as others, as many in each model, in the order of the operators."""
-        history = [self._history(side, True, by_size)[-1] for side in (0, 1)]
+        history = self._both_histories([self.free(side) for side in (0, 1)], True, by_size)
         groups: dict[int, tuple[list[int], list[int]]] = {}
-        for side, colours in enumerate(history):
+        for side, colours in enumerate(rounds[-1] for rounds in history if len(rounds) > _DEPTHS[0]):
             rows = self.free(side)
             for row, colour in zip(rows.tolist(), colours[rows].tolist(), strict=True):
                 groups.setdefault(colour, ([], []))[side].append(row)
-        alike = [pair for pair in groups.values() if len(pair[0]) == len(pair[1])]
-        for olds, news in sorted(alike, key=lambda pair: pair[1][0]):
+        even = [pair for pair in groups.values() if len(pair[0]) == len(pair[1])]
+        for olds, news in sorted(even, key=lambda pair: pair[1][0]):
             for old, new in zip(olds, news, strict=True):
                 self._pair_if(old, new, len(olds), by_size)
                 self.spread(by_size=by_size)
 
     def look_through_the_rest(self) -> None:
         """Hide operators without a partner that only hand on one value, so that the graph joins up across them."""
-        handing_on = [_single(side) | side.is_any(CONVERTING) for side in self.sides]
+        handing_on = [single(side) | side.is_any(CONVERTING) for side in self.sides]
         self.show([hidden & self.pairs.lonely(side) for side, hidden in enumerate(handing_on)])
 
     def opaque(self) -> set[int]:
@@ -330,30 +342,6 @@ def _codes(sides: tuple[Side, Side]) -> list[list[tuple[str, float]]]:
     return [list(zip(side.codes, names, strict=True)) for side, names in zip(sides, options, strict=True)]
 
 
-def _output_sizes(side: Side, resized: bool) -> Indices:
-    """Return the number of elements of each operator's first output, 0 where it is not known.
-
-    Of `resized` models it is the last dimension, which mostly stays when the batch or the resolution changes.
-    """
-    sizes = np.zeros(len(side), np.int64)
-    first = side.outputs.position == 0
-    of_tensor = side.elements
-    if resized:
-        shapes = side.model.tensor_columns.shapes
-        ends, last = shapes.splits()[1:], np.zeros(len(of_tensor), np.int64)
-        filled = (shapes.count > 0) & (of_tensor > 0)
-        last[filled] = shapes.flat()[ends[filled] - 1]
-        of_tensor = last
-    sizes[side.outputs.operator[first]] = of_tensor[side.outputs.tensor[first]]
-    return sizes
-
-
-def _look(side: Side, hidden: NDArray[np.bool_], classes: Indices, known: Classes) -> _Seen:
-    shown = view(side, hidden)
-    held = _held(side, shown, classes, known)
-    return _Seen(shown, _computed(side, shown.value[side.inputs.tensor]), held, _holders(held))
-
-
 def fed_and_feeding(
     chosen: NDArray[np.bool_], giver: Indices, taker: Indices
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -363,37 +351,3 @@ def fed_and_feeding(
     fed[taker[chosen[giver]]] = True
     feeds[giver[chosen[taker]]] = True
     return fed, feeds
-
-
-def _holders(held: dict[int, frozenset[int]]) -> dict[int, list[int]]:
-    """Return the operators that hold each constant."""
-    holders: dict[int, list[int]] = {}
-    for operator, numbers in held.items():
-        for number in numbers:
-            holders.setdefault(number, []).append(operator)
-    return holders
-
-
-def _computed(side: Side, values: Indices) -> Indices:
-    """Return how many of the inputs of each operator are no constants; `values` has the tensor of each."""
-    moving = ~side.is_constant[values]
-    return np.bincount(side.inputs.operator[moving], minlength=len(side))
-
-
-def _single(side: Side) -> NDArray[np.bool_]:
-    """Say which operators make one value out of one that is no constant."""
-    taken = _computed(side, side.inputs.tensor)
-    made = np.bincount(side.outputs.operator, minlength=len(side))
-    single: NDArray[np.bool_] = (taken == 1) & (made == 1) & (main_inputs(side) != NONE)
-    return single
-
-
-def _held(side: Side, shown: View, classes: Indices, known: Classes) -> dict[int, frozenset[int]]:
-    """Return the constants of each operator that both models have and that are hardly equal by chance."""
-    telling = np.append(known.shared & known.distinctive, False)
-    values = shown.value[side.inputs.tensor]
-    chosen = telling[classes[values]] & ~shown.hidden[side.inputs.operator]
-    held: dict[int, frozenset[int]] = {}
-    for operator, number in zip(side.inputs.operator[chosen].tolist(), classes[values[chosen]].tolist(), strict=True):
-        held[operator] = held.get(operator, frozenset()) | {number}
-    return held

@@ -70,7 +70,8 @@ def _same_names(matcher: Matcher) -> list[tuple[int, int]]:
     subgraphs = matcher.anchors.subgraphs
     inverse = {new: old for old, new in subgraphs.items()}
     before, after = matcher.before, matcher.after
-    old_names, new_names = _names(before, {s: s for s in subgraphs}), _names(after, inverse)
+    new_names = _names(after, inverse)
+    old_names = _names(before, {s: s for s in subgraphs}) if new_names else {}
     pairs = [(old_names[key], new) for key, new in new_names.items() if key in old_names]
     taken = {old for old, _ in pairs}
     more = len(subgraphs) < len(after.model.subgraphs)

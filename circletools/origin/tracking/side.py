@@ -148,8 +148,11 @@ class View:
     slots: Indices
 
 
-def view(side: Side, hidden: NDArray[np.bool_]) -> View:
-    """Return the side with the `hidden` operators looked through; each hands on its main input."""
+def view(side: Side, hidden: NDArray[np.bool_], near: View | None = None) -> View:
+    """Return the side with the `hidden` operators looked through; each hands on its main input.
+
+    Of a view that is `near`, with other operators hidden, what is the same is taken over.
+    """
     value = _look_through(side, hidden)
     position = np.zeros(len(value), np.int64)
     position[side.outputs.tensor] = side.outputs.position
@@ -157,17 +160,54 @@ def view(side: Side, hidden: NDArray[np.bool_]) -> View:
     operators, slots = side.inputs.operator[shown], side.inputs.position[shown]
     values = value[side.inputs.tensor[shown]]
     flat = np.stack([operators, side.producer[values], position[values], values])
+    # Of many that write one tensor only the last makes its value: else each of them would stand for all its takers.
+    makes = (side.producer[side.outputs.tensor] == side.outputs.operator) & ~hidden[side.outputs.operator]
+    makes &= position[side.outputs.tensor] == side.outputs.position
+    if near is not None:
+        other = (value != near.value)[side.inputs.tensor] | (hidden != near.hidden)[side.inputs.operator]
+        return _changed(side, near, View(value, [], {}, [], hidden, flat), slots, makes, side.inputs.operator[other])
     sources = grouped(len(side), operators, list(zip(*flat[1:].tolist(), strict=True)))
     order = np.argsort(values, kind="stable")
     taken, first = np.unique(values[order], return_index=True)
     uses = list(zip(operators[order].tolist(), slots[order].tolist(), strict=True))
     bounds = [*first.tolist(), len(uses)]
     takers = {value: uses[start:end] for value, (start, end) in zip(taken.tolist(), pairwise(bounds), strict=True)}
-    # Of many that write one tensor only the last makes its value: else each of them would stand for all its takers.
-    makes = (side.producer[side.outputs.tensor] == side.outputs.operator) & ~hidden[side.outputs.operator]
-    makes &= position[side.outputs.tensor] == side.outputs.position
     made = grouped(len(side), side.outputs.operator[makes], side.outputs.tensor[makes].tolist())
     return View(value, sources, takers, made, hidden, flat)
+
+
+def _changed(
+    side: Side, near: View, bare: View, positions: Indices, makes: NDArray[np.bool_], operators: Indices
+) -> View:
+    """Return a view, of which `bare` has the arrays, with the lists of one near it where they are the same.
+
+    `operators` are those that take other values; `positions` are those of the slots shown, `makes` tells of the
+    slots of outputs which have a value that is shown.
+    """
+    taker, _, _, values = bare.slots
+    other = np.zeros(len(side), np.bool_)
+    other[operators] = True
+    sources, takers, made = near.sources.copy(), near.takers.copy(), near.made.copy()
+    for row in np.flatnonzero(other).tolist():
+        sources[row] = []
+    own = bare.slots[:, other[taker]].tolist()
+    for row, *source in zip(*own, strict=True):
+        sources[row].append((source[0], source[1], source[2]))
+    touched = np.zeros(len(bare.value), np.bool_)
+    touched[own[3]] = True
+    touched[near.slots[3, other[near.slots[0]]]] = True
+    for value in np.flatnonzero(touched).tolist():
+        takers.pop(value, None)
+    at = touched[values]
+    for value, row, position in zip(values[at].tolist(), taker[at].tolist(), positions[at].tolist(), strict=True):
+        takers.setdefault(value, []).append((row, position))
+    flipped = bare.hidden != near.hidden
+    for row in np.flatnonzero(flipped).tolist():
+        made[row] = []
+    at = makes & flipped[side.outputs.operator]
+    for row, value in zip(side.outputs.operator[at].tolist(), side.outputs.tensor[at].tolist(), strict=True):
+        made[row].append(value)
+    return replace(bare, sources=sources, takers=takers, made=made)
 
 
 def _look_through(side: Side, hidden: NDArray[np.bool_]) -> Indices:
@@ -191,3 +231,21 @@ def main_inputs(side: Side) -> Indices:
         chosen = np.flatnonzero(side.is_constant[side.inputs.tensor] == constant)[::-1]
         main[side.inputs.operator[chosen]] = side.inputs.tensor[chosen]
     return main
+
+
+def output_sizes(side: Side, resized: bool) -> Indices:
+    """Return the number of elements of each operator's first output, 0 where it is not known.
+
+    Of `resized` models it is the last dimension, which mostly stays when the batch or the resolution changes.
+    """
+    sizes = np.zeros(len(side), np.int64)
+    first = side.outputs.position == 0
+    of_tensor = side.elements
+    if resized:
+        shapes = side.model.tensor_columns.shapes
+        ends, last = shapes.splits()[1:], np.zeros(len(of_tensor), np.int64)
+        filled = (shapes.count > 0) & (of_tensor > 0)
+        last[filled] = shapes.flat()[ends[filled] - 1]
+        of_tensor = last
+    sizes[side.outputs.operator[first]] = of_tensor[side.outputs.tensor[first]]
+    return sizes

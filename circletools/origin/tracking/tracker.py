@@ -135,6 +135,10 @@ def _carried_along(before: Model, after: Model) -> bool:
 
 def _by_source(found: Found, origin_of: list[Origin], least: float) -> dict[int, Grounds]:
     """Return the sources of what was found; of two ways to one source the surer counts."""
+    if len(found) == 1:
+        ((row, (evidence, confidence)),) = found.items()
+        sure = confidence >= least
+        return dict.fromkeys(sorted(origin_of[row]), Grounds(evidence, confidence)) if sure else {}
     best: dict[int, Grounds] = {}
     for row, (evidence, confidence) in found.items():
         if confidence >= least:
