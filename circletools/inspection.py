@@ -12,10 +12,11 @@ import numpy as np
 from circletools.edit.archive import archive_entries
 from circletools.edit.editable import original_start
 from circletools.errors import UsageError
+from circletools.flatbuf.budget import OBJECT_BYTES
 from circletools.model.external import external_data
 from circletools.model.model import Model
-from circletools.model.rows import Rows, Subgraph
-from circletools.model.views import Signature
+from circletools.model.rows import Buffers, Rows, Subgraph
+from circletools.model.views import Metadata, Signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def inspect_model(
     {'CONV_2D': 2, 'SOFTMAX': 1}
     """
     reachable, buffers = model.reachable, model.buffers
-    charge = model.wire.budget.tally("the names of subgraphs, inputs and outputs")
+    charge = model.wire.budget.tally("what is listed of subgraphs, signatures and metadata")
     external = {data.kind: data for data in external_data(model)}
     ends = [int((data.offsets + data.sizes).max()) for data in external.values()]
     trailing = max(model.wire.size - max([reachable.end, *ends]), 0)
@@ -129,13 +130,8 @@ def inspect_model(
         associated_files=tuple(entry.filename for entry in (archive_entries(model) if trailing else None) or ()),
         operators=_histogram(codes, model.operator_columns.code_indices),
         subgraphs=tuple(_subgraph(subgraph, codes, charge) for subgraph in model.subgraphs),
-        signatures=tuple(model.signatures),
-        metadata=tuple(
-            MetadataSummary(
-                entry.name, entry.buffer, len(buffers[entry.buffer].data) if entry.buffer < len(buffers) else None
-            )
-            for entry in model.metadata
-        ),
+        signatures=tuple(_signature(signature, charge) for signature in model.signatures),
+        metadata=tuple(_metadata(entry, buffers, charge) for entry in model.metadata),
         operator_rows=_rows(model, (graph.operators for graph in graphs)) if operators else None,
         tensor_rows=_rows(model, (graph.tensors for graph in graphs)) if tensors else None,
     )
@@ -175,7 +171,7 @@ def _histogram(codes: list[str], indices: Any) -> dict[str, int]:
 
 
 def _subgraph(subgraph: Subgraph, codes: list[str], charge: Callable[[int], None]) -> SubgraphSummary:
-    charge(len(subgraph.name))
+    charge(OBJECT_BYTES + len(subgraph.name))
     return SubgraphSummary(
         index=subgraph.index,
         name=subgraph.name,
@@ -188,9 +184,23 @@ def _subgraph(subgraph: Subgraph, codes: list[str], charge: Callable[[int], None
 
 
 def _tensor(subgraph: Subgraph, index: int, charge: Callable[[int], None]) -> TensorSummary:
+    charge(OBJECT_BYTES)
     if not 0 <= index < len(subgraph.tensors):
         return TensorSummary(index, "(does not exist)", "", ())
     tensor = subgraph.tensors[index]
-    charge(len(tensor.name))
     shape = tensor.shape if tensor.shape_signature is None else tensor.shape_signature
+    charge(len(tensor.name) + 8 * len(shape))
     return TensorSummary(index, tensor.name, tensor.type, tuple(shape))
+
+
+def _signature(signature: Signature, charge: Callable[[int], None]) -> Signature:
+    names = [signature.key, *(name for name, _ in (*signature.inputs, *signature.outputs))]
+    charge(OBJECT_BYTES * len(names) + sum(map(len, names)))
+    return signature
+
+
+def _metadata(entry: Metadata, buffers: Buffers, charge: Callable[[int], None]) -> MetadataSummary:
+    charge(OBJECT_BYTES + len(entry.name))
+    return MetadataSummary(
+        entry.name, entry.buffer, len(buffers[entry.buffer].data) if entry.buffer < len(buffers) else None
+    )

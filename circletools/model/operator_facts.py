@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
+from circletools.flatbuf.budget import SUBGRAPH_BYTES
 from circletools.flatbuf.columns import Vectors
 from circletools.model.graph import Indices, OperatorGraph, graph_from_edges
 from circletools.model.model import Model
@@ -253,7 +254,10 @@ def _uses(slots: Slots) -> Uses:
 
 
 def facts_of(model: Model) -> tuple[OperatorFacts, ...]:
-    """Return the facts of every subgraph."""
+    """Return the facts of every subgraph. One in many places is charged for each of them: each takes its time."""
+    tables = model.subgraph_tables
+    repeated = len(tables) - len(np.unique(tables.at))
+    model.wire.budget.charge("subgraphs in several places", SUBGRAPH_BYTES * repeated)
     return tuple(OperatorFacts(model, subgraph) for subgraph in range(len(model.subgraphs)))
 
 

@@ -50,9 +50,11 @@ def large_windows(facts: OperatorFacts) -> tuple[NDArray[np.int64], NDArray[np.b
     facts.check_tensors()
     codes = facts.model.operator_columns.code_indices[facts.rows]
     found = [np.zeros((0, 2), np.int64)]
-    for code in facts.model.operator_codes:
-        if code.name in _FIRST_AXIS:
-            found.append(_large(facts, np.flatnonzero(codes == code.index), _FIRST_AXIS[code.name]))
+    known = facts.model.operator_codes
+    for code in np.unique(codes[codes < len(known)]).tolist():
+        name = known[code].name
+        if name in _FIRST_AXIS:
+            found.append(_large(facts, np.flatnonzero(codes == code), _FIRST_AXIS[name]))
     every = np.concatenate(found)
     operators, inputs = every[np.argsort(every[:, 0])].T
     signatures = facts.model.tensor_columns.shape_signatures.take(inputs + facts.tensor_rows.start)

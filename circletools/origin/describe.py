@@ -107,13 +107,17 @@ def describe(model: Model, selection: Selection | None = None) -> OriginTable:
 
 
 def operator_rows(model: Model, origins: Origins, selection: Selection) -> list[OperatorRow]:
-    """Return the selected operators. Raises UsageError for a subgraph that does not exist."""
+    """Return the selected operators.
+
+    Raises UsageError for a subgraph that does not exist, ModelFormatError where long names stand at so many operators
+    that the file does not justify it.
+    """
     count = len(model.subgraphs)
     if selection.subgraph is not None and selection.subgraph >= count:
         raise UsageError(f"subgraph {selection.subgraph} does not exist; there are {count}")
     shown = range(count) if selection.subgraph is None else [selection.subgraph]
     wanted = _selected_sources(origins, selection)
-    rows = []
+    rows, charge = [], model.wire.budget.tally("the names of the outputs of operators")
     for subgraph in shown:
         codes = model.code_names(subgraph)
         for index, (code, outputs) in enumerate(zip(codes, model.output_names(subgraph), strict=True)):
@@ -123,6 +127,7 @@ def operator_rows(model: Model, origins: Origins, selection: Selection) -> list[
             origin = origins.of(subgraph, index) if origins.operators else UNKNOWN
             if selection.source is None or origin & wanted:
                 output = text(outputs[0]) if outputs else ""
+                charge(len(output))
                 rows.append(OperatorRow(subgraph, index, code, output, origin))
     return rows
 

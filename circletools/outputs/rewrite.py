@@ -41,6 +41,7 @@ from circletools.outputs.analysis import (
 )
 from circletools.outputs.copyops import CopyChoice, CopyOperator, CopyRuntime, choose_copy_operator
 
+_COPY_BYTES = 4 << 10  # what each copy counts for: it takes its time
 _DONE = {
     AliasKind.CONSTANT: "a copy of the constant",
     AliasKind.INPUT: "a copy of the input",
@@ -70,7 +71,9 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
     for output in found:
         if output.kind is AliasKind.UNPRODUCED:
             notes.append(output.finding("info", "it is not copied"))
+    charge = model.wire.budget.tally("copies of outputs")
     for output in _to_copy(model, found, options.detach_taps):
+        charge(_COPY_BYTES)
         if output.subgraph in patterns:
             notes.append(output.finding("info", LEFT_ALONE))
             continue

@@ -88,7 +88,7 @@ def _line(one: Difference, labels: tuple[Labels, Labels], full: bool) -> tuple[s
     else:
         added = one.kind == "added"
         what = _short(labels[added].named(one.path, one.after if added else one.before), full)
-    return place + (f" {label}" if label else ""), what
+    return place + (f" {_cut(label, full)}" if label else ""), what
 
 
 def _changed(one: Difference, labels: tuple[Labels, Labels], full: bool) -> str:
@@ -125,6 +125,7 @@ class Labels:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        self._charge = model.wire.budget.tally("the names that are shown")
 
     def of(self, path: str) -> str:
         """Return the label, empty where there is none."""
@@ -165,4 +166,6 @@ class Labels:
         columns = self._model.tensor_columns
         if not (0 <= subgraph < len(columns.splits) - 1 and 0 <= index < np.diff(columns.splits)[subgraph]):
             return ""
-        return text(columns.names[int(columns.splits[subgraph]) + index])
+        raw = columns.names[int(columns.splits[subgraph]) + index]
+        self._charge(len(raw))
+        return text(raw)

@@ -79,7 +79,8 @@ class Measures:
     @cached_property
     def _sizes(self) -> Column:
         found = np.ones(len(self._shapes.count))
-        np.multiply.at(found, np.repeat(np.arange(len(found)), self._shapes.count), self._shapes.flat())
+        with np.errstate(over="ignore", invalid="ignore"):  # of what is no size, nothing is true
+            np.multiply.at(found, np.repeat(np.arange(len(found)), self._shapes.count), self._shapes.flat())
         return found
 
     @cached_property

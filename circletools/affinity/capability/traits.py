@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.measures import Measures
 from circletools.errors import ModelFormatError
+from circletools.flatbuf.budget import OBJECT_BYTES
 from circletools.flatbuf.columns import Vectors, places_in_rows
 from circletools.model.model import Model
 from circletools.model.operator_facts import OperatorFacts, Slots
@@ -77,6 +78,8 @@ class SubgraphTraits:
         self._constant = np.append(facts.has_data, False)
         self._classes = np.append(self._classes, -1)
         self._inputs, self._outputs = self._checked(facts.input_slots), self._checked(facts.output_slots)
+        self._traits: dict[tuple[int, bool], TensorTraits] = {}
+        self._charge = facts.model.wire.budget.tally("inputs and outputs of operators, one by one")
         self._settings: list[dict[Term, float]] = [{}]
         self._setting_of = self._read_terms(terms)
 
@@ -93,8 +96,7 @@ class SubgraphTraits:
         """Return the operators that have one of these code names; all for None."""
         if codes is None:
             return list(range(len(self._codes)))
-        wanted = {code.index for code in self._model.operator_codes if code.name in codes}
-        return [index for index, code in enumerate(self._codes) if code in wanted] if wanted else []
+        return [index for index, name in enumerate(self._names) if name in codes]
 
     def kinds(self) -> Kinds:
         """Return the kinds of operators, as things are now."""
@@ -131,8 +133,9 @@ class SubgraphTraits:
     def operator(self, index: int) -> OperatorTraits:
         """Return the traits of one operator."""
         code = self._model.operator_codes[self._codes[index]]
-        both = (self._inputs, self._outputs)
-        inputs, outputs = (tuple(self._tensor(tensor) for tensor in slots.of(index)) for slots in both)
+        both = [slots.of(index) for slots in (self._inputs, self._outputs)]
+        self._charge(OBJECT_BYTES * sum(map(len, both)))
+        inputs, outputs = (tuple(self._tensor(tensor) for tensor in tensors) for tensors in both)
         return OperatorTraits(
             self._names[index], code.version, inputs, outputs, self._settings[self._setting_of[index]]
         )
@@ -140,10 +143,13 @@ class SubgraphTraits:
     def _tensor(self, tensor: int) -> TensorTraits | None:
         if tensor < 0:
             return None
-        kind, quantization, rank, dynamic = self._kinds[int(self._classes[tensor])]
-        name = self._model.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}")
-        word = QUANTIZATIONS[quantization] if name in QUANTIZABLE else ""
-        return TensorTraits(name, word, rank, bool(dynamic), bool(self._constant[tensor]))
+        key = int(self._classes[tensor]), bool(self._constant[tensor])
+        if key not in self._traits:
+            kind, quantization, rank, dynamic = self._kinds[key[0]]
+            name = self._model.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}")
+            word = QUANTIZATIONS[quantization] if name in QUANTIZABLE else ""
+            self._traits[key] = TensorTraits(name, word, rank, bool(dynamic), key[1])
+        return self._traits[key]
 
     def inputs_of(self, index: int) -> list[int]:
         """Return the input tensors of an operator; -1 is none."""
@@ -170,11 +176,11 @@ class SubgraphTraits:
         found = np.zeros(len(self), np.int64)
         tables = self._model.operator_columns.tables.take(self._facts.rows)
         codes, measures = np.array(self._codes, np.int64), Measures(self._facts)
-        for code in self._model.operator_codes:
-            names = terms.get(code.name, terms.get("*", ()))
-            rows = np.flatnonzero(codes == code.index) if names else np.array([], np.int64)
-            if not rows.size:
+        for code in np.unique(codes).tolist():
+            names = terms.get(self._model.operator_codes[code].name, terms.get("*", ()))
+            if not names:
                 continue
+            rows = np.flatnonzero(codes == code)
             mine = tables.take(rows)
             values = np.column_stack(
                 [

@@ -188,6 +188,11 @@ def subgraphs(raw: Sharing) -> bytes:
     return raw.file([graph] * 1000)
 
 
+def small_subgraphs(raw: Sharing) -> bytes:
+    """A subgraph of one operator stands in 4,000 places."""
+    return raw.file([raw.graph([raw.tensor()], [raw.operator(outputs=raw.one)])] * 4000)
+
+
 def names_of_subgraphs(raw: Sharing) -> bytes:
     """A subgraph with a name of a megabyte stands in 100,000 places."""
     graph = raw.graph([raw.tensor()], [], {4: raw.string("g" * MEBIBYTE)})
@@ -201,6 +206,11 @@ def inputs_of_subgraphs(raw: Sharing) -> bytes:
     return raw.file([raw.table({0: tensors, 1: ends, 2: ends, 3: operators}) for _ in range(_SOME)])
 
 
+def one_tensor_of_many_outputs(raw: Sharing) -> bytes:
+    """A tensor is in 250,000 slots of the outputs."""
+    return raw.file([raw.graph([raw.tensor()], [raw.operator()], {2: raw.ints([0] * 250_000)})])
+
+
 def tensors_of_subgraphs(raw: Sharing) -> bytes:
     """900 subgraphs share a list of 1,000 tensors."""
     tensors, operators = raw.refs([raw.tensor() for _ in range(1000)]), raw.refs([raw.operator()])
@@ -212,6 +222,14 @@ def signatures(raw: Sharing) -> bytes:
     """A signature with a key of a megabyte stands in 100,000 places."""
     entry = raw.table({2: raw.string("k" * MEBIBYTE), 4: ("u32", 0)})
     return raw.plain([raw.operator()], {7: raw.refs([entry] * 100_000)})
+
+
+def small_entries(raw: Sharing) -> bytes:
+    """A signature and a metadata entry stand in 130,000 places, an operator code in 65,000."""
+    signature = raw.table({2: raw.string("k"), 4: ("u32", 0)})
+    metadata = raw.table({0: raw.string("m"), 1: ("u32", 0)})
+    places = {1: [raw.code()] * 65_000, 6: [metadata] * 130_000, 7: [signature] * 130_000}
+    return raw.plain([raw.operator()], {slot: raw.refs(each) for slot, each in places.items()})
 
 
 def maps_of_signatures(raw: Sharing) -> bytes:
@@ -338,8 +356,9 @@ SHARED: dict[str, Callable[[Sharing], bytes]] = {
         names_of_tensors, names_that_overlap, one_tensor_in_many_places, one_operator_in_many_places,
         operator_with_long_inputs, inputs_of_operators, outputs_of_operators, intermediates, mutating_inputs,
         shapes, shapes_that_overlap, shape_signatures, quantizations, one_quantization, sparsities, custom_codes,
-        one_code_in_many_places, code_of_many_operators, name_of_many_readers, subgraphs, names_of_subgraphs,
-        inputs_of_subgraphs, tensors_of_subgraphs, signatures, maps_of_signatures, names_of_metadata,
+        one_code_in_many_places, code_of_many_operators, name_of_many_readers, subgraphs, small_subgraphs,
+        names_of_subgraphs, inputs_of_subgraphs, one_tensor_of_many_outputs, tensors_of_subgraphs, signatures,
+        small_entries, maps_of_signatures, names_of_metadata,
         values_of_metadata, one_buffer_in_many_places, data_of_buffers, one_buffer_of_many_tensors,
         buffers_that_overlap, options_that_overlap, vectors_in_options, strings_in_options, vtables_that_overlap,
         calls, cases, source_of_many_operators,
