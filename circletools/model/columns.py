@@ -199,6 +199,15 @@ class ModelColumns:
             known = self._output_names[subgraph] = self._read_output_names(subgraph)
         return known
 
+    def first_outputs(self, subgraph: int) -> list[str]:
+        """Return the name of the first output of each operator of a subgraph, empty where it has none.
+
+        Raises ModelFormatError for a tensor that does not exist.
+        """
+        raw = [names[0] if names else b"" for names in self.output_names(subgraph)]
+        texts = {name: text(name) for name in set(raw)}  # of many operators with one long name, there is one text
+        return [texts[name] for name in raw]
+
     def _read_output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
         operators, rows = self.operator_columns.one_by_one().rows_of(subgraph), self.tensor_columns.rows_of(subgraph)
         names = [*self.tensor_columns.names[rows.start : rows.stop], b""]

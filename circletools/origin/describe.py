@@ -12,7 +12,6 @@ from circletools.findings import Finding
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
 from circletools.model.selectors import Ranges, parse_ranges
-from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.findings import table_findings
 from circletools.origin.read import Origins, check_freshness, read_origins
@@ -120,13 +119,12 @@ def operator_rows(model: Model, origins: Origins, selection: Selection) -> list[
     rows, charge = [], model.wire.budget.tally("the names of the outputs of operators")
     for subgraph in shown:
         codes = model.code_names(subgraph)
-        for index, (code, outputs) in enumerate(zip(codes, model.output_names(subgraph), strict=True)):
+        for index, (code, output) in enumerate(zip(codes, model.first_outputs(subgraph), strict=True)):
             ranges = selection.operators
             if ranges is not None and not any(first <= index <= last for first, last in ranges):
                 continue
             origin = origins.of(subgraph, index) if origins.operators else UNKNOWN
             if selection.source is None or origin & wanted:
-                output = text(outputs[0]) if outputs else ""
                 charge(len(output))
                 rows.append(OperatorRow(subgraph, index, code, output, origin))
     return rows

@@ -47,7 +47,7 @@ def collect_sources(model: Model, names: NameSource = NameSource.AUTO) -> Origin
 def collect_and_tell(model: Model, names: NameSource) -> tuple[Origins, Finding]:
     """Do so, and say what the sources are named after."""
     subgraphs = entry_subgraphs(model)
-    outputs = {subgraph: _first_outputs(model, subgraph) for subgraph in subgraphs}
+    outputs = {subgraph: model.first_outputs(subgraph) for subgraph in subgraphs}
     _check_names(outputs)
     exporter: Exporter | None = None
     located: dict[int, list[list[Source]]] = {}
@@ -88,7 +88,7 @@ def origins_by_output(model: Model, subgraphs: Iterable[int]) -> Origins:
     sources: dict[int, str] = {}
     operators: list[dict[int, Origin]] = [{} for _ in model.subgraphs]
     for subgraph in subgraphs:
-        for index, name in enumerate(_first_outputs(model, subgraph)):
+        for index, name in enumerate(model.first_outputs(subgraph)):
             operators[subgraph][index] = frozenset((len(sources),))
             sources[len(sources)] = name or NO_NAME
     return Origins(sources, tuple(operators))
@@ -96,10 +96,6 @@ def origins_by_output(model: Model, subgraphs: Iterable[int]) -> Origins:
 
 def _told(what: str) -> Finding:
     return Finding("SOURCE_NAMES", "info", "", f"sources are named after {what}")
-
-
-def _first_outputs(model: Model, subgraph: int) -> list[str]:
-    return [text(outputs[0]) if outputs else "" for outputs in model.output_names(subgraph)]
 
 
 def _check_names(outputs: Mapping[int, Sequence[str]]) -> None:

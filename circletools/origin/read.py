@@ -18,7 +18,6 @@ from circletools.errors import TableFormatError
 from circletools.metadata.codec import TableReader
 from circletools.metadata.stamp import STAMP, Freshness, check_stamp
 from circletools.model.model import Model
-from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin, union
 from circletools.origin.details import DETAILS_TABLE, decode_details
 from circletools.origin.source import NOTHING, SourceDetails
@@ -187,7 +186,7 @@ def check_freshness(model: Model, origins: Origins) -> Freshness:
 def _check_default_names(model: Model, origins: Origins) -> Freshness:
     """Compare names, for a table that says of operator i that it comes from source i."""
     table = origins.operators[0]
-    names = [text(outputs[0] if outputs else b"") or NO_NAME for outputs in model.output_names(0)]
+    names = [name or NO_NAME for name in model.first_outputs(0)]
     default = all(origin == {operator} for operator, origin in table.items())
     met = set(names)
     known = sum(1 for operator in table if origins.sources.get(operator) in met)

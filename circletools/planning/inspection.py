@@ -13,7 +13,6 @@ from circletools.findings import Finding
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
 from circletools.model.selectors import Chooser
-from circletools.model.views import text
 from circletools.planning.costs import costs_of
 from circletools.planning.evaluate import affinity_estimates
 from circletools.planning.inputs import CostInputs, read_request
@@ -95,7 +94,7 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
         found,
         freshness,
         {index: model.code_names(index) for index in found.subgraphs},
-        {index: [text(row[0]) if row else "" for row in model.output_names(index)] for index in found.subgraphs},
+        {index: model.first_outputs(index) for index in found.subgraphs},
         estimates,
         tuple(notes),
     )

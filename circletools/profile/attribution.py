@@ -17,7 +17,6 @@ import numpy as np
 
 from circletools.findings import Finding
 from circletools.model.model import Model
-from circletools.model.views import text
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.origin.source import NOTHING, SourceDetails
@@ -231,11 +230,11 @@ def _operators(
 ) -> tuple[OperatorTime, ...]:
     rows = []
     for subgraph in model.subgraphs:
-        codes, names = model.code_names(subgraph.index), model.output_names(subgraph.index)
-        for index, (code, outputs) in enumerate(zip(codes, names, strict=True)):
+        codes, names = model.code_names(subgraph.index), model.first_outputs(subgraph.index)
+        for index, (code, output) in enumerate(zip(codes, names, strict=True)):
             place = (subgraph.index, index)
             found = measured.get(place)
-            output, sources = text(outputs[0]) if outputs else "", tuple(sorted(origins.of(*place)))
+            sources = tuple(sorted(origins.of(*place)))
             backends = tuple(sorted(found.backends)) if found else ()
             time = time_of(found, trace) if found else None
             rows.append(OperatorTime(*place, code, output, backends, sources, time))

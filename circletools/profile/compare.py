@@ -67,11 +67,17 @@ class ComparedTime:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is to be compared: the recordings of both sides. `total_ns` is all time before, of its unit."""
+    """What is to be compared: the recordings of both sides. `total_ns` is all time before, of its unit.
+
+    Where something was taken out of the times, that `spent` degrees of freedom, and `doubt` is the variance that it
+    leaves in the logarithm of the ratio.
+    """
 
     before: Sequence[Samples]
     after: Sequence[Samples]
     total_ns: float = 0.0
+    spent: int = 0
+    doubt: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +152,7 @@ def _exceeds(less: float, more: float, limit: float, total_ns: float) -> bool:
 def _estimate(row: Row, tick_ns: float) -> _Estimate:
     sides = [np.array([location(times) for times in side]) for side in (row.before, row.after)]
     means = [float(side.mean()) for side in sides]
-    freedom = sum(len(side) - 1 for side in sides)
+    freedom = sum(len(side) - 1 for side in sides) - row.spent
     relative = [(side / mean - 1, mean) for side, mean in zip(sides, means, strict=True) if mean]
     rounding = sum((tick_ns / mean) ** 2 / 12 for _, mean in relative)
     if freedom:
@@ -156,7 +162,7 @@ def _estimate(row: Row, tick_ns: float) -> _Estimate:
         alone = [times / mean for (times,), mean in zip((row.before, row.after), means, strict=True) if mean]
         variance = ASSUMED_SPREAD**2 + sum(_spread(times) ** 2 for times in alone) / max(1, len(alone))
         inverse = len(alone)
-    error = math.sqrt(max(variance, rounding / 2, 1e-12) * max(inverse, 1e-12))
+    error = math.sqrt(max(variance, rounding / 2, 1e-12) * max(inverse, 1e-12) + row.doubt)
     return _Estimate(means[0], means[1], error, freedom or math.inf)
 
 

@@ -85,7 +85,7 @@ def compare_profiles(
     total_ns = float(np.mean([recording.mean() for recording in series[None][0]]))
     tick_ns = _tick(sides)
     whole, *operators = (Row(first, second, total_ns) for first, second in series.values())
-    operators, paces = at_one_pace(operators, [name for *_, name in sorted(keys)], tick_ns)
+    operators, paces = at_one_pace(operators, tick_ns)
     compared = compare_times([whole, *operators], limit=threshold_percent / 100, tick_ns=tick_ns)
     rows = []
     for key, time in zip(series, compared, strict=True):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from scipy import stats
 
 from circletools.profile.compare import Row, Samples, compare_times
 from circletools.profile.compare_profiles import compare_profiles
-from circletools.profile.pace import at_one_pace, pace_of
+from circletools.profile.pace import at_one_pace
 from circletools.render.comparison import comparison_json, comparison_text
 from tests.kit.profile_support import traced
 
 TIMES_NS = 1000 * np.array([4, 15, 20, 45, 90, 130, 170, 800])
+Times = npt.NDArray[np.float64]
 FIRST_OF_MEMORY = 5  # what comes after waits for memory, which others use as well
 
 
@@ -31,9 +33,8 @@ def side(draw: np.random.Generator, factor: float = 1.0, slower: int = 0) -> lis
 
 def verdicts(before: list[list[Samples]], after: list[list[Samples]]) -> list[str]:
     rows = [Row([one[at] for one in before], [one[at] for one in after]) for at in range(len(TIMES_NS))]
-    names = ["ADD" if at < FIRST_OF_MEMORY else "CONCATENATION" for at in range(len(rows))]
-    paced, _ = at_one_pace(rows, names, 1000)
-    return [one.verdict for one in compare_times(paced, limit=0.1, tick_ns=1000)]
+    alike, _ = at_one_pace(rows, 1000)
+    return [one.verdict for one in compare_times(alike, limit=0.1, tick_ns=1000)]
 
 
 @pytest.mark.parametrize("slower", [3, 6])
@@ -53,83 +54,98 @@ def test_identical_models_seldom_alarm() -> None:
     assert alarms <= stats.binom.ppf(0.999, tries, 0.05)
 
 
-STEADY = [[100, 100], [200, 200], [300, 300]]
-SPELL = [[150, 100], [300, 200], [450, 300]]
+SPELLS = np.array([1.0, 1.5, 1.2, 1.0, 1.3, 1.5])  # three recordings a side
+USUAL_NS = 1000.0 * np.array([100, 200, 300, 400, 500])
 
 
-def pace_between(before: list[list[int]], after: list[list[int]], tick_ns: int) -> list[float] | None:
-    """Return the pace of recordings, from times in microseconds by operator and recording."""
-    found = pace_of(1000.0 * np.hstack([before, after]), len(before[0]), tick_ns)
-    return None if found is None else found.tolist()
+def rows_of(times: Times) -> list[Row]:
+    """Return rows of recordings with one execution, from times by operator and recording, half of them a side."""
+    half = times.shape[1] // 2
+    return [Row([row[[at]] for at in range(half)], [row[[half + at]] for at in range(half)]) for row in times]
 
 
-def rows_of(before: list[list[int]], after: list[list[int]]) -> list[Row]:
-    """Return rows of recordings with one execution, from times in microseconds by operator and recording."""
-    return [
-        Row([np.array([1000.0 * time]) for time in one], [np.array([1000.0 * time]) for time in other])
-        for one, other in zip(before, after, strict=True)
-    ]
+def paced(times: Times, tick_ns: float = 1000) -> tuple[Times, Times | None]:
+    """Return the times at one pace, and the paces."""
+    rows, paces = at_one_pace(rows_of(times), tick_ns)
+    return np.array([np.concatenate([*row.before, *row.after]) for row in rows]), paces
 
 
 def test_the_pace_is_what_operators_have_in_common() -> None:
-    found = pace_between(STEADY, SPELL, 1000)
-    assert found is not None
-    assert found[0] == pytest.approx(found[1])
-    assert found[2] / found[3] == pytest.approx(1.5)
-    assert np.log(found[:2]).mean() == pytest.approx(-np.log(found[2:]).mean())
-    slower = [*SPELL[:2], [540, 360]]
-    assert pace_between(STEADY, slower, 1000) == pytest.approx(found)
-    rows, paces = at_one_pace(rows_of(STEADY, slower), ["a", "b", "c"], 1000)
+    times = np.outer(USUAL_NS, SPELLS)
+    times[2, 3:] *= 1.2
+    found, paces = paced(times)
     assert paces is not None
-    assert paces.tolist() == pytest.approx(found)
-    assert np.concatenate(rows[2].after) / np.concatenate(rows[2].before) == pytest.approx([1.2, 1.2])
+    assert paces / paces[0] == pytest.approx(SPELLS, rel=1e-3)
+    assert np.log(paces[:3]).mean() == pytest.approx(-np.log(paces[3:]).mean(), rel=1e-3)
+    for row, ratio in zip(found, (1, 1, 1.2, 1, 1), strict=True):
+        assert row / row[0] == pytest.approx([1, 1, 1, ratio, ratio, ratio], rel=1e-3)
+
+
+def test_each_operator_follows_to_a_degree_of_its_own() -> None:
+    degrees = np.array([1, 3, 0, -1, 0.5])
+    found, _ = paced(USUAL_NS[:, None] * SPELLS ** degrees[:, None])
+    for row in found:
+        assert row == pytest.approx(row[0], rel=1e-3)
+
+
+def test_what_waits_for_memory_has_a_second_pace() -> None:
+    spells, busy = np.tile(SPELLS, 2), np.array([1, 1, 2, 1, 1.5, 1, 1, 2, 1, 1.5, 1, 1.2])
+    usual = np.tile(USUAL_NS, 2)
+    waits = np.arange(10)[:, None] >= 5
+    found, _ = paced(usual[:, None] * spells * np.where(waits, busy, 1))
+    for row in found:
+        assert row == pytest.approx(row[0], rel=1e-3)
+
+
+def test_a_pace_costs_certainty() -> None:
+    (row, *_), _ = at_one_pace(rows_of(np.outer(USUAL_NS, SPELLS)), 1000)
+    assert row.spent == 1
+    noisy = np.outer(USUAL_NS, SPELLS) * np.exp(np.random.default_rng(1).normal(0, 0.01, (5, 6)))
+    (row, *_), _ = at_one_pace(rows_of(noisy), 1000)
+    assert 0 < row.doubt < 1e-3
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "tick_ns"),
+    ("times", "tick_ns"),
     [
-        ([one[:1] for one in STEADY], [one[:1] for one in SPELL], 1000),  # nothing tells how recordings differ
-        ([one[:1] for one in STEADY], SPELL, 1000),
-        (SPELL, [one[:1] for one in STEADY], 1000),
-        (STEADY[:2], SPELL[:2], 1000),  # which of two operators is as before?
-        (STEADY, SPELL, 10_001),  # one of the three is below ten ticks
-        (STEADY, [SPELL[0], [450, 300], [900, 600]], 1000),  # two of three differ from the median
-        (STEADY, [[150, 150], [300, 300], [450, 450]], 1000),  # that is sure
-        ([[*one, one[0]] for one in SPELL], [[2 * one[0], 2 * one[1], 2 * one[0]] for one in SPELL], 1000),
+        (np.outer(USUAL_NS, SPELLS[:2]), 1000),  # nothing tells how recordings differ
+        (np.outer(USUAL_NS, SPELLS[:4]), 1000),
+        (np.outer(USUAL_NS[:3], SPELLS), 1000),  # two others may differ by chance
+        (np.outer(USUAL_NS[:4], SPELLS), 10_001),  # one of the four is below ten ticks
+        (np.outer(USUAL_NS, [1, 1.01, 1.02, 1.5, 1.51, 1.52]), 1000),  # that is sure
     ],
 )
-def test_times_stay_where_the_pace_is_not_known(
-    before: list[list[int]], after: list[list[int]], tick_ns: int
-) -> None:
-    assert pace_between(before, after, tick_ns) is None
-    rows = rows_of(before, after)
-    same, paces = at_one_pace(rows, ["ADD"] * len(rows), tick_ns)
+def test_times_stay_where_the_pace_is_not_known(times: Times, tick_ns: float) -> None:
+    found, paces = paced(times, tick_ns)
     assert paces is None
-    assert [np.concatenate(row.after).tolist() for row in same] == [
-        np.concatenate(row.after).tolist() for row in rows
-    ]
+    assert found.tolist() == times.tolist()
 
 
 @pytest.mark.parametrize("tick_ns", [10_000, 1])
 def test_operators_of_ten_ticks_tell_the_pace(tick_ns: int) -> None:
-    assert pace_between(STEADY, SPELL, tick_ns) is not None
+    assert paced(np.outer(USUAL_NS[:4], SPELLS), tick_ns)[1] is not None
 
 
-def test_operators_of_one_name_have_a_pace_of_their_own() -> None:
-    memory = [[2 * time for time in one] for one in STEADY]
-    rows = rows_of([*STEADY, *memory], [*STEADY, *([2 * one[0], one[1]] for one in memory)])
-    names = ["CONV_2D"] * 3 + ["CONCATENATION"] * 3
-    alike, _ = at_one_pace(rows, names, 1000)
-    for row in alike:
-        assert np.concatenate(row.after) == pytest.approx(np.concatenate(row.after)[0])
+def test_short_operators_follow_the_pace_of_long_ones() -> None:
+    found, _ = paced(np.outer([*USUAL_NS, 3000], SPELLS))
+    assert found[-1] == pytest.approx(found[-1][0], rel=1e-3)
+
+
+def test_of_many_operators_the_longest_tell_the_pace() -> None:
+    times = np.outer(np.linspace(1e5, 2e5, 300), SPELLS)
+    times[:40] = 1e5  # of another machine
+    found, paces = paced(times)
+    assert paces is not None
+    assert paces / paces[0] == pytest.approx(SPELLS, rel=1e-3)
+    assert found[0] == pytest.approx(found[0][0], rel=1e-3)
 
 
 def test_what_is_new_or_of_no_time_tells_nothing() -> None:
-    assert at_one_pace([], [], 1) == ([], None)
-    rows, paces = at_one_pace(rows_of([*STEADY, [0, 0]], [*SPELL, [70, 70]]), ["ADD"] * 4, 1000)
+    assert at_one_pace([], 1) == ([], None)
+    new = np.array([0, 0, 0, 7e4, 8e4, 7e4])
+    found, paces = paced(np.vstack([np.outer(USUAL_NS, SPELLS), new]))
     assert paces is not None
-    assert paces[2] / paces[3] == pytest.approx(1.5)
-    assert [times.tolist() for times in rows[3].before] == [[0.0], [0.0]]
+    assert found[-1].tolist() == new.tolist()
 
 
 def test_recordings_without_operators_are_told() -> None:
@@ -139,15 +155,16 @@ def test_recordings_without_operators_are_told() -> None:
 
 
 def test_profiles_are_compared_at_one_pace() -> None:
-    usual, slow = {0: 100_000, 1: 200_000, 2: 300_000}, {0: 150_000, 1: 300_000, 2: 450_000}
-    later, slow_later = {**usual, 2: 360_000}, {**slow, 2: 540_000}
+    usual = {at: 100_000 * (at + 1) for at in range(4)}
+    slow, later = {at: time * 3 // 2 for at, time in usual.items()}, {**usual, 2: 360_000}
+    slow_later = {at: time * 3 // 2 for at, time in later.items()}
     found = compare_profiles([traced(usual), traced(slow)] * 2, [traced(later), traced(slow_later)] * 2)
     whole, *operators = found.rows
     assert whole.time.verdict == "cannot tell"
-    assert [row.time.verdict for row in operators] == ["same", "same", "slower"]
-    assert operators[2].time.ratio == pytest.approx(1.2)
+    assert [row.time.verdict for row in operators] == ["same", "same", "slower", "same"]
+    assert operators[2].time.ratio == pytest.approx(1.2, rel=1e-3)
     document = comparison_json(found)
-    assert document["before"][1]["pace"] / document["before"][0]["pace"] == pytest.approx(1.5)
+    assert document["before"][1]["pace"] / document["before"][0]["pace"] == pytest.approx(1.5, rel=1e-3)
     assert sum("pace 1.22" in line for line in comparison_text(found)) == 4
     assert not any(
         "pace" in line for line in comparison_text(compare_profiles([traced(usual)] * 2, [traced(later)] * 2))

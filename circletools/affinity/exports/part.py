@@ -7,7 +7,6 @@ from circletools.affinity.exports.placement import at, every_device_of
 from circletools.affinity.read import Affinity
 from circletools.errors import EditError
 from circletools.model.model import Model
-from circletools.model.views import text
 
 
 def part_file(model: Model, affinity: Affinity) -> PartFile:
@@ -18,8 +17,7 @@ def part_file(model: Model, affinity: Affinity) -> PartFile:
     """
     devices = every_device_of(model, affinity, 0, "circle-partitioner would take the default")
     rules: dict[str, tuple[str, int]] = {}
-    for index, (device, outputs) in enumerate(zip(devices, model.output_names(0), strict=True)):
-        name = text(outputs[0]) if outputs else ""
+    for index, (device, name) in enumerate(zip(devices, model.first_outputs(0), strict=True)):
         if not name:
             raise EditError("the operator has no name: its output has none", location=at(0, index))
         if rules.setdefault(name, (device, 0))[0] != device:

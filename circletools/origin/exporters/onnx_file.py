@@ -18,7 +18,6 @@ import numpy as np
 
 from circletools.errors import InvalidInputError
 from circletools.model.model import Model
-from circletools.model.views import text
 from circletools.origin.exporters.installed import imported
 from circletools.origin.exporters.onnx_nodes import sources_of_nodes
 from circletools.origin.exporters.tagging import LAYOUT_CODES
@@ -219,7 +218,7 @@ def _onnx_graph(graph: Any, weights: Mapping[str, Any]) -> Graph:
 def _model_graph(model: Model) -> tuple[Graph, list[int]]:
     """Return the operators as steps, and the step of each; those of one layer of onnx2tf's are one step."""
     graph = model.subgraphs[0]
-    names = [text(one[0]) if one else "" for one in model.output_names(0)]
+    names = model.first_outputs(0)
     steps: dict[str | int, list[int]] = {}
     for operator, name in enumerate(names):
         steps.setdefault(_layer(name) or operator, []).append(operator)

@@ -20,7 +20,7 @@ from operator import getitem
 from typing import Any
 
 from circletools.model.model import Model
-from circletools.model.views import Operator, text
+from circletools.model.views import Operator
 from circletools.origin.exporters.nodes import elements_of, is_layout, root_of_any
 
 _TAG = re.compile(r"n(\d+)")
@@ -30,9 +30,8 @@ LAYOUT_CODES = frozenset({"RESHAPE", "TRANSPOSE", "SQUEEZE", "EXPAND_DIMS", "BRO
 def nodes_of_operators(model: Model, nodes: Sequence[Any]) -> list[list[int]]:
     """Return for each operator of subgraph 0 the numbers of the nodes that it computes, ascending."""
     codes = model.code_names(0)
-    names = [text(outputs[0]) if outputs else "" for outputs in model.output_names(0)]
     graph = _Nodes(nodes)
-    named = [_tags(name, len(nodes)) for name in names]
+    named = [_tags(name, len(nodes)) for name in model.first_outputs(0)]
     tags = [sorted({graph.first[tag] for tag in own}) for own in named]
     made = _made(model, tags, graph)
     behind = graph.continued(made)
