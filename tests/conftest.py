@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.kit.presence import have, lacking, missing, need_extra, needs_more
+from tests.kit.presence import lacking, missing, need_extra, needs_more, not_imported
 from tests.kit.public import SHARED, public_models
 from tests.kit.support import bytes_of, own_models, title
 
@@ -19,20 +20,25 @@ settings.register_profile("same", parent=_quiet, derandomize=True, max_examples=
 settings.register_profile("explore", parent=_quiet)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
-# The tools and fuzz targets that these are about limit memory by `resource`, which Windows has not.
-collect_ignore = (
-    []
-    if have("resource")
-    else [
-        "affinity/test_capability_file.py",
-        "affinity/test_capability_measured.py",
-        "affinity/test_own_device.py",
-        "flatbuf/test_budget.py",
-        "laws/test_fuzz.py",
-    ]
-)
-
 NO_PUBLIC_MODELS = "no public models beside this checkout"
+
+
+class _Module(pytest.Module):
+    """A file of tests, which is skipped with the reason where a tool that it is about needs another system."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        try:
+            return super().collect()
+        except self.CollectError as error:
+            name = not_imported(str(error))
+            if name is None:
+                raise
+            pytest.skip(f"this system has no {name}", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
+    """Collect a file of tests."""
+    return cast("pytest.Module", _Module.from_parent(parent, path=module_path))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

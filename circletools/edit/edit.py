@@ -57,6 +57,7 @@ class ModelEdit:
         )
         self._entries = Entries(model, self._overlay)
         self._codes = list(model.operator_codes)
+        self._code_at = {(one.code, one.version, one.custom_code): one.index for one in reversed(self._codes)}
         self._new_tensors: Counter[int] = Counter()  # subgraph -> how many were added
         self._added: list[AddedOperator] = []
         self.renamed: dict[tuple[int, int], bytes] = {}  # (subgraph, tensor) -> the new name
@@ -175,15 +176,15 @@ class ModelEdit:
     def add_operator_code(self, name: str, version: int = 1, custom_code: str = "") -> int:
         """Return the index of this operator code, appended if the model has none like it."""
         code = _member(self.model.schema.enums["BuiltinOperator"], name, "operator code")
-        for known in self._codes:
-            if (known.code, known.version, known.custom_code) == (code, version, custom_code):
-                return known.index
+        index = self._code_at.setdefault((code, version, custom_code), len(self._codes))
+        if index < len(self._codes):
+            return index
         codes = self._overlay.references(self._overlay.root, "operator_codes")
         table = self._table("OperatorCode", builtin_code=code, version=version, custom_code=custom_code or None)
         table.set("deprecated_builtin_code", min(code, _PLACEHOLDER_CODE))
         codes.append(table)
-        self._codes.append(OperatorCode(len(self._codes), code, custom_code, version, name))
-        return len(codes) - 1
+        self._codes.append(OperatorCode(index, code, custom_code, version, name))
+        return index
 
     def add_operator(
         self,

@@ -75,6 +75,13 @@ def lacking(error: BaseException) -> str | None:
     return None
 
 
+def not_imported(said: str) -> str | None:
+    """Return the module for calls of the operating system that is not there, of what a failed import says."""
+    found = re.search(r"No module named '(\w+)'|import of (\w+) halted", said)
+    name = found and (found[1] or found[2])
+    return name if name in _OF_SYSTEMS else None
+
+
 class Lazy:
     """A module that is imported at its first use, where the test is skipped if its package is not installed."""
 
