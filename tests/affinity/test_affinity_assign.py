@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,12 +14,12 @@ from hypothesis import strategies as st
 
 import circletools as ct
 from circletools.affinity.assign.assign import Constraints, assign
-from circletools.affinity.assign.rules import RuleSet, make_default, parse_rules, parse_setting
+from circletools.affinity.assign.rules import Rule, RuleSet, make_default, parse_rules, parse_setting
 from circletools.affinity.partitioning import Sizing, make_partitioning
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, UsageError
 from circletools.model.model import open_model
 from circletools.model.operator_facts import facts_of
-from circletools.model.selectors import KINDS, Chooser, parse_selector
+from circletools.model.selectors import KINDS, Chooser, Selector, parse_selector
 from circletools.planning.reproject import devices_of_sources, reproject, source_names
 from tests.kit.affinity_support import assigned, unruled, with_affinity
 from tests.kit.origin_support import embedded, origins, rebuilt
@@ -340,3 +341,32 @@ def test_twenty_rules_without_a_match_are_told(count: int, notes: int, last: str
         )
     found = [note.message for note in plan.notes if note.code == "UNMATCHED_RULE"]
     assert (len(found), last in found[-1]) == (notes, True)
+
+
+@pytest.mark.parametrize(("literal", "kept"), [(True, "MUL"), (False, None)])
+def test_blanks_around_a_name_that_stands_for_itself_do_not_matter(literal: bool, kept: str | None) -> None:
+    """Where it matches only so; a pattern with blanks matches nothing, and neither does a name of blanks."""
+    rules = [
+        Rule(Selector("op", name, literal=literal), "npu", "here", may_miss=True) for name in (" MUL\t", " ", "")
+    ]
+    with open_model(DIAMOND) as model:
+        found = RuleSet(tuple(rules)).matching(Chooser(model), allow_unmatched=False)
+        names = [operator.code.name for operator in model.subgraphs[0].operators]
+    assert "MUL" in names
+    assert [rule.selector.pattern for rule in found.rules] == ([kept] if kept else [])
+    assert [note.code for note in found.notes] == ["UNMATCHED_RULE"] * (3 - len(found.rules))
+
+
+def test_rules_that_match_nothing_are_left_out_where_they_may_be() -> None:
+    """Of the first 20 each is told; one that may not miss stays, for `assign` to refuse."""
+    strict = parse_setting("op:ABSENT=npu")
+    missing = [replace(strict, may_miss=True, place=f"line {at}") for at in range(22)]
+    for count in (20, 21, 22):
+        with open_model(DIAMOND) as model:
+            found = RuleSet((strict, *missing[:count])).matching(Chooser(model), allow_unmatched=False)
+        assert found.rules == (strict,)
+        assert [note.location for note in found.notes] == [f"line {at}" for at in range(20)] + [""] * (count > 20)
+    assert found.notes[-1].message == "2 other rules without a match"
+    with open_model(DIAMOND) as model:
+        allowed = RuleSet((strict,)).matching(Chooser(model), allow_unmatched=True)
+    assert (allowed.rules, len(allowed.notes)) == ((), 1)

@@ -111,6 +111,12 @@ def test_of_many_operators_not_everything_is_tried() -> None:
     assert everywhere is not None
     assert elsewhere is not None
     assert (len(everywhere.least_us), elsewhere.devices.tolist()) == (8, [[1, 1, 1]])
+    tight = everything(few.problem, few.what, {0: 1})  # the constant fits, and not what the operator makes
+    assert tight is not None
+    assert tight.devices.tolist() == [[1, 1, 1]]
+    roomy = everything(few.problem, few.what, {0: 2})  # the others read a byte, too
+    assert roomy is not None
+    assert roomy.devices.tolist() == [[0, 1, 1], [1, 1, 1]]
     many = Given([1] * 21, [[0.0, 0.0]] * 21)
     assert everything(many.problem, many.what, {}) is None
 

@@ -83,6 +83,20 @@ def test_only_several_operators_stand_beside_each_other() -> None:
     assert units_of(quantized(), "any").graph.beside == ((0, 1, 2, 3, 4, 5),)
 
 
+def test_what_reads_the_same_of_another_operator_does_not_stand_beside() -> None:
+    """1 and 2 read what 0 makes, 3 and 4 the input, 2 and 4 a constant."""
+    build = Build()
+    graph = build.graph()
+    x, fixed = graph.tensor("x"), graph.constant("c", np.ones((2, 2), np.float32))
+    made = graph.compute("NEG", [x], "made")
+    last = [
+        graph.compute("ADD", pair, f"o{at}")
+        for at, pair in enumerate(([made, made], [made, fixed], [x, x], [x, fixed]))
+    ]
+    graph.ends([x], last)
+    assert units_of(build.to_bytes("tflite"), "shared").graph.beside == ((0, 3, 4), (2, 4))
+
+
 def test_units_stay_in_one_partition_on_one_device() -> None:
     assert rows(planned(quantized(), rules=("index:0-1=npu",), default="cpu")) == [(0, 1), (2, 3, 4, 5)]
     plan = planned(quantized(), rules=("index:0-1=npu",), default="cpu", glue=("quantize",))
