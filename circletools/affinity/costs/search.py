@@ -57,9 +57,7 @@ def launches(graph: OperatorGraph, devices: Indices, mode: Mode = "min") -> list
 def _charged(problem: Problem, share: float) -> Problem:
     """Return the problem with a share of the launch on each copy's target."""
     links = problem.links
-    charge = np.broadcast_to(share * links.launch_us, links.overhead_us.shape).copy()
-    np.fill_diagonal(charge, 0)
-    return replace(problem, links=replace(links, overhead_us=links.overhead_us + charge))
+    return replace(problem, links=replace(links, overhead_us=links.overhead_us + share * links.launch_us))
 
 
 def _without_launches(problem: Problem, *, quick: bool = False) -> Indices:
