@@ -6,9 +6,9 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from circletool_cli.commands.parameters import first_executions
 
 import circletools as ct
-from cli.commands.parameters import first_executions
 from tests.kit.origin_support import embedded, rebuilt
 from tests.kit.program import MLP, put, run
 

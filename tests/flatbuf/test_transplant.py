@@ -12,7 +12,8 @@ from circletools.errors import EditError, ModelFormatError
 from circletools.flatbuf import budget
 from circletools.flatbuf import transplant as module
 from circletools.flatbuf.columns import Tables
-from circletools.flatbuf.transplant import Altered, Value, transplant
+from circletools.flatbuf.inert import Inert
+from circletools.flatbuf.transplant import Altered, Keep, Value, end_of, transplant
 from circletools.flatbuf.verify import walk
 from tests.kit.build import Raw, Shared, Table
 from tests.kit.every_field import SOME, difference, every_field
@@ -337,3 +338,24 @@ def test_a_deprecated_field_outside_the_file_is_refused() -> None:
     for offset in (len(data) - table - 3, 60_000):
         with pytest.raises(ModelFormatError, match="a SignatureDef ends outside the file"):
             copied(put(data, entry, offset.to_bytes(2, "little")))
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        Table("Model", metadata_buffer=[1, 2, 3]),
+        Table("Model", description="five."),
+        Table("Model", buffers=[]),
+        Table("Model", buffers=[Table("Buffer", data=b"12345")]),
+        Table("Model", buffers=[Table("Buffer")]),
+        Table("Model", version=3),
+    ],
+    ids=["numbers", "text", "references", "bytes", "a table", "the root"],
+)
+def test_an_object_of_any_kind_may_be_the_last(root: Table) -> None:
+    data = file_of(root) + bytes(16)
+    wire, schema, at = wire_of(data)
+    keep = Keep(Inert(wire, schema, lambda: walk(wire, schema)), {}, 0)
+    assert end_of(wire, schema, Altered(schema.tables["Model"], at, {}), keep) == max(
+        one.end for one in objects(data)
+    )
