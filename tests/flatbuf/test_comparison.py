@@ -278,6 +278,15 @@ def test_fields_beyond_the_schema_can_only_be_counted() -> None:
     assert [(one.before, one.after) for one in found] == [({}, None)] * 2
 
 
+def test_what_cannot_be_compared_is_told_by_its_place_in_the_file_before() -> None:
+    data = file_of(Table("Model"), unknown={"Model": (schema_of("tflite").tables["Model"].slots, b"text")})
+    comparison = Comparison(wire_of(data)[1], wire_of(data)[1], NO_RULES)
+    owners = np.array([5], np.int64), np.array([6], np.int64)
+    pairs = Pairs(root_of(data), root_of(data), lambda _: ("was here", "is here"), owners)
+    assert list(comparison.tables(pairs)) == []
+    assert comparison.unknown == [f"was here.slot_{schema_of('tflite').tables['Model'].slots}"]
+
+
 # --- rules --------------------------------------------------------------------------------------------------
 
 
