@@ -12,6 +12,7 @@ from circletools.diff.comparison import ModelComparison
 from circletools.diff.tolerance import between
 from circletools.errors import TableFormatError
 from circletools.findings import Finding
+from circletools.flatbuf.budget import OBJECT_BYTES
 from circletools.flatbuf.comparison import Difference
 from circletools.flatbuf.leaves import same_bytes
 from circletools.metadata.codec import decode_names
@@ -49,7 +50,8 @@ def metadata_differences(comparison: ModelComparison, _: list[Finding]) -> Itera
         old, new = values = before.get(label), after.get(label)
         if old is None or new is None or not _same(old, new):
             for value, charge in zip(values, charges, strict=True):
-                charge(len(value) if isinstance(value, memoryview) else 0)
+                if value is not None:
+                    charge(OBJECT_BYTES + (len(value) if isinstance(value, memoryview) else 0))
             shown = (None if value is None else _described(label, value) for value in values)
             yield between(f"metadata[{label}]", *shown)
 
