@@ -181,8 +181,8 @@ def _changed(
 ) -> View:
     """Return a view, of which `bare` has the arrays, with the lists of one near it where they are the same.
 
-    `operators` are those that take other values; `positions` are those of the slots shown, `makes` tells of the
-    slots of outputs which have a value that is shown.
+    `operators` are those that take other values; `positions` are those of the slots shown, `makes` says which slots
+    of outputs have a value that is shown.
     """
     taker, _, _, values = bare.slots
     other = np.zeros(len(side), np.bool_)
