@@ -210,8 +210,8 @@ class _Writer:
         """Return the form of a table of the old file. The walk does not look at tables of newer schemas."""
         limit = self.wire.limit
         vtable = at - _I4.unpack_from(self.memory, at)[0] if at % 4 == 0 and at + 4 <= limit else -1
-        length = _U2.unpack_from(self.memory, vtable)[0] if 0 <= vtable <= limit - 4 else limit + 1
-        if vtable + length > limit:
+        length = _U2.unpack_from(self.memory, vtable)[0] if _HEADER_BYTES <= vtable <= limit - 4 else None
+        if length is None or vtable + length > limit:
             raise ModelFormatError(f"a {table_type.name} or its vtable ends outside the file", offset=at)
         raw = bytes(self.memory[vtable : vtable + length])
         form = self.forms.get((table_type.name, raw))
@@ -229,12 +229,12 @@ class _Writer:
     def reference(self, owner: TableType, item: Field, fields: Mapping[int, Value]) -> int:
         """Write what a reference field of a table with these fields refers to; return its place."""
         value = fields[item.slot]
-        if item.kind == "union" and isinstance(value, int):
-            return self.member(owner, item, cast(bytes, fields.get(item.type_slot) or b"\0")[0], value)
-        if item.kind == "vector" and item.type_slot >= 0 and isinstance(value, int):
-            codes = fields.get(item.type_slot)
-            return self.members(owner, item, self.bytes_of(_CODES, codes) if isinstance(codes, int) else b"", value)
-        return self.value(item, value)
+        if item.target not in self.schema.unions or not isinstance(value, int):
+            return self.value(item, value)
+        codes = fields.get(item.type_slot)
+        if item.kind == "union":
+            return self.member(owner, item, cast(bytes, codes or b"\0")[0], value)
+        return self.members(owner, item, self.bytes_of(_CODES, codes) if isinstance(codes, int) else b"", value)
 
     def member(self, owner: TableType, item: Field, code: int, at: int) -> int:
         """Write the member of a union; return its place."""

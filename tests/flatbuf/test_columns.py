@@ -13,7 +13,8 @@ from circletools.flatbuf import columns
 from circletools.flatbuf.budget import REPEATED_BYTES
 from circletools.flatbuf.columns import Tables, Vectors, Wire, too_large, unknown_slots, vectors_at
 from circletools.flatbuf.schema import TableType
-from tests.kit.build import Raw, Table
+from circletools.flatbuf.verify import walk
+from tests.kit.build import Raw, Shared, Table
 from tests.kit.objects import file_of, objects, wire_of
 
 U1, U2, U4 = np.dtype("u1"), np.dtype("<u2"), np.dtype("<u4")
@@ -179,3 +180,15 @@ def test_one_element_of_each_row() -> None:
         assert [None if np.isnan(one) else int(one) for one in vectors.element(at)] == expected
     for at, expected in ((-1, [4, None, 5, 11]), (-2, [3, None, 4, None]), (-3, [2, None, None, None])):
         assert [None if np.isnan(one) else int(one) for one in vectors.element(at)] == expected
+
+
+def test_a_text_that_many_share_is_one_object() -> None:
+    """Whether they come one after the other or not: a hundred thousand names of a megabyte need one."""
+    shared = Shared("a text of some length")
+    for order in ([shared] * 3, [shared, "other", shared]):
+        data = file_of(Table("Model", buffers=[], metadata=[Table("Metadata", name=name) for name in order]))
+        wire, schema, _ = wire_of(data)
+        found = walk(wire, schema).tables["Metadata"].strings("name")
+        at = [index for index, text in enumerate(found) if text == b"a text of some length"]
+        assert len(at) == order.count(shared)
+        assert all(found[index] is found[at[0]] for index in at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from struct import pack
 
 import pytest
 
@@ -16,6 +17,7 @@ from circletools.model.external import FILE_OFFSETS
 from tests.kit.build import Raw, Table
 from tests.kit.every_field import difference
 from tests.kit.objects import file_of, objects, wire_of
+from tests.kit.support import field_at, u32
 
 PLAIN = file_of(
     Table("Model", version=3, description="text", buffers=[Table("Buffer"), Table("Buffer", data=b"abc")])
@@ -181,6 +183,23 @@ def test_all_of_a_prefix_is_aligned() -> None:
         if one.kind == "bytes":
             assert (one.start + 4) % 16 == 0
     assert len(prefix) % 64 == 0
+
+
+@pytest.mark.parametrize("length", [16, 20, 24, 28, 3000])
+def test_what_no_schema_knows_stays_aligned_as_it_was(length: int) -> None:
+    """A field of any length, at any place past a multiple of 16, in a table that is written anew."""
+    vtable = pack("<HH", 4 + 2 * 31, 4 + length) + bytes(2 * 30) + pack("<H", 4)
+    for at in (76, 80, 84, 88):
+        head = pack("<I4s", at, b"TFL3") + vtable
+        field = bytes(at % 7 + 1 for at in range(length - 1)) + b"\xff"
+        data = head.ljust(at, b"\0") + pack("<i", at - 8) + b"\xff" * 4 + field[4:]
+        after = edited(data, description="d" * (at // 4 % 4))
+        root = u32(after, 0)
+        assert root < len(after) - len(data)
+        place = field_at(after, root, 30)
+        assert place % 16 == (at + 4) % 16
+        assert after[place : place + length] == data[at + 4 :]
+        assert overlay_of(after).text(overlay_of(after).root, "description") == b"d" * (at // 4 % 4)
 
 
 def test_a_prefix_is_no_longer_than_its_objects_need() -> None:
