@@ -188,18 +188,19 @@ def test_all_of_a_prefix_is_aligned() -> None:
 @pytest.mark.parametrize("length", [16, 20, 24, 28, 3000])
 def test_what_no_schema_knows_stays_aligned_as_it_was(length: int) -> None:
     """A field of any length, at any place past a multiple of 16, in a table that is written anew."""
-    vtable = pack("<HH", 4 + 2 * 31, 4 + length) + bytes(2 * 30) + pack("<H", 4)
-    for at in (76, 80, 84, 88):
+    for at, offset in product((76, 80, 84, 88), (4, 5, 6, 7)):
+        vtable = pack("<HH", 4 + 2 * 31, offset + length) + bytes(2 * 30) + pack("<H", offset)
         head = pack("<I4s", at, b"TFL3") + vtable
-        field = bytes(at % 7 + 1 for at in range(length - 1)) + b"\xff"
-        data = head.ljust(at, b"\0") + pack("<i", at - 8) + b"\xff" * 4 + field[4:]
-        after = edited(data, description="d" * (at // 4 % 4))
+        field = b"\xff" * 8 + bytes(at % 7 + 1 for at in range(length - 8))
+        data = head.ljust(at, b"\0") + pack("<i", at - 8) + bytes(offset - 4) + field
+        text = "d" * (at // 4 % 4 + 1)
+        after = edited(data, description=text)
         root = u32(after, 0)
         assert root < len(after) - len(data)
         place = field_at(after, root, 30)
-        assert place % 16 == (at + 4) % 16
-        assert after[place : place + length] == data[at + 4 :]
-        assert overlay_of(after).text(overlay_of(after).root, "description") == b"d" * (at // 4 % 4)
+        assert place % 16 == (at + offset) % 16
+        assert after[place : place + length] == field
+        assert overlay_of(after).text(overlay_of(after).root, "description") == text.encode()
 
 
 def test_a_prefix_is_no_longer_than_its_objects_need() -> None:

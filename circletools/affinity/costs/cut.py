@@ -111,7 +111,7 @@ def _add_copies(
 
 
 def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
-    """Return which vertices are on the source's side of the minimum cut with the fewest there."""
+    """Return which other vertices are on the source's side of the minimum cut with the fewest there."""
     try:
         from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import, and an extra
         from scipy.sparse.csgraph import breadth_first_order, maximum_flow  # noqa: PLC0415 - as above
@@ -124,7 +124,6 @@ def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
     sums = np.bincount(where, costs[useful], minlength=len(keys)).astype(np.float64)
     sums = _bounded(tails, heads, sums, count)
     side = np.zeros(count, np.bool_)
-    side[_SOURCE] = True
     if not sums.any():
         sums = np.ones(len(keys))  # nothing is dearer than anything else
     if not len(sums):

@@ -20,7 +20,7 @@ from circletools.model.graph import OperatorGraph
 
 _FEW_DEVICES, _SEVERAL_OPERATORS = 3, 2_000
 """Of more, devices are filled in their order, and in that order turned."""
-_FEW_OPERATORS, _ROWS = 20, 550_000
+_FEW_OPERATORS, _ROWS = 20, 3**12
 """Of so many operators every assignment is looked at, where there are not more: 12 of three devices."""
 
 Excess = Callable[[Indices], Mapping[int, int]]

@@ -41,7 +41,7 @@ class Contraction:
         self._number = list(range(0, count * _ROOM, _ROOM))
         # A list with an end at both sides: -1, which is the last place of each, stands before the first and behind
         # the last group.
-        self._before = [*range(-1, count - 1), count - 1]
+        self._before = list(range(-1, count))
         self._behind = [*range(1, count), -1, 0]
         self._detours = Detours(graph)
         self._visits = _VISITS + _VISITS_PER_GROUP * count
@@ -162,16 +162,15 @@ class Contraction:
 
     def _put(self, groups: Sequence[int], beside: int, *, forward: bool) -> None:
         """Put groups right behind another one, or right before it, as far from it as there is room."""
-        width = _ROOM * (len(groups) + 1)
         if forward:
             beyond = self._behind[beside]
             low = self._number[beside]
-            high = low + width if beyond < 0 else self._number[beyond]
+            high = low + _ROOM if beyond < 0 else self._number[beyond]
             self._chain((beside, *groups, beyond))
         else:
             beyond = self._before[beside]
             high = self._number[beside]
-            low = high - width if beyond < 0 else self._number[beyond]
+            low = high - _ROOM if beyond < 0 else self._number[beyond]
             self._chain((beyond, *groups, beside))
         step = min(_STEP, (high - low) // (len(groups) + 1))
         start = high - step * (len(groups) + 1) if forward else low

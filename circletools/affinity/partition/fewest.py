@@ -131,9 +131,9 @@ def _by_chance(whole: GroupGraph, home: list[int], pairs: list[tuple[int, int]],
     for _ in range(orders):
         count = max(home) + 1
         share = generator.random()
-        stays = [generator.random() < share for _ in range(count)]
+        breaks = [generator.random() >= share for _ in range(count)]
         generator.shuffle(edges)
-        edges.sort(key=lambda edge: home[edge[0]] != home[edge[1]] or not stays[home[edge[0]]])
+        edges.sort(key=lambda edge: home[edge[0]] != home[edge[1]] or breaks[home[edge[0]]])
         contraction, before = Contraction(whole), -1
         while before < contraction.merges:
             before = contraction.merges
