@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Mapping
+from itertools import pairwise, product
 from math import inf
 
 import numpy as np
@@ -15,6 +16,7 @@ from circletools.affinity.costs.fitting import Table, everything
 from circletools.affinity.costs.memory import Contents
 from circletools.affinity.costs.problem import Indices
 from circletools.affinity.partition.partitions import make_partitions
+from tests.affinity.test_costs_fitting import chance
 from tests.kit.costs_support import Case, random_case
 
 ZERO = [[0.0] * 2] * 2
@@ -65,6 +67,98 @@ def test_a_prohibitive_price_is_more_than_all_that_can_be_paid(seed: int) -> Non
     assert search._prohibitive() > dearest
 
 
+@pytest.mark.parametrize(("devices", "once", "rate"), [(2, 1e6, 0.0), (3, 1e6, 0.0), (2, 0.0, 1e3), (3, 0.0, 1e3)])
+def test_it_is_more_than_all_copies(devices: int, once: float, rate: float) -> None:
+    """Six tensors in a row, and one that is read on all devices."""
+    tensors = [(at, 9.0, [at + 1]) for at in range(6)] + [(0, 9.0, list(range(1, devices)))]
+    overhead, per_byte = (
+        [[number * (a != b) for b in range(devices)] for a in range(devices)] for number in (once, rate)
+    )
+    case = Case([[1.0] * devices] * 7, tensors, overhead, per_byte, [0.0] * devices)
+    dearest = max(case.cost(found) for found in case.every())
+    assert search_of(case, [1.0] * 7, {})._prohibitive() > dearest
+
+
+def test_sixteen_halvings_leave_a_twentieth_of_a_percent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the range of prices, whose lowest is a thousand million millionth of the highest."""
+    monkeypatch.setattr(fitting, "_FEW_OPERATORS", 0)
+    search = search_of(Case([[0.0, 10.0], [0.0, 6.0]], [], ZERO, ZERO, [0.0, 0.0]), [10.0, 5.0], {0: 5})
+    prices: list[float] = []
+    solve = search._solve
+
+    def noted(per_byte: Mapping[int, float]) -> Indices:
+        prices.append(per_byte[0])
+        return solve(per_byte)
+
+    monkeypatch.setattr(search, "_solve", noted)
+    search.run()
+    tried = sorted(prices[1:])
+    assert (prices[0], tried[-1], len(tried)) == (0.0, search._prohibitive(), 17)
+    nearest = min(after / before for before, after in pairwise(tried))
+    assert nearest == pytest.approx(1e15 ** (1 / (1 << 16)))
+    assert nearest < 1.00053
+
+
+def test_what_saves_most_is_moved_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """9 us of 10 rather than 1 us of 20."""
+    monkeypatch.setattr(caps, "_TRIES", 0)
+    monkeypatch.setattr(caps, "_LEAST_TRIES", 1)
+    search = search_of(Case([[19.0, 20.0], [1.0, 10.0], [5.0, 5.0]], [], ZERO, ZERO, [0.0] * 2), [1.0] * 3, {0: 9})
+    search._best = Fitted(np.ones(3, np.int64), {0: 0})
+    search._take_back()
+    assert search.looked == [[1, 0, 1]]
+
+
+@pytest.mark.parametrize("seed", [68, 132, 169])
+def test_devices_are_filled_in_their_order_where_no_price_leads_to_what_fits(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitting, "_FEW_OPERATORS", 0)
+    given, limits = chance(seed)
+    assert given.fits(limits)
+    monkeypatch.setattr(caps, "fillings", lambda *_: iter(()))
+    assert not given.fits(limits)
+
+
+@pytest.mark.parametrize(
+    ("devices", "operators", "orders"), [(2, 9, 2), (3, 2_000, 6), (3, 2_001, 3), (4, 9, 4), (4, 2_001, 4)]
+)
+def test_few_devices_are_filled_in_all_orders(devices: int, operators: int, orders: int) -> None:
+    none = [[0.0] * devices] * devices
+    problem, graph = Case([[1.0] * devices] * operators, [], none, none, [0.0] * devices).problem()
+    assert len(list(fitting.fillings(problem, graph, lambda _: {}))) == orders
+
+
+def test_a_device_takes_all_that_fits_and_nothing_else() -> None:
+    problem, graph = Case([[1.0] * 2] * 5, [], ZERO, ZERO, [0.0] * 2).problem()
+    none = [[0.0] * 3] * 3
+    wide, _ = Case([[1.0] * 3] * 5, [], none, none, [0.0] * 3).problem()
+    for most in range(6):
+
+        def excess(devices: Indices, most: int = most) -> dict[int, int]:
+            return {0: max(0, int((devices == 0).sum()) - most)}
+
+        first = next(iter(fitting.fillings(problem, graph, excess)))
+        assert first.tolist() == [0] * most + [1] * (5 - most)
+        second = next(iter(fitting.fillings(wide, graph, excess)))  # the second device has no limit
+        assert second.tolist() == first.tolist()
+
+
+def test_nothing_else_is_tried_where_all_assignments_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    class Counted(caps._Search):
+        def run(self) -> Fitted:
+            tried.append(int(np.isfinite(self._problem.times_us).any(axis=0).sum()))
+            return super().run()
+
+    monkeypatch.setattr(caps, "_Search", Counted)
+    problem, graph = Case([[1.0, 2.0]] * 2, [], ZERO, ZERO, [0.0, 0.0]).problem()
+    what, limits = contents([10.0, 10.0]), {0: 9, 1: 9}
+    found = least_time_within(problem, graph, what, limits, lambda row: make_partitions(graph, row.tolist()))
+    assert (found.fits, tried) == (False, [2])
+
+
 def test_only_what_was_there_is_given_back() -> None:
     """On the device before, and not now: of 0 to 5 those are 1, 3 and 4."""
     case = Case([[1.0, 2.0, 3.0]] * 6, [], [[0.0] * 3] * 3, [[0.0] * 3] * 3, [0.0] * 3)
@@ -76,7 +170,9 @@ def test_only_what_was_there_is_given_back() -> None:
     assert (tried[:, [0, 2, 5]] == under[[0, 2, 5]]).all()
     assert ((tried == 0) | (tried == under)).all()
     assert (found.devices == under).all()  # two are there already
-    roomy = search_of(case, [1.0] * 6, {0: 4})._given_back(Fitted(over, {0: 9}), Fitted(under, {0: 0}), 0)
+    search = search_of(case, [1.0] * 6, {0: 9})
+    roomy = search._given_back(Fitted(over, {0: 9}), Fitted(under, {0: 0}), 0)
+    assert (np.array(search.looked)[:, [0, 2, 5]] == under[[0, 2, 5]]).all()
     assert roomy.devices.tolist() == [0, 1, 1, 0, 0, 0]
 
 
@@ -142,6 +238,19 @@ def test_three_to_the_twelfth_assignments_are_all_looked_at() -> None:
         problem, _ = Case([[1.0] * devices] * count, [], none, none, [0.0] * devices).problem()
         found = everything(problem, contents([0.0] * count), {})
         assert (0 if found is None else len(found.least_us)) == rows
+
+
+@pytest.mark.parametrize("large", ["constant", "result"])
+def test_what_is_large_is_placed_first(large: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the others have few rows to begin with: eight of three that may be anywhere, and not sixteen."""
+    monkeypatch.setattr(fitting, "_ROWS", 8)
+    problem, _ = Case([[1.0] * 2] * 4, [], ZERO, ZERO, [0.0] * 2).problem()
+    own, none = np.arange(4), np.array([], np.int64)
+    sizes = [np.array([0.0, 0.0, 9.0, 0.0]), np.zeros(4)]
+    constants, results = sizes if large == "constant" else sizes[::-1]
+    found = everything(problem, Contents((own, own), constants, results, own, none, none, none), {0: 8})
+    assert found is not None
+    assert (len(found.devices), found.devices[:, 2].tolist()) == (8, [1] * 8)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -49,6 +49,7 @@ def around(edges: Edges, joined: Edges, devices: list[int]) -> list[tuple[Edges,
 def test_a_way_around_over_another_device() -> None:
     """Also where the operator on the way is number 0, and where it is several operators away."""
     assert around([(1, 0), (0, 2), (1, 2)], [(1, 2)], [1, 0, 0]) == [([(1, 2)], 1, 2)]
+    assert around([(1, 0), (0, 3), (3, 2), (1, 2)], [(1, 2)], [1, 0, 0, 0]) == [([(1, 2)], 1, 2)]
     assert around([(0, 1), (1, 2), (0, 2)], [(0, 2)], [0, 1, 0]) == [([(0, 2)], 0, 2)]
     long = [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)]
     assert around(long, [(0, 4)], [0, 0, 1, 0, 0]) == [([(0, 4)], 0, 4)]

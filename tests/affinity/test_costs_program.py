@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from circletools.affinity.costs import program, proof
 from circletools.affinity.costs.evaluate import evaluate
-from circletools.affinity.costs.program import least_bound, solve
+from circletools.affinity.costs.program import Bound, least_bound, solve
 from circletools.affinity.costs.proof import proven
 from circletools.affinity.costs.search import launches, least_time
 from circletools.affinity.partition.partitions import make_partitions
@@ -105,6 +106,31 @@ def test_without_time_the_least_times_are_a_bound(monkeypatch: pytest.MonkeyPatc
     assert proven(problem, graph, devices, "min", 0).least_us == pytest.approx(expected)
     monkeypatch.setattr(program, "_VARIABLES", 10)
     assert list(solve(problem, graph, regions=True, seconds=9)) == []
+
+
+def test_what_the_program_finds_is_taken_where_it_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes 14 on the first device with its launch, 15 with the last operator on the other, 26 there."""
+    count = 13
+    rows = [(at, 0.0, [at + 1]) for at in range(count - 1)]
+    case = Case([[1.0, 2.0]] * count, rows, [[0.0] * 2] * 2, [[0.0] * 2] * 2, [1.0, 0.0])
+    problem, graph = case.problem()
+    first, mixed, second = (np.array(row) for row in ([0] * 13, [0] * 12 + [1], [1] * 13))
+    asked: list[float] = []
+
+    def bounds(*_: object, **_more: object) -> Iterator[Bound]:
+        for least, devices in ((5.0, second), (12.0, mixed), (14.0, None), (14.0, first)):
+            asked.append(least)
+            yield Bound(least, devices)
+
+    monkeypatch.setattr(proof, "solve", bounds)
+    monkeypatch.setattr(proof, "settled", lambda _problem, _graph, devices: devices)
+    for given, times in ((first, 3), (second, 4), (mixed, 4)):  # until nothing can be better
+        asked.clear()
+        found = proven(problem, graph, given, "min", 20)
+        assert (found.devices.tolist(), found.least_us, len(asked)) == ([0] * 13, 14.0, times)
+    monkeypatch.setattr(proof, "solve", lambda *_, **_more: iter([Bound(5.0, second)]))
+    found = proven(problem, graph, mixed, "min", 20)
+    assert (found.devices.tolist(), found.least_us) == (mixed.tolist(), 13.0)  # a launch may take nothing
 
 
 def test_no_operators_take_no_time() -> None:

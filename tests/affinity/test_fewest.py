@@ -10,7 +10,7 @@ from benchmarks.architectures import ROWS, Row, by_chance_fed, decoder, densenet
 from benchmarks.graphs import by_chance, resnet
 from circletools.affinity.partition import fewest
 from circletools.affinity.partition.contraction import Contraction
-from circletools.affinity.partition.groups import GroupGraph
+from circletools.affinity.partition.groups import GroupGraph, graph_inside
 from circletools.affinity.partition.partitions import make_partitions
 from circletools.model.graph import OperatorGraph
 from tests.kit.partition_peers import fewest_by_trying, xla_clusters
@@ -35,14 +35,54 @@ def test_small_graphs_have_the_fewest_that_there_can_be(first: int) -> None:
         assert len(make_partitions(graph, devices)) == fewest_by_trying(graph, devices), seed
 
 
-@pytest.mark.parametrize("seed", [234, 528, 569])
+ORDERS = {6: 21, 58: 14, 110: 34, 234: 6, 289: 17, 292: 15, 369: 17, 374: 5, 495: 22, 528: 21, 569: 13, 587: 18}
+"""How few there are, by seed: from its starts alone merging makes more."""
+
+
+@pytest.mark.parametrize("seed", ORDERS)
 def test_some_graphs_take_other_orders(seed: int) -> None:
-    """From its starts alone merging makes 8, 22 and 14."""
     count, edges, devices = random_case(seed, most=60)
     graph = graph_of(count, edges)
     found = make_partitions(graph, devices)
     check_partition(graph, devices, found, connected=True)
-    assert len(found) <= {234: 6, 528: 21, 569: 13}[seed]
+    assert len(found) <= ORDERS[seed]
+
+
+def test_orders_by_chance_are_the_same_everywhere() -> None:
+    """Of several that are as few the same are found on every machine."""
+    count, edges, devices = random_case(374, most=60)
+    assert sorted(map(sorted, fewest.fewest(graph_of(count, edges), devices))) == [
+        [0], [1, 3, 5, 6, 8, 9, 10, 13, 14, 15, 18, 19, 20], [2, 12], [4, 11, 16, 21], [7, 17]
+    ]  # fmt: skip
+
+
+def orders_of(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Return for each component of a random graph how many edges it has, and in how many orders they are tried."""
+    found: list[tuple[int, int]] = []
+
+    def tried(whole: GroupGraph, home: list[int], pairs: list[tuple[int, int]], orders: int) -> list[int]:
+        found.append((sum(map(len, whole.successors)) + len(pairs), orders))
+        return home
+
+    monkeypatch.setattr(fewest, "_by_chance", tried)
+    count, edges, devices = random_case(seed, most=400)
+    make_partitions(graph_of(count, edges), devices)
+    return found
+
+
+@pytest.mark.parametrize(("seed", "edges", "agree"), [(21, 2052, True), (51, 1392, False), (59, 1765, False)])
+def test_forty_thousand_edges_are_tried_a_quarter_where_all_starts_agree(
+    seed: int, edges: int, agree: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert orders_of(seed, monkeypatch) == [(edges, (10_000 if agree else 40_000) // edges)]
+
+
+def test_each_component_is_tried_with_what_others_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In 64 orders at most; of the sixth the starts agree."""
+    *before, (edges, orders), last = orders_of(38, monkeypatch)
+    assert {orders for _, orders in (*before, last)} == {64}
+    left = 40_000 - sum(edges * orders for edges, orders in before)
+    assert (len(before), orders) == (5, left // 4 // edges)
 
 
 @pytest.mark.parametrize(("seed", "count"), [(23, 16), (29, 8), (60, 4), (362, 14), (2809, 16)])
@@ -65,17 +105,19 @@ def test_whole_architectures_are_partitioned(name: str) -> None:
         assert len(found) <= len(make_partitions(graph, devices, "safe"))
 
 
-def test_a_long_chain_with_skips_over_the_other_device() -> None:
-    """Of its 20,001 operators no two are of one level and device; nothing can be merged."""
+def test_a_long_chain_with_skips_over_the_other_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of its 20,001 operators no two are of one level and device; nothing can be merged, and one start is tried."""
+    made = counted(monkeypatch)
     blocks = 10_000
     edges = [pair for at in range(0, 2 * blocks, 2) for pair in ((at, at + 1), (at + 1, at + 2), (at, at + 2))]
     found = make_partitions(graph_of(2 * blocks + 1, edges), [0, 1] * blocks + [0])
     assert [partition.operators for partition in found] == [(at,) for at in range(2 * blocks + 1)]
+    assert made == [2 * blocks + 1]
 
 
-def test_nothing_else_is_tried_where_a_path_shows_that_there_are_no_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A path that comes back to a set of operators takes it apart: here on each of 60 cycles."""
-    made = []
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note how many groups each start has from which is merged."""
+    made: list[int] = []
 
     class Counted(Contraction):
         def __init__(self, graph: GroupGraph) -> None:
@@ -83,6 +125,12 @@ def test_nothing_else_is_tried_where_a_path_shows_that_there_are_no_fewer(monkey
             super().__init__(graph)
 
     monkeypatch.setattr(fewest, "Contraction", Counted)
+    return made
+
+
+def test_nothing_else_is_tried_where_a_path_shows_that_there_are_no_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path that comes back to a set of operators takes it apart: here on each of 60 cycles."""
+    made = counted(monkeypatch)
     shape = resnet(3_000)
     assert len(make_partitions(shape.graph(), by_chance(shape))) == 565
     assert len(made) == 60
@@ -103,3 +151,14 @@ def test_the_same_graph_has_the_same_partitions() -> None:
     shape = by_chance_fed(400, 30, 5)
     devices = [int(kind in "ABC") for kind in shape.kinds]
     assert make_partitions(shape.graph(), devices) == make_partitions(shape.graph(), devices)
+
+
+def test_of_eight_before_it_an_operator_joins_the_first_that_it_can() -> None:
+    """Ten of one device with others between them stay apart; one that nothing feeds may go to any."""
+    edges = [(at, at + 1) for at in range(18)]
+    devices = [*(at % 2 for at in range(19)), 0]
+    whole = graph_inside(graph_of(20, edges), range(20), devices)
+    rows = [[*range(0, 19, 2), 19]]
+    for beside_first in (False, True):
+        home = fewest._merged(whole, rows, beside_first=beside_first)
+        assert [at for at in range(19) if home[at] == home[19]] == [4]

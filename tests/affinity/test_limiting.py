@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from circletools.affinity.costs.evaluate import evaluate
-from circletools.affinity.costs.problem import Links, make_problem
+from circletools.affinity.costs.problem import Links, Problem, make_problem
+from circletools.affinity.limiting import Limiter, Room
 from circletools.affinity.limits import KINDS, Limit, Weights, check_limits, parse_limit
-from circletools.affinity.partition.partitions import make_partitions
+from circletools.affinity.partition.partitions import Partition, make_partitions
 from circletools.affinity.partitioning import Partitioning, Sizing, make_partitioning
-from circletools.affinity.units import make_units
+from circletools.affinity.units import Units, make_units
 from circletools.errors import EditError, UsageError
 from circletools.model.model import open_model
 from circletools.model.operator_facts import OperatorFacts
@@ -229,3 +230,54 @@ def test_what_partitions_weigh() -> None:
         assert [weigh("operators", units, 0) for units in ([], [1], [0, 2])] == [0, 1, 2]
         assert [weigh("bytes", units, 0) for units in ([], [2], [0, 1], [0, 1, 2])] == [0, 16, 64, 80]
         assert [weigh("us", units, device) for units, device in (([0, 1], 0), ([0, 1, 2], 1))] == [1, 22]
+
+
+# --- how much is tried --------------------------------------------------------------------------------------
+
+
+class Counting(Limiter):
+    """A limiter of so many units that notes what it takes the total time without."""
+
+    def __init__(self, count: int) -> None:
+        no_links = Links(np.zeros((2, 2)), np.zeros((2, 2)), np.zeros(2))
+        none = np.zeros(0, np.int64)
+        problem = Problem(np.zeros((count, 2)), none, np.zeros(0), none, none, no_links)
+        self.partitioned, self.totals = 0, list[list[int]]()
+        room = Room(
+            Units.__new__(Units), [], 1, Weights.__new__(Weights), problem,
+            lambda *_: True, lambda _: None, (0, 1), lambda _: True,
+        )  # fmt: skip
+        super().__init__(room, self.made)
+        self._numbers = [0] * count
+
+    def made(self, numbers: Sequence[int]) -> tuple[Partition, ...]:
+        self.partitioned += 1
+        return ()
+
+    def _total_without(self, gone: Sequence[Partition]) -> float:
+        self.totals.append([partition.operators[0] for partition in gone])
+        return float(-min(self.totals[-1]))
+
+
+@pytest.mark.parametrize(
+    ("units", "partitions", "surplus", "every"),
+    [(1000, 25, 2, True), (1001, 25, 2, False), (1000, 26, 2, False), (100, 26, 2, False), (1000, 300, 1, True),
+     (1000, 301, 1, False), (1200, 250, 1, True), (1201, 250, 1, False)],
+)  # fmt: skip
+def test_up_to_three_hundred_choices_of_what_leaves_are_tried(
+    units: int, partitions: int, surplus: int, every: bool
+) -> None:
+    """And as long as no more than 300,000 operators are partitioned for that."""
+    limiter = Counting(units)
+    able = [Partition(0, (at,)) for at in range(partitions)]
+    found = [one.operators[0] for one in limiter._least(able, surplus)]
+    choices = combinations(range(partitions), surplus) if every else ((at,) for at in range(partitions))
+    assert limiter.totals == [list(choice) for choice in choices]
+    assert found == (list(range(partitions - surplus, partitions)) if every else [partitions - 1])
+
+
+@pytest.mark.parametrize(("units", "partitioned"), [(1000, 1), (1001, 0)])
+def test_of_more_than_a_thousand_units_launches_are_those_that_go(units: int, partitioned: int) -> None:
+    limiter = Counting(units)
+    Limiter._total_without(limiter, [Partition(0, (0,))])
+    assert limiter.partitioned == partitioned

@@ -152,8 +152,21 @@ def test_nothing_is_refused_that_some_rules_would_allow(first: int, tmp_path: An
     assert told == {True, False}
 
 
-def test_steps_are_fewer_where_it_is_asked_again() -> None:
-    assert 0 < meeting._STEPS_AGAIN < exact.STEPS
+def test_steps_are_an_eighth_where_it_is_asked_again() -> None:
+    assert 8 * meeting._STEPS_AGAIN == exact.STEPS
+
+
+def test_what_leaves_a_device_goes_where_it_is_taken(tmp_path: Any) -> None:
+    """Each operator to another device, where none takes both."""
+    takes = {"npu": TAKES, "gpu": ["NEG"], "cpu": ["TANH"]}
+    tables = tuple(table(tmp_path, device, *codes) for device, codes in takes.items())
+    with ct.open(row("NEG", "TANH")) as model:
+        plan = ct.plan(
+            model, ct.PlanRequest(devices=tuple(takes), capabilities=tables, limits=("npu:max-partitions=0",))
+        )
+    assert shown(plan) == [("gpu", (0,)), ("cpu", (1,))]
+    for operator in range(2):
+        assert "other partitions save more on npu" in plan.reason(0, operator)
 
 
 def wide(adds: int) -> bytes:

@@ -11,7 +11,7 @@ from circletools.affinity.partition import contraction as contraction_module
 from circletools.affinity.partition.chains import NOWHERE, Chains
 from circletools.affinity.partition.contraction import Contraction
 from circletools.affinity.partition.detours import Detours
-from circletools.affinity.partition.groups import GroupGraph, graph_inside, strong_components
+from circletools.affinity.partition.groups import GroupGraph, graph_inside, members_of, strong_components
 from circletools.affinity.partition.partitions import make_partitions
 from circletools.affinity.partition.schedule import schedule
 from circletools.affinity.partition.seed import seed_partitions
@@ -177,6 +177,11 @@ def test_a_search_is_given_up_when_all_visits_are_used(monkeypatch: pytest.Monke
 
 
 # --- components and orders ----------------------------------------------------------------------------------
+
+
+def test_members_are_listed_by_group() -> None:
+    assert members_of([0, 2, 0]) == [[0, 2], [], [1]]
+    assert members_of([]) == []
 
 
 def test_strong_components_are_those_who_reach_each_other() -> None:

@@ -106,8 +106,9 @@ def test_kinds_tell_operators_apart_by_what_they_make() -> None:
 def test_the_time_to_solve_is_shared_out_by_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a subgraph leaves of its share goes to those behind it."""
     build = Build()
-    for count in (1, 3, 4):
-        graph = build.graph(f"of {count}")
+    counts = (1, 3, 4, 1)
+    for index, count in enumerate(counts):
+        graph = build.graph(f"{index}")
         first = last = graph.tensor("x")
         for at in range(count):
             last = graph.compute("NEG", [last], f"o{at}")
@@ -124,17 +125,17 @@ def test_the_time_to_solve_is_shared_out_by_operators(monkeypatch: pytest.Monkey
     monkeypatch.setattr(choose, "monotonic", lambda: now)
     with open_model(build.to_bytes()) as model:
         chooser = Chooser(model)
-        times = {(graph, at): 1.0 for graph, count in enumerate((1, 3, 4)) for at in range(count)}
+        times = {(graph, at): 1.0 for graph, count in enumerate(counts) for at in range(count)}
         costs = Costs(CostDocument(), {"a": times, "b": times}, Defaults())
         problems = make_problems(chooser, ("a", "b"), costs)
         for took, expected in (
-            ([0.0] * 3, [2, 48 / 7, 16]),
-            ([1.0, 8.0, 9.0], [2, 45 / 7, 7]),
-            ([99.0] * 3, [2, 0, 0]),
+            ([0.0] * 4, [2, 18 * 3 / 8, 18 * 4 / 5, 18]),
+            ([1.0, 7.0, 5.0, 9.0], [2, 17 * 3 / 8, 10 * 4 / 5, 5]),
+            ([99.0] * 4, [2, 0, 0, 0]),
         ):
             shares.clear()
             spent[:] = took
-            assign_by_cost(chooser, Constraints(("a", "b")), problems, Goal(seconds=16.0))
+            assign_by_cost(chooser, Constraints(("a", "b")), problems, Goal(seconds=18.0))
             assert shares == pytest.approx(expected)
 
 

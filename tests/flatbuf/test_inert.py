@@ -201,3 +201,7 @@ def test_what_is_looked_at_is_charged() -> None:
 
     with pytest.raises(ModelFormatError, match="fields of newer schemas"):
         look()
+    charged: list[int] = []
+    found._charge = charged.append
+    form = found.check(schema.tables["Model"], root)
+    assert charged == [form.size + 4 * 20000]
