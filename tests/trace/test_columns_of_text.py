@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from time import process_time
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from circletools.trace.sources.digits import beginning, number, spread, stamps, 
 from circletools.trace.sources.names import interned
 from tests.kit.trace_support import Ev, lines
 
+LONG = 2_000_000
 CHARACTERS = st.lists(st.sampled_from(b"0123456789/:. a\x00\xff"), min_size=8, max_size=8).map(bytes)
 
 
@@ -312,9 +312,8 @@ def test_the_head_tells_of_losses_in_its_first_lines() -> None:
 @pytest.mark.parametrize(
     "part", [b" ", b"-", b"-1 ", b" -", b"-1 (- ", b"-1 (", b"-1 [1", b"-1 [1] ", b"-1 [1] x ", b"-1 [1] 1."]
 )
-@pytest.mark.parametrize("end", [b"x", b" " * 20_000, b"-" * 20_000, b"1" * 20_000])
-def test_a_line_of_anything_takes_time_in_proportion(part: bytes, end: bytes) -> None:
-    line = part * (20_000 // len(part)) + end + b" 0: B|7|a\n"
-    start = process_time()
-    everything(HEAD.encode() + line)
-    assert process_time() - start < 2
+@pytest.mark.parametrize("end", [b"x", b" " * LONG, b"-" * LONG, b"1" * LONG])
+def test_a_line_of_anything_is_read_once(part: bytes, end: bytes) -> None:
+    # So long that the square of it would not come to an end.
+    line = part * (LONG // len(part)) + end + b" 0: B|7|a\n"
+    assert len(everything(HEAD.encode() + line)[0]) <= 1
