@@ -13,6 +13,8 @@ from contextlib import suppress
 from itertools import pairwise
 from time import perf_counter, process_time
 
+from circletools.storage.platform import read_at
+
 _THREADS = "/proc/self/task"
 _LOOKS, _STEPS = 3, 2000  # about a tenth of a millisecond: the first look finds the caches full of other things
 _NEAR = 1.15
@@ -57,7 +59,7 @@ class Clock:
     def _seconds_waited(self) -> float:
         for thread, file in self._files.items():
             with suppress(OSError, ValueError, IndexError):  # a thread that ended waits no more
-                self._waited_ns[thread] = int(os.pread(file, 128, 0).split()[1])
+                self._waited_ns[thread] = int(read_at(file, 128, 0).split()[1])
         return sum(self._waited_ns.values()) / 1e9
 
     def close(self) -> None:

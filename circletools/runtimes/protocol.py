@@ -11,6 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.storage.platform import read_at
+
 Array = NDArray[Any]
 Make = Callable[[int, np.dtype[Any], Sequence[int]], Array]
 """Makes the values of an input: its position, type and shape."""
@@ -159,7 +161,7 @@ def mark() -> int:
 def printed(since: int = 0) -> str:
     """Return what this process printed since a mark."""
     with suppress(OSError):
-        return os.pread(_PRINTED, _MOST_PRINTED, since).decode(errors="replace")
+        return read_at(_PRINTED, _MOST_PRINTED, since).decode(errors="replace")
     return ""
 
 

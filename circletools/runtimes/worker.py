@@ -31,6 +31,7 @@ from circletools.runtimes.protocol import (
     Timed,
     Verdict,
 )
+from circletools.storage.platform import read_at
 
 MEMORY_BYTES = 8 << 30
 """What a child may take beyond the model, unless told otherwise."""
@@ -203,7 +204,7 @@ class Worker:
         return ours
 
     def _text(self) -> str:
-        return os.pread(self._printed.fileno(), 1 << 16, 0).decode(errors="replace").strip()
+        return read_at(self._printed.fileno(), 1 << 16, 0).decode(errors="replace").strip()
 
     def _last_words(self) -> str:
         """Return the last line that the program printed."""

@@ -21,11 +21,15 @@ _CHUNK_BYTES = 1 << 20
 
 
 def read_at(descriptor: int, count: int, at: int) -> bytes:
-    """Return up to `count` bytes of an open file from an offset on; where the system lacks pread, it moves there."""
+    """Return up to `count` bytes of an open file from an offset on, and leave it where it is; Windows lacks pread."""
     if hasattr(os, "pread"):
         return os.pread(descriptor, count, at)
+    before = os.lseek(descriptor, 0, os.SEEK_CUR)
     os.lseek(descriptor, at, os.SEEK_SET)
-    return os.read(descriptor, count)
+    try:
+        return os.read(descriptor, count)
+    finally:
+        os.lseek(descriptor, before, os.SEEK_SET)
 
 
 def write_at(descriptor: int, data: bytes | memoryview, at: int) -> int:

@@ -159,6 +159,7 @@ def test_a_log_that_is_another_file_of_the_command(models: Path, tmp_path: Path)
 
 
 def test_opening_a_log_spares_what_another_run_adds(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")  # whose locks the two runs take
     log, count = tmp_path / "log", 400
     with closing(RunLog(log, resume=False)) as run_log:
         for task in (first := tasks(*map(str, range(200)))):

@@ -39,6 +39,7 @@ def need_sparse(path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell the address space")
 @pytest.mark.parametrize("ending", ["tflite", "circle"])
 def test_all_edits_need_little_more_than_the_mapping(ending: str, tmp_path: Path) -> None:
+    pytest.importorskip("resource")
     first = tmp_path / f"first.{ending}"
     huge(first, circle=ending == "circle", sparse=True)
     need_sparse(first)

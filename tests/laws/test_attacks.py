@@ -150,6 +150,7 @@ class Runner:
 
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    pytest.importorskip("resource")  # with which it limits what it runs
     one = Runner(tmp_path_factory.mktemp("attacks"))
     yield one
     one.close()

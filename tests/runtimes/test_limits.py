@@ -56,6 +56,8 @@ def ask(what: str, model: Path, monkeypatch: pytest.MonkeyPatch, seconds: float 
 def test_what_a_program_does_is_a_verdict(
     what: str, status: str, words: str, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if what.startswith("eat"):
+        pytest.importorskip("resource")  # with which the memory is limited
     assert ask(what, model, monkeypatch) == (status, words)
 
 
@@ -77,6 +79,7 @@ def test_what_a_crash_leaves_is_removed(model: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_larger_model_gets_more_memory(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("resource")
     large = model.with_name("large.tflite")
     with large.open("wb") as file:
         file.write(model.read_bytes())
@@ -93,6 +96,7 @@ def test_how_much_memory_there_is(
     given: tuple[float, int], beyond: int, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is a process for models of up to 128 MiB; one that is larger gets another."""
+    pytest.importorskip("resource")
     monkeypatch.setenv("CIRCLETOOLS_LITERT_PYTHON", fake_litert(model.parent, "limits"))
     sizes = (model.stat().st_size, 128 * MIB, 128 * MIB + 1) if given else (128 * MIB,)
     found = []
