@@ -121,7 +121,7 @@ def test_what_most_is_known_of_tells() -> None:
 
 def program(*nodes: Node, fail: bool = False, **parameters: str) -> Any:
     """Return as much of torch.export.ExportedProgram as is looked at; parameters are `name=path`."""
-    signature = SimpleNamespace(inputs_to_parameters=parameters)
+    signature = SimpleNamespace(inputs_to_parameters=parameters, inputs_to_buffers={})
     return SimpleNamespace(graph=SimpleNamespace(nodes=nodes), graph_signature=signature, fail=fail)
 
 
@@ -241,6 +241,55 @@ def test_what_tico_converts(monkeypatch: pytest.MonkeyPatch, nothing_imported: N
         utils.convert_exported_module_to_circle(program(fail=True))
     with pytest.raises(ct.UsageError, match="nothing was converted while recording"):
         _ = failed.origins
+
+
+def constant(name: str) -> Node:
+    """Return a node that stands for an input, a parameter or a constant of a program."""
+    made = Node(name, target=name)
+    made.op = "placeholder"
+    return made
+
+
+def test_an_operator_has_what_computed_its_constants_of_weights(
+    monkeypatch: pytest.MonkeyPatch, nothing_imported: None
+) -> None:
+    """Not what was computed of numbers alone, nor layouts, nor what only passed an input on."""
+    install_tico(monkeypatch)
+    serializer = sys.modules["tico.serialize.circle_serializer"]
+    monkeypatch.setattr(serializer, "finalise_tensor_names", lambda graph: None)
+
+    def convert(_: Any) -> bytes:
+        names = ("x", "p_w", "b_table", "early", "last", "number", "shift")
+        x, weight, table, early, last, number, shift = map(constant, names)
+        zeros = node("zeros", "", "zeros", target="aten.zeros.default")
+        turned = node("t", "gate.turn", "t", weight, target="aten.t.default")
+        exp = node("exp", "gate", "exp", turned)
+        node("mul", "gate.inner", "mul", exp, zeros, exp).replace_all_uses_with(early)
+        node("sin", "late", "sin", early).replace_all_uses_with(last)
+        node("tan", "rotary", "tan", table).replace_all_uses_with(shift)
+        node("cos", "plain", "cos", zeros).replace_all_uses_with(number)
+        node("drop", "drop", "drop", x, weight).replace_all_uses_with(x)
+        build = Build()
+        graph = build.graph()
+        value = graph.tensor("x", [4])
+        nodes = {"x": x, "last": last, "number": number, "shift": shift}
+        for code, held in (("ADD", "last"), ("SUB", "number"), ("MUL", "shift")):
+            value = graph.compute(code, [value, graph.tensor(held, [4], data=bytes(16))], code)
+            nodes[code] = node(code, "layers.0", code, x, nodes[held])
+        tensors = [SimpleNamespace(name=name) for name in nodes]
+        serializer.finalise_tensor_names(SimpleNamespace(tensors=tensors, name_to_node=nodes))
+        return build.to_bytes()
+
+    utils = module(monkeypatch, "tico.utils.convert", convert_exported_module_to_circle=convert)
+    attended = program(inside("gate", "exp", Node("p_w")), p_w="gate.weight")
+    attended.graph_signature.inputs_to_buffers = {"b_table": "rotary.table"}
+    with ct.exporters.record() as log:
+        utils.convert_exported_module_to_circle(attended)
+    names = log.origins.sources
+    assert [{names[one] for one in log.origins.of(0, row)} for row in range(3)] == [
+        {"layers.0::ADD", "gate::exp", "gate.inner::mul", "late::sin"}, {"layers.0::SUB"},
+        {"layers.0::MUL", "rotary::tan"},
+    ]  # fmt: skip
 
 
 def sequence(*operators: tuple[str, str]) -> bytes:

@@ -78,6 +78,32 @@ FOLDED = {
         "a = FC1 x; c = CUSTOM a; d = TANH c -> d",
         ["a", "bc", "d"],
     ),
+    "into weights that stay, as factors of one": (
+        "a = TANH x; b = MUL#1 a; c = ADD#2 b; d = FC2 c; e = FC3 c; f = ADD d e -> f",
+        "a = TANH x; d = FC2 a; e = FC3 a; f = ADD d e -> f",
+        ["a", "bcd", "bce", "f"],
+    ),
+    "who takes it has no weights": (
+        "a = TANH x; b = MUL#1 a; c = NEG b -> c",
+        "a = TANH x; c = NEG a -> c",
+        ["ab", "c"],
+    ),
+    "one of two has no weights": (
+        "a = TANH x; b = MUL#1 a; c = NEG b; d = FC1 b; e = ADD c d -> e",
+        "a = TANH x; c = NEG a; d = FC1 a; e = ADD c d -> e",
+        ["ab", "c", "d", "e"],
+    ),
+    "what is computed is no factor": (
+        "a = TANH x; b = MUL a a; c = FC1 b -> c",
+        "a = TANH x; c = FC1 a -> c",
+        ["ab", "c"],
+    ),
+    "a layout is no factor": ("a = TANH x; b = RESHAPE a; c = FC1 b -> c", "a = TANH x; c = FC1 a -> c", ["ab", "c"]),
+    "the first may hold it as well": (
+        "a = MUL#3 x; b = ADD#1 a; c = FC1 b -> c",
+        "a = MUL#3 x; c = FC1 a -> c",
+        ["ab", "c"],
+    ),
     "an output in between is not folded": (
         "a = FC1 x; b = RELU a; c = TANH b -> a c",
         "a = FC1@RELU x; c = TANH a -> a c",

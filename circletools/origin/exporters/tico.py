@@ -1,8 +1,9 @@
 """TICO, noted while it converts.
 
 The names of tensors hold the name of the graph's node that made them; which node of the exported program that one
-stands for is noted as TICO's passes replace nodes. The optimizer that TICO runs at last knows nothing of nodes:
-origins are tracked through it, from the file before to the file behind it.
+stands for is noted as TICO's passes replace nodes. What they compute of parameters beforehand becomes a constant, and
+the operator that takes it has also the nodes that computed it. The optimizer that TICO runs at last knows nothing of
+nodes: origins are tracked through it, from the file before to the file behind it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from importlib import import_module
 from typing import Any
 
 from circletools.model.model import Model, open_model
-from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN
-from circletools.origin.exporters.nodes import Root, in_its_module, name_roots, root_of, uncalled_modules
+from circletools.origin.exporters.nodes import Root, in_its_module, is_layout, name_roots, root_of, uncalled_modules
 from circletools.origin.exporters.patching import Wrap, patched
 from circletools.origin.exporters.tagging import LAYOUT_CODES
 from circletools.origin.numbering import number_sources
 from circletools.origin.read import Origins
+from circletools.origin.source import Source
 from circletools.origin.tracking.tracker import track_from
 
 MODULE = "tico"
@@ -51,7 +52,9 @@ class _Log:
 
     def reset(self) -> None:
         self.uncalled: dict[str, tuple[str, str]] = {}
+        self.weights: frozenset[str] = frozenset()
         self.replaced: dict[Any, Any] = {}
+        self.folded: dict[Any, list[Any]] = {}
         self.made: list[tuple[str, Any]] = []
         self.before: bytes | None = None
 
@@ -60,6 +63,8 @@ class _Log:
             def converting(program: Any, *args: Any, **kwargs: Any) -> Any:
                 self.reset()
                 self.uncalled = uncalled_modules(program)
+                signature = program.graph_signature
+                self.weights = frozenset((*signature.inputs_to_parameters, *signature.inputs_to_buffers))
                 try:
                     binary = convert(program, *args, **kwargs)
                     note(bytes(binary), self.origins(bytes(binary)))
@@ -89,7 +94,10 @@ class _Log:
 
     def replacement(self, replace: Callable[..., Any]) -> Callable[..., Any]:
         def replacing(node: Any, by: Any, *args: Any, **kwargs: Any) -> Any:
-            self._replaced(node, by)  # before that, as it may copy the meta of the node
+            if by.op == "placeholder":
+                self.folded.setdefault(by, []).extend(self._computed(node, by))
+            else:
+                self._replaced(node, by)  # before that, as it may copy the meta of the node
             return replace(node, by, *args, **kwargs)
 
         return replacing
@@ -104,6 +112,24 @@ class _Log:
                 self.replaced[new] = node
                 pending += new.all_input_nodes
 
+    def _computed(self, node: Any, by: Any) -> list[Any]:
+        """Return the nodes that computed a constant of parameters and buffers; none if the value is an input's."""
+        of_weights: dict[Any, bool] = {}
+        pending = [node]
+        while pending:
+            inputs = pending[-1].all_input_nodes
+            waiting = [one for one in inputs if one not in of_weights]
+            if waiting:
+                pending += waiting
+                continue
+            one = pending.pop()
+            known = one.name in self.weights or bool(self.folded.get(one))
+            of_weights[one] = known or any(of_weights[of] for of in inputs)
+        if by in of_weights:
+            return []
+        found = [one for one, true in of_weights.items() if true and one.op == "call_function" and not is_layout(one)]
+        return [*(earlier for one in of_weights for earlier in self.folded.get(one, ())), *found]
+
     def root(self, node: Any) -> Root | None:
         while node is not None:
             root = root_of(node)
@@ -114,20 +140,32 @@ class _Log:
 
     def origins(self, binary: bytes) -> Origins:
         """Return the origins of the converted model."""
-        made = [
-            (name, self.root(node)) for name, node in self.made if node is not None and node.op == "call_function"
-        ]
+        called = [(name, node) for name, node in self.made if node is not None and node.op == "call_function"]
+        computed = [(name, one) for name, node in self.made for one in self.folded.get(node, ())]
+        made = [(name, self.root(node)) for name, node in (*called, *computed)]
         known = [(name, root) for name, root in made if root is not None]
         named = name_roots(root for _, root in known)
-        sources = {name: source for (name, _), source in zip(known, named, strict=True)}
+        sources: dict[str, list[Source]] = {}
+        for (name, _), source in zip(known, named, strict=True):
+            sources.setdefault(name, []).append(source)
         before = binary if self.before is None else self.before
         with open_model(before) as model:
-            found = [[sources[name] for name in map(text, own) if name in sources] for own in model.output_names(0)]
+            found = [[source for name in own for source in sources.get(name, ())] for own in _names(model)]
             origins = number_sources(1, {0: found})
             if before == binary:
                 return origins
             with open_model(binary) as after:
                 return through_the_optimizer(model, origins, after)
+
+
+def _names(model: Model) -> Iterator[list[str]]:
+    """Yield the names of the tensors that each operator makes, and of the constants that it takes."""
+    tensors = model.subgraphs[0].tensors
+    operators = model.subgraphs[0].operators
+    made = {tensor for operator in operators for tensor in operator.outputs}
+    for operator in operators:
+        constants = (tensor for tensor in operator.inputs if tensor >= 0 and tensor not in made)
+        yield [tensors[tensor].name for tensor in (*operator.outputs, *constants)]
 
 
 def through_the_optimizer(model: Model, origins: Origins, after: Model) -> Origins:

@@ -21,7 +21,7 @@ import numpy as np
 
 from circletools.model.graph import grouped
 from circletools.origin.tracking.doubles import find_doubles
-from circletools.origin.tracking.folded import ARITHMETIC, changed, find_folded
+from circletools.origin.tracking.folded import ARITHMETIC, find_folded, is_behind
 from circletools.origin.tracking.match import CONVERTING, Matcher
 from circletools.origin.tracking.regions import (
     MOST_BESIDE,
@@ -227,8 +227,7 @@ def _absorb(matcher: Matcher, region: Region, named: dict[int, int], found: list
         heirs = laid_out
     else:
         linear = all(_is_linear(matcher, row) for row in region.operators)
-        behind = linear and not changed(matcher, feeds[-1]) and any(changed(matcher, row) for row in takers)
-        heirs = takers if behind else feeds[-1:]
+        heirs = takers if linear and is_behind(matcher, region.operators, feeds[-1], takers) else feeds[-1:]
     if len(heirs) * len(region.operators) > _MOST_SHARED:
         return
     usual = min(1.0, _MOST_FUSED / len(region.operators)) ** 2

@@ -3,10 +3,13 @@
     before   CONV_2D -> MUL -> ADD -> RELU      AFTER's constants are other ones, and it has an activation:
     after    CONV_2D (with RELU)                it does the work of all four
 
-A sum or factor with a constant is in the weights and the bias, an activation in the options.
+A sum or factor with a constant is in the weights and the bias, an activation in the options. Behind an
+operator without weights, they are in those that take their result.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from circletools.model.options import options_of
 from circletools.origin.tracking.constants import CLOSE, SCALED
@@ -14,6 +17,8 @@ from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.side import NONE, Side
 
 ARITHMETIC = frozenset({"ADD", "SUB", "MUL", "DIV"})
+WEIGHTED = frozenset({"CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"})
+_OF_INDICES = ("INT32", "INT64")
 
 
 def find_folded(matcher: Matcher) -> None:
@@ -70,3 +75,31 @@ def changed(matcher: Matcher, row: int) -> bool:
         matcher.classes.how[number] == SCALED or (matcher.classes.how[number] == CLOSE and kind == held[1][number])
         for number, kind in held[0].items()
     )
+
+
+def is_behind(matcher: Matcher, rows: Sequence[int], feeder: int, takers: Sequence[int]) -> bool:
+    """Say whether linear operators of BEFORE went into those of AFTER that took their result, not into the feeder.
+
+    Then these hold other constants. They hold the same where the factors were all one and the summands zero, as in a
+    norm that was not trained; so it also counts that the feeder has no constants to fold them into.
+    """
+    if changed(matcher, feeder):
+        return False
+    if any(changed(matcher, row) for row in takers):
+        return True
+    of_constants = [_is_of_constants(matcher, row) for row in rows if matcher.before.codes[row] in ARITHMETIC]
+    weighted = bool(takers) and all(_weights(matcher, row) for row in takers)
+    bare = feeder not in matcher.opaque() and not _holds_numbers(matcher, feeder)
+    return bool(of_constants) and all(of_constants) and weighted and bare
+
+
+def _weights(matcher: Matcher, row: int) -> bool:
+    return matcher.after.codes[row] in WEIGHTED and _holds_numbers(matcher, row)
+
+
+def _holds_numbers(matcher: Matcher, row: int) -> bool:
+    """Say whether an operator of AFTER takes a constant that is no shape, axis or index; a bias never comes alone."""
+    side = matcher.after
+    names, types = side.model.schema.enums["TensorType"], side.model.tensor_columns.types
+    constants = (value for _, _, value in matcher.views[1].sources[row] if side.is_constant[value])
+    return any(names.get(int(types[value])) not in _OF_INDICES for value in constants)
