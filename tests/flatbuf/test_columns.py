@@ -40,6 +40,9 @@ def test_values_are_read_at_every_position() -> None:
             with pytest.raises(ModelFormatError, match=f"a {width}-byte value lies outside the flatbuffer") as caught:
                 wire.gather(places(0, bad, -5), dtype)
             assert caught.value.offset == bad
+        with pytest.raises(ModelFormatError) as caught:
+            wire.gather(places(last, last + 2), dtype)
+        assert caught.value.offset == last + 2
         assert wire.gather(places(), dtype).tolist() == []
 
 

@@ -203,6 +203,17 @@ def test_what_no_schema_knows_stays_aligned_as_it_was(length: int) -> None:
         assert overlay_of(after).text(overlay_of(after).root, "description") == text.encode()
 
 
+def test_several_fields_that_no_schema_knows_keep_their_places() -> None:
+    raw = Raw()
+    raw.builder.StartObject(40)
+    for slot, value in ((33, 7), (0, 3), (31, 8), (38, 9)):
+        raw.builder.PrependUint32Slot(slot, value, 0)
+    data = raw.finish(int(raw.builder.EndObject()))
+    after = edited(data, description="new")
+    for slot, value in ((33, 7), (0, 3), (31, 8), (38, 9)):
+        assert u32(after, field_at(after, u32(after, 0), slot)) == value
+
+
 def test_a_prefix_is_no_longer_than_its_objects_need() -> None:
     rooms = set()
     for size in range(80):
