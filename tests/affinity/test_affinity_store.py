@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.affinity.read import check_freshness, read_affinity
-from circletools.affinity.store import AFFINITY_ENTRIES, annotate, strip
+from circletools.affinity.store import AFFINITY_ENTRIES, annotate, follow, strip
 from circletools.affinity.tables import (
     AFFINITY_STAMP,
     AFFINITY_TABLE,
@@ -158,3 +158,76 @@ def test_copies_go_where_the_tensor_is_made(name: str, copies: list[int], tmp_pa
     with open_model(path.read_bytes()) as model:
         assert value_of(model, AFFINITY_STAMP) is not None
         assert check_freshness(model, affinity_of(path.read_bytes())).state == "fresh"
+
+
+# --- an edit that is saved ------------------------------------------------------------------------------------
+
+DIAMOND = annotated(bytes_of("circle/diamond"), affinity(["npu", "cpu"], ([0, 1, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1])))
+
+
+def is_fresh(data: bytes) -> bool:
+    with open_model(data) as model:
+        return check_freshness(model, affinity_of(data)).state == "fresh"
+
+
+def test_a_renamed_tensor_leaves_it_fresh() -> None:
+    with open_model(DIAMOND) as model:
+        edit = ModelEdit(model)
+        follow(edit)
+        edit.rename_tensor(0, int(model.subgraphs[0].operators[2].outputs[0]), "another")
+        once = edit.to_bytes()
+        assert edit.to_bytes() == once
+    assert is_fresh(once)
+    assert affinity_of(once) == affinity_of(DIAMOND)
+
+
+def test_an_edit_is_saved_twice_as_once() -> None:
+    """Operators are added before the first time and the second: the table that it wrote is no new one."""
+
+    def read_output(edit: ModelEdit, name: str) -> None:
+        output = int(edit.model.subgraphs[0].outputs[0])
+        edit.add_operator(0, edit.add_operator_code("NEG"), [output], [edit.add_tensor_like(0, output, name)])
+
+    found = []
+    for saves in (False, True):
+        with open_model(DIAMOND) as model:
+            edit = ModelEdit(model)
+            follow(edit)
+            read_output(edit, "one")
+            if saves:
+                assert edit.to_bytes() == edit.to_bytes()
+            read_output(edit, "two")
+            found.append(edit.to_bytes())
+    assert found[0] == found[1]
+    assert is_fresh(found[0])
+    after = affinity_of(found[0]).subgraphs[0]
+    # They continue nobody's work: where most operators are, each by itself.
+    assert (after.devices.tolist(), after.partitions.tolist()) == ([0, *[1] * 7], [0, *[1] * 5, 2, 3])
+
+
+def test_an_affinity_that_was_replaced_since_is_the_one_that_follows() -> None:
+    with open_model(DIAMOND) as model:
+        edit = ModelEdit(model)
+        follow(edit)
+        output = int(model.subgraphs[0].outputs[0])
+        edit.add_operator(0, edit.add_operator_code("NEG"), [output], [edit.add_tensor_like(0, output, "one")])
+        edit.to_bytes()
+        annotate(edit, affinity(["npu", "cpu"], ([1, 0, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1])))
+        after = affinity_of(edit.to_bytes()).subgraphs[0]
+    assert after.devices.tolist() == [1, *[0] * 6]
+
+
+def test_what_is_stale_stays_as_it_was() -> None:
+    def rename(model: Any) -> None:
+        graph = model.subgraphs[0]
+        graph.tensors[graph.operators[2].outputs[0]].name = b"another"
+
+    with open_model(rebuilt(DIAMOND, rename)) as model:
+        table, edit = value_of(model, AFFINITY_TABLE), ModelEdit(model)
+        follow(edit)
+        output = int(model.subgraphs[0].outputs[0])
+        edit.add_operator(0, edit.add_operator_code("NEG"), [output], [edit.add_tensor_like(0, output, "one")])
+        after = edit.to_bytes()
+    assert not is_fresh(after)
+    with open_model(after) as model:
+        assert value_of(model, AFFINITY_TABLE) == table

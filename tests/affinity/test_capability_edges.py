@@ -39,6 +39,17 @@ def test_an_input_that_is_left_out_has_no_value() -> None:
     ]
 
 
+def test_the_first_tensor_may_be_a_constant() -> None:
+    build = Build()
+    graph = build.graph()
+    constant = graph.constant("c", np.array([7], np.int32))
+    x = graph.tensor("x")
+    graph.operator("CONCATENATION", [x, constant], [graph.tensor("y")])
+    graph.ends([x], [constant + 2])
+    assert reasons(build.to_bytes(), where=["input1.value == 7"]) == [None]
+    assert reasons(build.to_bytes(), where=["input1.value == 8"]) == ["input1.value is 7, which must be == 8"]
+
+
 @pytest.mark.parametrize(("width", "shown"), [(2**31 - 1, "2.14748e+09"), (3, "3")])
 def test_numbers_are_shown_where_they_are_numbers(width: int, shown: str) -> None:
     build = Build()
