@@ -76,7 +76,7 @@ class Row:
     before: Sequence[Samples]
     after: Sequence[Samples]
     total_ns: float = 0.0
-    spent: int = 0
+    spent: float = 0.0
     doubt: float = 0.0
 
 
@@ -97,8 +97,13 @@ class _Estimate:
 
 def location(times: Samples) -> float:
     """Return the mean of what is left without the fifth that is smallest and the fifth that is greatest."""
-    cut = int(_TRIMMED * len(times))
-    return float(np.sort(times)[cut : len(times) - cut].mean())
+    return float(locations(times))
+
+
+def locations(times: Samples) -> Samples:
+    """Return the `location` of each row."""
+    cut, count = int(_TRIMMED * times.shape[-1]), times.shape[-1]
+    return np.asarray(np.sort(times)[..., cut : count - cut].mean(axis=-1))
 
 
 def tick_of(times: Iterable[npt.NDArray[np.int64]]) -> int:

@@ -1,11 +1,12 @@
 """The pace of recordings: what operators of one take longer than in the others, since the machine was slower.
 
 A processor that clocks lower, or another program that uses the memory, slows operators together, each to a degree of
-its own. What of that differs between the recordings of a side hides what became of a single operator, so operators
-are compared at one pace:
+its own, for seconds or for milliseconds. What of that differs between the recordings of a side hides what became of a
+single operator, so operators are compared at one pace:
 
-    logarithms of times, less the mean of each side  ->  what the other operators have in common (up to three
-    factors)  ->  the degree to which the operator follows each  ->  its times without that
+    ten executions of an operator  ->  the logarithm of their time, less the mean of the side  ->  what the other
+    operators have in common (up to six factors)  ->  the degree to which the operator follows each  ->  its times
+    without that
 
 By how much a factor differs between the sides is told by all other operators, of which single ones may have become
 slower: so by the least sum of deviations.
@@ -20,14 +21,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from circletools.profile.compare import Row, location
+from circletools.profile.compare import Row, Samples, locations
 from circletools.profile.student import quantile
 
-_LEAST_TICKS = 10  # shorter operators are too coarse to tell a pace
-_MOST_TELLING = 256  # of more operators, those that take longest tell it
-_MOST_FACTORS, _RECORDINGS_OF_ONE, _OPERATORS_BESIDE = 3, 3, 2
+_EXECUTIONS, _MOST_BLOCKS = 10, 100  # of a block, and the blocks of a recording
+_LEAST_TICKS = 5  # shorter operators are too coarse to tell a pace
+_MOST_TELLING = 64  # of more operators, those that take longest tell it
+_MOST_FACTORS, _BLOCKS_OF_ONE, _OPERATORS_BESIDE = 6, 3, 2
+_LEAST_FREEDOM, _MOST_SPENT = 3, 1 / 3
 _SURE = 0.001  # the probability that a factor which is alike on both sides is taken for one that is not
-_STEPS, _LEAST_DEVIATION = 30, 1e-4
+_STEPS, _LEAST_DEVIATION, _TINY = 30, 1e-4, 1e-9
 _NORMAL_BY_MEDIAN, _VARIANCE_BY_LEAST_SUM = 1.4826, math.pi / 2
 
 Floats = npt.NDArray[np.float64]
@@ -35,42 +38,56 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """Logarithms of times by operator and recording, as deviations `within` each side and the `shift` between."""
+    """Logarithms of times: deviations from the mean of each side by operator and block, means by recording.
+
+    `counts` are the blocks of each recording, of which the side before has the `first`.
+    """
 
     within: Floats
-    shift: Floats
+    recorded: Floats
+    counts: npt.NDArray[np.int64]
     first: int
 
     @property
+    def shift(self) -> Floats:
+        """How much longer each operator takes on the second side."""
+        return np.asarray(self.recorded[:, self.first :].mean(axis=1) - self.recorded[:, : self.first].mean(axis=1))
+
+    @property
     def freedom(self) -> int:
-        return len(self.within[0]) - 2
+        return len(self.counts) - 2
 
     @property
     def inverse(self) -> float:
         """What the variance of a recording is multiplied with to get that of a shift."""
-        return 1 / self.first + 1 / (len(self.within[0]) - self.first)
+        return 1 / self.first + 1 / (len(self.counts) - self.first)
 
 
 @dataclass(frozen=True, slots=True)
 class _Factors:
-    """What operators have in common: by recording and factor, `shift` of the second side and its `variance`."""
+    """What operators have in common, by block and factor, and by how much it moves to the second side.
+
+    `variance` is that of `shift`; `spent` are the degrees of freedom that taking it out costs.
+    """
 
     scores: Floats
     shift: Floats
     variance: Floats
+    spent: float
 
 
 def at_one_pace(rows: Sequence[Row], tick_ns: float) -> tuple[list[Row], Floats | None]:
     """Return operators as they would be if all recordings were of one pace, and the paces of the recordings.
 
     Those before come first; a pace is the median over operators, 1.5 where they take half as long again. None where
-    it is not known: with less than five recordings in all, or less than four operators that take ten ticks of the
+    it is not known: with less than five recordings in all, or less than four operators that take five ticks of the
     clock. What surely differs between the sides (Student's t, 0.1 %) stays in the times: it may be looked for.
     """
     if not rows:
         return [], None
-    times = np.array([[location(times) for times in (*row.before, *row.after)] for row in rows])
-    sides = _sides(np.log(np.maximum(times, 1)), len(rows[0].before))
+    times = np.array([np.concatenate([_blocks(one) for one in (*row.before, *row.after)]) for row in rows])
+    counts = np.array([_count(len(one)) for one in (*rows[0].before, *rows[0].after)])
+    sides = _sides(np.log(np.maximum(times, 1)), counts, len(rows[0].before))
     telling = np.flatnonzero((times >= max(_LEAST_TICKS * tick_ns, 1)).all(axis=1))
     telling = telling[np.argsort(-times[telling].mean(axis=1), kind="stable")][:_MOST_TELLING]
     by_all, found, slower = None, list(rows), []
@@ -87,27 +104,48 @@ def at_one_pace(rows: Sequence[Row], tick_ns: float) -> tuple[list[Row], Floats 
     return found, np.exp(np.median(slower, axis=0)) if np.any(slower) else None
 
 
-def _sides(logs: Floats, first: int) -> _Sides:
-    means = [logs[:, :first].mean(axis=1), logs[:, first:].mean(axis=1)]
-    side = np.repeat([0, 1], [first, logs.shape[1] - first])
-    return _Sides(logs - np.column_stack(means)[:, side], means[1] - means[0], first)
+def _count(executions: int) -> int:
+    return min(max(1, executions // _EXECUTIONS), _MOST_BLOCKS)
+
+
+def _blocks(times: Samples) -> Samples:
+    """Return the time of each block of a recording; the few executions after the last are left out."""
+    count = _count(len(times))
+    width = len(times) // count
+    return locations(times[: count * width].reshape(count, width))
+
+
+def _recorded(blocks: Floats, counts: npt.NDArray[np.int64]) -> Floats:
+    """Return the mean of each recording, of values whose last axis are blocks."""
+    return np.asarray(np.add.reduceat(blocks, np.cumsum(counts) - counts, axis=-1) / counts)
+
+
+def _sides(logs: Floats, counts: npt.NDArray[np.int64], first: int) -> _Sides:
+    recorded = _recorded(logs, counts)
+    means = np.column_stack([recorded[:, :first].mean(axis=1), recorded[:, first:].mean(axis=1)])
+    side = np.repeat(np.arange(len(counts)) >= first, counts).astype(int)
+    return _Sides(logs - means[:, side], recorded, counts, first)
 
 
 def _factors(sides: _Sides, operators: npt.NDArray[np.int64]) -> _Factors | None:
     """Return what these operators have in common; None where they or the recordings are too few."""
-    count = min(_MOST_FACTORS, sides.freedom // _RECORDINGS_OF_ONE, len(operators) - _OPERATORS_BESIDE)
-    if count < 1:
-        return None
     within, shift = sides.within[operators], sides.shift[operators]
-    scores = np.linalg.svd(within, full_matrices=False)[2][:count].T
+    count = min(_MOST_FACTORS, (within.shape[1] - 2) // _BLOCKS_OF_ONE, len(operators) - _OPERATORS_BESIDE)
+    if count < 1 or sides.freedom < _LEAST_FREEDOM:
+        return None
+    scores = within.T @ np.linalg.eigh(within @ within.T)[1][:, : -count - 1 : -1]
+    scores /= np.maximum(np.linalg.norm(scores, axis=0), _LEAST_DEVIATION)
+    squares = _recorded(scores.T, sides.counts) ** 2
+    spent = squares @ sides.counts  # of 1, which all squares of a factor add up to
     moved = _least_sum(within @ scores, shift)
-    # The scores of a factor have the sum of squares 1.
-    alike = abs(moved) <= quantile(1 - _SURE / 2, sides.freedom) * math.sqrt(sides.inverse / sides.freedom)
-    scores = scores[:, alike]
+    reach = quantile(1 - _SURE / 2, sides.freedom) * np.sqrt(squares.sum(axis=1) / sides.freedom * sides.inverse)
+    used = (np.cumsum(spent) <= max(1, _MOST_SPENT * sides.freedom) + _TINY) & (abs(moved) <= reach + _TINY)
+    scores = scores[:, used]
     loads = within @ scores
     moved = _least_sum(loads, shift)
     spread = _NORMAL_BY_MEDIAN * float(np.median(abs(shift - loads @ moved)))
-    return _Factors(scores, moved, _VARIANCE_BY_LEAST_SUM * spread**2 * np.linalg.pinv(loads.T @ loads))
+    variance = _VARIANCE_BY_LEAST_SUM * spread**2 * np.linalg.pinv(loads.T @ loads)
+    return _Factors(scores, moved, variance, float(spent[used].sum()))
 
 
 def _least_sum(loads: Floats, shift: Floats) -> Floats:
@@ -123,12 +161,15 @@ def _least_sum(loads: Floats, shift: Floats) -> Floats:
 
 def _without(row: Row, sides: _Sides, at: int, factors: _Factors) -> tuple[Row, Floats]:
     """Return an operator without what it has of the factors, and the logarithm of that by recording."""
-    loads = sides.within[at] @ factors.scores
-    side = np.repeat([-0.5, 0.5], [sides.first, sides.within.shape[1] - sides.first])
-    logs = factors.scores @ loads + side * float(factors.shift @ loads)
-    spent = len(loads)
-    variance = float(((sides.within[at] - factors.scores @ loads) ** 2).sum()) / (sides.freedom - spent)
+    within, first = sides.within[at], sides.first
+    loads = within @ factors.scores
+    if not len(loads):
+        return row, np.zeros(len(sides.counts))
+    left = within - factors.scores @ loads
+    variance = float(_recorded(left, sides.counts) ** 2 @ sides.counts) / (sides.freedom - factors.spent)
+    variance = max(variance, float((left**2).mean()))
     doubt = variance * float(factors.shift @ factors.shift) + float(loads @ factors.variance @ loads)
-    recordings = [times / slower for times, slower in zip((*row.before, *row.after), np.exp(logs), strict=True)]
-    before, after = recordings[: sides.first], recordings[sides.first :]
-    return replace(row, before=before, after=after, spent=spent, doubt=doubt), logs
+    side = np.where(np.arange(len(sides.counts)) < first, -0.5, 0.5)
+    logs = _recorded(factors.scores.T, sides.counts).T @ loads + side * float(factors.shift @ loads)
+    alike = np.exp(sides.recorded[at] - logs)[:, None]
+    return replace(row, before=alike[:first], after=alike[first:], spent=factors.spent, doubt=doubt), logs

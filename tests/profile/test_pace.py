@@ -99,10 +99,31 @@ def test_what_waits_for_memory_has_a_second_pace() -> None:
 
 def test_a_pace_costs_certainty() -> None:
     (row, *_), _ = at_one_pace(rows_of(np.outer(USUAL_NS, SPELLS)), 1000)
-    assert row.spent == 1
+    assert row.spent == pytest.approx(1)
     noisy = np.outer(USUAL_NS, SPELLS) * np.exp(np.random.default_rng(1).normal(0, 0.01, (5, 6)))
     (row, *_), _ = at_one_pace(rows_of(noisy), 1000)
     assert 0 < row.doubt < 1e-3
+
+
+def spells_within(executions: list[int]) -> list[list[Samples]]:
+    """Return recordings by operator whose pace changes after every ten executions; operators follow it to degrees."""
+    draw, degrees = np.random.default_rng(5), np.array([1, 3, 0, -1, 0.5])
+    found = []
+    for count in executions:
+        spells = np.repeat(np.where(draw.random(count // 10 + 1) < 0.5, 1.5, 1), 10)[:count]
+        found.append(list(USUAL_NS[:, None] * spells ** degrees[:, None]))
+    return found
+
+
+@pytest.mark.parametrize("executions", [[40] * 6, [40, 60, 50, 70, 40, 50], [43, 61, 42, 40, 54, 72]])
+def test_the_pace_changes_within_a_recording(executions: list[int]) -> None:
+    recordings = spells_within(executions)
+    rows = [Row([one[at] for one in recordings[:3]], [one[at] for one in recordings[3:]]) for at in range(5)]
+    found, _ = at_one_pace(rows, 1000)
+    for row in found:
+        times = np.concatenate([*row.before, *row.after])
+        assert times == pytest.approx(times[0], rel=1e-3)
+        assert 0 < row.spent < 0.6  # a part of what differs does so within recordings
 
 
 @pytest.mark.parametrize(
@@ -111,7 +132,7 @@ def test_a_pace_costs_certainty() -> None:
         (np.outer(USUAL_NS, SPELLS[:2]), 1000),  # nothing tells how recordings differ
         (np.outer(USUAL_NS, SPELLS[:4]), 1000),
         (np.outer(USUAL_NS[:3], SPELLS), 1000),  # two others may differ by chance
-        (np.outer(USUAL_NS[:4], SPELLS), 10_001),  # one of the four is below ten ticks
+        (np.outer(USUAL_NS[:4], SPELLS), 20_001),  # one of the four is below five ticks
         (np.outer(USUAL_NS, [1, 1.01, 1.02, 1.5, 1.51, 1.52]), 1000),  # that is sure
     ],
 )
@@ -121,8 +142,8 @@ def test_times_stay_where_the_pace_is_not_known(times: Times, tick_ns: float) ->
     assert found.tolist() == times.tolist()
 
 
-@pytest.mark.parametrize("tick_ns", [10_000, 1])
-def test_operators_of_ten_ticks_tell_the_pace(tick_ns: int) -> None:
+@pytest.mark.parametrize("tick_ns", [20_000, 1])
+def test_operators_of_five_ticks_tell_the_pace(tick_ns: int) -> None:
     assert paced(np.outer(USUAL_NS[:4], SPELLS), tick_ns)[1] is not None
 
 
