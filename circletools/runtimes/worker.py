@@ -42,6 +42,7 @@ _PACKAGE = Path(__file__).parents[1]
 # The child's own packages must not be hidden by those beside circletools: they may be for another Python.
 _CHILD = """
 import sys
+sys.path[:] = [one for one in sys.path if one]  # not the folder that a user happens to be in
 from importlib.util import module_from_spec, spec_from_file_location
 spec = spec_from_file_location("circletools", {0!r} + "/__init__.py", submodule_search_locations=[{0!r}])
 sys.modules["circletools"] = package = module_from_spec(spec)
@@ -178,7 +179,7 @@ class Worker:
         with theirs:
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - our own program, in a Python that the user names
-                    [*self._command, "-P", "-c", _CHILD.format(*arguments)],
+                    [*self._command, "-c", _CHILD.format(*arguments)],
                     # The order of a sum must not depend on the machine's load.
                     env=os.environ | {"NUM_THREADS": "1", "TMPDIR": self._scratch.name},
                     stdin=subprocess.DEVNULL,

@@ -29,7 +29,7 @@ def checked(folder: Path, statement: object, old: bytes, new: bytes) -> tuple[in
     paths = [folder / name for name in ("statement.json", "old", "new")]
     for path, data in zip(paths, (json.dumps(statement).encode(), old, new), strict=True):
         path.write_bytes(data)
-    program = [sys.executable, "-P", str(ROOT / "docs" / "attest.py"), *map(str, paths)]
+    program = [sys.executable, str(ROOT / "docs" / "attest.py"), *map(str, paths)]
     ran = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False)
     assert not ran.stderr
     return ran.returncode, ran.stdout.splitlines()

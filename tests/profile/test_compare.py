@@ -8,12 +8,13 @@ import tracemalloc
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy import stats
-from scipy.stats import mstats
 
 from circletools.profile import compare
 from circletools.profile.compare import ASSUMED_SPREAD, ComparedTime, Row, Samples, compare_times, location, tick_of
 from circletools.profile.student import quantile, tail
+from tests.kit.presence import Lazy
+
+stats = Lazy("scipy.stats")
 
 
 def side(*times: float) -> list[Samples]:
@@ -147,7 +148,7 @@ def test_what_is_new_is_unsure_where_its_executions_differ() -> None:
 @pytest.mark.parametrize("count", [40, 1000, 4096, 5000, 9000])
 def test_how_far_the_location_of_a_recording_is_off(count: int) -> None:
     times = np.random.default_rng(count).normal(100, 10, count)
-    assert compare._spread(times) == pytest.approx(float(mstats.trimmed_stde(times, (0.2, 0.2))), rel=0.2)
+    assert compare._spread(times) == pytest.approx(float(stats.mstats.trimmed_stde(times, (0.2, 0.2))), rel=0.2)
     assert compare._spread(np.sort(times)) > 2 * compare._spread(times)  # executions that drift tell less
     assert compare._spread(np.full(count, 7.0)) == 0
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy import stats
 
 from circletools.profile.compare import Row, Samples, compare_times
 from circletools.profile.compare_profiles import compare_profiles
 from circletools.profile.pace import at_one_pace
 from circletools.render.comparison import comparison_json, comparison_text
+from tests.kit.presence import Lazy
 from tests.kit.profile_support import traced
 
+stats = Lazy("scipy.stats")
 TIMES_NS = 1000 * np.array([4, 15, 20, 45, 90, 130, 170, 800])
 Times = npt.NDArray[np.float64]
 FIRST_OF_MEMORY = 5  # what comes after waits for memory, which others use as well

@@ -100,6 +100,15 @@ def test_given_inputs_are_used(worker: Worker) -> None:
     assert worker.run(Path("echo"), given[:1]).failure.startswith("the model has 2 inputs, not 1")
 
 
+def test_the_folder_one_is_in_hides_no_package(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = program.parents[1] / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "numpy.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(elsewhere)
+    with Worker("litert:builtin", 1.5) as worker:
+        assert worker.run(Path("echo")).failure == ""
+
+
 def test_a_dtype_that_only_the_runtime_knows_comes_as_its_bits(worker: Worker) -> None:
     answer = worker.run(Path("opaque"))
     assert [output.dtype for output in answer.outputs] == [np.uint32, np.uint32]
