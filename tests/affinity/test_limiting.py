@@ -274,6 +274,9 @@ def test_up_to_three_hundred_choices_of_what_leaves_are_tried(
     choices = combinations(range(partitions), surplus) if every else ((at,) for at in range(partitions))
     assert limiter.totals == [list(choice) for choice in choices]
     assert found == (list(range(partitions - surplus, partitions)) if every else [partitions - 1])
+    if not every:  # of seven half are moved at once
+        many = [one.operators[0] for one in limiter._least(able, 7)]
+        assert many == [partitions - 1, partitions - 2, partitions - 3]
 
 
 @pytest.mark.parametrize(("units", "partitioned"), [(1000, 1), (1001, 0)])
