@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from circletools.model.options import options_of
 from circletools.origin.tracking.constants import CLOSE, SCALED
-from circletools.origin.tracking.match import Matcher
+from circletools.origin.tracking.match import Matcher, fed_and_feeding
 from circletools.origin.tracking.side import NONE, Side
 
 ARITHMETIC = frozenset({"ADD", "SUB", "MUL", "DIV"})
@@ -27,9 +29,10 @@ def find_folded(matcher: Matcher) -> None:
         return
     outputs = {int(matcher.views[0].value[old]) for old, _ in matcher.anchors.outputs}
     activations = [_activations(side) for side in matcher.sides]
-    for old, new in enumerate(matcher.pairs.to_after):
-        if new == NONE:
-            continue
+    lonely = matcher.pairs.lonely(0)
+    _, feeding = fed_and_feeding(lonely, *matcher.views[0].slots[1::-1])
+    for old in np.flatnonzero(feeding & ~lonely).tolist():
+        new = matcher.pairs.to_after[old]
         row, is_changed = _only_taker(matcher, old, outputs), None
         while row != NONE and _is_of_constants(matcher, row):
             if is_changed is None:

@@ -110,9 +110,9 @@ class Matcher:
         kept, key = self._kept[number], hidden.tobytes()
         seen = kept.pop(key, None)
         if seen is None:
-            near = [known.view for known in kept.values()]
-            shown = view(self.sides[number], hidden, near[-1] if near else None)
-            seen = look(self.sides[number], shown, self.classes.numbers[number], self.classes)
+            near = list(kept.values())[-1] if kept else None
+            shown = view(self.sides[number], hidden, near.view if near else None)
+            seen = look(self.sides[number], shown, self.classes.numbers[number], self.classes, near)
         kept[key] = seen
         if len(kept) > _KEPT:
             del kept[next(iter(kept))]

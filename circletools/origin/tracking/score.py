@@ -76,20 +76,23 @@ class Scorer:
         if named and self.names[0][first[0]] == self.names[1][second[0]] != b"":
             return Evidence.TAG if self.names[1][second[0]] in self.matcher.tags else Evidence.NAME
         olds, news = self.matcher.held[0].get(old), self.matcher.held[1].get(new)
-        held = [number for number in olds & news if self._is_telling(number)] if olds and news else []
+        if not olds or not news:
+            return Evidence.POSITION
+        held = [number for number in olds & news if self._is_telling(number)]
         if any(self.matcher.classes.how[number] == EXACT for number in held):
             return Evidence.CONSTANT
         return Evidence.VALUES if held else Evidence.POSITION
 
     def _is_telling(self, number: int) -> bool:
         """Say whether a constant tells its operators from others: tied weights do not."""
-        return all(len(holders.get(number, ())) < 2 for holders in self.matcher.holders)
+        olds, news = self.matcher.holders
+        return len(olds.get(number, ())) < 2 and len(news.get(number, ())) < 2
 
     def confidence(self, old: int, new: int) -> float:
         """Return the confidence in a pair."""
         evidence = self.evidence(old, new)
         alone = ALONE[evidence]
-        sure = 1 - (1 - alone) * (1 - self.agreement(old, new))
+        sure = 1.0 if self.whole[new] else 1 - (1 - alone) * (1 - self.agreement(old, new))
         chosen = self.matcher.pairs.choices[new] > 1 and not alone
         return sure * (CHOSEN if chosen else 1)
 
@@ -135,7 +138,7 @@ class Scorer:
         counts = [np.bincount(view.slots[0], minlength=len(view.made)) for view in views]
         starts = [np.cumsum(count) - count for count in counts]
         fed = [np.bincount(view.slots[1] + 1, minlength=len(view.made) + 1)[1:] for view in views]
-        made = [np.array([len(values) for values in view.made], np.int64) for view in views]
+        made = [view.made_counts for view in views]
         whole = np.zeros(len(to_before), np.bool_)
         whole[rows] = np.logical_and.reduce([one[olds] == other[rows] for one, other in (counts, fed, made)])
         for end in (0, 1):

@@ -13,19 +13,29 @@ from circletools.origin.tracking.side import NONE, Indices, Side, View, main_inp
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A view, and by operator row how many inputs are no constants and which telling constants both models have."""
+    """A view, and by operator row how many inputs are no constants and which telling constants both models have.
+
+    `holding` has the operators and these constants in two rows.
+    """
 
     view: View
     computed: list[int]
     held: dict[int, frozenset[int]]
     holders: dict[int, list[int]]
+    holding: Indices
 
 
-def look(side: Side, shown: View, classes: Indices, known: Classes) -> Seen:
-    """Return what a view shows; `classes` are those of this model's tensors, `known` those of both."""
-    held = _held(side, shown, classes, known)
+def look(side: Side, shown: View, classes: Indices, known: Classes, near: Seen | None = None) -> Seen:
+    """Return what a view shows; `classes` are those of this model's tensors, `known` those of both.
+
+    Where the constants are those that were seen in a view `near`, they are taken over.
+    """
     computed: list[int] = _computed(side, shown.value[side.inputs.tensor]).tolist()
-    return Seen(shown, computed, held, _holders(held))
+    holding = _holding(side, shown, classes, known)
+    if near is not None and np.array_equal(holding, near.holding):
+        return Seen(shown, computed, near.held, near.holders, holding)
+    held = _held(holding)
+    return Seen(shown, computed, held, _holders(held), holding)
 
 
 def _holders(held: dict[int, frozenset[int]]) -> dict[int, list[int]]:
@@ -51,12 +61,17 @@ def single(side: Side) -> NDArray[np.bool_]:
     return single
 
 
-def _held(side: Side, shown: View, classes: Indices, known: Classes) -> dict[int, frozenset[int]]:
-    """Return the constants of each operator that both models have and that are hardly equal by chance."""
+def _holding(side: Side, shown: View, classes: Indices, known: Classes) -> Indices:
+    """Return operators and the constants they take that both models have and that are hardly equal by chance."""
     telling = np.append(known.shared & known.distinctive, False)
     values = shown.value[side.inputs.tensor]
     chosen = telling[classes[values]] & ~shown.hidden[side.inputs.operator]
+    return np.stack([side.inputs.operator[chosen], classes[values[chosen]]])
+
+
+def _held(holding: Indices) -> dict[int, frozenset[int]]:
+    """Return these constants by operator."""
     held: dict[int, frozenset[int]] = {}
-    for operator, number in zip(side.inputs.operator[chosen].tolist(), classes[values[chosen]].tolist(), strict=True):
+    for operator, number in zip(*holding.tolist(), strict=True):
         held[operator] = held.get(operator, frozenset()) | {number}
     return held

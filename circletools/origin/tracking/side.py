@@ -137,7 +137,8 @@ class View:
 
     `sources[operator]` has (producer, output position, value) for each input slot, `takers[value]` the
     (operator, slot) that use a value, `made[operator]` the values it makes. Hidden operators have none of these.
-    `slots` has all of `sources` in four rows: operator, producer, output position, value.
+    `slots` has all of `sources` in four rows: operator, producer, output position, value. `made_counts[operator]` is
+    how many values an operator makes.
     """
 
     value: Indices
@@ -146,6 +147,7 @@ class View:
     made: list[list[int]]
     hidden: NDArray[np.bool_]
     slots: Indices
+    made_counts: Indices
 
 
 def view(side: Side, hidden: NDArray[np.bool_], near: View | None = None) -> View:
@@ -163,9 +165,12 @@ def view(side: Side, hidden: NDArray[np.bool_], near: View | None = None) -> Vie
     # Of many that write one tensor only the last makes its value: else each of them would stand for all its takers.
     makes = (side.producer[side.outputs.tensor] == side.outputs.operator) & ~hidden[side.outputs.operator]
     makes &= position[side.outputs.tensor] == side.outputs.position
+    counts = np.bincount(side.outputs.operator[makes], minlength=len(side))
     if near is not None:
         other = (value != near.value)[side.inputs.tensor] | (hidden != near.hidden)[side.inputs.operator]
-        return _changed(side, near, View(value, [], {}, [], hidden, flat), slots, makes, side.inputs.operator[other])
+        return _changed(
+            side, near, View(value, [], {}, [], hidden, flat, counts), slots, makes, side.inputs.operator[other]
+        )
     sources = grouped(len(side), operators, list(zip(*flat[1:].tolist(), strict=True)))
     order = np.argsort(values, kind="stable")
     taken, first = np.unique(values[order], return_index=True)
@@ -173,7 +178,7 @@ def view(side: Side, hidden: NDArray[np.bool_], near: View | None = None) -> Vie
     bounds = [*first.tolist(), len(uses)]
     takers = {value: uses[start:end] for value, (start, end) in zip(taken.tolist(), pairwise(bounds), strict=True)}
     made = grouped(len(side), side.outputs.operator[makes], side.outputs.tensor[makes].tolist())
-    return View(value, sources, takers, made, hidden, flat)
+    return View(value, sources, takers, made, hidden, flat, counts)
 
 
 def _changed(
