@@ -182,14 +182,14 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY) -> It
     if "operator" in by:
         yield from _operators_text(attribution)
     if "source" in by:
-        yield from _groups_text("sources", attribution, attribution.sources)
+        yield from _groups_text("source", attribution, attribution.sources)
     if "module" in by:
-        yield from _groups_text("modules", attribution, attribution.modules)
+        yield from _groups_text("module", attribution, attribution.modules)
     for kind, title in _ADDED_TITLES.items():
         added = [row for row in attribution.added if row.kind == kind]
         if added:
             lines = [(row.time, (str(row.index), " ".join(row.backends)), row.name) for row in added]
-            yield from _table(title, ("index", "backend"), lines, attribution)
+            yield from _table(title, ("index", "backend", "name"), lines, attribution)
     absent = [row for row in attribution.operators if row.time is None]
     if absent:
         place = _places(attribution)
@@ -210,14 +210,14 @@ def _operators_text(attribution: Attribution) -> Iterator[str]:
         )
         for row, time in measured
     ]
-    columns = ("index", "code", "backend", *(("delegate",) if delegated else ()))
+    columns = ("index", "code", "backend", *(("delegate",) if delegated else ()), "sources")
     yield from _table("operators", columns, lines, attribution)
     if attribution.ambiguous:
         rows = sorted(attribution.ambiguous, key=lambda row: -row.total_ns)
         cells = [(microseconds(row.total_ns), _several(row.operators), ", ".join(row.names)) for row in rows]
         yield ""
         yield "rows that may be of several operators, shared evenly in the above"
-        yield from table_text([("total_us", "index", ""), *cells], right=(0,))
+        yield from table_text([("total_us", "index", "names"), *cells], right=(0,))
 
 
 def _several(places: Sequence[Place]) -> str:
@@ -232,7 +232,7 @@ def _through(time: Time) -> str:
     return "" if not time.delegated_ns else "ambiguous" if time.ambiguous_ns else "exact"
 
 
-def _groups_text(title: str, attribution: Attribution, rows: Iterable[GroupTime]) -> Iterator[str]:
+def _groups_text(kind: str, attribution: Attribution, rows: Iterable[GroupTime]) -> Iterator[str]:
     lines = []
     for row in rows:
         if not row.share.time.runs:
@@ -241,13 +241,13 @@ def _groups_text(title: str, attribution: Attribution, rows: Iterable[GroupTime]
         label = name if row.source is None else with_line(f"{row.source} {name}", row.details)
         shared = "yes" if row.share.shared else ""
         lines.append((row.share.time, (str(len(row.share.operators)), shared), label))
-    yield from _table(title, ("operators", "shared"), lines, attribution)
+    yield from _table(f"{kind}s", ("operators", "shared", kind), lines, attribution)
 
 
 def _table(
     title: str, columns: tuple[str, ...], rows: Sequence[tuple[Time, tuple[str, ...], str]], attribution: Attribution
 ) -> Iterator[str]:
-    """Yield a table: the numbers of the times, the columns, and a label that may be of any length."""
+    """Yield a table: the numbers of the times, then the columns; the last has a label of any length."""
     yield ""
     yield title
     header = _AVERAGES if attribution.averaged else _NUMBERS
@@ -255,7 +255,7 @@ def _table(
     counts = Counter(places)
     ordered = sorted(zip(places, rows, strict=True), key=lambda pair: pair[0])
     cells = [
-        (*header, *columns, ""),
+        (*header, *columns),
         *(
             (f"{rank}{'=' if counts[rank] > 1 else ''}", *_numbers(time, attribution), *values, label)
             for rank, (time, values, label) in ordered

@@ -12,6 +12,8 @@ from circletools.render.origins import operator_label
 from circletools.render.table import table_text
 from circletools.wording import counted
 
+_HEAD = ("module", "operators", "class or line")
+
 
 @dataclass(slots=True)
 class _Module:
@@ -37,7 +39,8 @@ def origins_tree(table: OriginTable, depth: int | None = None) -> Iterator[str]:
             if depth is None:
                 module.class_name = details.class_name
                 module.sources.append(source)
-    yield from table_text(list(_rows(table, top)))
+    rows = list(_rows(table, top))
+    yield from table_text([_HEAD, *rows]) if rows else ()
 
 
 def _parts(path: str, details: SourceDetails) -> list[str]:

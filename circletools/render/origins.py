@@ -14,6 +14,8 @@ from circletools.origin.source import SourceDetails
 from circletools.render.table import csv_text, table_text
 from circletools.wording import SCHEMA_VERSION
 
+_HEAD = ("operator", "code", "output", "sources")
+
 
 def origins_json(table: OriginTable) -> dict[str, Any]:
     """Return the JSON document; `embed-origins --origins` accepts it."""
@@ -82,7 +84,7 @@ def origins_text(table: OriginTable) -> Iterator[str]:
         return
     several = table.subgraph_count > 1
     yield "operator -> sources"
-    yield from table_text([_cells(row, table.origins, several) for row in table.rows])
+    yield from table_text([_HEAD, *(_cells(row, table.origins, several) for row in table.rows)])
     yield ""
     yield "source -> operators"
     for source, operators in table.by_source.items():

@@ -20,9 +20,10 @@ def test_dump_text(shown: Path) -> None:
     assert (ran.status, ran.err) == (0, f"note: {shown}: {message}\n")
     assert ran.out.decode() == (
         "operator -> sources\n"
-        "  0  FULLY_CONNECTED  __main__.Mlp::relu                        <- 1 node1\n"
-        "  1  FULLY_CONNECTED  torch.nn.modules.linear.Linear::linear_1  <- (none)\n"
-        "  2  SOFTMAX          __main__.Mlp::_softmax                    <- 1 node1, 2 a,b\n"
+        "  operator  code             output                                    sources\n"
+        "  0         FULLY_CONNECTED  __main__.Mlp::relu                        <- 1 node1\n"
+        "  1         FULLY_CONNECTED  torch.nn.modules.linear.Linear::linear_1  <- (none)\n"
+        "  2         SOFTMAX          __main__.Mlp::_softmax                    <- 1 node1, 2 a,b\n"
         "\n"
         "source -> operators\n"
         "  1 node1  -> 0 2\n"

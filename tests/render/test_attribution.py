@@ -69,32 +69,32 @@ def test_text() -> None:
 onert: 2 executions, 2.000 us in all
 
 operators
-  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  code     backend  delegate
+  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  code     backend  delegate   sources
      1      0.700   0.650    0.750   0.600   0.850   0.900  70.0%     1.500  0/0    CONV_2D  cpu npu  ambiguous  <- 3 net::a, 4 net::b (net.py:42)
      2          -       -        -       -       -       -      -     0.301  0/1    ADD                          <- (no origin)
 
 rows that may be of several operators, shared evenly in the above
-  total_us  index
+  total_us  index    names
      0.301  0/0,1/4  Add (ND), Clamp
      0.300  0-1      Copy (ND)
 
 sources
-  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  operators  shared
+  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  operators  shared  source
     1=          -       -        -       -       -       -      -     0.750  1          yes     3 net::a
     1=          -       -        -       -       -       -      -     0.750  2          yes     4 net::b (net.py:42)
      3          -       -        -       -       -       -      -     0.301  1                  (no origin)
 
 modules
-  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  operators  shared
+  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  operators  shared  module
      1      0.700   0.650    0.750   0.600   0.850   0.900  70.0%     1.500  2                  net
      2          -       -        -       -       -       -      -     0.301  1                  (no origin)
 
 inserted by the runtime
-  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  backend
+  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  backend  name
      1      0.099   0.650    0.750   0.600   0.850   0.900   9.9%     0.199  7      builtin  Permute
 
 parts of the above, not added to the sum
-  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  backend
+  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  backend  name
      1          -       -        -       -       -       -      -     0.050  1               part
 
 operators without a time: 1/0 RELU
@@ -109,7 +109,7 @@ def test_text_of_averages() -> None:
 onert: 1 execution, averages only, 2.000 us in all
 
 operators
-  rank  total_us  mean_us  share  index  code  backend
+  rank  total_us  mean_us  share  index  code  backend  sources
      1     1.500    1.500  75.0%  0      ADD            <- (no origin)
 """
     )

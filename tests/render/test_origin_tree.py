@@ -28,6 +28,7 @@ def tree(data: bytes, depth: int | None = None) -> list[str]:
 def test_a_tree_of_modules() -> None:
     data = embedded(bytes_of("circle/mlp"), ORIGINS)
     assert [" ".join(line.split()) for line in tree(data)] == [
+        "module operators class or line",
         "layers 2 operators",
         "0 2 operators",
         "q 2 operators nn.Linear",
@@ -41,15 +42,15 @@ def test_a_tree_of_modules() -> None:
         "net.Lm 0 operators",
         "sub (none)",
     ]
-    assert [len(line) - len(line.lstrip()) for line in tree(data)[:4]] == [2, 4, 6, 8]
+    assert [len(line) - len(line.lstrip()) for line in tree(data)[1:5]] == [2, 4, 6, 8]
 
 
 def test_a_tree_cut_off() -> None:
     data = embedded(bytes_of("circle/mlp"), ORIGINS)
     assert [" ".join(line.split()) for line in tree(data, 1)] == [
-        "layers 2 operators", "model 1 operator", "net.Lm 0 operators",
+        "module operators class or line", "layers 2 operators", "model 1 operator", "net.Lm 0 operators",
     ]  # fmt: skip
-    assert [" ".join(line.split()) for line in tree(data, 2)][1:4] == [
+    assert [" ".join(line.split()) for line in tree(data, 2)][2:5] == [
         "0 2 operators",
         "1 1 operator",
         "model 1 operator",

@@ -35,9 +35,10 @@ def test_origins_as_text() -> None:
     table = described()
     assert list(ct.render.origins_text(table)) == [
         "operator -> sources",
-        "  0  FULLY_CONNECTED  __main__.Mlp::relu                        <- 5 a/x",
-        f"  1  FULLY_CONNECTED  {LINEAR}  <- 5 a/x, 6 a/b/y",
-        "  2  SOFTMAX          __main__.Mlp::_softmax                    <- (none)",
+        "  operator  code             output                                    sources",
+        "  0         FULLY_CONNECTED  __main__.Mlp::relu                        <- 5 a/x",
+        f"  1         FULLY_CONNECTED  {LINEAR}  <- 5 a/x, 6 a/b/y",
+        "  2         SOFTMAX          __main__.Mlp::_softmax                    <- (none)",
         "",
         "source -> operators",
         "  5 a/x  -> 0 1",
@@ -45,7 +46,7 @@ def test_origins_as_text() -> None:
         "  9 z  -> (none)",
     ]
     several = list(ct.render.origins_text(replace(table, subgraph_count=2)))
-    assert (several[1][:5], several[6]) == ("  0/0", "  5 a/x  -> 0/0 0/1")
+    assert (several[2][:5], several[7]) == ("  0/0", "  5 a/x  -> 0/0 0/1")
     assert list(ct.render.origins_text(replace(table, freshness=None))) == []
 
 
