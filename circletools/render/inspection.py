@@ -83,10 +83,12 @@ def _subgraph_text(subgraph: SubgraphSummary) -> Iterator[str]:
     name = f" {subgraph.name}" if subgraph.name else ""
     counts = f"{subgraph.operator_count} operators, {subgraph.tensors} tensors"
     yield f"subgraph {subgraph.index}{name}: {counts}"
-    for direction, tensors in (("input", subgraph.inputs), ("output", subgraph.outputs)):
-        for slot, tensor in enumerate(tensors):
-            shape = ",".join(str(size) for size in tensor.shape)
-            yield f"  {direction:6} {slot}  {tensor.name}  {tensor.type}[{shape}]  (tensor {tensor.tensor})"
+    rows = [
+        (f"{direction:6} {slot}", tensor.name, f"{tensor.type}[{_listed(tensor.shape)}]", f"(tensor {tensor.tensor})")
+        for direction, tensors in (("input", subgraph.inputs), ("output", subgraph.outputs))
+        for slot, tensor in enumerate(tensors)
+    ]
+    yield from table_text(rows)
 
 
 def _tables(what: str, rows: Sequence[tuple[str, ...]], head: tuple[str, ...]) -> Iterator[str]:

@@ -59,7 +59,7 @@ def fail(error: ct.CircleToolsError) -> int:
 
 def show(lines: Iterable[str]) -> None:
     """Write lines for people to standard output, as they come."""
-    screen = captured.current() is None and sys.stdout is not None and sys.stdout.isatty()
+    screen = sys.stdout is not None and sys.stdout.isatty()
     width = get_terminal_size().columns if screen else 0
     rest = (ct.render.fitted(line, width) for line in lines) if width else iter(lines)
     while some := list(islice(rest, _LINES_AT_ONCE)):

@@ -71,7 +71,7 @@ def test_inspect_agrees_with_the_object_api(own_model: Path) -> None:
             "tflite/two_signatures",
             ["subgraph 1 scores: 2 operators, 4 tensors", "signature     scores (subgraph 1): x -> scores"],
         ),
-        ("circle/dynamic_batch", ["  input  0  tico::x  FLOAT32[-1,16]  (tensor 4)"]),
+        ("circle/dynamic_batch", ["  input  0  tico::x                 FLOAT32[-1,16]  (tensor 4)"]),
     ],
 )
 def test_inspect_text(name: str, lines: list[str]) -> None:

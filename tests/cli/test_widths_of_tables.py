@@ -1,0 +1,120 @@
+"""Tables of every command in terminals of several widths: each line within the width, and each with a head."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from shutil import copy
+from textwrap import dedent
+
+import pytest
+from circletool_cli.table import COMMANDS
+
+from tests.kit.program import TRACE
+from tests.kit.pseudo_terminal import on_terminal
+from tests.kit.support import ROOT, path_of
+
+WIDTHS = (60, 80, 120, 200)
+PLAN = "--devices npu,cpu --set op:CONV_2D=npu --default cpu"
+MANY = "in.circle in.tflite"
+WORDS = {
+    # In this order: some read what others wrote. A line for each form of table.
+    "embed-origins": ["tico.circle out.circle --origins tico.json"],
+    "dump-origins": ["out.circle", "out.circle --format tree", "out.circle in.tflite"],
+    "extract-origins": ["out.circle tables/"],
+    "track-origins": ["views.before.circle views.after.circle tracked.circle"],
+    "fix-outputs": ["in.circle fixed.circle"],
+    "annotate-affinity": [f"in.circle devices.circle {PLAN}"],
+    "dump-affinity": ["devices.circle", "devices.circle --by partition"],
+    "partition": [f"in.circle {PLAN} --explain", f"in.circle {PLAN} --what-if op:CONV_2D=cpu"],
+    "export-affinity": ["devices.circle --to part -o model.part"],
+    "split": ["devices.circle parts/"],
+    "verify-split": ["parts/ --runtime none"],
+    "measure": ["parts/ --on cpu=nothing"],  # its table needs a runtime
+    "extract": ["in.circle part.circle --ops 0"],
+    "rename": ["in.circle named.circle --input 0=image"],
+    "signature": ["in.circle signed.circle --add detect"],
+    "reorder": ["in.circle ordered.circle --inputs 0"],
+    "expose": ["in.circle exposed.circle --every CONV_2D"],
+    "strip-metadata": ["out.circle stripped.circle --origins"],
+    "compact": ["in.circle compact.circle", "in.circle pruned.circle --prune"],
+    "inspect": ["in.tflite --operators --tensors", MANY, "in.circle --digest"],
+    "verify": [MANY],
+    "check": [MANY, "constant.circle --statistics", f"{MANY} constant.circle --statistics"],
+    "explain": ["DUPLICATE_OUTPUT"],
+    "fit": ["in.tflite --on xnnpack,ethos-u55,onert-cpu", f"{MANY} --on xnnpack,ethos-u55"],
+    "diff": ["in.circle devices.circle", "in.tflite in.circle --full"],
+    "attest": ["in.circle devices.circle"],
+    "trace-stats": ["trace.html", "trace.html --by bucket", "trace.html --by function"],
+    "trace-compare": ["trace.html trace.html", "times.json times.json --operators"],
+    "trace-export": ["trace.html out.json --to chrome"],
+    "attribute": ["times.json --model if_cond.circle"],
+    "report": ["out.circle -o report.html"],
+}
+TABLES = {
+    "dump-origins", "dump-affinity", "partition", "inspect", "check", "fit", "diff", "trace-stats", "trace-compare",
+    "attribute", "track-origins",
+}  # fmt: skip
+SHOWS = """
+    import json, os, sys
+    import circletools as ct
+    from circletool_cli import main
+    fitted, tables = ct.render.fitted, []
+    def noted(line, width):
+        shown = fitted(line, width)
+        if hasattr(line, "cells"):
+            tables[-1].append(shown)
+        return shown
+    ct.render.fitted = noted
+    os.chdir(sys.argv[2])
+    for words in json.loads(sys.argv[1]):
+        tables.append([])
+        sys.argv = ["circletool", *words.split()]
+        print(flush=True)
+        try:
+            main._run()
+        except SystemExit:
+            pass
+    with open("tables.json", "w") as file:
+        json.dump(tables, file)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with what the commands read."""
+    found = {
+        "in.circle": path_of("circle/inception"),
+        "constant.circle": path_of("circle/constant_output"),
+        "in.tflite": path_of("tflite/cnn_int8"),
+        "if_cond.circle": path_of("circle/if_cond"),
+        "trace.html": TRACE,
+        "times.json": ROOT / "testdata/trace/onert_if_cond.chrome.json",
+        "tico.circle": ROOT / "testdata/origins/tico.circle",
+        "tico.json": ROOT / "testdata/origins/tico.json",
+        "views.before.circle": ROOT / "testdata/tracking/views.optimised.before.circle",
+        "views.after.circle": ROOT / "testdata/tracking/views.optimised.after.circle",
+    }
+    for name, path in found.items():
+        copy(path, tmp_path / name)
+    return tmp_path
+
+
+def test_every_command_is_shown() -> None:
+    assert WORDS.keys() == {row.name for row in COMMANDS}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_tables_of_every_command_keep_to_the_terminal(width: int, folder: Path) -> None:
+    runs = [f"{name} {words}" for name, several in WORDS.items() for words in several]
+    seen = on_terminal([sys.executable, "-c", dedent(SHOWS), json.dumps(runs), folder], width)
+    assert seen.status == 0
+    tables = dict(zip(runs, json.loads((folder / "tables.json").read_text(encoding="utf-8")), strict=True))
+    assert {words.split()[0] for words, lines in tables.items() if lines} == TABLES
+    on_screen = set(seen.lines)
+    for words, lines in tables.items():
+        assert [line for line in lines if len(line) > width] == [], words
+        assert {line.rstrip() for line in lines} <= on_screen, words
+    columns = [line for line in seen.lines if "  " in line.strip() and len(line) > width]
+    assert columns == []  # a table that somebody laid out by hand
