@@ -9,6 +9,7 @@ from types import SimpleNamespace
 Rows = Sequence[Sequence[str]]
 
 _CRLF = "\r\n"
+_NO_CHARACTER = "\udfff"  # which no text has; without an escape character, Python 3.10 takes zero for it
 _LEAST = 4  # characters of a column that was cut
 
 
@@ -109,7 +110,7 @@ def csv_text(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
     """
     lines: list[str] = []
     # With this line end the writer quotes a cell that holds any part of it; the lines get a plain one below.
-    writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator=_CRLF)
+    writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator=_CRLF, escapechar=_NO_CHARACTER)
     writer.writerow(head)
     writer.writerows(rows)
     return "".join(line.removesuffix(_CRLF) + "\n" for line in lines)

@@ -60,6 +60,7 @@ def test_markdown() -> None:
 
 def test_csv() -> None:
     assert csv_text(["a", "b"], [[1, None], ["x,y", 'q"'], [0.5, True]]) == 'a,b\n1,\n"x,y","q"""\n0.5,True\n'
+    assert csv_text(["a"], [["\0"], ['\\"']]) == 'a\n\0\n"\\"""\n'
 
 
 @given(st.lists(st.tuples(st.text(), st.text()), max_size=5))
