@@ -26,8 +26,9 @@ class Word(str, Enum):
 
 def milliseconds(time_ns: int) -> str:
     """Write a time in milliseconds, to the microsecond."""
-    written = f"{time_ns / 1e6:,.3f}"
-    return "0.000" if written == "-0.000" else written
+    if -500 < time_ns < 0:  # not -0.000
+        return "0.000"
+    return f"{time_ns / 1e6:,.3f}"
 
 
 def microseconds(time_ns: int) -> str:
