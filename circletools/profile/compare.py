@@ -102,7 +102,8 @@ def location(times: Samples) -> float:
 
 def locations(times: Samples) -> Samples:
     """Return the `location` of each row."""
-    cut, count = int(_TRIMMED * times.shape[-1]), times.shape[-1]
+    count = times.shape[-1]
+    cut = int(_TRIMMED * count)
     return np.asarray(np.sort(times)[..., cut : count - cut].mean(axis=-1))
 
 

@@ -314,6 +314,6 @@ def test_the_head_tells_of_losses_in_its_first_lines() -> None:
 )
 @pytest.mark.parametrize("end", [b"x", b" " * LONG, b"-" * LONG, b"1" * LONG])
 def test_a_line_of_anything_is_read_once(part: bytes, end: bytes) -> None:
-    # So long that the square of it would not come to an end.
+    # So long that the square of it would not end.
     line = part * (LONG // len(part)) + end + b" 0: B|7|a\n"
     assert len(everything(HEAD.encode() + line)[0]) <= 1
