@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator
+from functools import lru_cache
 from operator import itemgetter
 
 from circletools.render.table import csv_text, markdown_table, markdown_text, number_columns, table_text
@@ -26,8 +27,13 @@ _BEHIND_ONE, _BEHIND_TWO = range(1, 99), range(2, 99)
 _Row = list[str]
 
 
+@lru_cache(1 << 16)  # runs and their phases have most times more than once
+def _time(time_ns: int) -> str:
+    return milliseconds(time_ns) if time_ns else "-"
+
+
 def _times(times_ns: Iterable[int]) -> list[str]:
-    return [milliseconds(time_ns) if time_ns else "-" for time_ns in times_ns]
+    return list(map(_time, times_ns))
 
 
 _Block = tuple[str, list[_Row], Container[int]]

@@ -37,7 +37,7 @@ def in_pieces(data: bytes, size: int) -> content.Pieces:
 
 def test_numbers_that_are_fixed() -> None:
     assert (BEGIN, END, NO_PROCESS, LATEST_NS) == ("B", "E", -1, 2**62)
-    assert content.PIECE_BYTES == 4 << 20
+    assert content.PIECE_BYTES == 8 << 20
     assert [most_unpacked(size) for size in (0, 1, 1000)] == [4 * 2**20, 4 * 2**20 + 100, 4 * 2**20 + 100_000]
 
 
