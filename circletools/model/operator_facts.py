@@ -138,6 +138,15 @@ class OperatorFacts:
         return least_bytes(self.model.tensor_columns, self.tensor_rows, self.model.schema.enums["TensorType"])
 
     @cached_property
+    def operand_bytes(self) -> NDArray[np.float64]:
+        """The bytes of all inputs and outputs of each operator, as `least_bytes` has them."""
+        found = np.zeros(len(self), np.float64)
+        for operators, tensors in (self.inputs, self.outputs):
+            there = tensors < self.tensor_count
+            found += np.bincount(operators[there], self.least_bytes[tensors[there]], len(self))
+        return found
+
+    @cached_property
     def is_held(self) -> NDArray[np.bool_]:
         """Whether each tensor has no values of its own, but names what the runtime holds.
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from circletools.findings import Finding
 from circletools.model.model import Model
+from circletools.model.operator_facts import OperatorFacts
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.origin.source import NOTHING, SourceDetails
@@ -32,7 +33,10 @@ __all__ = ["AddedTime", "Attribution", "GroupTime", "OperatorTime", "attribute"]
 
 @dataclass(frozen=True, slots=True)
 class OperatorTime:
-    """An operator of the model; `time` is None where the trace does not have it."""
+    """An operator of the model; `time` is None where the trace does not have it.
+
+    `operand_bytes` are those of its inputs and outputs, constants too; an open dimension counts as 1.
+    """
 
     subgraph: int
     index: int
@@ -41,6 +45,7 @@ class OperatorTime:
     backends: tuple[str, ...]
     sources: tuple[int, ...]
     time: Time | None
+    operand_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,14 +235,15 @@ def _operators(
 ) -> tuple[OperatorTime, ...]:
     rows = []
     for subgraph in model.subgraphs:
-        codes, names = model.code_names(subgraph.index), model.first_outputs(subgraph.index)
-        for index, (code, output) in enumerate(zip(codes, names, strict=True)):
+        facts, names = OperatorFacts(model, subgraph.index), model.first_outputs(subgraph.index)
+        columns = zip(facts.code_names, names, facts.operand_bytes.tolist(), strict=True)
+        for index, (code, output, size) in enumerate(columns):
             place = (subgraph.index, index)
             found = measured.get(place)
             sources = tuple(sorted(origins.of(*place)))
             backends = tuple(sorted(found.backends)) if found else ()
             time = time_of(found, trace) if found else None
-            rows.append(OperatorTime(*place, code, output, backends, sources, time))
+            rows.append(OperatorTime(*place, code, output, backends, sources, time, int(size)))
     return tuple(rows)
 
 

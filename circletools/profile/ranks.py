@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from circletools.profile.joining import Time
 
@@ -10,18 +11,31 @@ _FINER = 4  # a mean tells more than the steps of the clock
 _NEAR = 10  # a tenth of the greater
 
 
-def ranks(times: Sequence[Time], tick_ns: int) -> list[int]:
-    """Return the rank of each time, 1 for the greatest; those of one rank cannot be told apart.
+class Rank(NamedTuple):
+    """A place in the order, 1 for the first; `shared` is the place of the first that times cannot tell from it."""
 
-    Times are compared by `typical_ns`. Those of one rank differ from the greatest of them by less than a quarter of a
-    step of the clock, or less than a tenth. Averages, and what does not run in most executions, go by their totals.
+    place: int
+    shared: int
+
+
+def ranks(times: Sequence[Time], tick_ns: int, work: Sequence[int] | None = None) -> list[Rank]:
+    """Return the rank of each time, the greatest first.
+
+    Times are compared by `typical_ns`. Those that share a rank differ from the greatest of them by less than a
+    quarter of a step of the clock, or less than a tenth; the one with the most `work` is the first of them, as work
+    is the same in each trace. Averages, and what does not run in most executions, go by their totals.
     """
-    leaders: list[tuple[int, Time]] = []
-    found = {}
-    for rank, at in enumerate(sorted(range(len(times)), key=lambda at: _key(times[at])), 1):
-        if not leaders or not _near(leaders[-1][1], times[at], tick_ns):
-            leaders.append((rank, times[at]))
-        found[at] = leaders[-1][0]
+    groups: list[list[int]] = []
+    for at in sorted(range(len(times)), key=lambda at: _key(times[at])):
+        if groups and _near(times[groups[-1][0]], times[at], tick_ns):
+            groups[-1].append(at)
+        else:
+            groups.append([at])
+    found, done = {}, 0
+    for group in groups:
+        for place, at in enumerate(sorted(group, key=lambda at: (-work[at] if work else 0, at)), done + 1):
+            found[at] = Rank(place, done + 1)
+        done += len(group)
     return [found[at] for at in range(len(times))]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from circletools.origin.exchange import DETAIL_FIELDS, detail_values, details_json
 from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Place, Time
-from circletools.profile.ranks import ranks
+from circletools.profile.ranks import Rank, ranks
 from circletools.render.origins import with_line
 from circletools.render.table import csv_text, table_text
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, ranges
@@ -57,10 +57,9 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
         "total_ns": attribution.total_ns,
     }
     if "operator" in by:
-        places = _ranks((row.time for row in attribution.operators), attribution)
         document["operators"] = [
-            _operator_json(row, attribution) | {"rank": rank}
-            for row, rank in zip(attribution.operators, places, strict=True)
+            _operator_json(row, attribution) | {"rank": rank and rank.place, "shared_rank": rank and rank.shared}
+            for row, rank in zip(attribution.operators, _ranks(attribution), strict=True)
         ]
     if "source" in by:
         document["sources"] = [
@@ -87,11 +86,11 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
     return document
 
 
-def _ranks(times: Iterable[Time | None], attribution: Attribution) -> list[int | None]:
-    """Return the ranks of times, None where there is no time."""
-    known = list(times)
-    found = iter(ranks([time for time in known if time is not None], attribution.tick_ns))
-    return [None if time is None else next(found) for time in known]
+def _ranks(attribution: Attribution) -> list[Rank | None]:
+    """Return the ranks of operators, None where there is no time."""
+    rows = [(row.time, row.operand_bytes) for row in attribution.operators if row.time is not None]
+    found = iter(ranks([time for time, _ in rows], attribution.tick_ns, [size for _, size in rows]))
+    return [None if row.time is None else next(found) for row in attribution.operators]
 
 
 def _operator_json(row: OperatorTime, attribution: Attribution) -> dict[str, Any]:
@@ -102,6 +101,7 @@ def _operator_json(row: OperatorTime, attribution: Attribution) -> dict[str, Any
         "output": row.output,
         "backends": list(row.backends),
         "sources": list(row.sources),
+        "operand_bytes": row.operand_bytes,
         **_time_json(row.time, attribution),
         **dict(zip(_DELEGATED, _delegated(row.time), strict=True)),
     }
@@ -211,7 +211,7 @@ def _operators_text(attribution: Attribution) -> Iterator[str]:
         for row, time in measured
     ]
     columns = ("index", "code", "backend", *(("delegate",) if delegated else ()), "sources")
-    yield from _table("operators", columns, lines, attribution)
+    yield from _table("operators", columns, lines, attribution, [row.operand_bytes for row, _ in measured])
     if attribution.ambiguous:
         rows = sorted(attribution.ambiguous, key=lambda row: -row.total_ns)
         cells = [(microseconds(row.total_ns), _several(row.operators), ", ".join(row.names)) for row in rows]
@@ -245,20 +245,24 @@ def _groups_text(kind: str, attribution: Attribution, rows: Iterable[GroupTime])
 
 
 def _table(
-    title: str, columns: tuple[str, ...], rows: Sequence[tuple[Time, tuple[str, ...], str]], attribution: Attribution
+    title: str,
+    columns: tuple[str, ...],
+    rows: Sequence[tuple[Time, tuple[str, ...], str]],
+    attribution: Attribution,
+    work: Sequence[int] | None = None,
 ) -> Iterator[str]:
     """Yield a table: the numbers of the times, then the columns; the last has a label of any length."""
     yield ""
     yield title
     header = _AVERAGES if attribution.averaged else _NUMBERS
-    places = ranks([row[0] for row in rows], attribution.tick_ns)
-    counts = Counter(places)
-    ordered = sorted(zip(places, rows, strict=True), key=lambda pair: pair[0])
+    found = ranks([row[0] for row in rows], attribution.tick_ns, work)
+    counts = Counter(rank.shared for rank in found)
+    ordered = sorted(zip(found, rows, strict=True), key=lambda pair: pair[0])
     cells = [
         (*header, *columns),
         *(
-            (f"{rank}{'=' if counts[rank] > 1 else ''}", *_numbers(time, attribution), *values, label)
-            for rank, (time, values, label) in ordered
+            (f"{shared}{'=' if counts[shared] > 1 else ''}", *_numbers(time, attribution), *values, label)
+            for (_, shared), (time, values, label) in ordered
         ),
     ]
     yield from table_text(cells, right=range(len(header)))

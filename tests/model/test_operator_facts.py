@@ -54,6 +54,7 @@ def test_slots_and_uses(facts: OperatorFacts) -> None:
     assert facts.producers.tolist() == [-1, 0, 0, 2]
     assert facts.graph.successors == [[2], [], []]
     assert facts.least_bytes.tolist() == [16.0] * 4
+    assert facts.operand_bytes.tolist() == [64.0, 0.0, 48.0]
 
 
 def test_the_facts_of_every_subgraph() -> None:
@@ -80,6 +81,7 @@ def test_a_tensor_that_does_not_exist_is_told(
     with open_model(build.to_bytes()) as model:
         facts = OperatorFacts(model, 1)
         assert (facts.input_slots.of(1), facts.output_slots.of(1)) == (inputs, outputs)
+        assert facts.operand_bytes.tolist() == [64.0, 0.0, 48.0]
         with pytest.raises(ModelFormatError) as caught:
             read(facts)
     assert str(caught.value) == "subgraphs[1].operators[1]: tensor 4 does not exist; there are 4"

@@ -26,11 +26,17 @@ def typical(*times: int) -> list[Time]:
     ],
 )
 def test_times_that_a_trace_tells_apart(times: tuple[int, ...], tick_ns: int, expected: list[int]) -> None:
-    assert ranks(typical(*times), tick_ns) == expected
+    assert [rank.shared for rank in ranks(typical(*times), tick_ns)] == expected
 
 
 def test_totals_where_there_is_no_typical_time() -> None:
     averages = [Time(1, total, None) for total in (5, 9, 5, 8)]
-    assert ranks(averages, 1000) == [3, 1, 3, 2]
+    assert ranks(averages, 1000) == [(3, 3), (1, 1), (4, 3), (2, 2)]
     rare = [Time(1, 7, 0, typical_ns=0), Time(1, 9, 0, typical_ns=0), Time(1, 2, 1, typical_ns=1)]
-    assert ranks(rare, 1000) == [3, 2, 1]
+    assert ranks(rare, 1000) == [(3, 3), (2, 2), (1, 1)]
+
+
+def test_the_order_of_what_shares_a_rank() -> None:
+    times = typical(1000, 2000, 1001, 1002, 999)
+    assert ranks(times, 1000) == [(2, 2), (1, 1), (3, 2), (4, 2), (5, 2)]
+    assert ranks(times, 1000, [7, 0, 9, 7, 10]) == [(4, 2), (1, 1), (3, 2), (5, 2), (2, 2)]

@@ -22,8 +22,8 @@ FOUND = Attribution(
     incomplete=1,
     total_ns=2000,
     operators=(
-        OperatorTime(0, 0, "CONV_2D", "x", ("cpu", "npu"), (3, 4), Time(2, 1500, 700, SPREAD, 1500, 300, 690)),
-        OperatorTime(0, 1, "ADD", "y", (), (), Time(2, 301, None)),
+        OperatorTime(0, 0, "CONV_2D", "x", ("cpu", "npu"), (3, 4), Time(2, 1500, 700, SPREAD, 1500, 300, 690), 7),
+        OperatorTime(0, 1, "ADD", "y", (), (), Time(2, 301, None), 900),
         OperatorTime(1, 0, "RELU", "z", (), (4,), None),
     ),
     added=(
@@ -141,6 +141,17 @@ inside,0,1,part,,,1,50,25.0,,,2.5,,,,,,,,,,,,,,,
     assert [line.split(",")[0] for line in attribution_csv(FOUND, ["source"]).splitlines()] == [
         "kind", *["source"] * 4, "inserted", "inside"
     ]  # fmt: skip
+
+
+def test_the_one_with_more_bytes_is_first_of_what_cannot_be_told_apart() -> None:
+    time = Time(2, 1500, None)
+    rows = [OperatorTime(0, at, f"OP{at}", "x", (), (), time, size) for at, size in enumerate((3, 5, 4))]
+    found = replace(FOUND, operators=(*rows, OperatorTime(0, 3, "OP3", "x", (), (), None), FOUND.operators[0]))
+    ranks = [(row["rank"], row["shared_rank"]) for row in attribution_json(found)["operators"]]
+    assert ranks == [(4, 2), (2, 2), (3, 2), (None, None), (1, 1)]
+    table = list(attribution_text(found, ("operator",)))[4:8]
+    assert [line.split()[0] for line in table] == ["1", "2=", "2=", "2="]
+    assert [line.split()[10] for line in table] == ["CONV_2D", "OP1", "OP2", "OP0"]
 
 
 def test_json() -> None:
