@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 from struct import error, unpack_from
 
@@ -281,7 +282,7 @@ def timed_cases(m: str, t: str) -> list[str]:
 
 def trace_groups(traces: dict[str, Path], models: dict[str, Path]) -> Iterator[Group]:
     """Return the cases of traces, with the models they are of."""
-    for (label, path), after in zip(traces.items(), [*list(traces.values())[1:], None], strict=True):
+    for (label, path), after in zip_longest(traces.items(), list(traces.values())[1:]):
         t, other = path.name, f"other{(after or path).suffix}"
         mine = {
             f"{path.suffix[1:]}-{m.name}": Given(str(m))

@@ -264,6 +264,24 @@ def test_numbers_that_ruy_gets_wrong(tmp_path: Path) -> None:
     assert not close(right, wrong)
 
 
+def test_what_depends_on_constants_only_runs_on_cpu(tmp_path: Path) -> None:
+    """In the affinity it has the device of its reader, which may not take it."""
+    build = Build()
+    graph = build.graph()
+    x, kernel, y = graph.tensor("x", (2, 4)), graph.tensor("w", (3, 4)), graph.tensor("y", (2, 3))
+    packed = graph.tensor(
+        "packed", (3, 4), "INT8", data=np.arange(12, dtype=np.int8).tobytes(), quantization=quantization([0.5])
+    )
+    graph.operator("DEQUANTIZE", [packed], [kernel])
+    graph.operator("FULLY_CONNECTED", [x, kernel, -1], [y])
+    graph.ends([x], [y])
+    data = build.to_bytes("circle")
+    environment = exported(data, ["ruy", "ruy"])
+    assert environment == BOTH | {"OP_BACKEND_MAP": "0=cpu;1=ruy"}
+    assert close(run_with(data, tmp_path, {"BACKENDS": "cpu"}), run_with(data, tmp_path, environment))
+    assert "onert has no backend 'npu'" in refusal(data, ["npu", "ruy"])
+
+
 @pytest.mark.parametrize("shared", [1, 2])
 def test_constants_that_both_backends_read(shared: int, tmp_path: Path) -> None:
     build = Build()

@@ -6,6 +6,7 @@
 
 All that is said here of onert was measured with onert 0.1.0; docs/affinity-exports.md has the measurements, and
 tests/affinity/test_export_onert.py repeats them. What onert would ignore, reject or compute wrongly is refused.
+Operators that depend on constants only (DEQUANTIZE of weights) have no device of their own: ruy's run on cpu.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ def onert_environment(model: Model, affinity: Affinity) -> dict[str, str]:
     chosen: dict[int, tuple[str, str]] = {}  # operator index -> backend, and the first operator to say so
     used, reused = set(), False
     for subgraph in range(len(model.subgraphs)):
+        facts = OperatorFacts(model, subgraph)
         devices = every_device_of(model, affinity, subgraph, "onert would choose one")
-        read = flows(OperatorFacts(model, subgraph))
+        for index in facts.constants:  # no work: they have the device of their reader
+            devices[index] = BACKENDS[0] if devices[index] == "ruy" else devices[index]
+        read = flows(facts)
         for operator, device in zip(model.subgraphs[subgraph].operators, devices, strict=True):
             _check_operator(model, operator, device)
             backend, place = chosen.setdefault(operator.index, (device, at(subgraph, operator.index)))
