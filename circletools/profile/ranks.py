@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from circletools.profile.joining import Time
 
-_FINER = 4  # a mean tells more than the steps of the clock
-_NEAR = 10  # a tenth of the greater
+_FINER = 3  # a mean tells more than the steps of the clock
+_NEAR = 0.15  # of the greater: what is nearer changes its order from one recording of a model to the next
 
 
 class Rank(NamedTuple):
@@ -22,7 +22,7 @@ def ranks(times: Sequence[Time], tick_ns: int, work: Sequence[int] | None = None
     """Return the rank of each time, the greatest first.
 
     Times are compared by `typical_ns`. Those that share a rank differ from the greatest of them by less than a
-    quarter of a step of the clock, or less than a tenth; the one with the most `work` is the first of them, as work
+    third of a step of the clock, or less than 15 %; the one with the most `work` is the first of them, as work
     is the same in each trace. Averages, and what does not run in most executions, go by their totals.
     """
     groups: list[list[int]] = []
@@ -47,4 +47,4 @@ def _near(greater: Time, time: Time, tick_ns: int) -> bool:
     if not greater.typical_ns or not time.typical_ns:
         return _key(greater) == _key(time)
     less = greater.typical_ns - time.typical_ns
-    return _FINER * less < tick_ns or _NEAR * less < greater.typical_ns
+    return _FINER * less < tick_ns or less < _NEAR * greater.typical_ns
