@@ -8,7 +8,7 @@ from typing import NamedTuple
 from circletools.profile.joining import Time
 
 _FINER = 3  # a mean tells more than the steps of the clock
-_NEAR = 0.15  # of the greater: what is nearer changes its order from one recording of a model to the next
+_NEAR = 0.1  # of the greater: what is nearer changes its order from one recording of a model to the next
 
 
 class Rank(NamedTuple):
@@ -22,7 +22,7 @@ def ranks(times: Sequence[Time], tick_ns: int, work: Sequence[int] | None = None
     """Return the rank of each time, the greatest first.
 
     Times are compared by `typical_ns`. Those that share a rank differ from the greatest of them by less than a
-    third of a step of the clock, or less than 15 %; the one with the most `work` is the first of them, as work
+    third of a step of the clock, or less than a tenth; the one with the most `work` is the first of them, as work
     is the same in each trace. Averages, and what does not run in most executions, go by their totals.
     """
     groups: list[list[int]] = []
