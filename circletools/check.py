@@ -57,7 +57,7 @@ def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:
     """Return the errors and warnings that `check` has for an edited model, and not for the one before.
 
     >>> with ct.open("in.tflite") as before, ct.open("out.tflite") as after:
-    ...     ct.newly_found(before, after)
+    ...     ct.checks.newly_found(before, after)
     ()
     """
     findings = [finding for finding in check(after) if finding.severity != "info"]

@@ -1,8 +1,10 @@
-"""Outputs with a tensor of their own: `ct.outputs`.
+"""Outputs with a tensor of their own.
 
-with ct.open("in.circle") as model, ct.edit(model) as edit:
-ct.outputs.fix(edit)
-edit.save("out.circle")
+    with ct.open("in.circle") as model, ct.edit(model) as edit:
+        ct.outputs.fix(edit)
+        edit.save("out.circle")
+
+`ct.outputs` has what is here.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def sign(edit: ModelEdit, request: SignatureRequest) -> RewriteResult:
     is no input or output of the subgraph.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
-    ...     ct.sign(edit, ct.SignatureRequest("detect", ("image=x",), ("boxes=Identity",)))
+    ...     ct.surgery.sign(edit, ct.surgery.SignatureRequest("detect", ("image=x",), ("boxes=Identity",)))
     ...     edit.save("out.tflite")
     """
     changes = []
@@ -126,7 +126,7 @@ def reorder(
     that operators call.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
-    ...     ct.reorder(edit, outputs=(1, 0))
+    ...     ct.surgery.reorder(edit, outputs=(1, 0))
     ...     edit.save("out.tflite")
     """
     names = TensorNames(edit.model, subgraph, edit.renamed)
@@ -160,7 +160,7 @@ def expose(
     be no output, and for a subgraph that operators call.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
-    ...     ct.expose(edit, every=("CONV_2D",))
+    ...     ct.surgery.expose(edit, every=("CONV_2D",))
     ...     edit.save("out.tflite")
     """
     names, flow = TensorNames(edit.model, subgraph, edit.renamed), Flow(edit.model, subgraph)

@@ -72,7 +72,7 @@ def extract(
     would have only some of the operators that share a state.
 
     >>> with ct.open("in.tflite") as model:
-    ...     ct.extract(model, "head.tflite", ct.ExtractRequest(from_=("features",), to=("scores",)))
+    ...     ct.surgery.extract(model, "head.tflite", ct.surgery.ExtractRequest(from_=("features",), to=("scores",)))
     """
     model.source.check_other(target, in_place=in_place)
     request.check()

@@ -37,7 +37,7 @@ def prune(
     UsageError as `compact` does, ModelFormatError for operators in a cycle, TableFormatError for broken origins.
 
     >>> with ct.open("in.tflite") as model:
-    ...     ct.prune(model, "out.tflite").changes
+    ...     ct.surgery.prune(model, "out.tflite").changes
     ('2 tensors removed', '2 buffers removed', '9200 -> 8976 bytes')
     """
     model.source.check_other(target, in_place=in_place)

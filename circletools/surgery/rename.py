@@ -52,7 +52,8 @@ def rename(edit: ModelEdit, request: RenameRequest) -> RewriteResult:
     Raises UsageError for an old name that does not exist, EditError for a new one that does.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
-    ...     ct.rename(edit, ct.RenameRequest(inputs=("0=image",), signatures=("serving_default=detect",)))
+    ...     request = ct.surgery.RenameRequest(inputs=("0=image",), signatures=("serving_default=detect",))
+    ...     ct.surgery.rename(edit, request)
     ...     edit.save("out.tflite")
     """
     tensors = _Tensors(edit, request)

@@ -179,7 +179,7 @@ def _run_of_error(file: str, outcome: Outcome) -> bytes:
 
 
 def _suite_of_error(file: str, outcome: Outcome) -> bytes:
-    nothing = ct.Judgement((), (), None, frozenset())
+    nothing = ct.checks.Judgement((), (), None, frozenset())
     return ct.render.junit_suite(file, nothing, _error(outcome)).encode()
 
 

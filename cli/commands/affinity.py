@@ -41,9 +41,9 @@ def annotate_affinity(
     """
     if json or request.explain:
         refuse_mixing("the report", output, "name an output file")
-    inputs = ct.read_request(replace(request, keep=False))
+    inputs = ct.planning.read_request(replace(request, keep=False))
 
-    def change(edit: ct.ModelEdit) -> ct.RewriteResult:
+    def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
         return ct.affinity.annotate(edit, _planned(edit.model, inputs, measured, json, json or request.explain))
 
     rewrite(source, output, in_place, change, inputs=request.files)
@@ -56,12 +56,12 @@ def partition(source: Input, request: ct.PlanRequest, measured: Measured = None,
     Shows the partitions in the order they run, and what they cost. Without any option for devices, those in the
     model are kept and partitioned again.
     """
-    inputs = ct.read_request(request)
+    inputs = ct.planning.read_request(request)
     with reading(source) as model:
         _planned(model, inputs, measured, json, shown=True)
 
 
-@filling(ct.CostRequest, COSTS)
+@filling(ct.planning.CostRequest, COSTS)
 def dump_affinity(
     source: Input,
     output_format: FormatOption = None,
@@ -69,7 +69,7 @@ def dump_affinity(
         Literal["operator", "partition"], option("--by", "Show a row for each operator, or for each partition.")
     ] = "operator",
     *,
-    request: ct.CostRequest,
+    request: ct.planning.CostRequest,
     json: JsonFormat = False,
 ) -> None:
     """Show the device and the partition of each operator.
@@ -80,9 +80,9 @@ def dump_affinity(
     form = form_of(output_format, json)
     if form == "csv" and request.has_costs:
         raise ct.UsageError("CSV has no room for estimates", hint="use --format text or json")
-    inputs = ct.read_request(request) if request.has_costs else None
+    inputs = ct.planning.read_request(request) if request.has_costs else None
     with reading(source) as model:
-        found = ct.inspect_affinity(model, inputs)
+        found = ct.planning.inspect_affinity(model, inputs)
         text = partial(ct.render.affinity_text, by_partition=by == "partition")
         csv = partial(ct.render.affinity_csv, by_partition=by == "partition")
         show_as(form, found, text=text, json=ct.render.affinity_json, csv=csv)
@@ -91,11 +91,11 @@ def dump_affinity(
         raise typer.Exit(1)
 
 
-def _planned(model: ct.Model, inputs: Any, measured: list[str] | None, json: bool, shown: bool) -> ct.Plan:
+def _planned(model: ct.Model, inputs: Any, measured: list[str] | None, json: bool, shown: bool) -> ct.types.Plan:
     """Return the plan for a model, and show it."""
     form = "json" if json else "text"
     if measured:
-        found = ct.plan_by_measuring(model, inputs, ct.MeasureRequest(on=tuple(measured)))
+        found = ct.planning.plan_by_measuring(model, inputs, ct.planning.MeasureRequest(on=tuple(measured)))
         if shown:
             show_as(form, found, text=ct.render.measured_plan_text, json=ct.render.measured_plan_json)
         tell_notes((*found.measurement.notes, *found.plan.notes))

@@ -16,7 +16,7 @@ from .rewriting import refuse_inputs
 Target = Literal["onert", "onert-exec-time", "part", "openvino", "model-explorer", "dot"]
 
 
-@filling(ct.CostRequest, TRANSFERS)
+@filling(ct.planning.CostRequest, TRANSFERS)
 def export_affinity(
     source: Input,
     to: Annotated[Target, option("--to", "Target format.", show_default=False)],
@@ -25,7 +25,7 @@ def export_affinity(
     ] = None,
     json: Json = False,
     *,
-    request: ct.CostRequest,
+    request: ct.planning.CostRequest,
 ) -> None:
     """Write the affinity in the format of another tool.
 
@@ -39,13 +39,13 @@ def export_affinity(
             "--to onert-exec-time and costs (--costs, --trace) go together",
             hint="--trace cpu=trace.chrome.json has times and names",
         )
-    inputs = ct.read_request(request) if request.has_costs else None
+    inputs = ct.planning.read_request(request) if request.has_costs else None
     if json and to in ("part", "dot"):
         raise ct.UsageError(f"--json: there is no JSON for {to}")
     if output is not None:
         refuse_inputs(output, [source, *request.files])
     with reading(source) as model:
-        exported = ct.affinity.export(model, to) if inputs is None else ct.export_costs(model, inputs)
+        exported = ct.affinity.export(model, to) if inputs is None else ct.planning.export_costs(model, inputs)
         text = ct.render.export_text(exported, as_json=json)
     tell_notes(exported.notes)
     if output is None or output == "-":

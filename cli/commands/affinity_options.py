@@ -17,7 +17,7 @@ Mode = Literal["seed", "safe", "min", "epochs"]
 Join = Literal["connected", "shared", "any"]
 
 
-def filling(request: type[ct.CostRequest], options: Mapping[str, Any]) -> Callable[[Command], Command]:
+def filling(request: type[ct.planning.CostRequest], options: Mapping[str, Any]) -> Callable[[Command], Command]:
     """Let a command take options in place of its parameter `request`.
 
     `options` has the type of each option by the field of `request` that it fills, whose default it has.

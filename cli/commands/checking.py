@@ -62,10 +62,10 @@ def check(
     if statistics and form != "text":
         raise ct.UsageError("--statistics is for text", hint="count the findings of the document")
     codes = listed(select), listed(ignore)
-    request = ct.CheckRequest(select=codes[0], ignore=codes[1], baseline=baseline, fail_on=fail_on).read()
+    request = ct.checks.CheckRequest(select=codes[0], ignore=codes[1], baseline=baseline, fail_on=fail_on).read()
     names = listed(with_)
     findings, broken = _found(source, lambda model: ct.check(model, names, timeout_s=seconds))
-    judged = ct.judge(findings, source, request)
+    judged = ct.checks.judge(findings, source, request)
     show_as(
         form,
         source,
@@ -96,4 +96,4 @@ def _found(source: str, find: Callable[[ct.Model], list[ct.Finding]]) -> tuple[l
 
 def explain(code: Annotated[str, argument("CODE", "A code, such as DUPLICATE_OUTPUT.")]) -> None:
     """Tell what a finding means, and what to do about it."""
-    show(ct.render.explanation_text(ct.explain(code)))
+    show(ct.render.explanation_text(ct.checks.explain(code)))

@@ -42,8 +42,8 @@ def measure(
         raise ct.UsageError("--json and an output of - would mix on standard output")
     if output is not None:
         ct.files.check_target(output)
-    request = ct.MeasureRequest(on=tuple(on or ()), seconds=seconds, seed=seed, timeout_s=timeout)
-    found = ct.measure(directory, request, source=source)
+    request = ct.planning.MeasureRequest(on=tuple(on or ()), seconds=seconds, seed=seed, timeout_s=timeout)
+    found = ct.planning.measure(directory, request, source=source)
     if output is not None:
         ct.files.write(output, [ct.render.costs_text(found).encode()])
     if json:

@@ -50,7 +50,7 @@ def embed_origins(
         raise ct.UsageError("--onnx excludes --origins, --names and --exported-program: the file has the names")
     given = None if origins is None else ct.origins.parse(read_text(origins), str(origins))
 
-    def change(edit: ct.ModelEdit) -> ct.RewriteResult:
+    def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
         if exported_program is not None:
             found = ct.exporters.from_exported_program(edit.model, exported_program)
             return ct.origins.embed(edit, found, replace=replace, stamp=stamp)

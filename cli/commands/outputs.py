@@ -44,7 +44,7 @@ def fix_outputs(
     if json and not dry_run:
         refuse_mixing("--json", output, "name a file, or leave out --json")
 
-    def change(edit: ct.ModelEdit) -> ct.RewriteResult:
+    def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
         return ct.outputs.fix(
             edit,
             subgraph,

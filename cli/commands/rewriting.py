@@ -44,13 +44,13 @@ def rewrite(
     source: str,
     output: str | None,
     in_place: bool,
-    change: Callable[[ct.ModelEdit], ct.RewriteResult],
+    change: Callable[[ct.ModelEdit], ct.types.RewriteResult],
     *,
     inputs: Iterable[str | Path | None] = (),
     dry: bool = False,
     erase: bool | None = None,
     rewires: bool = False,
-) -> ct.RewriteResult:
+) -> ct.types.RewriteResult:
     """Apply `change` to a model and write it; list the changes on standard error.
 
     With `rewires`, what `check` finds of the new file and not of the old one is told, where that is a file.
@@ -90,7 +90,7 @@ def new_findings(model: ct.Model, to: str | None) -> tuple[ct.Finding, ...]:
         return ()
     try:
         with ct.open(to, schema=model.newer) as written:
-            return ct.newly_found(model, written)
+            return ct.checks.newly_found(model, written)
     except ct.CircleToolsError:
         return ()
 
@@ -115,7 +115,7 @@ def strip_metadata(
     if not name and not origins and not affinity:
         raise ct.UsageError("nothing to remove", hint="use --name NAME, --origins or --affinity")
 
-    def change(edit: ct.ModelEdit) -> ct.RewriteResult:
+    def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
         return ct.strip_metadata(edit, name or (), origins=origins, affinity=affinity)
 
     rewrite(source, output, in_place, change, erase=erase)
@@ -140,10 +140,10 @@ def compact(
     to = target(source, output, in_place)
     with reading(source) as model:
         if prune:
-            result = ct.prune(model, to, outputs=outputs, in_place=in_place, progress=of_bytes)
+            result = ct.surgery.prune(model, to, outputs=outputs, in_place=in_place, progress=of_bytes)
         else:
             before, after = model.wire.size, ct.compact(model, to, in_place=in_place, progress=of_bytes)
-            result = ct.RewriteResult((f"{before} -> {after} bytes",))
+            result = ct.types.RewriteResult((f"{before} -> {after} bytes",))
     for line in result.changes or ("nothing to change",):
         tell(line)
     tell_notes(result.notes, source)

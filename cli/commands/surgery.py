@@ -38,10 +38,10 @@ def extract(
     the model, without --to, up to its outputs. TENSOR is a name, or index:12. Constants, called subgraphs, origins
     and devices go along, and the part gets a signature. docs/surgery.md has the rules.
     """
-    request = ct.ExtractRequest(tuple(from_ or ()), tuple(to or ()), operators, origin, signature, subgraph)
+    request = ct.surgery.ExtractRequest(tuple(from_ or ()), tuple(to or ()), operators, origin, signature, subgraph)
     out = target(source, output, in_place)
     with reading(source) as model:
-        result = ct.extract(model, out, request, in_place=in_place, progress=of_bytes)
+        result = ct.surgery.extract(model, out, request, in_place=in_place, progress=of_bytes)
         caused = new_findings(model, out)
     for line in result.changes:
         tell(line)
@@ -79,7 +79,7 @@ def rename(
     index:12. --input and --output rename a tensor and what signatures call it. All names change at once. The old file
     stays behind what is new, byte for byte; renaming back gives it again. docs/surgery.md has the rules.
     """
-    request = ct.RenameRequest(
+    request = ct.surgery.RenameRequest(
         tensors=tuple(tensor or ()),
         inputs=tuple(input_ or ()),
         outputs=tuple(output_ or ()),
@@ -90,9 +90,9 @@ def rename(
         regex=regex,
         subgraph=subgraph,
     )
-    if request == ct.RenameRequest(regex=regex, subgraph=subgraph):
+    if request == ct.surgery.RenameRequest(regex=regex, subgraph=subgraph):
         raise ct.UsageError("nothing to rename", hint="use --tensor, --input, --output, --signature or --metadata")
-    rewrite(source, output, in_place, lambda edit: ct.rename(edit, request))
+    rewrite(source, output, in_place, lambda edit: ct.surgery.rename(edit, request))
 
 
 def signature(
@@ -117,8 +117,10 @@ def signature(
         raise ct.UsageError("nothing to change", hint="use --add KEY or --remove KEY")
     if add is None and (inputs or outputs):
         raise ct.UsageError("--input and --output go with --add", hint="use --add KEY")
-    request = ct.SignatureRequest(add, tuple(inputs or ()), tuple(outputs or ()), tuple(remove or ()), subgraph)
-    rewrite(source, output, in_place, lambda edit: ct.sign(edit, request), rewires=True)
+    request = ct.surgery.SignatureRequest(
+        add, tuple(inputs or ()), tuple(outputs or ()), tuple(remove or ()), subgraph
+    )
+    rewrite(source, output, in_place, lambda edit: ct.surgery.sign(edit, request), rewires=True)
 
 
 def reorder(
@@ -140,7 +142,7 @@ def reorder(
     if inputs is None and outputs is None:
         raise ct.UsageError("nothing to reorder", hint="use --inputs or --outputs")
     orders = [None if words is None else _positions(words) for words in (inputs, outputs)]
-    rewrite(source, output, in_place, lambda edit: ct.reorder(edit, *orders, subgraph=subgraph), rewires=True)
+    rewrite(source, output, in_place, lambda edit: ct.surgery.reorder(edit, *orders, subgraph=subgraph), rewires=True)
 
 
 def _positions(words: str) -> tuple[int, ...]:
@@ -172,6 +174,6 @@ def expose(
         source,
         output,
         in_place,
-        lambda edit: ct.expose(edit, tensor or (), every=every or (), subgraph=subgraph),
+        lambda edit: ct.surgery.expose(edit, tensor or (), every=every or (), subgraph=subgraph),
         rewires=True,
     )

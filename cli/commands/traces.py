@@ -50,7 +50,7 @@ def trace_stats(
         raise typer.Exit(1)
 
 
-def _complain(*analyses: ct.Analysis) -> bool:
+def _complain(*analyses: ct.types.Analysis) -> bool:
     """Tell the diagnostics; return whether one is an error."""
     diagnostics = [one for analysis in analyses for one in analysis.diagnostics]
     for one in diagnostics[:_MOST_SHOWN]:
@@ -83,8 +83,8 @@ def trace_compare(
         raise ct.UsageError("only one of the traces can be standard input")
     if form == "markdown":
         raise ct.UsageError("trace-compare writes text, json and csv")
-    analyses: list[ct.Analysis] = []
-    comparison: ct.TraceComparison | ct.ProfileComparison
+    analyses: list[ct.types.Analysis] = []
+    comparison: ct.types.TraceComparison | ct.types.ProfileComparison
     if operators:
         old, new = ([ct.read_profile(source) for source in side] for side in (before, after))
         comparison = ct.compare_profiles(old, new, threshold)

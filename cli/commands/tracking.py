@@ -60,7 +60,7 @@ def track_origins(
     notes: list[ct.Finding] = []
     with reading(before) as old:
 
-        def change(edit: ct.ModelEdit) -> ct.RewriteResult:
+        def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
             found = ct.track_origins(old, edit.model, min_confidence=min_confidence)
             result = ct.origins.embed(edit, found.origins, replace=replace or found.carried, stamp=stamp)
             names = ct.origins.untag(edit, old)
@@ -70,7 +70,7 @@ def track_origins(
             elif not to_stdout:
                 show(ct.render.tracking_text(found))
             notes.extend(found.notes)
-            return ct.RewriteResult((*result.changes, *names.changes), result.notes)
+            return ct.types.RewriteResult((*result.changes, *names.changes), result.notes)
 
         rewrite(after, output, in_place, change, inputs=[before], dry=dry_run, erase=erase)
     tell_notes(notes, after)

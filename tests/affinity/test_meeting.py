@@ -36,12 +36,12 @@ def table(tmp_path: Any, device: str, *codes: str) -> str:
     return str(path)
 
 
-def planned(data: bytes, **request: Any) -> ct.Plan:
+def planned(data: bytes, **request: Any) -> ct.types.Plan:
     with ct.open(data) as model:
         return ct.plan(model, ct.PlanRequest(devices=("npu", "cpu"), **request))
 
 
-def shown(plan: ct.Plan) -> list[tuple[str, tuple[int, ...]]]:
+def shown(plan: ct.types.Plan) -> list[tuple[str, tuple[int, ...]]]:
     return [(plan.devices[one.device], one.operators) for one in plan.subgraphs[0].partitions]
 
 

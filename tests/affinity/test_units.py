@@ -40,12 +40,12 @@ def units_of(data: bytes, join: Join = "connected", glue: Glue = NONE) -> Units:
         return make_units(OperatorFacts(model, 0), join, glue)
 
 
-def planned(data: bytes, **request: Any) -> ct.Plan:
+def planned(data: bytes, **request: Any) -> ct.types.Plan:
     with open_model(data) as model:
         return ct.plan(model, ct.PlanRequest(devices=TWO, **request))
 
 
-def rows(plan: ct.Plan) -> list[tuple[int, ...]]:
+def rows(plan: ct.types.Plan) -> list[tuple[int, ...]]:
     return [partition.operators for partition in plan.subgraphs[0].partitions]
 
 

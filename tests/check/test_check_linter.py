@@ -114,7 +114,7 @@ def test_a_baseline_of_a_directory(models: Path, tmp_path: Path) -> None:
 def test_formats_of_one_model_are_those_of_the_library(models: Path) -> None:
     odd = models / "odd.circle"
     with ct.open(odd) as model:
-        found = ct.judge(ct.check(model), str(odd), ct.CheckRequest())
+        found = ct.checks.judge(ct.check(model), str(odd), ct.checks.CheckRequest())
     for form, expected in (
         ("json", json.dumps(ct.render.judgement_json(str(odd), found), indent=2) + "\n"),
         ("sarif", json.dumps(ct.render.sarif_log([ct.render.judgement_sarif(str(odd), found)]), indent=2) + "\n"),

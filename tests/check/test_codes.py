@@ -33,7 +33,7 @@ def test_the_document_has_the_same_words() -> None:
 
 
 def test_a_code_is_explained() -> None:
-    found = ct.explain("DUPLICATE_OUTPUT")
+    found = ct.checks.explain("DUPLICATE_OUTPUT")
     assert found == Explanation(
         "DUPLICATE_OUTPUT",
         "warning, info in called subgraphs",
@@ -44,7 +44,7 @@ def test_a_code_is_explained() -> None:
 
 def test_an_unknown_code_is_refused_with_the_nearest() -> None:
     with pytest.raises(ct.UsageError) as caught:
-        ct.explain("DUPLICATE_OUTPT")
+        ct.checks.explain("DUPLICATE_OUTPT")
     assert str(caught.value) == "there is no finding 'DUPLICATE_OUTPT' (did you mean 'DUPLICATE_OUTPUT'?)"
 
 

@@ -23,12 +23,14 @@ def moved(finding: ct.Finding, **changed: str) -> ct.Finding:
     return ct.Finding(**{**fields, **changed})
 
 
-def judged(*findings: ct.Finding, **request: Any) -> ct.Judgement:
-    return ct.judge(findings, "a.tflite", ct.CheckRequest(**request))
+def judged(*findings: ct.Finding, **request: Any) -> ct.checks.Judgement:
+    return ct.checks.judge(findings, "a.tflite", ct.checks.CheckRequest(**request))
 
 
-def against(earlier: tuple[ct.Finding, ...], *findings: ct.Finding, **request: Any) -> ct.Judgement:
-    return ct.judge(findings, "a.tflite", CheckInputs(ct.CheckRequest(**request), {"a.tflite": earlier, "b": ()}))
+def against(earlier: tuple[ct.Finding, ...], *findings: ct.Finding, **request: Any) -> ct.checks.Judgement:
+    return ct.checks.judge(
+        findings, "a.tflite", CheckInputs(ct.checks.CheckRequest(**request), {"a.tflite": earlier, "b": ()})
+    )
 
 
 def written(folder: Path, *documents: object) -> Path:

@@ -16,7 +16,7 @@ ALIASED = ("INPUT_ALIASED_OUTPUT", "warning", "subgraphs[0].outputs[0]")
 
 def found(before: bytes, after: bytes) -> list[tuple[str, str, str]]:
     with open_model(before) as one, open_model(after) as other:
-        return [(finding.code, finding.severity, finding.location) for finding in ct.newly_found(one, other)]
+        return [(finding.code, finding.severity, finding.location) for finding in ct.checks.newly_found(one, other)]
 
 
 def test_what_was_there_before_is_not_new() -> None:
@@ -36,9 +36,9 @@ def test_infos_are_no_findings_of_an_edit() -> None:
 
 
 def test_commands_tell_it_of_files(tmp_path: Path) -> None:
-    def rewired(edit: Any, *_: object, **_more: object) -> ct.RewriteResult:
+    def rewired(edit: Any, *_: object, **_more: object) -> ct.types.RewriteResult:
         edit.set_outputs(0, [0])
-        return ct.RewriteResult(("rewired",))
+        return ct.types.RewriteResult(("rewired",))
 
     source, to = path_of("tflite/cnn"), tmp_path / "out.tflite"
     for name, words in (
@@ -46,7 +46,7 @@ def test_commands_tell_it_of_files(tmp_path: Path) -> None:
         ("expose", ["--every", "ADD"]),
         ("sign", ["--add", "x"]),
     ):
-        with mock.patch.object(ct, name, rewired):
+        with mock.patch.object(ct.surgery, name, rewired):
             command = {"sign": "signature"}.get(name, name)
             told = run(command, source, to, *words).stderr
             assert told.startswith("rewired\n"), told
@@ -54,11 +54,11 @@ def test_commands_tell_it_of_files(tmp_path: Path) -> None:
             assert "warning" not in run_bytes(command, source, "-", *words).stderr.decode()
     with mock.patch.object(ct.outputs, "fix", rewired):
         assert f"warning: {to}: subgraphs[0].outputs[0]: " in run("fix-outputs", source, to).stderr
-    with mock.patch.object(ct, "rename", rewired):
+    with mock.patch.object(ct.surgery, "rename", rewired):
         assert "warning" not in run("rename", source, to, "--input", "0=x").stderr
 
 
 def test_extract_tells_it(tmp_path: Path) -> None:
     source, to = path_of("tflite/cnn"), tmp_path / "out.tflite"
-    with mock.patch.object(ct, "newly_found", return_value=(ct.Finding("X", "warning", "place", "words"),)):
+    with mock.patch.object(ct.checks, "newly_found", return_value=(ct.Finding("X", "warning", "place", "words"),)):
         assert f"warning: {to}: place: words" in run("extract", source, to, "--ops", "0").stderr

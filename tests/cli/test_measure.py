@@ -100,7 +100,7 @@ def test_devices_are_chosen_by_measuring(parts: Path, tmp_path: Path) -> None:
     assert run("annotate-affinity", source, out, *words).returncode == 0
     assert json.loads(run("dump-affinity", out, "--format", "json").stdout)["subgraphs"][0]
     with ct.open(out) as model:
-        found = ct.inspect_affinity(model).affinity
+        found = ct.planning.inspect_affinity(model).affinity
     assert [found.devices[device] for device in found.subgraphs[0].devices.tolist()] == ["a", "b", "b"]
 
 

@@ -37,7 +37,7 @@ def pooled(subgraph: int = 0) -> bytes:
     return build.to_bytes("tflite")
 
 
-def fitted(data: bytes, *targets: str, baseline: Path | None = None) -> ct.Fit:
+def fitted(data: bytes, *targets: str, baseline: Path | None = None) -> ct.types.Fit:
     with ct.open(data) as model:
         return ct.fit(model, ct.FitRequest(on=targets, baseline=baseline))
 

@@ -27,7 +27,7 @@ from circletools.surgery.needed import Flow
 RUNTIMES = {"tflite": "litert:builtin", "circle": "onert"}
 
 
-def random_request(model: Model, random: Random) -> ct.ExtractRequest:
+def random_request(model: Model, random: Random) -> ct.surgery.ExtractRequest:
     """Return a request for a part of subgraph 0: a range of operators, connected ones, or those between tensors."""
     flow = Flow(model, 0)
     count = len(flow.facts)
@@ -35,9 +35,9 @@ def random_request(model: Model, random: Random) -> ct.ExtractRequest:
     if way == 0:
         first = random.randrange(count)
         last = min(count - 1, first + int(random.expovariate(1 / 8)))
-        return ct.ExtractRequest(operators=f"{first}-{last}")
+        return ct.surgery.ExtractRequest(operators=f"{first}-{last}")
     if way == 1:
-        return ct.ExtractRequest(operators=",".join(map(str, sorted(_connected(flow, random)))))
+        return ct.surgery.ExtractRequest(operators=",".join(map(str, sorted(_connected(flow, random)))))
     made = [tensor for operator in range(count) for tensor in flow.makes[operator]]
     outputs = random.sample(made, min(len(made), random.choice((1, 1, 1, 2, 3))))
     behind = [tensor for operator in flow.behind(outputs) for tensor in flow.reads[operator]]
@@ -46,7 +46,7 @@ def random_request(model: Model, random: Random) -> ct.ExtractRequest:
     ]
     inputs = random.sample(plain, min(len(plain), random.choice((0, 1, 1, 2))))
     named = [tuple(f"0/index:{tensor}" for tensor in some) for some in (inputs, outputs)]
-    return ct.ExtractRequest(from_=named[0], to=named[1])
+    return ct.surgery.ExtractRequest(from_=named[0], to=named[1])
 
 
 def _connected(flow: Flow, random: Random) -> set[int]:
@@ -92,10 +92,10 @@ def run_exposed(model: Model, worker: Worker, path: Path) -> Values:
     return Values(dict(zip([*inputs, *outputs, *made], [*plain.inputs, *answer.outputs], strict=True)))
 
 
-def judge(model: Model, request: ct.ExtractRequest, values: Values, worker: Worker, path: Path) -> str:
+def judge(model: Model, request: ct.surgery.ExtractRequest, values: Values, worker: Worker, path: Path) -> str:
     """Return what becomes of a cut: refused, same, not run, or what is wrong."""
     try:
-        ct.extract(model, path, request)
+        ct.surgery.extract(model, path, request)
     except ct.EditError as error:
         return f"refused: {error.message.rpartition(': ')[2]}"
     unsound = _unsound(request, path)
@@ -118,7 +118,7 @@ def judge(model: Model, request: ct.ExtractRequest, values: Values, worker: Work
     return "same bits" if difference is None else verdict
 
 
-def _unsound(request: ct.ExtractRequest, path: Path) -> str:
+def _unsound(request: ct.surgery.ExtractRequest, path: Path) -> str:
     """Return what is wrong with a part by itself: it does not verify, or cutting all of it gives something else."""
     again = path.with_name("again")
     with ct.open(path) as part:
@@ -128,7 +128,9 @@ def _unsound(request: ct.ExtractRequest, path: Path) -> str:
         if errors:
             return errors[0]
         view = part.subgraphs[0]
-        ct.extract(part, again, _again(request, view.inputs.tolist(), view.outputs.tolist(), len(view.operators)))
+        ct.surgery.extract(
+            part, again, _again(request, view.inputs.tolist(), view.outputs.tolist(), len(view.operators))
+        )
     return "" if again.read_bytes() == path.read_bytes() else "twice is not once"
 
 
@@ -146,15 +148,17 @@ def _alone(model: Model, tensors: tuple[int, ...], worker: Worker, path: Path, v
     return found
 
 
-def _again(request: ct.ExtractRequest, inputs: list[int], outputs: list[int], count: int) -> ct.ExtractRequest:
+def _again(
+    request: ct.surgery.ExtractRequest, inputs: list[int], outputs: list[int], count: int
+) -> ct.surgery.ExtractRequest:
     """Return the request for all of a part, said in the same way."""
     if request.operators is not None:
-        return ct.ExtractRequest(operators=f"0-{count - 1}")
+        return ct.surgery.ExtractRequest(operators=f"0-{count - 1}")
     named = [tuple(f"0/index:{tensor}" for tensor in some) for some in (inputs, outputs)]
-    return ct.ExtractRequest(from_=named[0] if request.from_ else (), to=named[1])
+    return ct.surgery.ExtractRequest(from_=named[0] if request.from_ else (), to=named[1])
 
 
-def _ends(model: Model, request: ct.ExtractRequest) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _ends(model: Model, request: ct.surgery.ExtractRequest) -> tuple[tuple[int, ...], tuple[int, ...]]:
     from circletools.surgery.extract import _cut  # noqa: PLC0415
 
     cut = _cut(model, request)

@@ -12,7 +12,7 @@ from circletools.model.model import Model
 from circletools.model.verify import leads_nowhere
 from tests.kit.build import Build, floats
 
-Changed = tuple[bytes, ct.RewriteResult]
+Changed = tuple[bytes, ct.types.RewriteResult]
 
 
 def wired() -> Build:
@@ -35,7 +35,7 @@ def wired() -> Build:
     return build
 
 
-def written(data: bytes, write: Callable[[Model, Path], ct.RewriteResult]) -> Changed:
+def written(data: bytes, write: Callable[[Model, Path], ct.types.RewriteResult]) -> Changed:
     """Return what is written for a model, and the result."""
     with TemporaryDirectory() as folder, ct.open(data) as model:
         path = Path(folder) / "out"
@@ -45,21 +45,23 @@ def written(data: bytes, write: Callable[[Model, Path], ct.RewriteResult]) -> Ch
 
 def extracted(data: bytes, **request: Any) -> Changed:
     """Extract from a model; what is written must verify."""
-    after, result = written(data, lambda model, path: ct.extract(model, path, ct.ExtractRequest(**request)))
+    after, result = written(
+        data, lambda model, path: ct.surgery.extract(model, path, ct.surgery.ExtractRequest(**request))
+    )
     check(after)
     return after, result
 
 
 def pruned(data: bytes, *, outputs: bool = False) -> Changed:
     """Prune a model; what is written must verify, and has nothing to prune."""
-    after, result = written(data, lambda model, path: ct.prune(model, path, outputs=outputs))
+    after, result = written(data, lambda model, path: ct.surgery.prune(model, path, outputs=outputs))
     check(after)
-    again, nothing = written(after, lambda model, path: ct.prune(model, path, outputs=outputs))
+    again, nothing = written(after, lambda model, path: ct.surgery.prune(model, path, outputs=outputs))
     assert (again, nothing.changes) == (after, ())
     return after, result
 
 
-def edited(data: bytes, change: Callable[[ct.ModelEdit], ct.RewriteResult]) -> Changed:
+def edited(data: bytes, change: Callable[[ct.ModelEdit], ct.types.RewriteResult]) -> Changed:
     """Edit a model; what is written must verify."""
     with ct.open(data) as model, ct.edit(model) as edit:
         result = change(edit)
@@ -102,6 +104,6 @@ def signatures(data: bytes) -> dict[str, tuple[list[tuple[str, str]], list[tuple
         }
 
 
-def codes(result: ct.RewriteResult) -> list[str]:
+def codes(result: ct.types.RewriteResult) -> list[str]:
     """Return the codes of the notes."""
     return [note.code for note in result.notes]

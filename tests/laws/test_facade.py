@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
+from typing import get_args, get_type_hints
 
 import pytest
 
 import circletools as ct
 from tests.kit.support import ROOT
-from tests.laws.source import files, imports, name_of, text_of
+from tests.laws.source import files, imports, module_of, name_of, text_of
 
 
 def faces() -> dict[str, frozenset[str]]:
@@ -132,7 +134,7 @@ def hides_its_lookup(source: str) -> bool:
     return re.search(r"^if not TYPE_CHECKING:.*\n    __getattr__, __dir__ = face\(", source, re.MULTILINE) is not None
 
 
-LAZY = [path for path in files("circletools") if path.name == "__init__.py" and "face(__name__" in text_of(path)]
+LAZY = [path for path in files("circletools") if "face(__name__" in text_of(path)]
 
 
 @pytest.mark.parametrize("path", LAZY, ids=name_of)
@@ -141,7 +143,7 @@ def test_a_lazy_package_is_for_type_checkers_what_it_is_for_python(path: Path) -
     table = places(tree)
     assert typed(tree) == table
     assert hides_its_lookup(text_of(path))
-    module = import_module(".".join(path.parent.relative_to(ROOT).parts))
+    module = import_module(module_of(path))
     eager = {
         alias.asname or alias.name
         for node in tree.body
@@ -153,6 +155,26 @@ def test_a_lazy_package_is_for_type_checkers_what_it_is_for_python(path: Path) -
     assert set(module.__all__) <= set(dir(module))
     for name in module.__all__:
         assert getattr(module, name) is not None
+
+
+def types_in(hint: object) -> Iterator[type]:
+    """Yield the classes of circletools that an annotation names."""
+    if isinstance(hint, type) and hint.__module__.startswith("circletools."):
+        yield hint
+    for part in get_args(hint):
+        yield from types_in(part)
+
+
+def test_what_functions_return_can_be_named() -> None:
+    values = [getattr(getattr(ct, face) if face else ct, name) for face, names in faces().items() for name in names]
+    returned = {
+        (function.__name__, one)
+        for function in values
+        if isfunction(function)
+        for one in types_in(get_type_hints(function).get("return"))
+    }
+    assert len(returned) > 40
+    assert {(name, one) for name, one in returned if one not in values} == set()
 
 
 def _order(name: str) -> tuple[int, str]:

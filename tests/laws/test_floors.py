@@ -14,6 +14,7 @@ FLOORS = [
     {"__main__"},
     {"cli"},
     {"circletools"},
+    {"checks", "types"},
     {"html", "modelexplorer"},
     {"render"},
     {"planning", "surgery"},

@@ -74,18 +74,18 @@ def results() -> Iterator[Tabular]:
     """Yield a result of each kind."""
     with opened() as found, ct.edit(found) as edit:
         yield ct.check(found)
-        yield ct.judge(ct.check(found), EVIL, ct.CheckRequest())
+        yield ct.checks.judge(ct.check(found), EVIL, ct.checks.CheckRequest())
         yield ct.origins.describe(found)
         plan = ct.plan(found, ct.PlanRequest(devices=(EVIL,), default=EVIL))
         yield plan
         ct.affinity.annotate(edit, plan)
         yield ct.outputs.fix(edit)
         with ct.open(edit.to_bytes()) as after:
-            yield ct.inspect_affinity(after)
+            yield ct.planning.inspect_affinity(after)
             yield ct.diff(found, after)
         fit = ct.fit(found, ct.FitRequest(on=("ethos-u55",)))
         yield from (one for one in fit.targets)
-        yield ct.Fit("", "tflite", (TargetFit(EVIL, "", 1, (), (), Cuts(0, 0, 0), 0),), False, ())
+        yield ct.types.Fit("", "tflite", (TargetFit(EVIL, "", 1, (), (), Cuts(0, 0, 0), 0),), False, ())
         trace = OperatorTrace("litert", (OperatorRun(0, 0, "Tanh", EVIL, 0, 5, 0),), 1)
         yield ct.attribute(found, trace)
     times = OperatorTrace("litert", (OperatorRun(0, 0, EVIL, "", 0, 5, 0),), 1)
@@ -114,7 +114,7 @@ def test_every_kind_of_result_is_there() -> None:
 
 
 def test_rows_beyond_200_are_counted() -> None:
-    findings = ct.Findings(ct.Finding("CODE", "info", str(place), EVIL) for place in range(203))
+    findings = ct.types.Findings(ct.Finding("CODE", "info", str(place), EVIL) for place in range(203))
     page = Page(findings._repr_html_())
     assert [row[2] for row in islice(page.rows, 1, None)] == list(map(str, range(200)))
     assert page.behind == "3 more rows"
@@ -122,7 +122,7 @@ def test_rows_beyond_200_are_counted() -> None:
 
 def test_findings_are_a_list() -> None:
     finding = ct.Finding("CODE", "info", "", "")
-    found = ct.Findings([finding])
+    found = ct.types.Findings([finding])
     assert found == [finding]
     assert found.to_rows() == [{"code": "CODE", "severity": "info", "location": "", "message": ""}]
-    assert ct.Findings()._repr_html_() == "<table></table>"
+    assert ct.types.Findings()._repr_html_() == "<table></table>"

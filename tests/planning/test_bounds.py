@@ -12,12 +12,12 @@ import circletools as ct
 from tests.kit.support import path_of
 
 
-def planned(**request: Any) -> ct.Plan:
+def planned(**request: Any) -> ct.types.Plan:
     with ct.open(path_of("tflite/cnn")) as model:
         return ct.plan(model, ct.PlanRequest(**request))
 
 
-def devices_of(plan: ct.Plan) -> set[str]:
+def devices_of(plan: ct.types.Plan) -> set[str]:
     return {plan.device_of(0, operator) for operator in range(len(plan.subgraphs[0].numbers))}
 
 

@@ -22,7 +22,7 @@ def test_the_example_runs(tmp_path: Path) -> None:
     )
     assert done.stdout.startswith("npu (0")
     with ct.open(tmp_path / "out.tflite") as model:
-        assert ct.inspect_affinity(model).is_current
+        assert ct.planning.inspect_affinity(model).is_current
 
 
 def test_every_note_is_listed() -> None:

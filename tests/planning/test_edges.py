@@ -22,7 +22,7 @@ from tests.kit.support import path_of
 DIAMOND = path_of("circle/diamond")
 
 
-def planned(source: Path | bytes = DIAMOND, **request: Any) -> ct.Plan:
+def planned(source: Path | bytes = DIAMOND, **request: Any) -> ct.types.Plan:
     with ct.open(source) as model:
         return ct.plan(model, ct.PlanRequest(**request))
 
@@ -96,7 +96,7 @@ def test_an_operator_in_no_partition_is_launched_and_brings_its_constants_by_its
     ):
         table = affinity(["npu"], ([0] * 4, partitions))
         with ct.open(annotated(build.to_bytes(), table)) as model:
-            (found,) = ct.inspect_affinity(model, ct.CostRequest(costs=path)).estimates.values()
+            (found,) = ct.planning.inspect_affinity(model, ct.planning.CostRequest(costs=path)).estimates.values()
         assert (found.operators_us, found.launches_us, found.constants_us) == (4, launches, brought)
 
 

@@ -27,18 +27,18 @@ COSTS = {
 
 
 @pytest.fixture
-def costs(tmp_path: Path) -> ct.CostRequest:
+def costs(tmp_path: Path) -> ct.planning.CostRequest:
     path = tmp_path / "costs.json"
     path.write_text(json.dumps(COSTS))
-    return ct.CostRequest(costs=path)
+    return ct.planning.CostRequest(costs=path)
 
 
-def inspected(data: bytes, costs: ct.CostRequest | None = None) -> AffinityInspection:
+def inspected(data: bytes, costs: ct.planning.CostRequest | None = None) -> AffinityInspection:
     with ct.open(data) as model:
-        return ct.inspect_affinity(model, costs)
+        return ct.planning.inspect_affinity(model, costs)
 
 
-def test_a_model_without_affinity(costs: ct.CostRequest) -> None:
+def test_a_model_without_affinity(costs: ct.planning.CostRequest) -> None:
     found = inspected(DIAMOND.read_bytes(), costs)
     assert (found.freshness, found.is_current, found.estimates) == (None, False, {})
     assert [note.code for note in found.notes] == ["NO_AFFINITY"]
@@ -49,10 +49,10 @@ def test_a_request_that_names_no_costs_asks_for_no_times() -> None:
     with ct.open(bytes_of("circle/diamond")) as model, ct.edit(model) as edit:
         ct.affinity.annotate(edit, ct.plan(model, ct.PlanRequest(devices=("npu", "cpu"), default="cpu")))
         data = edit.to_bytes()
-    assert inspected(data, ct.CostRequest()) == inspected(data)
+    assert inspected(data, ct.planning.CostRequest()) == inspected(data)
 
 
-def test_a_stale_affinity_is_not_shown(costs: ct.CostRequest) -> None:
+def test_a_stale_affinity_is_not_shown(costs: ct.planning.CostRequest) -> None:
     found = inspected(annotated(DIAMOND.read_bytes(), affinity(["npu"], ([0] * 5, [0] * 5))), costs)
     assert (found.is_current, found.affinity.subgraphs, found.estimates) == (False, {}, {})
     assert [note.message for note in found.notes] == [
@@ -60,7 +60,7 @@ def test_a_stale_affinity_is_not_shown(costs: ct.CostRequest) -> None:
     ]
 
 
-def test_times_of_partitions_and_of_operators_in_none(costs: ct.CostRequest) -> None:
+def test_times_of_partitions_and_of_operators_in_none(costs: ct.planning.CostRequest) -> None:
     devices, partitions = [0, 0, 0, 0, 1, 1], [0, 0, 0, 0, None, None]
     found = inspected(annotated(DIAMOND.read_bytes(), affinity(["npu", "cpu"], (devices, partitions))), costs)
     assert found.is_current
@@ -75,7 +75,7 @@ def test_times_of_partitions_and_of_operators_in_none(costs: ct.CostRequest) -> 
     ]
 
 
-def test_an_operator_without_a_device_takes_no_time(costs: ct.CostRequest) -> None:
+def test_an_operator_without_a_device_takes_no_time(costs: ct.planning.CostRequest) -> None:
     data = annotated(DIAMOND.read_bytes(), affinity(["npu"], ([0, 0, None, 0, 0, 0], [0] * 6)))
     assert inspected(data).is_current
     with pytest.raises(ct.EditError, match=r"subgraphs\[0\].operators\[2\]: an operator without a device"):
@@ -102,13 +102,15 @@ def test_times_are_medians_and_means_of_averages(tmp_path: Path) -> None:
 def test_costs_for_the_scheduler_of_onert(tmp_path: Path) -> None:
     trace = diamond_trace(tmp_path / "a.json")
     with ct.open(DIAMOND) as model:
-        exported = ct.export_costs(model, ct.CostRequest(traces=(f"cpu={trace}",)))
+        exported = ct.planning.export_costs(model, ct.planning.CostRequest(traces=(f"cpu={trace}",)))
     document = json.loads(ct.render.export_text(exported))
     assert set(document) == {"cpu"}
     assert document["cpu"]["Tanh"] == {"0": [[2 * 8 * 4, 2]]}
     assert exported.notes == ()
     with ct.open(DIAMOND) as model, pytest.raises(ct.EditError, match="no trace of onert has the operator"):
-        ct.export_costs(model, ct.CostRequest(traces=(f"cpu={diamond_trace(tmp_path / 'b.json', leave_out=(3,))}",)))
+        ct.planning.export_costs(
+            model, ct.planning.CostRequest(traces=(f"cpu={diamond_trace(tmp_path / 'b.json', leave_out=(3,))}",))
+        )
 
 
 @pytest.mark.parametrize("target", ["onert-exec-time", "vela"])

@@ -10,7 +10,7 @@ import circletools as ct
 from tests.kit.support import path_of
 
 
-def planned(*memory: str, devices: tuple[str, ...] = ("npu", "gpu", "cpu"), **request: Any) -> ct.Plan:
+def planned(*memory: str, devices: tuple[str, ...] = ("npu", "gpu", "cpu"), **request: Any) -> ct.types.Plan:
     with ct.open(path_of("circle/diamond")) as model:
         return ct.plan(model, ct.PlanRequest(devices=devices, memory=memory, **request))
 

@@ -28,12 +28,12 @@ COSTS: dict[str, Any] = {
 }
 
 
-def planned(source: Path | bytes = DIAMOND, **request: Any) -> ct.Plan:
+def planned(source: Path | bytes = DIAMOND, **request: Any) -> ct.types.Plan:
     with ct.open(source) as model:
         return ct.plan(model, ct.PlanRequest(**request))
 
 
-def devices_of(plan: ct.Plan, subgraph: int = 0) -> list[str]:
+def devices_of(plan: ct.types.Plan, subgraph: int = 0) -> list[str]:
     return [plan.device_of(subgraph, operator) for operator in range(len(plan.subgraphs[subgraph].numbers))]
 
 
@@ -353,7 +353,7 @@ def test_an_earlier_model_that_tells_nothing_is_named(tmp_path: Path) -> None:
 def test_times_alone_are_told_unless_more_is_asked_for(costs: Path) -> None:
     with ct.open(DIAMOND) as model:
         plan = ct.plan(model, ct.PlanRequest(costs=costs))
-        problem = make_plan_problem(model, ct.read_request(ct.PlanRequest(costs=costs)))
+        problem = make_plan_problem(model, ct.planning.read_request(ct.PlanRequest(costs=costs)))
         (found,) = Evaluator(problem.chooser.facts, problem.costs).evaluate(plan.partitioning)
     assert (found.estimate, found.parallel, found.memory) == (plan.evaluation[0].estimate, None, None)
 
@@ -376,9 +376,9 @@ def test_a_request_is_read_once_for_many_models(costs: Path) -> None:
         costs=costs, rules_file=None, traces=("npu=b.json",), capabilities=("npu=c.json", "d.json")
     )
     assert request.files == ("npu=c.json", "c.json", "d.json", str(costs), "b.json")
-    assert ct.CostRequest(costs=costs).files == (str(costs),)
-    assert not ct.CostRequest(copy_rate=5.0).has_costs
-    inputs = ct.read_request(ct.PlanRequest(costs=costs))
+    assert ct.planning.CostRequest(costs=costs).files == (str(costs),)
+    assert not ct.planning.CostRequest(copy_rate=5.0).has_costs
+    inputs = ct.planning.read_request(ct.PlanRequest(costs=costs))
     costs.unlink()
     for name in ("circle/diamond", "circle/mlp"):
         with ct.open(path_of(name)) as model:

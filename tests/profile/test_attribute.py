@@ -12,7 +12,7 @@ from tests.kit.origin_support import embedded, origins, rebuilt
 from tests.kit.profile_support import CODES, IF_MODEL, IF_TRACE, MLP, joined, traced
 
 
-def notes(found: ct.Attribution) -> list[tuple[str, str, str]]:
+def notes(found: ct.types.Attribution) -> list[tuple[str, str, str]]:
     return [(note.code, note.severity, note.location) for note in found.notes]
 
 

@@ -13,9 +13,9 @@ DOUBLE = ct.Finding("DUPLICATE_OUTPUT", "warning", "subgraphs[0].outputs[1]", "'
 TAP = ct.Finding("OUTPUT_TAP", "info", "subgraphs[0].outputs[0]", "x & y")
 ORIGIN = ct.Finding("UNKNOWN_SOURCE_ID", "error", "metadata ONE_op_table", "source 7")
 FAILS = frozenset({"error", "warning"})
-FOUND = ct.Judgement((DOUBLE, TAP, ORIGIN), (True, True, True), None, FAILS)
-AGAIN = ct.Judgement((DOUBLE, TAP, ORIGIN), (False, True, False), 2, FAILS)
-NOTHING = ct.Judgement((), (), None, FAILS)
+FOUND = ct.checks.Judgement((DOUBLE, TAP, ORIGIN), (True, True, True), None, FAILS)
+AGAIN = ct.checks.Judgement((DOUBLE, TAP, ORIGIN), (False, True, False), 2, FAILS)
+NOTHING = ct.checks.Judgement((), (), None, FAILS)
 FILE = "a,b:%.tflite"
 
 
@@ -44,7 +44,7 @@ def test_json() -> None:
 def test_sarif() -> None:
     run = ct.render.judgement_sarif("a b.tflite", FOUND)
     assert run["tool"]["driver"]["rules"] == [
-        {"id": one.code, "shortDescription": {"text": ct.explain(one.code).meaning}} for one in FOUND.findings
+        {"id": one.code, "shortDescription": {"text": ct.checks.explain(one.code).meaning}} for one in FOUND.findings
     ]
     assert run["invocations"] == [{"executionSuccessful": True}]
     assert run["results"][0] == {
@@ -80,7 +80,7 @@ def test_lines_for_github() -> None:
     assert len(list(ct.render.judgement_github("a", AGAIN))) == 1
 
 
-def parsed(found: ct.Judgement, error: str | None = None) -> ElementTree.Element:
+def parsed(found: ct.checks.Judgement, error: str | None = None) -> ElementTree.Element:
     document = ct.render.JUNIT_BEGIN + ct.render.junit_suite("a<\x01.tflite", found, error) + ct.render.JUNIT_END
     (suite,) = ElementTree.fromstring(document.encode())  # noqa: S314  (our own)
     return suite
@@ -137,7 +137,7 @@ def test_statistics_and_summary() -> None:
 
 
 def test_an_explanation() -> None:
-    assert list(ct.render.explanation_text(ct.explain("OPERATOR_TYPES"))) == [
+    assert list(ct.render.explanation_text(ct.checks.explain("OPERATOR_TYPES"))) == [
         "OPERATOR_TYPES (warning)",
         "  LiteRT's kernel does not take these types together, by the same table",
         "  To do: correct the program that wrote the model",

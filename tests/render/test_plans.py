@@ -154,7 +154,7 @@ def test_moved_operators(costs: Path) -> None:
 def test_the_affinity_in_a_model() -> None:
     data = annotated(DIAMOND.read_bytes(), affinity(["npu", "cpu"], ([0, 0, 1, None, 1, 1], [0, 0, 1, None, 1, 1])))
     with ct.open(data) as model:
-        found = ct.inspect_affinity(model)
+        found = ct.planning.inspect_affinity(model)
     lines = list(ct.render.affinity_text(found, by_partition=False))
     assert lines[:2] == [
         "  operator  code             output                                  device  partition",

@@ -31,12 +31,12 @@ def complaints(log: dict[str, Any]) -> list[str]:
 
 def checked(path: Path, baseline: Path | None = None) -> dict[str, Any]:
     """Return the run of a model, or of a file that cannot be read."""
-    request = ct.CheckRequest(baseline=baseline)
+    request = ct.checks.CheckRequest(baseline=baseline)
     try:
         with ct.open(path) as model:
-            return ct.render.judgement_sarif(str(path), ct.judge(ct.check(model), str(path), request))
+            return ct.render.judgement_sarif(str(path), ct.checks.judge(ct.check(model), str(path), request))
     except CircleToolsError as error:
-        return ct.render.judgement_sarif(str(path), ct.judge((), str(path), request), str(error))
+        return ct.render.judgement_sarif(str(path), ct.checks.judge((), str(path), request), str(error))
 
 
 def test_check_of_all_models(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_findings_against_a_baseline_and_hostile_words(tmp_path: Path) -> None:
     run = checked(path, earlier)
     assert {one["baselineState"] for one in run["results"]} == {"unchanged"}
     finding = ct.Finding("DUPLICATE_OUTPUT", "warning", "subgraphs[0]\x00", "<\udc80\x07>")
-    hostile = ct.render.judgement_sarif(ODD, ct.judge([finding], ODD, ct.CheckRequest()))
+    hostile = ct.render.judgement_sarif(ODD, ct.checks.judge([finding], ODD, ct.checks.CheckRequest()))
     assert complaints(ct.render.sarif_log([run, hostile])) == []
 
 

@@ -78,8 +78,8 @@ def test_twenty_inputs_without_a_name_are_told() -> None:
         graph = build.graph()
         first, *others = [graph.tensor(f"x{index}") for index in range(count + 1)]
         graph.ends([first, *others], [graph.compute("NEG", [first], "y")])
-        request = ct.SignatureRequest("run", inputs=("x=x0",))
-        _, result = edited(build.to_bytes(), lambda edit, request=request: ct.sign(edit, request))  # type: ignore[misc]
+        request = ct.surgery.SignatureRequest("run", inputs=("x=x0",))
+        _, result = edited(build.to_bytes(), lambda edit, request=request: ct.surgery.sign(edit, request))  # type: ignore[misc]
         assert codes(result) == ["INPUT_WITHOUT_NAME"] * 20
         assert result.notes[0].message == "signature 'run' has no name for input 'x1'"
 
@@ -87,9 +87,10 @@ def test_twenty_inputs_without_a_name_are_told() -> None:
 def test_a_hint_shows_a_hundred_characters_of_a_key() -> None:
     for length in (100, 101):
         key = "k" * length
-        data, _ = edited(wired().to_bytes(), lambda edit, key=key: ct.sign(edit, ct.SignatureRequest(key)))  # type: ignore[misc]
+        first, second = ct.surgery.SignatureRequest(key), ct.surgery.SignatureRequest(key, inputs=("one=x",))
+        data, _ = edited(wired().to_bytes(), lambda edit, request=first: ct.surgery.sign(edit, request))  # type: ignore[misc]
         with pytest.raises(ct.EditError) as caught:
-            edited(data, lambda edit, key=key: ct.sign(edit, ct.SignatureRequest(key, inputs=("one=x",))))  # type: ignore[misc]
+            edited(data, lambda edit, request=second: ct.surgery.sign(edit, request))  # type: ignore[misc]
         assert str(caught.value.hint).endswith(f"add --remove {key}") == (length == 100)
 
 
@@ -99,7 +100,7 @@ def test_the_longest_pattern() -> None:
         with pytest.raises(ct.UsageError, match="most" if length > 10_000 else "no tensor is called"):
             edited(
                 wired().to_bytes(),
-                lambda edit, pattern=pattern: ct.rename(edit, ct.RenameRequest((f"{pattern}=n",))),  # type: ignore[misc]
+                lambda edit, pattern=pattern: ct.surgery.rename(edit, ct.surgery.RenameRequest((f"{pattern}=n",))),  # type: ignore[misc]
             )
 
 
@@ -114,7 +115,9 @@ def test_every_star_stands_for_what_it_matched(pattern: str, new: str, name: str
     build = Build()
     graph = build.graph()
     graph.ends([graph.tensor("a1b2c3d")], [graph.tensor("y")])
-    after, _ = edited(build.to_bytes(), lambda edit: ct.rename(edit, ct.RenameRequest((f"{pattern}={new}",))))
+    after, _ = edited(
+        build.to_bytes(), lambda edit: ct.surgery.rename(edit, ct.surgery.RenameRequest((f"{pattern}={new}",)))
+    )
     with ct.open(after) as model:
         assert model.subgraphs[0].tensors[0].name == name
 
@@ -125,15 +128,19 @@ def test_a_pattern_of_many_stars_comes_to_an_end() -> None:
     graph = build.graph()
     graph.ends([graph.tensor("a" * 5000)], [graph.tensor("y")])
     with pytest.raises(ct.UsageError, match="no tensor is called"):
-        edited(build.to_bytes(), lambda edit: ct.rename(edit, ct.RenameRequest(("*a" * 12 + "*b=n",))))
+        edited(
+            build.to_bytes(), lambda edit: ct.surgery.rename(edit, ct.surgery.RenameRequest(("*a" * 12 + "*b=n",)))
+        )
 
 
 # --- what is the default --------------------------------------------------------------------------------------
 
 
 def test_a_star_is_a_pattern_unless_a_regular_expression_is_asked_for() -> None:
-    assert ct.RenameRequest().regex is False
-    _, result = edited(wired().to_bytes(), lambda edit: ct.rename(edit, ct.RenameRequest(("k*=weights*",))))
+    assert ct.surgery.RenameRequest().regex is False
+    _, result = edited(
+        wired().to_bytes(), lambda edit: ct.surgery.rename(edit, ct.surgery.RenameRequest(("k*=weights*",)))
+    )
     assert [change.split(": ")[1] for change in result.changes] == ["'k' -> 'weights'", "'k2' -> 'weights2'"]
 
 
@@ -142,12 +149,12 @@ def test_the_file_that_is_read_is_not_written_unless_asked(tmp_path: Path) -> No
     path = put(tmp_path / "in.tflite", data)
     with ct.open(path) as model:
         with pytest.raises(ct.UsageError):
-            ct.extract(model, path, ct.ExtractRequest(to=("h",)))
+            ct.surgery.extract(model, path, ct.surgery.ExtractRequest(to=("h",)))
         with pytest.raises(ct.UsageError):
-            ct.prune(model, path)
+            ct.surgery.prune(model, path)
     assert path.read_bytes() == data
     with ct.open(path) as model:
-        ct.extract(model, path, ct.ExtractRequest(to=("h",)), in_place=True)
+        ct.surgery.extract(model, path, ct.surgery.ExtractRequest(to=("h",)), in_place=True)
     assert shape(path.read_bytes())[2] == ["h"]
 
 
@@ -158,9 +165,9 @@ def test_operators_without_readers_stay_unless_asked(tmp_path: Path) -> None:
     graph.ends([a], [graph.compute("NEG", [a], "b")])
     build.signature("b", [("a", a)], [("b", 2)], 1)
     with ct.open(build.to_bytes()) as model:
-        ct.prune(model, tmp_path / "all", outputs=False)
-        ct.prune(model, tmp_path / "default")
-        ct.prune(model, tmp_path / "fewer", outputs=True)
+        ct.surgery.prune(model, tmp_path / "all", outputs=False)
+        ct.surgery.prune(model, tmp_path / "default")
+        ct.surgery.prune(model, tmp_path / "fewer", outputs=True)
     assert (tmp_path / "default").read_bytes() == (tmp_path / "all").read_bytes()
     assert len(shape((tmp_path / "default").read_bytes(), 1)[0]) == 2
     assert len(shape((tmp_path / "fewer").read_bytes(), 1)[0]) == 1
@@ -169,11 +176,11 @@ def test_operators_without_readers_stay_unless_asked(tmp_path: Path) -> None:
 def test_the_first_subgraph_is_the_one_that_is_meant() -> None:
     data = bytes_of("tflite/two_signatures")
     assert extracted(data, operators="0") == extracted(data, operators="0", subgraph=0)
-    assert (ct.ExtractRequest().subgraph, ct.SignatureRequest().subgraph) == (0, 0)
-    _, result = edited(data, lambda edit: ct.reorder(edit, inputs=[0], subgraph=0))
-    assert result == edited(data, lambda edit: ct.reorder(edit, inputs=[0]))[1]
-    _, result = edited(data, lambda edit: ct.expose(edit, every=("*",), subgraph=0))
-    assert result == edited(data, lambda edit: ct.expose(edit, every=("*",)))[1]
+    assert (ct.surgery.ExtractRequest().subgraph, ct.surgery.SignatureRequest().subgraph) == (0, 0)
+    _, result = edited(data, lambda edit: ct.surgery.reorder(edit, inputs=[0], subgraph=0))
+    assert result == edited(data, lambda edit: ct.surgery.reorder(edit, inputs=[0]))[1]
+    _, result = edited(data, lambda edit: ct.surgery.expose(edit, every=("*",), subgraph=0))
+    assert result == edited(data, lambda edit: ct.surgery.expose(edit, every=("*",)))[1]
 
 
 # --- the first and the last -----------------------------------------------------------------------------------

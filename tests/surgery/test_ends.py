@@ -21,15 +21,15 @@ RUN = ([("the x", "x"), ("the z", "z")], [("the g", "g"), ("the h", "h")])
 
 
 def signed(data: bytes, **request: Any) -> Changed:
-    return edited(data, lambda edit: ct.sign(edit, ct.SignatureRequest(**request)))
+    return edited(data, lambda edit: ct.surgery.sign(edit, ct.surgery.SignatureRequest(**request)))
 
 
 def reordered(data: bytes, **orders: Any) -> Changed:
-    return edited(data, lambda edit: ct.reorder(edit, **orders))
+    return edited(data, lambda edit: ct.surgery.reorder(edit, **orders))
 
 
 def exposed(data: bytes, *tensors: str, **more: Any) -> Changed:
-    return edited(data, lambda edit: ct.expose(edit, tensors, **more))
+    return edited(data, lambda edit: ct.surgery.expose(edit, tensors, **more))
 
 
 # --- signatures -----------------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ def exposed(data: bytes, *tensors: str, **more: Any) -> Changed:
 def test_a_signature_is_added() -> None:
     after, result = signed(DATA, add="new", inputs=("i=x", "j=index:1"), outputs=("o=h",))
     assert signatures(after) == {"run": RUN, "new": ([("i", "x"), ("j", "z")], [("o", "h")])}
-    assert result == ct.RewriteResult(("signature 'new': 'i', 'j' -> 'o'",))
+    assert result == ct.types.RewriteResult(("signature 'new': 'i', 'j' -> 'o'",))
     assert after.endswith(DATA)
     again, nothing = signed(after, add="new", inputs=("i=x", "j=index:1"), outputs=("o=h",))
     assert (again, nothing.changes) == (after, ())
@@ -118,10 +118,10 @@ def test_litert_runs_a_new_signature(tmp_path: Path) -> None:
 def test_another_order() -> None:
     after, result = reordered(DATA, inputs=(1, 0), outputs=(1, 0))
     assert shape(after) == (shape(DATA)[0], ["z", "x"], ["h", "g"])
-    assert result == ct.RewriteResult(("inputs: 'z', 'x'", "outputs: 'h', 'g'"))
+    assert result == ct.types.RewriteResult(("inputs: 'z', 'x'", "outputs: 'h', 'g'"))
     assert signatures(after) == {"run": RUN}
     assert reordered(after, inputs=(1, 0), outputs=(1, 0))[0] == DATA
-    assert reordered(DATA, inputs=(0, 1)) == (DATA, ct.RewriteResult(()))
+    assert reordered(DATA, inputs=(0, 1)) == (DATA, ct.types.RewriteResult(()))
     assert shape(reordered(DATA, outputs=(1, 0))[0])[1:] == (["x", "z"], ["h", "g"])
 
 
@@ -148,9 +148,9 @@ def test_tensors_are_exposed() -> None:
     after, result = exposed(DATA, "d", "index:4", "g", "d")
     assert shape(after) == (shape(DATA)[0], ["x", "z"], ["g", "h", "d", "a"])
     assert signatures(after)["run"] == (RUN[0], [*RUN[1], ("d", "d"), ("a", "a")])
-    assert result == ct.RewriteResult(("output 2: 'd'", "output 3: 'a'"))
+    assert result == ct.types.RewriteResult(("output 2: 'd'", "output 3: 'a'"))
     assert after.endswith(DATA)
-    assert exposed(after, "d", "index:4") == (after, ct.RewriteResult(()))
+    assert exposed(after, "d", "index:4") == (after, ct.types.RewriteResult(()))
 
 
 def test_every_operator_of_a_code_is_exposed() -> None:
@@ -187,12 +187,12 @@ def test_resources_are_not_exposed() -> None:
 
 
 def test_steps_of_one_edit_see_each_other() -> None:
-    def steps(edit: ct.ModelEdit) -> ct.RewriteResult:
-        ct.rename(edit, ct.RenameRequest(tensors=("d=seen",), inputs=("0=image",)))
-        ct.reorder(edit, inputs=(1, 0), outputs=(1, 0))
-        ct.expose(edit, ("seen",))
-        ct.rename(edit, ct.RenameRequest(outputs=("2=last", "0=first")))
-        return ct.sign(edit, ct.SignatureRequest("all"))
+    def steps(edit: ct.ModelEdit) -> ct.types.RewriteResult:
+        ct.surgery.rename(edit, ct.surgery.RenameRequest(tensors=("d=seen",), inputs=("0=image",)))
+        ct.surgery.reorder(edit, inputs=(1, 0), outputs=(1, 0))
+        ct.surgery.expose(edit, ("seen",))
+        ct.surgery.rename(edit, ct.surgery.RenameRequest(outputs=("2=last", "0=first")))
+        return ct.surgery.sign(edit, ct.surgery.SignatureRequest("all"))
 
     after, _ = edited(DATA, steps)
     assert shape(after)[1:] == (["z", "image"], ["first", "g", "last"])
@@ -201,11 +201,11 @@ def test_steps_of_one_edit_see_each_other() -> None:
     )  # fmt: skip
     one_by_one = DATA
     for step in (
-        lambda edit: ct.rename(edit, ct.RenameRequest(tensors=("d=seen",), inputs=("0=image",))),
-        lambda edit: ct.reorder(edit, inputs=(1, 0), outputs=(1, 0)),
-        lambda edit: ct.expose(edit, ("seen",)),
-        lambda edit: ct.rename(edit, ct.RenameRequest(outputs=("2=last", "0=first"))),
-        lambda edit: ct.sign(edit, ct.SignatureRequest("all")),
+        lambda edit: ct.surgery.rename(edit, ct.surgery.RenameRequest(tensors=("d=seen",), inputs=("0=image",))),
+        lambda edit: ct.surgery.reorder(edit, inputs=(1, 0), outputs=(1, 0)),
+        lambda edit: ct.surgery.expose(edit, ("seen",)),
+        lambda edit: ct.surgery.rename(edit, ct.surgery.RenameRequest(outputs=("2=last", "0=first"))),
+        lambda edit: ct.surgery.sign(edit, ct.surgery.SignatureRequest("all")),
     ):
         one_by_one, _ = edited(one_by_one, step)
     assert one_by_one == after
@@ -237,7 +237,7 @@ def test_a_description_of_the_ends_is_left_out() -> None:
         assert codes(result) == ["METADATA_LEFT_OUT"]
         with ct.open(after) as model:
             assert [entry.name for entry in model.metadata] == ["other"]
-    assert reordered(data, outputs=(0, 1)) == (data, ct.RewriteResult(()))
+    assert reordered(data, outputs=(0, 1)) == (data, ct.types.RewriteResult(()))
 
 
 def test_the_commands(tmp_path: Path) -> None:

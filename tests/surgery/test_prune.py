@@ -104,7 +104,7 @@ def test_a_model_without_waste_is_compacted() -> None:
     data = wired().to_bytes()
     after, result = pruned(data, outputs=True)
     assert after == compacted(data)
-    assert result == ct.RewriteResult((f"{len(data)} -> {len(after)} bytes",))
+    assert result == ct.types.RewriteResult((f"{len(data)} -> {len(after)} bytes",))
 
 
 @pytest.mark.parametrize("caller", CALLERS)

@@ -22,7 +22,7 @@ NAMES = ["x", "z", "k", "k2", "a", "b", "c", "fixed", "d", "e", "f", "g", "h"]
 
 
 def renamed(data: bytes, **request: Any) -> bytes:
-    return edited(data, lambda edit: ct.rename(edit, ct.RenameRequest(**request)))[0]
+    return edited(data, lambda edit: ct.surgery.rename(edit, ct.surgery.RenameRequest(**request)))[0]
 
 
 def tensor_names(data: bytes, subgraph: int = 0) -> list[str]:
