@@ -15,7 +15,7 @@ import numpy as np
 
 from circletools.affinity.costs.memory import Contents, contents
 from circletools.affinity.costs.problem import Problem
-from circletools.affinity.partition.groups import gathered, group_successors, strong_components
+from circletools.affinity.partition.groups import finder, gathered, group_successors, strong_components
 from circletools.affinity.partition.partitions import Partition
 from circletools.errors import UsageError
 from circletools.model.graph import Indices, OperatorGraph, graph_from_edges
@@ -154,12 +154,7 @@ def _glued(facts: OperatorFacts, glue: Glue) -> tuple[Indices, Indices]:
 def _joined(count: int, ones: Indices, others: Indices) -> list[int]:
     """Return the lowest operator that each is joined to."""
     root = list(range(count))
-
-    def find(operator: int) -> int:
-        while root[operator] != operator:
-            root[operator] = operator = root[root[operator]]
-        return operator
-
+    find = finder(root)
     for one, other in zip(ones.tolist(), others.tolist(), strict=True):
         low, high = sorted((find(one), find(other)))
         root[high] = low

@@ -125,9 +125,9 @@ def compare(then: Stamp, now: Stamp) -> Freshness:
     return Freshness("fresh")
 
 
-def check_stamp(model: Model, entry: str = STAMP) -> Freshness:
-    """Compare a stamp in a model with its operators; `unstamped` where there is none. Raises TableFormatError."""
-    return compare_stamp(model, model.metadata_value(entry), entry)
+def check_stamp(model: Model) -> Freshness:
+    """Compare the stamp in a model with its operators; `unstamped` where there is none. Raises TableFormatError."""
+    return compare_stamp(model, model.metadata_value(STAMP))
 
 
 def compare_stamp(model: Model, value: bytes | memoryview | None, entry: str = STAMP) -> Freshness:

@@ -165,7 +165,7 @@ def _last_operator(uses: Uses, tensors: int) -> NDArray[np.int64]:
     return last
 
 
-def output_findings(model: Model, subgraphs: Iterable[int] | None = None) -> list[Finding]:
+def output_findings(model: Model) -> list[Finding]:
     """Return the aliased outputs as findings.
 
     In the bodies of While and If all but outputs that nothing produces are a matter of course, and a tap is harmless
@@ -177,7 +177,7 @@ def output_findings(model: Model, subgraphs: Iterable[int] | None = None) -> lis
             _severity(output, output.subgraph in entries),
             LEFT_ALONE if output.subgraph in patterns else _remedy(output, output.subgraph in entries),
         )
-        for output in aliased_outputs(model, "all" if subgraphs is None else subgraphs)
+        for output in aliased_outputs(model, "all")
     ]
 
 

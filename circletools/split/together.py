@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.affinity.partition.groups import Groups, gathered, group_successors, strong_components
+from circletools.affinity.partition.groups import Groups, finder, gathered, group_successors, strong_components
 from circletools.affinity.partition.partitions import make_partitions
 from circletools.errors import EditError
 from circletools.model.graph import Indices, OperatorGraph, graph_from_edges
@@ -88,12 +88,7 @@ def _bound(work: OperatorGraph, users: Mapping[Kept, Sequence[int]]) -> list[lis
     They are those that use the same, and all between them.
     """
     home: Groups = list(range(len(work)))
-
-    def of(operator: int) -> int:
-        while home[operator] != operator:
-            home[operator] = operator = home[home[operator]]
-        return operator
-
+    of = finder(home)
     for some in users.values():
         for operator in some[1:]:
             home[of(operator)] = of(some[0])

@@ -45,7 +45,6 @@ def test_pieces_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(content, "PIECE_BYTES", 3)
     read = pieces_of(memoryview(b"abcdefg"))
     assert [bytes(piece) for piece in read()] == [b"abc", b"def", b"g"] == [bytes(piece) for piece in read()]
-    assert [bytes(piece) for piece in pieces_of(memoryview(b"abcdefg"), 2)()] == [b"cde", b"fg"]
     for count in range(9):
         assert head(read, count) == b"abcdefg"[:count]
         assert b"".join(bytes(piece) for piece in _after(read, count)()) == b"abcdefg"[count:]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from circletools.affinity.costs.problem import Indices
-from circletools.affinity.partition.groups import group_successors, members_of, strong_components
+from circletools.affinity.partition.groups import finder, group_successors, members_of, strong_components
 from circletools.model.graph import OperatorGraph
 
 _AROUND = 200
@@ -21,12 +21,7 @@ class Forest:
         self._beside: dict[int, list[tuple[int, int]]] = {}
         self.cycles: list[list[int]] = []
         root = list(range(count))
-
-        def find(operator: int) -> int:
-            while root[operator] != operator:
-                root[operator] = operator = root[root[operator]]
-            return operator
-
+        find = finder(root)
         for edge in joined.tolist():
             a, b = edges[edge].tolist()
             if find(a) == find(b):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from circletools.affinity.partition.detours import Detours
-from circletools.affinity.partition.groups import GroupGraph
+from circletools.affinity.partition.groups import GroupGraph, finder
 
 _ROOM = 1 << 40
 """Between the numbers of neighbours in the order."""
@@ -38,6 +38,8 @@ class Contraction:
         self._predecessors: list[list[int]] = list(graph.predecessors)
         self._is_own = bytearray(count)  # whether the rows of a group are no longer those of the graph
         self._parent = list(range(count))
+        self.find = finder(self._parent)
+        """Gives the number by which a group goes now."""
         self._number = list(range(0, count * _ROOM, _ROOM))
         # A list with an end at both sides: -1, which is the last place of each, stands before the first and behind
         # the last group.
@@ -46,13 +48,6 @@ class Contraction:
         self._detours = Detours(graph)
         self._visits = _VISITS + _VISITS_PER_GROUP * count
         self.merges: int = 0
-
-    def find(self, group: int) -> int:
-        """Return the number by which a group goes now."""
-        parent = self._parent
-        while parent[group] != group:
-            parent[group] = group = parent[parent[group]]
-        return group
 
     def homes(self) -> list[int]:
         """Return the merged group of each group, numbered from 0 in their order."""

@@ -24,6 +24,7 @@ from circletools.affinity.partition.detours import longest
 from circletools.affinity.partition.groups import (
     GroupGraph,
     connected,
+    finder,
     graph_inside,
     group_successors,
     members_of,
@@ -167,12 +168,7 @@ def _levels(graph: GroupGraph, beside: Sequence[Sequence[int]] = (), *, from_the
     if from_the_end:
         rows, order = graph.successors, order[::-1]
     level, root = [0] * len(graph), list(range(len(graph)))
-
-    def find(operator: int) -> int:
-        while root[operator] != operator:
-            root[operator] = operator = root[root[operator]]
-        return operator
-
+    find = finder(root)
     for operator in order:
         device, most = graph.devices[operator], 0
         for other in rows[operator]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, count, pairwise
 from operator import eq
@@ -15,6 +15,20 @@ from circletools.model.graph import Indices, OperatorGraph, grouped
 T = TypeVar("T")
 Groups = list[int]
 """The number of the group of each operator; groups are numbered from 0."""
+
+
+def finder(root: list[int]) -> Callable[[int], int]:
+    """Return what finds the set of a number, where `root` has for each a number of its set: its own for one of them.
+
+    Setting that joins two sets. What is looked up is put nearer to its root.
+    """
+
+    def find(number: int) -> int:
+        while root[number] != number:
+            root[number] = number = root[root[number]]
+        return number
+
+    return find
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -164,8 +164,3 @@ def segments_of(
                 copies_us += known.copy_us(source, device, sizes[tensor])
         found.append(Segment(device, part.operators, max(step_us - copies_us, 0.0)))
     return tuple(found)
-
-
-def moving_json(moving: Moving) -> Mapping[str, float]:
-    """Return what moving takes, as JSON."""
-    return {"overhead_us": moving.overhead_us, "us_per_byte": moving.us_per_byte}

@@ -19,11 +19,11 @@ Pieces = Callable[[], Iterator[memoryview | bytes]]
 """Gives the content from its start, as often as it is called."""
 
 
-def pieces_of(memory: memoryview, start: int = 0) -> Pieces:
-    """Return the content of a file that is mapped or in memory, from `start` on."""
+def pieces_of(memory: memoryview) -> Pieces:
+    """Return the content of a file that is mapped or in memory."""
 
     def read() -> Iterator[memoryview]:
-        for at in range(start, len(memory), PIECE_BYTES):
+        for at in range(0, len(memory), PIECE_BYTES):
             yield memory[at : at + PIECE_BYTES]
             _let_go(memory, at)
 
