@@ -31,6 +31,7 @@ class Findings(Tabular, list[Finding]):
     """Findings, in the order in which they were found; a list, which a notebook shows as a table."""
 
     __slots__ = ()
+    __repr__ = list.__repr__
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return code, severity, location and message of each."""

@@ -17,6 +17,7 @@ from circletools.model.external import external_data
 from circletools.model.model import Model
 from circletools.model.rows import Buffers, Rows, Subgraph
 from circletools.model.views import Metadata, Signature
+from circletools.wording import Tabular
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,8 @@ class MetadataSummary:
     bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
+@dataclass(frozen=True, slots=True, repr=False)
+class Inspection(Tabular):
     """What is in a model file.
 
     `flatbuffer_bytes` is where the flatbuffer ends, `prefix_bytes` what edits put in front of the original file,
@@ -93,6 +94,20 @@ class Inspection:
     metadata: tuple[MetadataSummary, ...]
     operator_rows: tuple[Mapping[str, Any], ...] | None = None
     tensor_rows: tuple[Mapping[str, Any], ...] | None = None
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each subgraph."""
+        return [
+            {
+                "index": graph.index,
+                "name": graph.name,
+                "operators": graph.operator_count,
+                "tensors": graph.tensors,
+                "inputs": " ".join(tensor.name for tensor in graph.inputs),
+                "outputs": " ".join(tensor.name for tensor in graph.outputs),
+            }
+            for graph in self.subgraphs
+        ]
 
 
 def inspect_model(

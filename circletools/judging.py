@@ -53,7 +53,7 @@ class CheckInputs:
     baseline: Mapping[str, Sequence[Finding]] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Judgement(Tabular):
     """The findings that count, and which of them are new.
 

@@ -70,13 +70,16 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 class Tabular:
-    """A value that is a table: dicts of plain values for dataframes, and HTML for notebooks."""
+    """A value that is a table: dicts of plain values for dataframes, HTML for notebooks, else a line."""
 
     __slots__ = ()
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a dict of plain values for each row, all with the same keys, as `pandas.DataFrame` takes them."""
         raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {counted(len(self.to_rows()), 'row')}>"
 
     def _repr_html_(self) -> str:
         rows = self.to_rows()

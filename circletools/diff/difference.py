@@ -34,7 +34,7 @@ class Change(NamedTuple):
     difference: Difference
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ModelDifference(Tabular):
     """What differs. `identical` says that the files are equal byte for byte; `notes` tell what was not compared."""
 

@@ -27,7 +27,7 @@ class IndexMap:
     added: tuple[AddedOperator, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RewriteResult(Tabular):
     """What a rewrite changed, a line each (none when the output equals the input), and what a user should know."""
 

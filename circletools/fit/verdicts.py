@@ -84,7 +84,7 @@ class Asked:
     disagreements: tuple[Disagreement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TargetFit(Tabular):
     """What a target takes of a model.
 
@@ -138,7 +138,7 @@ class TargetFit(Tabular):
         ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Fit(Tabular):
     """What each target takes of a model; `file` is where it came from.
 

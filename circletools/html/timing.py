@@ -15,7 +15,7 @@ from circletools.model.model import Model
 from circletools.origin.read import Origins
 from circletools.profile.attribution import OperatorTime, attribute_to
 from circletools.render.attribution import attribution_json
-from circletools.render.traces import buckets_json, trace_json
+from circletools.render.traces import trace_json
 from circletools.storage.files import open_source
 from circletools.trace.nnapi.analysis import Analysis, read_trace
 from circletools.trace.nnapi.summaries import whole_table
@@ -112,7 +112,7 @@ def layer_times(trace: ReadTrace, analysis: Analysis) -> dict[str, Any]:
     return {
         "name": trace.title,
         "trace": document["trace"] | {"name": trace.title},
-        "buckets": buckets_json(whole_table(analysis.tables.values())),
+        "buckets": whole_table(analysis.tables.values()).to_rows(),
         "runs": document["runs"][:MOST_RUNS],
         "run_count": len(document["runs"]),
         "driver_executions": document["driver_executions"],

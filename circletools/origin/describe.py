@@ -50,7 +50,7 @@ class OperatorRow:
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class OriginTable(Tabular):
     """The origins in a model, as far as they were selected.
 

@@ -21,7 +21,7 @@ from circletools.planning.request import CostRequest
 from circletools.wording import Tabular
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AffinityInspection(Tabular):
     """What a model says of devices; all go by subgraph.
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from circletools.affinity.assign.rules import Decision
 from circletools.affinity.costs.costfile import Defaults
@@ -30,6 +31,7 @@ from circletools.split.measuring.known import Known, segments_of
 from circletools.split.measuring.learning import Learned, learn, plan_time, whole_time
 from circletools.split.measuring.request import MeasureRequest, measured_devices
 from circletools.split.measuring.results import Measurement, PlanTime, fastest, is_faster, steps_us
+from circletools.wording import Tabular
 
 _DEFAULT = MeasureRequest()
 _MOST_TURNS = 8
@@ -38,12 +40,16 @@ _FINAL = 3
 """So many plans in parts are measured once more beside those on one device."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredPlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class MeasuredPlan(Tabular):
     """The plan that is fastest, and what was measured to find it."""
 
     plan: Plan
     measurement: Measurement
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the rows of the plan; `measurement` has its own."""
+        return self.plan.to_rows()
 
 
 @dataclass(frozen=True, slots=True)

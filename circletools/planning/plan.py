@@ -16,7 +16,7 @@ from circletools.planning.what_if import WhatIf
 from circletools.wording import Tabular
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan(Tabular):
     """The device of every operator, the partitions that follow, and their evaluation; all go by subgraph.
 

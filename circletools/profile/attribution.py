@@ -86,7 +86,7 @@ class GroupTime:
     details: SourceDetails = NOTHING
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Attribution(Tabular):
     """Where the time of `executions` inferences went.
 

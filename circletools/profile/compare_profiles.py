@@ -40,7 +40,7 @@ class ComparedOperator:
     time: ComparedTime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ProfileComparison(Tabular):
     """Recordings of operators of two sides; the first row is the sum of all operators."""
 

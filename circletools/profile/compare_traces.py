@@ -45,7 +45,7 @@ class ComparedBucket:
     time: ComparedTime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TraceComparison(Tabular):
     """Recordings of two sides, and each layer and phase of them."""
 

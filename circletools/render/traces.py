@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.executions import Execution
-from circletools.trace.nnapi.statistics import Table
 from circletools.trace.nnapi.summaries import (
     ExecutionSummary,
     RunSummary,
@@ -71,31 +70,13 @@ def _run_json(summary: RunSummary) -> Document:
             {
                 "app_phase": part.app_phase,
                 "covered_ns": part.table.covered_ns,
-                "buckets": buckets_json(part.table),
+                "buckets": part.table.to_rows(),
                 "executions": _summary_json(part.executions),
                 "wall_clock": _shares_json(part.shares),
             }
             for part in summary.parts
         ],
     }
-
-
-def buckets_json(table: Table) -> list[Document]:
-    """Return the time of each layer and phase, on threads."""
-    self_ns, overlap_ns, driver_busy_ns = (
-        some.get for some in (table.self_ns, table.overlap_ns, table.driver_busy_ns)
-    )
-    return [
-        {
-            "layer": bucket[0],
-            "phase": bucket[1],
-            "self_ns": self_ns(bucket, 0),
-            "inclusive_ns": inclusive,
-            "clock_ns": inclusive - overlap_ns(bucket, 0),
-            "driver_busy_ns": driver_busy_ns(bucket, 0),
-        }
-        for bucket, inclusive in sorted(table.inclusive_ns.items())
-    ]
 
 
 def _summary_json(summary: ExecutionSummary | None) -> Document:

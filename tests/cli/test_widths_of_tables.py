@@ -31,7 +31,7 @@ WORDS = {
     "export-affinity": ["devices.circle --to part -o model.part"],
     "split": ["devices.circle parts/"],
     "verify-split": ["parts/ --runtime none"],
-    "measure": ["parts/ --on cpu=nothing"],  # its table needs a runtime
+    "measure": ["parts/ --on cpu=nothing"],  # its table needs a runtime: tests/render/test_measuring.py
     "extract": ["in.circle part.circle --ops 0"],
     "rename": ["in.circle named.circle --input 0=image"],
     "signature": ["in.circle signed.circle --add detect"],

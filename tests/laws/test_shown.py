@@ -6,16 +6,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from itertools import islice
+from math import inf
 
+import numpy as np
 import pytest
 
 import circletools as ct
 from circletools.fit.verdicts import Cuts, TargetFit
+from circletools.planning.measured import MeasuredPlan
 from circletools.profile.compare import ComparedTime
 from circletools.profile.compare_traces import ComparedBucket, TraceComparison
+from circletools.split.measuring.known import Known
+from circletools.split.measuring.results import Measurement, PlanTime
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
-from circletools.wording import Tabular
+from circletools.wording import Tabular, counted
 from tests.kit.build import Build
+from tests.kit.trace_support import Ev, read
 
 EVIL = "<script>alert('&amp;\"')</script></td>"
 
@@ -78,6 +84,12 @@ def results() -> Iterator[Tabular]:
         yield ct.origins.describe(found)
         plan = ct.plan(found, ct.PlanRequest(devices=(EVIL,), default=EVIL))
         yield plan
+        measurement = Measurement(
+            Known((), (), np.zeros((0, 0))), (PlanTime(EVIL, (), inf),), (), (PlanTime("b", (), 1.0, 2.0),)
+        )
+        yield measurement
+        yield MeasuredPlan(plan, measurement)
+        yield ct.inspect(found)
         ct.affinity.annotate(edit, plan)
         yield ct.outputs.fix(edit)
         with ct.open(edit.to_bytes()) as after:
@@ -89,6 +101,8 @@ def results() -> Iterator[Tabular]:
         trace = OperatorTrace("litert", (OperatorRun(0, 0, "Tanh", EVIL, 0, 5, 0),), 1)
         yield ct.attribute(found, trace)
     times = OperatorTrace("litert", (OperatorRun(0, 0, EVIL, "", 0, 5, 0),), 1)
+    yield times
+    yield read([Ev(10, 1, f"[NN_LA_PO]{EVIL}"), Ev(20, 1, None)])
     yield ct.compare_profiles(times, times)
     time = ComparedTime(1, 2, 2.0, None, None, "cannot tell")
     yield TraceComparison((), (), 10.0, (ComparedBucket(EVIL, "PE", "run", time),))
@@ -105,6 +119,8 @@ def test_a_browser_reads_the_rows(result: Tabular) -> None:
     assert all(list(row) == head for row in rows)
     assert any("<script>" in cell for row in cells for cell in row)
     assert Page(result._repr_html_()).rows == [head, *cells]
+    if not isinstance(result, list):
+        assert repr(result) == f"<{type(result).__name__}: {counted(len(rows), 'row')}>"
 
 
 def test_every_kind_of_result_is_there() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 import circletools as ct
 from circletools.planning.measured import MeasuredPlan
@@ -35,6 +36,15 @@ TABLE = [
     "  plan 1          2          10.0         20.0  0.50, chosen",
     "  plan 2          0          10.0            -  no kernel",
 ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_the_table_keeps_to_a_terminal(width: int) -> None:
+    plans = (*PLANS, PlanTime("plan 3", (), 10, None, "no kernel for " + "x" * 300))
+    lines = list(ct.render.measurement_text(Measurement(KNOWN, plans)))
+    table = [ct.render.fitted(line, width) for line in lines[len(DEVICES) :]]
+    assert max(map(len, table)) <= width < max(map(len, lines))
+    assert table[0].split()[:2] == ["plan", "parts"]
 
 
 def test_text() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
-from circletools.render.traces import buckets_json, trace_json
+from circletools.render.traces import trace_json
 from circletools.trace.nnapi.statistics import Table
 from tests.kit.trace_support import read
 
@@ -85,6 +85,6 @@ def test_executions_are_asked_for() -> None:
 
 
 def test_a_bucket_without_time_of_its_own() -> None:
-    assert buckets_json(Table(inclusive_ns={("LR", "PE"): 5})) == [
+    assert Table(inclusive_ns={("LR", "PE"): 5}).to_rows() == [
         {"layer": "LR", "phase": "PE", "self_ns": 0, "inclusive_ns": 5, "clock_ns": 5, "driver_busy_ns": 0}
     ]

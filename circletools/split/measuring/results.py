@@ -12,6 +12,7 @@ import numpy as np
 from circletools.findings import Finding
 from circletools.split.measuring.bench import Failure, Floats, unhindered
 from circletools.split.measuring.known import Known
+from circletools.wording import Tabular
 
 _SURE = 3.0  # standard errors: the plan is the best of several, which makes chance look like a gain
 _WORTH = 0.05  # the least share of the time that several parts have to save: between two runs it differs by as much
@@ -57,8 +58,8 @@ class PlanTime:
         return replace(self, parts=tuple(parts), measured_us=wall_us(times_us))
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+@dataclass(frozen=True, slots=True, repr=False)
+class Measurement(Tabular):
     """What is known of devices after measuring, and the plans that were measured side by side.
 
     `tried` are plans that were measured before, one after the other, each with what was predicted of it then.
@@ -78,6 +79,23 @@ class Measurement:
             for device, one in zip(self.known.devices, self.known.factors, strict=True)
         ]
         return self.known.costs() | {"measured": {"devices": factors, "plans": plans, "tried": tried}}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each plan, those that were tried before behind the others; times are microseconds."""
+        return [
+            {
+                "plan": plan.name,
+                "chosen": plan.is_chosen,
+                "tried_before": tried,
+                "parts": len(plan.parts),
+                "predicted_us": plan.predicted_us if isfinite(plan.predicted_us) else None,
+                "measured_us": plan.measured_us,
+                "ratio": plan.ratio,
+                "failure": plan.failure,
+            }
+            for tried, plans in ((False, self.plans), (True, self.tried))
+            for plan in plans
+        ]
 
 
 def _document(plan: PlanTime) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -32,18 +32,19 @@ from circletools.trace.nnapi.statistics import (
     pieces,
     tables,
 )
-from circletools.trace.nnapi.timeline import Run, Runs, Timeline
+from circletools.trace.nnapi.timeline import Run, Runs, Timeline, run_of
 from circletools.trace.nnapi.wall_clock import WallClock, Work, wall_clock
 from circletools.trace.sources import Batch, Trace, open_trace
 from circletools.trace.sources.batch import NO_PROCESS
 from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Numbers, distinct, sums
+from circletools.wording import Tabular
 
 _MOST_REMEMBERED = 1 << 16
 
 
-@dataclass(slots=True)
-class Analysis:
+@dataclass(slots=True, repr=False)
+class Analysis(Tabular):
     """What a trace says. `tables` are by segment (see timeline.run_of), in time of threads.
 
     `wall_clock` has the shares of `executions`, `scheduling` what threads did, where the trace has their switches.
@@ -64,6 +65,16 @@ class Analysis:
     last_ns: int
     ordered: bool
     scheduling: list[Scheduled] = field(default_factory=list)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the time of threads by run (-1 outside any), application phase, layer and phase, in nanoseconds."""
+        names = {run.index: run.name for run in self.runs}
+        return [
+            {"run": run, "name": names.get(run, ""), "app_phase": app_phase, **bucket}
+            for segment, table in sorted(self.tables.items())
+            for run, app_phase in (run_of(segment),)
+            for bucket in table.to_rows()
+        ]
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -254,6 +255,23 @@ class Table:
     def clock_ns(self, bucket: tuple[str, str]) -> int:
         """Return when a bucket ran on any thread, added up over processes: execution with all that is in flight."""
         return self.inclusive_ns.get(bucket, 0) - self.overlap_ns.get(bucket, 0)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the times of each layer and phase."""
+        self_ns, overlap_ns, driver_busy_ns = (
+            some.get for some in (self.self_ns, self.overlap_ns, self.driver_busy_ns)
+        )
+        return [
+            {
+                "layer": bucket[0],
+                "phase": bucket[1],
+                "self_ns": self_ns(bucket, 0),
+                "inclusive_ns": inclusive,
+                "clock_ns": inclusive - overlap_ns(bucket, 0),
+                "driver_busy_ns": driver_busy_ns(bucket, 0),
+            }
+            for bucket, inclusive in sorted(self.inclusive_ns.items())
+        ]
 
     def add(self, other: Table) -> None:
         """Add another table."""

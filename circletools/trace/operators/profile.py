@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from circletools.errors import InvalidInputError, UsageError
-from circletools.wording import counted
+from circletools.wording import Tabular, counted
 
 Runtime = Literal["onert", "litert", "benchmark_model", "openvino", "onnxruntime", "executorch"]
 BY_NAME: tuple[Runtime, ...] = ("onnxruntime", "executorch")
@@ -42,8 +42,8 @@ class OperatorRun(NamedTuple):
     of_delegate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorTrace:
+@dataclass(frozen=True, slots=True, repr=False)
+class OperatorTrace(Tabular):
     """The operators' runs in `executions` inferences.
 
     `averaged`: only averages are known, so there is one `OperatorRun` for each operator, with the time of all its
@@ -60,6 +60,10 @@ class OperatorTrace:
     incomplete: int = 0
     skipped: int = 0
     name: str = field(default="", compare=False)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each run of an operator."""
+        return [run._asdict() for run in self.runs]
 
 
 def without_first(trace: OperatorTrace, count: int | Literal["auto"]) -> OperatorTrace:
