@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -27,6 +28,7 @@ _VALUE_CHARACTERS = 100
 _OBJECT = re.compile(r"subgraphs\[(\d+)\]\.(operators|tensors)\[(\d+)\]")
 _CODE = re.compile(r"operator_codes\[(\d+)\]")
 _TENSOR_INDEX = re.compile(r"subgraphs\[(\d+)\]\.(?:operators\[\d+\]\.)?(?:inputs|outputs|intermediates)\[\d+\]")
+_BUFFER_INDEX = re.compile(r"(?:.*\.)?buffer|metadata_buffer\[\d+\]")
 _SIGNATURE_INDEX = re.compile(r"signature_defs\[(\d+)\]\.(?:inputs|outputs)\[\d+\]\.tensor_index")
 
 
@@ -99,7 +101,9 @@ def _changed(one: Difference, labels: tuple[Labels, Labels], full: bool) -> str:
     names = labels[0].meant(one.path, one.before), labels[1].meant(one.path_after, one.after)
     values = labels[0].named(one.path, one.before), labels[1].named(one.path_after, one.after)
     sides = zip(values, names, strict=True)
-    return " -> ".join(f"{_short(value, full)} {_cut(name, full)}".rstrip() for value, name in sides)
+    shown = [f"{_short(value, full)} {_cut(name, full)}".rstrip() for value, name in sides]
+    is_same = isinstance(one.before, int) and shown[0] == shown[1]  # an index that leads to something else now
+    return " -> ".join(shown) + " (another one)" * is_same
 
 
 def _short(value: Any, full: bool) -> str:
@@ -150,6 +154,8 @@ class Labels:
         if path.endswith(".opcode_index"):
             codes = self._model.operator_codes
             return codes[value].name if value < len(codes) else ""
+        if _BUFFER_INDEX.fullmatch(path):
+            return self._buffer(value)
         found, signature = _TENSOR_INDEX.fullmatch(path), _SIGNATURE_INDEX.fullmatch(path)
         if found is not None:
             return self._tensor(int(found[1]), value)
@@ -161,6 +167,22 @@ class Labels:
             return {name: self.named(f"{path}.{name}", inner) for name, inner in value.items()}
         members = self._model.schema.enums.get(enum_of(path), {})
         return members.get(value, value) if isinstance(value, int) else value
+
+    def _buffer(self, index: int) -> str:
+        """Return the metadata entry that a buffer belongs to, or how long it is."""
+        buffers = self._model.buffers
+        if not 0 <= index < len(buffers):
+            return "(does not exist)"
+        name = self._entries.get(index, "")
+        self._charge(len(name))
+        if name or buffers.external[index]:
+            return name or "(behind the model)"
+        return f"({counted(int(buffers.data.count[index]), 'byte')})"
+
+    @cached_property
+    def _entries(self) -> dict[int, str]:
+        """The name of the first metadata entry that each buffer belongs to."""
+        return {entry.buffer: entry.name for entry in reversed(self._model.metadata)}
 
     def _tensor(self, subgraph: int, index: int) -> str:
         columns = self._model.tensor_columns
