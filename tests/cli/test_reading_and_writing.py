@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -146,7 +147,7 @@ def test_a_pipe_that_nobody_reads() -> None:
         ran = run("inspect", MLP, stdout=writing)
     finally:
         os.close(writing)
-    assert ran == Ran(-13, b"", "")
+    assert ran == Ran(-signal.SIGPIPE, b"", "")
 
 
 def test_nothing_to_change(tmp_path: Path) -> None:

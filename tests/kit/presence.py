@@ -40,10 +40,22 @@ def need(module: str) -> None:
         )
 
 
+def imported(module: str) -> ModuleType:
+    """Return a module. The test is skipped where its package as it is installed here needs another system."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name in _OF_SYSTEMS:
+            pytest.skip(f"{module} is installed here for a system with {error.name}")
+        raise
+
+
 def need_extra(said: str) -> None:
     """Skip the test where a command says that it needs an extra or a runtime which is not installed."""
     for extra in re.findall(r"pip install 'circletools\[(\w+)\]'|\b(litert|onert) is not installed", said):
-        need(_EXTRAS["".join(extra)])
+        module = _EXTRAS["".join(extra)]
+        need(module)
+        imported(module)
 
 
 def missing(error: BaseException | None) -> str | None:
@@ -93,7 +105,7 @@ class Lazy:
         if attribute.startswith(("_", "pytest")):  # which pytest asks of whatever it finds
             raise AttributeError(attribute)
         need(self._package)
-        return getattr(import_module(self._name), attribute)
+        return getattr(imported(self._name), attribute)
 
 
 # --- who leads here -----------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from circletools.storage.platform import read_at
 from tests.kit.oracles import nnfw
 from tests.kit.oracles.inputs import make_input
 from tests.kit.oracles.nnfw import Bound, Session, StatusError, fix_open_shapes, results
@@ -56,4 +57,4 @@ def bind(session: Session, seed: int) -> list[Bound]:
 
 def _printed() -> str:
     """Return what the runtime printed: its statuses say nothing, the reason goes to stderr only."""
-    return os.pread(2, 1 << 16, 0).decode(errors="replace").strip()
+    return read_at(2, 1 << 16, 0).decode(errors="replace").strip()

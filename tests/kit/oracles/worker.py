@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import resource
 import signal
 import sys
 import tempfile
@@ -17,6 +16,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.kit.oracles.protocol import READY, Broken, Request
+
+try:
+    import resource
+except ModuleNotFoundError:  # Windows, which writes no files of crashed processes
+    resource = None  # type: ignore[assignment]
 
 
 def _own_stderr() -> None:
@@ -30,7 +34,8 @@ def _own_stderr() -> None:
 
 def main(runtime: str, handle: int) -> None:
     """Answer requests until the parent hangs up."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if resource is not None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     connection: Connection = Connection(handle)
     try:
         run = importlib.import_module(f"tests.kit.oracles.{runtime}").run
