@@ -28,6 +28,7 @@ from circletools.model.keys import Interning, mixed, row_keys, sample_keys
 from circletools.model.model import Model
 
 _ROOT = np.zeros(1, np.int64)
+_OLD_LIST = ("Model", "metadata_buffer")
 
 
 class ModelComparison:
@@ -246,6 +247,16 @@ class ModelComparison:
             numbers[1][no_data] = numbers[0][no_data]
             return numbers
 
+        def of_metadata(pairs: Pairs, rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
+            """Compare buffers of metadata by the name of the entry."""
+            numbers = buffers(pairs, rows, old, new)
+            for model, indices, known in zip((self.before, self.after), (old, new), numbers, strict=True):
+                names = {entry.buffer: entry.name for entry in reversed(model.metadata)}
+                own = _says(_of_metadata(model), indices)
+                keys = self._names.keys(names[index] for index in indices[own].tolist())
+                known[own] = -1 - keys.astype(np.int64)
+            return numbers
+
         def types(_pairs: Pairs, _rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
             return _type_numbers(self.before.schema, self.after.schema, old, new)
 
@@ -260,7 +271,8 @@ class ModelComparison:
             "tensor": tensors,
             "tensor_type": types,
         }
-        return {key: rules[role.kind] for key, role in load_roles().items() if role.kind in rules}
+        known = {key: rules[role.kind] for key, role in load_roles().items() if role.kind in rules}
+        return known | {_OLD_LIST: of_metadata}
 
 
 def _below(path: str, name: str) -> str:
@@ -277,21 +289,30 @@ def _ranges(model: Model) -> tuple[Indices, Indices]:
 
 
 def _named_by_structure(model: Model) -> NDArray[np.bool_]:
-    """Say of each buffer whether something else than a metadata entry names it; 0, which means no data, counts."""
+    """Say of each buffer whether something else than a metadata entry names it; 0, which means no data, counts.
+
+    The old list of metadata buffers is something else only for a buffer without an entry.
+    """
     count = len(model.buffers)
     named = np.zeros(count, np.bool_)
     for indices in model_indices(model, "buffer"):
         if indices.key[0] != "Metadata":
-            named[indices.values[(indices.values >= 0) & (indices.values < count)]] = True
+            inside = indices.values[(indices.values >= 0) & (indices.values < count)]
+            named[inside[~_with_entry(model)[inside]] if indices.key == _OLD_LIST else inside] = True
     named[:1] = True
     return named
 
 
 def _of_metadata(model: Model) -> NDArray[np.bool_]:
     """Say of each buffer whether only metadata entries name it."""
+    return _with_entry(model) & ~_named_by_structure(model)
+
+
+def _with_entry(model: Model) -> NDArray[np.bool_]:
+    """Say of each buffer whether a metadata entry names it."""
     entries = np.zeros(len(model.buffers), np.bool_)
     entries[[entry.buffer for entry in model.metadata if entry.buffer < len(entries)]] = True
-    return entries & ~_named_by_structure(model)
+    return entries
 
 
 def _blank(model: Model) -> NDArray[np.bool_]:
