@@ -130,6 +130,12 @@ def pairs_of(seed: int, directory: Path) -> None:
             save(directory / f"s{seed}.batch{batch}", few, larger, [[[index] for index in range(len(at))]], [])
 
 
+def main(directory: Path, seeds: range) -> None:
+    """Write all pairs."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for seed in seeds:
+        pairs_of(seed, directory)
+
+
 if __name__ == "__main__":
-    for number in range(*map(int, sys.argv[2].split(":"))):
-        pairs_of(number, Path(sys.argv[1]))
+    main(Path(sys.argv[1]), range(*map(int, sys.argv[2].split(":"))))

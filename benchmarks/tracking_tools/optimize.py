@@ -268,6 +268,7 @@ class _Lstm(nn.Module):
 
 def main(directory: Path) -> None:
     """Write all pairs."""
+    directory.mkdir(parents=True, exist_ok=True)
     for name, make in MODULES.items():
         torch.manual_seed(len(name))
         module, example = make()

@@ -97,6 +97,7 @@ def make(directory: Path, path: Path, recipe_name: str) -> None:
 
 def main(directory: Path, models: list[Path]) -> None:
     """Write all pairs that the quantizer can make, each in a process of its own: on some models it crashes."""
+    directory.mkdir(parents=True, exist_ok=True)
     logging.disable(logging.CRITICAL)
     for path in models:
         for name in RECIPES:

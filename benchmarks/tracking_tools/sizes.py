@@ -95,6 +95,7 @@ def sequence(data: bytes) -> list[list[tuple[int, int]]]:
 
 def main(directory: Path, seeds: range) -> None:
     """Write all pairs."""
+    directory.mkdir(parents=True, exist_ok=True)
     for seed in seeds:
         how = random.Random(seed + 7).choice(["float", "float", "dynamic", "static"])
         before = converted(build(seed, (1, 32, 32)), how)

@@ -85,6 +85,7 @@ def truth(before: bytes, after: bytes) -> dict[str, Any]:
 
 def main(vela: str, directory: Path, models: list[Path]) -> None:
     """Write all pairs."""
+    directory.mkdir(parents=True, exist_ok=True)
     for path in models:
         for accelerator in ACCELERATORS:
             with tempfile.TemporaryDirectory() as folder:
