@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.model.keys import further, mixed
+from circletools.model.keys import lengthen, mixed
 from circletools.origin.tracking.side import NONE, Indices, Side, View
 
 Colours = NDArray[np.uint64]
@@ -47,11 +47,28 @@ class Edges:
         self.giver: NDArray[np.int64] = producer[self.fed]
         self.fed_taker: NDArray[np.int64] = self.taker[self.fed]
         self.pin: NDArray[np.int64] = self.slot[self.fed] * 1024 + made[self.value][self.fed]
-        self._pins: tuple[Colours, Colours] = (mixed(self.pin, _FED), mixed(self.pin, _FEEDS))
         self.count: int = len(side)
+        self._pins: tuple[Colours, Colours] = (mixed(self.pin, _FED), mixed(self.pin, _FEEDS))
+        # Room for what is at each edge and at each operator: to ask for it anew each time takes most of the time.
+        self._at_edges: tuple[Colours, Colours] = (np.empty_like(self._pins[0]), np.empty_like(self._pins[0]))
+        sums = np.empty(self.count, np.uint64)
+        self._at_operators: tuple[Colours, Colours] = (sums, np.empty_like(sums))
 
     def refine(self, colours: Colours) -> Colours:
         """Return the colours after one more round."""
-        fed = gather(self.count, self.fed_taker, further(colours[self.giver], self._pins[0]))
-        feeds = gather(self.count, self.giver, further(colours[self.fed_taker], self._pins[1]))
-        return further(further(colours, fed), feeds)
+        sums, room = self._at_operators
+        refined = colours.copy()
+        ends = (self.fed_taker, self.giver)
+        for near, far, pins in zip(ends, reversed(ends), self._pins, strict=True):
+            self._gather(near, far, pins, colours)
+            lengthen(refined, sums, room)
+        return refined
+
+    def _gather(self, near: Indices, far: Indices, pins: Colours, colours: Colours) -> None:
+        """Put the sum over the edges of each operator into the room for operators."""
+        others, room = self._at_edges
+        sums = self._at_operators[0]
+        np.take(colours, far, out=others, mode="clip")  # any other mode takes fresh memory; all are in range
+        lengthen(others, pins, room)
+        sums.fill(0)
+        np.add.at(sums, near, others)

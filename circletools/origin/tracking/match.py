@@ -92,7 +92,9 @@ class Matcher:
         """Look through other operators than before; pairs beside what has no partner are followed anew."""
         shown = [self._seen(number, mask) for number, mask in enumerate(hidden)]
         self.views = [seen.view for seen in shown]
+        self._hidden: list[bytes] = [seen.view.hidden.tobytes() for seen in shown]  # quick to look at one by one
         self._edges: list[Edges] = []  # of these views, once colours are asked for
+        self._known: tuple[object, list[list[Colours]]] | None = None  # the last histories with constants, in `match`
         self.computed: list[list[int]] = [seen.computed for seen in shown]
         self.held: list[dict[int, frozenset[int]]] = [seen.held for seen in shown]
         self.holders: list[dict[int, list[int]]] = [seen.holders for seen in shown]
@@ -127,6 +129,7 @@ class Matcher:
         if not all(NONE in partners for partners in self.pairs.partners):
             self.pairs.fresh.clear()
             return
+        self._known = None
         self._spread_from_ends(by_size=by_size)
         self._match_constants(by_size=by_size)
         for with_constants in (True, False) if by_size else (False,):
@@ -135,6 +138,7 @@ class Matcher:
                     break
         if choosing:
             self._choose(by_size=by_size)
+        self._known = None
 
     def fits(self, old: int, new: int, *, by_size: bool = True) -> bool:
         """Say whether two operators can be the same one.
@@ -185,13 +189,16 @@ class Matcher:
         pairs = self.pairs
         if NONE in (old, new) or not pairs.are_free(old, new):
             return
-        if not self.views[0].hidden[old] and not self.views[1].hidden[new] and self.fits(old, new, by_size=by_size):
+        if not self._hidden[0][old] and not self._hidden[1][new] and self.fits(old, new, by_size=by_size):
             pairs.add(old, new, choices)
 
     def _pair_takers(self, old: int, new: int, choices: int, by_size: bool) -> None:
         """Pair the operators that take a value in either model, where there is one of a kind."""
         to_after, to_before = self.pairs.partners
-        olds = [taker for taker in self.views[0].takers.get(old, ()) if to_after[taker[0]] == NONE]
+        takers = self.views[0].takers.get(old)
+        if takers is None or (len(takers) == 1 and to_after[takers[0][0]] != NONE):
+            return
+        olds = [taker for taker in takers if to_after[taker[0]] == NONE]
         if not olds:
             return
         news = [taker for taker in self.views[1].takers.get(new, ()) if to_before[taker[0]] == NONE]
@@ -255,6 +262,15 @@ class Matcher:
 
         They end where operators `free` of the two have no colour in common: nor would they after more rounds.
         """
+        key = (with_constants, by_size, self.pairs.to_before.count(NONE))
+        if self._known is not None and self._known[0] == key:
+            return self._known[1]
+        history = self._histories(free, with_constants, by_size)
+        if with_constants:
+            self._known = (key, history)
+        return history
+
+    def _histories(self, free: list[Indices], with_constants: bool, by_size: bool) -> list[list[Colours]]:
         edges = self._edges = self._edges or list(map(Edges, self.sides, self.views))
         history = [[self._labels(side, edges[side], with_constants, by_size)] for side in (0, 1)]
         for _ in range(_DEPTHS[0]):
