@@ -92,6 +92,35 @@ def test_another_size_is_another_value() -> None:
     assert program.found() == [["conv"], ["conv", "tanh"]]
 
 
+def normed(program: Program) -> None:
+    """Make a linear layer and the norm behind it, which gave all operators its tag."""
+    node = program.node
+    mm = node("mm", "aten.mm.default", program.x, program.parameter("w", 16), call="linear")
+    gain = node("gain", "aten.exp.default", program.parameter("g", 4), call="exp")
+    norm = node("norm", "aten.native_layer_norm.default", mm, gain, call="layer_norm")
+    program.operator("FULLY_CONNECTED", norm, constant=16)
+    program.operator("MEAN", norm, shape=(1,))
+    program.operator("RESHAPE", norm, shape=(1,))
+    program.operator("MUL", norm, constant=4)
+
+
+def test_a_layer_that_has_the_tag_of_the_norm_behind_it() -> None:
+    program = Program()
+    normed(program)
+    assert program.found() == [["mm"], ["gain", "norm"], ["norm"], ["gain", "norm"]]
+
+
+def test_the_first_of_several_that_may_be_of_both() -> None:
+    program = Program()
+    node = program.node
+    cos = node("cos", "aten.cos.default", program.x, call="cos")
+    gelu = node("gelu", "aten.gelu.default", cos, call="gelu")
+    program.operator("MUL", gelu, constant=1)
+    program.operator("TANH", gelu)
+    program.operator("ADD", gelu, constant=1)
+    assert program.found() == [["cos", "gelu"], ["gelu"], ["gelu"]]
+
+
 def test_layout_changes() -> None:
     program = Program()
     node = program.node

@@ -6,6 +6,9 @@ an operator tells what it makes, and the graph of nodes tells the rest: an opera
 what other operators make.
 
 * Nodes that only change the layout count for operators that do the same, and for no others.
+* Of several operators with one last tag, those behind the first compute no more than that node, and what parameters
+  become. The first is of the nodes in front where it has their parameters: a linear layer is tagged as the norm
+  behind it.
 * Where equal operators became one, it has the nodes of all of them.
 * A node whose parameters went into a later operator, as a norm's into a linear layer, is a source of that one.
 """
@@ -36,12 +39,15 @@ def nodes_of_operators(model: Model, nodes: Sequence[Any]) -> list[list[int]]:
     made = _made(model, tags, graph)
     behind = graph.continued(made)
     kept: list[list[int]] = []
-    for code, own in zip(codes, tags, strict=True):
+    inner = _inner(model, tags)
+    for index, (code, own) in enumerate(zip(codes, tags, strict=True)):
         last = own[-1:]
-        found = graph.laid_out(own, made) if code in LAYOUT_CODES else graph.computed(last, behind)
+        found = (
+            graph.laid_out(own, made) if code in LAYOUT_CODES else graph.computed(last, behind, inner=index in inner)
+        )
         kept.append(sorted(found) or last)
     others = frozenset(chain.from_iterable(named))
-    folded = _folded(model, kept, graph)
+    folded = _folded(model, _in_front(model, kept, inner, tags, graph), graph)
     return _continued(
         model,
         [graph.with_equals(found, others.difference(own)) for own, found in zip(named, folded, strict=True)],
@@ -65,19 +71,17 @@ class _Nodes:
         numbers = {node: number for number, node in enumerate(nodes)}
         inputs = [[numbers[one] for one in node.all_input_nodes if one in numbers] for node in nodes]
         self.given = [not node.all_input_nodes and not str(node.target).startswith("aten.") for node in nodes]
-        fed, self.rooted = (
-            list[bool](),
-            list[bool](),
-        )  # by an input; by that or a parameter, so that it is no constant
+        # By an input; by that or a parameter, so that it is no constant.
+        self.fed, self.rooted = list[bool](), list[bool]()
         for node, given, own in zip(nodes, self.given, inputs, strict=True):
-            fed.append(node.op == "placeholder" or any(fed[one] for one in own))
+            self.fed.append(node.op == "placeholder" or any(self.fed[one] for one in own))
             self.rooted.append(given or any(self.rooted[one] for one in own))
         values, seen = list(range(len(nodes))), dict[str, int]()
         for number, node in enumerate(nodes):
             if inputs[number]:
                 written = f"{node.target} {_written((node.args, node.kwargs), values, numbers)}"
                 values[number] = seen.setdefault(written, number)
-        self.first = [value if fed[number] else number for number, value in enumerate(values)]
+        self.first = [value if self.fed[number] else number for number, value in enumerate(values)]
         self.inputs = [[self.first[one] for one in own] for own in inputs]
         self.equal: list[list[int]] = [[] for _ in nodes]
         for number, first in enumerate(self.first):
@@ -90,8 +94,8 @@ class _Nodes:
             result.update([one for one in self.equal[number] if one not in others] or [number])
         return sorted(result)
 
-    def computed(self, ends: Sequence[int], made: Container[int]) -> set[int]:
-        """Return what computes some nodes from those that operators make."""
+    def computed(self, ends: Sequence[int], made: Container[int], *, inner: bool) -> set[int]:
+        """Return what computes some nodes from those that operators make; `inner` ones from parameters alone."""
         found: set[int] = set()
         pending, seen = list(ends), set(ends)
         while pending:
@@ -100,7 +104,7 @@ class _Nodes:
                 found.add(number)
             new = (one for one in self.inputs[number] if self.rooted[one] and not self.given[one])
             for one in new:
-                if one not in made and one not in seen:
+                if one not in made and one not in seen and not (inner and self.fed[one]):
                     seen.add(one)
                     pending.append(one)
         return found
@@ -150,6 +154,41 @@ def _made(model: Model, tags: Sequence[Sequence[int]], graph: _Nodes) -> dict[in
             if elements_of(graph.nodes[own[-1]]) == size:
                 made[own[-1]] = operator.index
     return made
+
+
+def _inner(model: Model, tags: Sequence[Sequence[int]]) -> set[int]:
+    """Return the operators of which all that they take from others is made by those with the same last tag."""
+    maker = {tensor: one.index for one in model.subgraphs[0].operators for tensor in one.outputs}
+    found = set()
+    for operator in model.subgraphs[0].operators:
+        feeding = [maker[tensor] for tensor in operator.inputs if tensor in maker]
+        own = tags[operator.index][-1:]
+        taken = {one for one in operator.inputs if one >= 0} & set(model.subgraphs[0].inputs)
+        if own and feeding and not taken and all(tags[one][-1:] == own for one in feeding):
+            found.add(operator.index)
+    return found
+
+
+def _in_front(
+    model: Model, kept: list[list[int]], inner: Container[int], tags: Sequence[Sequence[int]], nodes: _Nodes
+) -> list[list[int]]:
+    """Leave the last tag to the operators behind where the first is of a call before it, by its parameters."""
+    operators = model.subgraphs[0].operators
+    produced = {tensor for operator in operators for tensor in operator.outputs}
+    several = {own[-1] for index, own in enumerate(tags) if index in inner}
+    taken = _parameter_sizes(nodes)
+    result = list(kept)
+    for operator in operators:
+        own, found = tags[operator.index][-1:], kept[operator.index]
+        if operator.index in inner or operator.code.name in LAYOUT_CODES or not several.intersection(own):
+            continue
+        call, sizes = nodes.calls[own[0]], _constant_sizes(model, operator, produced)
+        fed = [number for number in found if nodes.calls[number] != call and nodes.fed[number]]
+        others = nodes.computed(fed, (), inner=False).intersection(found)
+        theirs = set().union(*(taken.get(nodes.calls[number], set()) for number in others))
+        if theirs & sizes and not taken.get(call, set()) & sizes:
+            result[operator.index] = sorted(others)
+    return result
 
 
 def _folded(model: Model, kept: list[list[int]], nodes: _Nodes) -> list[list[int]]:
