@@ -3,6 +3,7 @@
 FC1, FC1*2       FULLY_CONNECTED with constants of its own, the first of several such; with these times 2
 FC1:0            the same with a bias of zeros
 MUL#7, ADD#7     with a constant of one element for each channel; ADD##7 with the bias of FC7
+MUL~7            with one element
 CONV@RELU        any operator with a fused activation
 """
 
@@ -16,7 +17,7 @@ from tests.kit.build import Build, Graph, floats
 from tests.kit.tracking_support import tracked
 
 _WORD = re.compile(
-    r"(?P<code>[A-Z_2D]+?)(?P<own>\d+)?(\*(?P<times>\d+))?(?P<zero>:0)?(#(?P<more>#?\d+))?(@(?P<act>\w+))?$"
+    r"(?P<code>[A-Z_2D]+?)(?P<own>\d+)?(\*(?P<times>\d+))?(?P<zero>:0)?(#(?P<more>#?\d+)|~(?P<one>\d+))?(@(?P<act>\w+))?$"
 )
 _SHAPE = (8, 8)
 
@@ -52,6 +53,8 @@ def _operator(graph: Graph, word: str, inputs: list[int], outputs: list[int]) ->
         constants.append(
             floats(8, seed=50 + int(bias_of)) if "#" in found["more"] else floats(8, seed=90 + int(bias_of))
         )
+    if found["one"]:
+        constants.append(np.float32([int(found["one"])]))
     options = {"fused_activation_function": found["act"]} if found["act"] else {}
     graph.operator(code, [*inputs, *(graph.constant("", data) for data in constants)], outputs, **options)
 

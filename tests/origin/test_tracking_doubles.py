@@ -8,7 +8,7 @@ from circletools.origin.tracking.constants import CLOSE, EXACT, SCALED
 from circletools.origin.tracking.doubles import find_doubles
 from circletools.origin.tracking.folded import changed, find_folded
 from tests.kit.sketches import sketch, sources
-from tests.kit.tracking_support import matcher
+from tests.kit.tracking_support import matcher, tracked
 
 DOUBLED = {
     "one for each taker": (
@@ -83,6 +83,11 @@ FOLDED = {
         "a = TANH x; d = FC2 a; e = FC3 a; f = ADD d e -> f",
         ["a", "bcd", "bce", "f"],
     ),
+    "into all that take it, though a factor of another came up behind them": (
+        "a = TANH x; b = MUL#1 a; c = FC2 b; d = FC3 b; e = RESHAPE c; f = MINIMUM e d; g = MUL~3 f; h = ABS g -> h",
+        "a = TANH x; c = FC2*2 a; d = FC3*2 a; e = RESHAPE c; g = MUL~3 e; f = MINIMUM g d; h = ABS f -> h",
+        ["a", "bc", "bd", "e", "g", "f", "h"],
+    ),
     "who takes it has no weights": (
         "a = TANH x; b = MUL#1 a; c = NEG b -> c",
         "a = TANH x; c = NEG a -> c",
@@ -116,6 +121,21 @@ FOLDED = {
 def test_what_is_folded_goes_to_the_operator_that_took_it(name: str) -> None:
     before, after, expected = FOLDED[name]
     assert sources(before, after) == expected
+
+
+def test_a_factor_that_went_into_several_is_as_surely_in_each() -> None:
+    """As the gain of a norm is in the weights of what takes it: query, key and value."""
+
+    def confidences(takers: str, names: str) -> set[float]:
+        end = f"z = ADD_N {names} -> z"
+        before = f"a = TANH x; b = MUL#1 a; {takers.replace('*2 a', ' b')} {end}"
+        own = tracked(sketch(before), sketch(f"a = TANH x; {takers} {end}")).grounds[0]
+        assert [list(of) for of in own.values()][1:-1] == [[1, 2 + number] for number in range(names.count(" ") + 1)]
+        return {of[1].confidence for of in own.values() if 1 in of}
+
+    alone = confidences("c = FC2*2 a;", "c")
+    assert len(alone) == 1
+    assert confidences("c = FC2*2 a; d = FC3*2 a; e = FC4*2 a;", "c d e") == alone
 
 
 def test_what_swallows_others_does_not_speak_against_names() -> None:

@@ -182,12 +182,21 @@ def _hand_over(matcher: Matcher, region: Region, moved: Region, found: list[Foun
 def _moved(matcher: Matcher, region: Region, beside: dict[End, list[Region]], found: list[Found]) -> Region | None:
     """Return the region of AFTER that is this one after it changed places with what stands behind or in front."""
     codes = Counter(matcher.before.codes[row] for row in region.operators)
+    held = _held(matcher, 0, region)
     for end in _passed(matcher, region):
         for other in beside.get(end, ())[:MOST_BESIDE]:
             is_free = not any(found[row] for row in other.operators)
-            if is_free and Counter(matcher.after.codes[row] for row in other.operators) == codes:
+            same = is_free and Counter(matcher.after.codes[row] for row in other.operators) == codes
+            if same and _held(matcher, 1, other) <= held:  # else its constants are those of another one of BEFORE
                 return other
     return None
+
+
+def _held(matcher: Matcher, side: int, region: Region) -> set[int]:
+    """Return the classes of constants that both models have which the operators of a region take."""
+    sources = (source for row in region.operators for source in matcher.views[side].sources[row])
+    classes = (int(matcher.classes.numbers[side][value]) for _, _, value in sources)
+    return {number for number in classes if number != NONE and matcher.classes.shared[number]}
 
 
 def _passed(matcher: Matcher, region: Region) -> Iterator[End]:
@@ -219,6 +228,7 @@ def _absorb(matcher: Matcher, region: Region, named: dict[int, int], found: list
     preparing = all(matcher.before.codes[row] in PREPARING for row in region.operators)
     laying_out = all(matcher.before.codes[row] in LAYING_OUT for row in region.operators)
     laid_out = [row for row in takers if laying_out and matcher.after.codes[row] in LAYING_OUT]
+    behind = False
     if by_name:
         heirs = sorted(by_name)
     elif not feeds or preparing:
@@ -227,14 +237,15 @@ def _absorb(matcher: Matcher, region: Region, named: dict[int, int], found: list
         heirs = laid_out
     else:
         linear = all(_is_linear(matcher, row) for row in region.operators)
-        heirs = takers if linear and is_behind(matcher, region.operators, feeds[-1], takers) else feeds[-1:]
+        behind = linear and is_behind(matcher, region.operators, feeds[-1], takers)
+        heirs = takers if behind else feeds[-1:]
     if len(heirs) * len(region.operators) > _MOST_SHARED:
         return
     usual = min(1.0, _MOST_FUSED / len(region.operators)) ** 2
     for heir in heirs:
         own = max((confidence for _, confidence in found[heir].values()), default=IN_REGION)
         for row in region.operators:
-            confidence = own * (1.0 if by_name else ABSORBED * usual / len(heirs))
+            confidence = own * (1.0 if by_name else ABSORBED * usual / (1 if behind else len(heirs)))
             found[heir].setdefault(row, (Evidence.FUSED, confidence))
 
 
