@@ -110,6 +110,23 @@ def test_a_layer_that_has_the_tag_of_the_norm_behind_it() -> None:
     assert program.found() == [["mm"], ["gain", "norm"], ["norm"], ["gain", "norm"]]
 
 
+def test_a_bias_in_the_sum_behind_it() -> None:
+    program = Program()
+    node = program.node
+    weights, bias = program.parameter("w", 16), program.parameter("b", 4)
+    mm = node("mm", "aten.addmm.default", program.x, weights, bias, call="linear")
+    tanh = node("tanh", "aten.tanh.default", mm, call="tanh")
+    place = node("place", "aten.add.Tensor", mm, program.parameter("place", 24), call="add")
+    last = node("last", "aten.add.Tensor", place, program.parameter("own", 4), call="add_1")
+    program.operator("FULLY_CONNECTED", mm, constant=16)
+    taken = program.value
+    program.operator("TANH", tanh)
+    program.value = taken
+    program.operator("ADD", place, constant=24)
+    program.operator("ADD", last, constant=4)
+    assert program.found() == [["mm"], ["tanh"], ["mm", "place"], ["last"]]
+
+
 def test_the_first_of_several_that_may_be_of_both() -> None:
     program = Program()
     node = program.node

@@ -10,7 +10,8 @@ what other operators make.
   become. The first is of the nodes in front where it has their parameters: a linear layer is tagged as the norm
   behind it.
 * Where equal operators became one, it has the nodes of all of them.
-* A node whose parameters went into a later operator, as a norm's into a linear layer, is a source of that one.
+* A node whose parameters went into a later operator, as a norm's into a linear layer or a bias into the sum behind it,
+  is a source of that one.
 """
 
 from __future__ import annotations
@@ -209,7 +210,8 @@ def _folded(model: Model, kept: list[list[int]], nodes: _Nodes) -> list[list[int
     result = [list(numbers) for numbers in kept]
     for call, indices in own.items():
         wanted = taken.get(call, set())
-        if not wanted or any(wanted & sizes[index] for index in indices):
+        missing = wanted.difference(*(sizes[index] for index in indices))
+        if not missing:
             continue
         folded = {number for index in indices for number in kept[index] if nodes.calls[number] == call}
         pending, seen = list(indices), set(indices)
@@ -220,9 +222,16 @@ def _folded(model: Model, kept: list[list[int]], nodes: _Nodes) -> list[list[int
                 seen.add(reader)
                 if operators[reader].code.name in LAYOUT_CODES:
                     pending.append(reader)
-                elif max(sizes[reader], default=1) > 1:
+                elif _took_in(operators[reader], sizes[reader], missing, wanted):
                     result[reader] = sorted({*result[reader], *folded})
     return result
+
+
+def _took_in(operator: Operator, sizes: set[int], missing: set[int], wanted: set[int]) -> bool:
+    """Say whether an operator can hold what is missing of a call's parameters; a bias alone goes into a sum."""
+    if missing == wanted:
+        return max(sizes, default=1) > 1
+    return operator.code.name == "ADD" and any(size % one == 0 for size in sizes for one in missing if one > 1)
 
 
 def _parameter_sizes(nodes: _Nodes) -> dict[str, set[int]]:
