@@ -54,7 +54,7 @@ def _operator(graph: Graph, word: str, inputs: list[int], outputs: list[int]) ->
             floats(8, seed=50 + int(bias_of)) if "#" in found["more"] else floats(8, seed=90 + int(bias_of))
         )
     if found["one"]:
-        constants.append(np.float32([int(found["one"])]))
+        constants.append(np.array([int(found["one"])], np.float32))
     options = {"fused_activation_function": found["act"]} if found["act"] else {}
     graph.operator(code, [*inputs, *(graph.constant("", data) for data in constants)], outputs, **options)
 
