@@ -10,8 +10,8 @@ what other operators make.
   become. The first is of the nodes in front where it has their parameters: a linear layer is tagged as the norm
   behind it.
 * Where equal operators became one, it has the nodes of all of them.
-* A node whose parameters went into a later operator is a source of that one: a norm's into a linear layer, a bias into
-  the sum behind it.
+* A node whose parameters went into a later operator is a source of that one: a norm's into a linear layer, a bias
+  into the sum behind it.
 """
 
 from __future__ import annotations
