@@ -12,6 +12,7 @@ from circletools.origin.tracking.match import Matcher
 from circletools.origin.tracking.names import pair_by_name
 from circletools.origin.tracking.score import drop_the_unlikely
 from tests.kit.build import Build, floats, quantization
+from tests.kit.sketches import sources
 from tests.kit.tracking_support import found, matcher, tracked
 
 FULL, HALF = (4, 4), (4, 2)
@@ -44,6 +45,22 @@ def test_a_name_goes_back_six_steps_and_no_further() -> None:
         )
         assert pair_by_name(both) == {1: [steps + 1]}
         assert both.pairs.to_before.tolist() == [0, partner]
+
+
+def test_a_name_that_nothing_else_tells_of_comes_after_the_graph() -> None:
+    """A tool numbered some values anew: the first RELU has the name of the second one."""
+    end = "k = FC2 h; l = TANH k; m = FC3 l; n = FC4 m -> n"
+    before = "a = FC1 x; b c d = SPLIT a; e = RELU b; f = TANH c; g = RELU d; o = NEG e; p = EXP g; h = SUM o f p"
+    after = "a = FC1 x; c d e = SPLIT a; g = RELU c; i = TANH d; j = RELU e; q = NEG g; r = EXP j; h = SUM q i r"
+    before, after = (f"{start}; {end}" for start in (before, after))
+    assert sources(before, after, named=True) == list("abefgophklmn")
+
+
+def test_a_name_that_nothing_else_tells_of_is_better_than_nothing() -> None:
+    before = "a = FC1 x; b = NEG a; c = NEG a; d = TANH b; e = TANH c; f = ADD d e; g = FC2 f -> g"
+    after = "a = FC1 x; i = ABS a; c = NEG i; j = EXP c; b = NEG i; k = EXP b; f = ADD j k; g = FC2 f -> g"
+    found = sources(before, after, named=True)
+    assert (found[2], found[4]) == ("ce", "bd")
 
 
 # --- constants ----------------------------------------------------------------------------------------------

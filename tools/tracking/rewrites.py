@@ -92,7 +92,7 @@ def cut(net: Net) -> None:
     """Keep a front, a middle or a back."""
     count, how = len(net.operators), net.random.choice(["front", "back", "middle"])
     first = net.random.randint(1, max(1, count // 2)) if how != "front" else 0
-    end = net.random.randint(max(first + 2, count // 2), count - 1) if how != "back" else count
+    end = net.random.randint(*sorted((max(first + 2, count // 2), count - 1))) if how != "back" else count
     kept = net.operators[first:end]
     earlier = [value for operator in net.operators[:first] for value in operator.outputs]
     later = {value for operator in net.operators[end:] for value in operator.inputs} | set(net.outputs)

@@ -54,7 +54,7 @@ FUSING = ARITHMETIC | {
 """Operators that have a bias or an activation of their own."""
 
 _MOST_STEPS, _MOST_ROUNDS, _MOST_PASSED = 64, 8, 8
-_LEAST_SHARE = 0.3
+_LEAST_SHARE = 0.4
 _ENDS_ONLY = 0.8  # how sure inputs and outputs are where everything between them was put into one operator
 _BESIDE_OTHERS = 0.8  # the factor for an operator that holds many, where others stand in its region
 _MOST_SHARED = 1 << 14  # operators times operators: beyond, nothing is known rather than everything

@@ -2,18 +2,20 @@
 
 A tool that numbers tensors anew gives old names to other tensors. So names count only where most operators whose
 outputs have the same name are of the same code, hold the same constants and stand in the same place; and one that
-stands elsewhere, while another of its code stands in its place, is not trusted even if the others are.
+stands elsewhere, while another of its code stands in its place, is not trusted even if the others are. Where neither
+constants nor neighbours tell, what the graph says of others comes first.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from itertools import chain
 
 import numpy as np
 
 from circletools.origin.tracking.match import Matcher
-from circletools.origin.tracking.side import NONE, Side, main_inputs
+from circletools.origin.tracking.side import NONE, Indices, Side, main_inputs
 from circletools.origin.tracking.witnesses import Witnesses
 
 _ADDED = re.compile(rb"(_(de|re)?quant(ize|ized)?|_(u?int(4|8|16)|fp?16|float16))+$")
@@ -28,41 +30,55 @@ def pair_by_name(matcher: Matcher) -> dict[int, list[int]]:
     last of those that were fused into it.
     """
     pairs = _same_names(matcher)
+    groups = [pairs] if matcher.tagged else _trusted(matcher, pairs)
+    if not groups:
+        return {}
+    matcher.names_count = True
+    for group in groups:
+        for old, new in group:  # first the same operator: going back below must not take it
+            if matcher.pairs.are_free(old, new) and matcher.fits(old, new, by_size=False):
+                matcher.pairs.add(old, new)
+        if group is not groups[-1]:
+            matcher.match(choosing=False)
+    ends: dict[int, list[int]] = defaultdict(list)
+    main = main_inputs(matcher.before)
+    for old, new in chain.from_iterable(groups):
+        if matcher.pairs.to_after[old] == NONE:
+            ends[new].append(old)
+            _pair_back(matcher, main, old, new)
+    return dict(ends)
+
+
+def _trusted(matcher: Matcher, pairs: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """Return the pairs that names can be trusted for, if any: those of which nothing else tells come last."""
     before, after = matcher.before, matcher.after
     alike = [(old, new) for old, new in pairs if before.codes[old] == after.codes[new]]
-    if not matcher.tagged:
-        opaque = matcher.opaque()  # it has the name of the last that it swallowed
-        if not alike or len(alike) < _BELIEVED * sum(new not in opaque for _, new in pairs):
-            return {}
-        at = {new: old for old, new in pairs if new in opaque}
-        made = [(int(before.producer[old]), int(after.producer[new])) for old, new in matcher.anchors.outputs]
-        if any(at.get(new, old) != old for old, new in made):  # what makes an output has the name of another
-            return {}
-        witnesses = Witnesses(matcher, alike)
-        if not witnesses.believed():
-            return {}
-        pairs = [pair for pair in pairs if pair not in witnesses.contradicted]
-    matcher.names_count = True
-    ends: dict[int, list[int]] = defaultdict(list)
-    main = main_inputs(before)
-    for old, new in pairs:  # first the same operator: going back below must not take it
+    opaque = matcher.opaque()  # it has the name of the last that it swallowed
+    if not alike or len(alike) < _BELIEVED * sum(new not in opaque for _, new in pairs):
+        return []
+    at = {new: old for old, new in pairs if new in opaque}
+    made = [(int(before.producer[old]), int(after.producer[new])) for old, new in matcher.anchors.outputs]
+    if any(at.get(new, old) != old for old, new in made):  # what makes an output has the name of another
+        return []
+    witnesses = Witnesses(matcher, alike)
+    if not witnesses.believed():
+        return []
+    pairs = [pair for pair in pairs if pair not in witnesses.contradicted]
+    silent = [pair for pair in pairs if pair in witnesses.silent]
+    return [[pair for pair in pairs if pair not in witnesses.silent], silent] if silent else [pairs]
+
+
+def _pair_back(matcher: Matcher, main: Indices, old: int, new: int) -> None:
+    """Pair an operator of AFTER with the one of BEFORE some steps in front of that whose name it has."""
+    for _ in range(_STEPS_BACK):
+        if main[old] == NONE or matcher.before.producer[main[old]] == NONE:
+            return
+        old = int(matcher.before.producer[main[old]])
+        if matcher.pairs.to_after[old] != NONE:
+            return
         if matcher.pairs.are_free(old, new) and matcher.fits(old, new, by_size=False):
             matcher.pairs.add(old, new)
-    for old, new in pairs:
-        if matcher.pairs.to_after[old] != NONE:
-            continue
-        ends[new].append(old)
-        further = old
-        for _ in range(_STEPS_BACK):
-            if main[further] == NONE or before.producer[main[further]] == NONE:
-                break
-            further = int(before.producer[main[further]])
-            if matcher.pairs.to_after[further] != NONE:
-                break
-            if matcher.pairs.are_free(further, new) and matcher.fits(further, new, by_size=False):
-                matcher.pairs.add(further, new)
-                break
-    return dict(ends)
+            return
 
 
 def _same_names(matcher: Matcher) -> list[tuple[int, int]]:

@@ -21,7 +21,8 @@ _RIGHT = 0.75  # the least share of constants, and of places, that speak for the
 class Witnesses:
     """What speaks for and against the pairs of operators with equal names and codes.
 
-    `contradicted` are the pairs against which something speaks and nothing for them.
+    `contradicted` are the pairs against which something speaks and nothing for them; for and against `silent` ones
+    nothing speaks.
     """
 
     def __init__(self, matcher: Matcher, pairs: Sequence[tuple[int, int]]) -> None:
@@ -32,14 +33,15 @@ class Witnesses:
             int(matcher.views[0].value[old]): int(matcher.views[1].value[new]) for old, new in matcher.anchors.inputs
         }
         self.contradicted: set[tuple[int, int]] = set()
+        self.silent: set[tuple[int, int]] = set()
         self.constants: list[bool] = []  # whether each one speaks for its pair
         self.places: list[bool] = []
         for old, new in pairs:
             constants, places = self._constants(old, new), self._places(old, new)
             self.constants += constants
             self.places += places
-            if (constants or places) and not any((*constants, *places)):
-                self.contradicted.add((old, new))
+            if not any((*constants, *places)):
+                (self.contradicted if constants or places else self.silent).add((old, new))
 
     def believed(self) -> bool:
         """Say whether most of what speaks speaks for the names."""
