@@ -1,6 +1,8 @@
-"""What each code of `verify` and `check` means, and what to do about it.
+"""The registry of findings: what each code means, how severe it is, what to do about it, and how it looks.
 
-`codes.json` has the words; the table of docs/findings.md is made of them.
+`codes.json` has the words, by subject. `Finding` refuses a code that is not there, or a severity that its
+code does not have; the tables of docs/findings.md and docs/trace.md, `circletool explain`, `--select`, `--ignore` and
+the rules of SARIF are made of it.
 """
 
 from __future__ import annotations
@@ -10,26 +12,48 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal, get_args
 
 from circletools.errors import UsageError
 from circletools.wording import suggestion
 
+Severity = Literal["error", "warning", "info"]
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A code: its severity (in words where it differs from place to place), its meaning, and what to do about it."""
+    """What stands behind a code.
+
+    `subject`: what it is about, or `check` for all that `check` reports. `severity`: in words, where it differs from
+    case to case. `example`: the location and message of a case.
+    """
 
     code: str
+    subject: str
     severity: str
     meaning: str
     remedy: str
+    example: str
 
 
 @cache
 def explanations() -> Mapping[str, Explanation]:
     """Return all codes, those of the file itself first."""
     document = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-    return {code: Explanation(code, **words) for code, words in document.items()}
+    return {
+        code: Explanation(code, subject, **words)
+        for subject, codes in document.items()
+        for code, words in codes.items()
+    }
+
+
+@cache
+def severities() -> Mapping[str, tuple[Severity, ...]]:
+    """Return the severities that each code can have, the usual one first."""
+    return {
+        code: tuple(one for words in rule.severity.split(", ") for one in get_args(Severity) if words.startswith(one))
+        for code, rule in explanations().items()
+    }
 
 
 def explain(code: str) -> Explanation:
@@ -38,3 +62,11 @@ def explain(code: str) -> Explanation:
     if code not in known:
         raise UsageError(f"there is no finding {code!r}", hint=suggestion(code, known))
     return known[code]
+
+
+def explain_selectable(code: str) -> Explanation:
+    """Return what a code of `check` means. Raises UsageError for one that `check` never reports."""
+    found = explain(code)
+    if found.subject != "check":
+        raise UsageError(f"`check` never reports {code}", hint=f"it is a note about {found.subject}")
+    return found

@@ -7,24 +7,31 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any
 
+from circletools.codes import Severity, severities
 from circletools.wording import Tabular
 
-Severity = Literal["error", "warning", "info"]
+__all__ = ["Finding", "Findings", "Severity", "against", "finding_of", "fingerprint"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One observation about a model.
 
-    `code` is stable; `location` is a path such as `subgraphs[0].operators[5]`.
+    `code` is stable, and one of `circletools/codes.json`, which also names the severities of each. `location` is a
+    path such as `subgraphs[0].operators[5]`. Raises ValueError for another code or severity.
     """
 
     code: str
     severity: Severity
     location: str
     message: str
+
+    def __post_init__(self) -> None:
+        """Refuse what nobody could look up."""
+        if self.severity not in severities().get(self.code, ()):
+            raise ValueError(f"no finding has the code {self.code!r} and the severity {self.severity!r}")
 
 
 class Findings(Tabular, list[Finding]):
@@ -39,7 +46,7 @@ class Findings(Tabular, list[Finding]):
 
 
 def finding_of(fields: Mapping[str, Any]) -> Finding:
-    """Return the finding that a JSON object tells. Raises KeyError and TypeError where it is none."""
+    """Return the finding of a JSON object. Raises KeyError, TypeError and ValueError where it is none."""
     return Finding(*(fields[name] for name in ("code", "severity", "location", "message")))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from circletools.codes import explain
+from circletools.codes import explain_selectable
 from circletools.findings import Finding, Findings, against, finding_of
 from circletools.storage.documents import naming_files, read_baseline
 from circletools.wording import Tabular
@@ -34,10 +34,10 @@ class CheckRequest:
     fail_on: FailOn = "warning"
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a code that does not exist."""
+        """Raise UsageError for a code that `check` never reports."""
         with naming_files():
             for code in (*self.select, *self.ignore):
-                explain(code)
+                explain_selectable(code)
 
     def read(self) -> CheckInputs:
         """Read the baseline, once for several models. Raises InvalidInputError."""

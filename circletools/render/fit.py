@@ -18,12 +18,7 @@ from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
 
 _MOST_ROWS = 30
-_RULES = {
-    "REFUSED_OPERATOR": "A target on which the model is to run does not take an operator.",
-    "REFUSED_MODEL": "A target on which the model is to run does not load it as a whole.",
-    "TABLE_DISAGREES": "A program says otherwise than the capability table of its target.",
-    "NOT_MEASURED": "A target was never asked whether it takes an operator.",
-}
+_RULES = ("REFUSED_OPERATOR", "REFUSED_MODEL", "TABLE_DISAGREES", "NOT_MEASURED")
 
 
 def fit_json(found: Fit) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
-from circletools.codes import Explanation, explanations
+from circletools.codes import Explanation
 from circletools.findings import Finding, fingerprint
 from circletools.judging import Judgement
 from circletools.render.findings import check_json, findings_text
@@ -50,10 +50,8 @@ def judgement_json(file: str, found: Judgement, error: str | None = None) -> dic
 
 def judgement_sarif(file: str, found: Judgement, error: str | None = None) -> dict[str, Any]:
     """Return the run of a SARIF log."""
-    known = explanations()
-    rules = {one.code: known[one.code].meaning for one in found.findings}
     results = (_result(file, *one, found.fixed is not None) for one in zip(found.findings, found.is_new, strict=True))
-    return sarif_run(rules, results, error)
+    return sarif_run([one.code for one in found.findings], results, error)
 
 
 def _result(file: str, finding: Finding, new: bool, has_baseline: bool) -> dict[str, Any]:
@@ -113,3 +111,4 @@ def explanation_text(found: Explanation) -> Iterator[str]:
     yield f"{found.code} ({found.severity})"
     yield f"  {found.meaning}"
     yield f"  To do: {found.remedy}"
+    yield f"  Example: {found.example}"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
+from circletools.codes import Explanation, explain
 from circletools.version import __version__
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -18,18 +19,22 @@ def sarif_log(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def sarif_run(
-    rules: Mapping[str, str], results: Iterable[Mapping[str, Any]], error: str | None = None
+    codes: Iterable[str], results: Iterable[Mapping[str, Any]], error: str | None = None
 ) -> dict[str, Any]:
-    """Return what was found in one model; `rules` has what each code means, `error` why it could not be read."""
+    """Return what was found in one model: `codes` are those of the results, `error` is why it could not be read."""
     driver = {
         "name": "circletools",
         "version": __version__,
-        "rules": [{"id": code, "shortDescription": {"text": text}} for code, text in rules.items()],
+        "rules": [_rule(explain(code)) for code in dict.fromkeys(codes)],
     }
     invocation: dict[str, Any] = {"executionSuccessful": error is None}
     if error is not None:
         invocation["toolExecutionNotifications"] = [{"level": "error", "message": {"text": error}}]
     return {"tool": {"driver": driver}, "invocations": [invocation], "results": list(results)}
+
+
+def _rule(rule: Explanation) -> dict[str, Any]:
+    return {"id": rule.code, "shortDescription": {"text": rule.meaning}, "help": {"text": f"To do: {rule.remedy}"}}
 
 
 def sarif_location(file: str, place: str) -> dict[str, Any]:

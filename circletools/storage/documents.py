@@ -40,7 +40,7 @@ def read_baseline(
     """Return what is `known` by each document that a command wrote with `--json`: one document, or one a line.
 
     Raises InvalidInputError where the file cannot be read, is of another version, or `known` finds that a document
-    lacks something (KeyError, TypeError, AttributeError).
+    lacks something (KeyError, TypeError, AttributeError) or has what cannot be (ValueError).
     """
     name, data = os.fspath(path), read_bytes(path)
     lines = data.splitlines() if b"\n{" in data else [data]
@@ -51,6 +51,7 @@ def read_baseline(
                 message = f"schema_version {document['schema_version']!r} is not known"
                 raise InvalidInputError(message, location=name)
         return list(map(known, documents))
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         hint = f"it is what `circletool {command} --json` wrote"
-        raise InvalidInputError("this is no baseline", location=name, hint=hint) from error
+        message = "this is no baseline" + (f": {error}" if isinstance(error, ValueError) else "")
+        raise InvalidInputError(message, location=name, hint=hint) from error

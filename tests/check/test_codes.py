@@ -1,44 +1,63 @@
-"""The table of docs/findings.md is what `circletool explain` says.
-
-    python -m tests.check.test_codes
-
-writes it again, after codes.json has changed.
-"""
+"""The registry of findings: what is not in it cannot be reported, and documents and commands have its words."""
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 
 import pytest
 
 import circletools as ct
-from circletools.codes import Explanation, explanations
-from tests.kit.support import ROOT
-
-DOCUMENT = ROOT / "docs" / "findings.md"
-TABLE = re.compile(r"(?<=\| what to do \|\n\|---\|---\|---\|---\|\n)(?:\| .* \|\n)+")
+from circletools.codes import Explanation, explanations, severities
+from tests.laws.source import files, text_of
+from tools.findings import DOCUMENT, document
 
 
-def row(one: Explanation) -> str:
-    return f"| `{one.code}` | {one.severity} | {one.meaning} | {one.remedy} |\n"
+@pytest.mark.parametrize(("code", "severity"), [("NOTHING", "error"), ("NOT_USED", "error"), ("NOT_USED", "none")])
+def test_a_finding_without_a_rule_cannot_be_made(code: str, severity: ct.types.Severity) -> None:
+    with pytest.raises(ValueError, match=f"no finding has the code '{code}' and the severity '{severity}'"):
+        ct.Finding(code, severity, "model", "words")
 
 
-def table() -> str:
-    return "".join(map(row, explanations().values()))
+def codes_in(path: Path) -> set[str]:
+    """Return the codes that a source file gives to `Finding`."""
+    calls = (node for node in ast.walk(ast.parse(text_of(path))) if isinstance(node, ast.Call))
+    given = (call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Finding")
+    return {str(one.value) for one in given if isinstance(one, ast.Constant)}
+
+
+def test_every_code_of_the_source_is_explained() -> None:
+    assert set().union(*map(codes_in, files("circletools", "cli"))) <= explanations().keys()
+
+
+def test_every_explained_code_is_in_the_source() -> None:
+    text = "".join(map(text_of, files("circletools")))
+    assert explanations().keys() <= set(re.findall(r'"([A-Z_]+|T\d+)"', text))
+
+
+@pytest.mark.parametrize("code", explanations())
+def test_an_explanation_is_complete(code: str) -> None:
+    rule = explanations()[code]
+    assert severities()[code]
+    assert rule.meaning
+    assert rule.remedy
+    assert not {"|", "\n"} & {*rule.meaning, *rule.remedy}
 
 
 def test_the_document_has_the_same_words() -> None:
-    (found,) = TABLE.findall(DOCUMENT.read_text(encoding="utf-8"))
-    assert found == table(), "change circletools/codes.json, then run python -m tests.check.test_codes"
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert text == document(text), "run `python -m tools.findings`"
 
 
 def test_a_code_is_explained() -> None:
-    found = ct.checks.explain("DUPLICATE_OUTPUT")
-    assert found == Explanation(
+    assert ct.checks.explain("DUPLICATE_OUTPUT") == Explanation(
         "DUPLICATE_OUTPUT",
+        "check",
         "warning, info in called subgraphs",
         "the tensor is already an earlier output",
         "`fix-outputs`",
+        ct.checks.explain("DUPLICATE_OUTPUT").example,
     )
 
 
@@ -48,6 +67,7 @@ def test_an_unknown_code_is_refused_with_the_nearest() -> None:
     assert str(caught.value) == "there is no finding 'DUPLICATE_OUTPT' (did you mean 'DUPLICATE_OUTPUT'?)"
 
 
-if __name__ == "__main__":
-    text = DOCUMENT.read_text(encoding="utf-8")
-    DOCUMENT.write_text(TABLE.sub(lambda _: table(), text), encoding="utf-8")
+def test_only_what_check_reports_can_be_selected() -> None:
+    with pytest.raises(ct.UsageError) as caught:
+        ct.checks.CheckRequest(ignore=("STRAY_FILE",))
+    assert str(caught.value) == "`check` never reports STRAY_FILE (it is a note about verify-split)"

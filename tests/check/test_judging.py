@@ -82,7 +82,7 @@ def test_numbers_may_change_but_not_names() -> None:
         {"message": "'x2' is already output 0"},
         {"location": "subgraphs[0].inputs[1]"},
         {"severity": "info"},
-        {"code": "OUTPUT_TAP"},
+        {"code": "CONSTANT_OUTPUT"},
     ):
         found = against((DOUBLE,), moved(DOUBLE, **changed))
         assert (found.is_new, found.fixed) == ((True,), 1), changed

@@ -76,9 +76,9 @@ def test_without_standard_streams(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_notes_are_told_with_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", pipe := Screen(terminal=False))
     notes = [
-        ct.Finding("A", "warning", "subgraphs[0]", "one"),
-        ct.Finding("B", "info", "", "two"),
-        ct.Finding("C", "error", "", "three"),
+        ct.Finding("NO_ORIGINS", "warning", "subgraphs[0]", "one"),
+        ct.Finding("NOT_USED", "info", "", "two"),
+        ct.Finding("NO_SUBGRAPH", "error", "", "three"),
     ]
     terminal.tell_notes(notes, "net.circle")
     terminal.tell_notes(notes[:1])

@@ -130,15 +130,15 @@ def test_every_kind_of_result_is_there() -> None:
 
 
 def test_rows_beyond_200_are_counted() -> None:
-    findings = ct.types.Findings(ct.Finding("CODE", "info", str(place), EVIL) for place in range(203))
+    findings = ct.types.Findings(ct.Finding("NOT_USED", "info", str(place), EVIL) for place in range(203))
     page = Page(findings._repr_html_())
     assert [row[2] for row in islice(page.rows, 1, None)] == list(map(str, range(200)))
     assert page.behind == "3 more rows"
 
 
 def test_findings_are_a_list() -> None:
-    finding = ct.Finding("CODE", "info", "", "")
+    finding = ct.Finding("NOT_USED", "info", "", "")
     found = ct.types.Findings([finding])
     assert found == [finding]
-    assert found.to_rows() == [{"code": "CODE", "severity": "info", "location": "", "message": ""}]
+    assert found.to_rows() == [{"code": "NOT_USED", "severity": "info", "location": "", "message": ""}]
     assert ct.types.Findings()._repr_html_() == "<table></table>"

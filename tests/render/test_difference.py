@@ -109,7 +109,9 @@ def test_the_names_of_what_signatures_use() -> None:
 
 def test_the_json_document() -> None:
     found = ModelDifference(
-        (Change("structure", MOVED), Change("file", changed("a", 1, [2]))), False, (Finding("C", "info", "", "why"),)
+        (Change("structure", MOVED), Change("file", changed("a", 1, [2]))),
+        False,
+        (Finding("UNKNOWN_FIELD", "info", "", "why"),),
     )
     with ct.open(MLP) as model:
         side = {"file": "<bytes>", "format": "circle", "file_bytes": len(MLP)}

@@ -43,8 +43,10 @@ def test_json() -> None:
 
 def test_sarif() -> None:
     run = ct.render.judgement_sarif("a b.tflite", FOUND)
+    rules = [ct.checks.explain(one.code) for one in FOUND.findings]
     assert run["tool"]["driver"]["rules"] == [
-        {"id": one.code, "shortDescription": {"text": ct.checks.explain(one.code).meaning}} for one in FOUND.findings
+        {"id": one.code, "shortDescription": {"text": one.meaning}, "help": {"text": f"To do: {one.remedy}"}}
+        for one in rules
     ]
     assert run["invocations"] == [{"executionSuccessful": True}]
     assert run["results"][0] == {
@@ -141,4 +143,5 @@ def test_an_explanation() -> None:
         "OPERATOR_TYPES (warning)",
         "  LiteRT's kernel does not take these types together, by the same table",
         "  To do: correct the program that wrote the model",
+        f"  Example: {ct.checks.explain('OPERATOR_TYPES').example}",
     ]

@@ -148,11 +148,11 @@ def test_what_is_in_a_model() -> None:
 
 
 def test_findings() -> None:
-    note, warning = (Finding("CODE", severity, "at", "why") for severity in ("info", "warning"))
+    note, warning = (Finding("NO_ORIGINS", severity, "at", "why") for severity in ("info", "warning"))
     assert [verdict(some) for some in ([], [note], [note, warning])] == ["ok", "ok", "findings"]
-    assert list(findings_text("m", [note])) == ["m: ok", "  info CODE at: why"]
+    assert list(findings_text("m", [note])) == ["m: ok", "  info NO_ORIGINS at: why"]
     assert list(findings_text("m", [], "broken")) == ["m: invalid"]
-    row = {"code": "CODE", "severity": "warning", "location": "at", "message": "why"}
+    row = {"code": "NO_ORIGINS", "severity": "warning", "location": "at", "message": "why"}
     assert check_json("m", [warning], "broken") == {
         "schema_version": 1,
         "models": [{"file": "m", "verdict": "invalid", "error": "broken", "findings": [row]}],

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circletools.codes import explain
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.analysis import _Known, _Pass, analyse, read_trace
-from circletools.trace.nnapi.diagnostics import KINDS, Collector
+from circletools.trace.nnapi.diagnostics import Collector
 from circletools.trace.nnapi.executions import Execution
 from circletools.trace.nnapi.machine import Machine
 from circletools.trace.nnapi.statistics import Cutter
@@ -21,7 +22,7 @@ Told = list[tuple[str, str, str, int]]
 def told(trace: str | bytes) -> Told:
     """Return code, place, message and count of each diagnostic, the places as lines of `<bytes>`."""
     found = read(trace).diagnostics
-    assert all((one.severity, one.hint) == (KINDS[one.code].severity, KINDS[one.code].hint) for one in found)
+    assert all((one.severity, one.hint) == (explain(one.code).severity, explain(one.code).remedy) for one in found)
     return [(one.code, one.location.removeprefix("<bytes>"), one.message, one.count) for one in found]
 
 
@@ -271,9 +272,9 @@ def test_messages_of_processes() -> None:
     assert told(data.encode()) == [("T041", "", "11 client processes: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10", 1)]
     apps = "1 T1 B [NN_LA_PP]p\n2 T1 E\n3 A1 B [NN_LA_PP]p\n4 A1 E"
     several = ("T041", "", "2 client processes: 1000, 3000", 1)
-    assert told(apps) == [("T002", "", KINDS["T002"].meaning, 1), several]
+    assert told(apps) == [("T002", "", explain("T002").meaning, 1), several]
     assert told(f"{apps}\n5 T1 B [NN_LR_PP]p\n6 T1 E") == []
-    assert told(f"{apps}\n5 T1 B [NN_LI_PP]p\n6 T1 E") == [("T002", "", KINDS["T002"].meaning, 1), several]
+    assert told(f"{apps}\n5 T1 B [NN_LI_PP]p\n6 T1 E") == [("T002", "", explain("T002").meaning, 1), several]
     call = "HIDL::IDevice::prepareModel"
     unheard = ("T050", "", "calls of the HAL but no driver process", 1)
     assert told(f"1 T1 B {call}::client\n2 T1 E") == [unheard]
@@ -285,7 +286,7 @@ def test_messages_of_processes() -> None:
 
 def test_layers_without_a_runtime_between_them() -> None:
     assert told("1 T1 B [NN_LA_PP]a\n2 T1 B [NN_LC_PP]c\n3 T1 B [NN_LA_PP]a\n4 T1 E\n5 T1 E\n6 T1 E") == [
-        ("T002", "", KINDS["T002"].meaning, 1),
+        ("T002", "", explain("T002").meaning, 1),
         ("T021", ":5", "a layer inside one that does not hold it: [LA_PP]a inside [LC_PP]c (<bytes>:4)", 1),
     ]
 

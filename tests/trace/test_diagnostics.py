@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from circletools.trace.nnapi.diagnostics import KINDS
-from tests.kit.support import ROOT
+from circletools.codes import explanations
 from tests.kit.trace_support import (
     SIMPLE,
     codes,
@@ -65,18 +62,12 @@ def test_a_loss_that_the_head_of_atrace_tells() -> None:
 
 
 def test_every_code_has_a_case() -> None:
-    assert CASES.keys() | {"T003", "T004"} == KINDS.keys()
+    assert CASES.keys() | {"T003", "T004"} == {one.code for one in explanations().values() if one.subject == "traces"}
 
 
 def test_cases_that_are_alike_become_one() -> None:
     found = read("\n".join(f"{at} T1 B [NN_LX_PP]p\n{at} T1 E" for at in range(5)) + "\n9 T1 B [NN_LR_PP]p\n10 T1 E")
     assert [(one.code, one.count, one.location) for one in found.diagnostics] == [("T022", 5, "<bytes>:3")]
-
-
-def test_the_table_of_diagnostics_is_true() -> None:
-    text = (ROOT / "docs" / "trace.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(T\d+)` \| (\w+) \| (.*?) \| (.*?) \|$", text, re.MULTILINE)
-    assert rows == [(code, kind.severity, kind.meaning, kind.hint) for code, kind in KINDS.items()]
 
 
 def test_compiling_within_an_execution_is_wrong_where_the_runtime_has_marks() -> None:

@@ -26,7 +26,7 @@ def test_the_file_is_named_once() -> None:
 
 
 def test_findings_are_values() -> None:
-    one, other = (Finding("CODE", "error", "subgraphs[0]", "text") for _ in range(2))
+    one, other = (Finding("NO_SUBGRAPH", "error", "subgraphs[0]", "text") for _ in range(2))
     assert one == other
     assert len({one, other}) == 1
     with pytest.raises(AttributeError):

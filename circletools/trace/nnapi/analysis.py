@@ -11,10 +11,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from circletools.codes import explain
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.automaton import Path
 from circletools.trace.nnapi.conclude import Seen, judge
-from circletools.trace.nnapi.diagnostics import KINDS, Collector, Diagnostic
+from circletools.trace.nnapi.diagnostics import Collector, Diagnostic
 from circletools.trace.nnapi.executions import DriverExecutions, Execution, Executions, kind_of
 from circletools.trace.nnapi.functions import Function, functions
 from circletools.trace.nnapi.machine import Begin, End, Machine, Told, Turns
@@ -295,7 +296,7 @@ class _Pass:
         """Take a mark that is wrong where it is."""
         around = (outer.layer, outer.phase) if outer else ("", "")
         like = (*around, mark.layer, mark.phase if mark.layer else mark.name)
-        message = f"{KINDS[code].meaning}: {mark.text}"
+        message = f"{explain(code).meaning}: {mark.text}"
         if outer is not None and not self.collector.known(code, *like):
             message += f" inside {outer.text} ({self.trace.place(find())})"
         self.collector.add(code, where, message, *like)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from circletools.trace.nnapi.diagnostics import KINDS, Collector
+from circletools.codes import explain
+from circletools.trace.nnapi.diagnostics import Collector
 from circletools.trace.nnapi.executions import Executions
 from circletools.trace.nnapi.machine import Machine
 from circletools.trace.nnapi.marks import Mark, Side
@@ -50,7 +51,7 @@ def judge(
     for fault, code in ((FaultKind.LOST, "T003"), (FaultKind.MALFORMED, "T004")):
         shown = [one for one in trace.faults if one.kind is fault]
         if shown:
-            message = f"{KINDS[code].meaning}: {shown[0].text.strip()}"
+            message = f"{explain(code).meaning}: {shown[0].text.strip()}"
             collector.add(code, shown[0].where, message, count=trace.fault_counts[fault])
     _judge_processes(collector, seen)
     _judge_scopes(collector, seen, runs, machine, threads)
@@ -67,20 +68,20 @@ def judge(
 def _judge_processes(collector: Collector, seen: Seen) -> None:
     layers = set().union(*seen.layers.values())
     if not layers:
-        collector.add("T001", WHOLE_TRACE, KINDS["T001"].meaning)
+        collector.add("T001", WHOLE_TRACE, explain("T001").meaning)
     if "LR" not in layers:
         collector.drop("T021", "LA")  # what the runtime would be between cannot be nested otherwise
         for where, message, count in collector.drop("T020", "LA"):
             collector.add("T031", where, message, message, count=count)
         if "LA" in layers:
-            collector.add("T002", WHOLE_TRACE, KINDS["T002"].meaning)
+            collector.add("T002", WHOLE_TRACE, explain("T002").meaning)
     clients = [process for process, found in seen.layers.items() if process not in seen.drivers and "LR" in found]
     clients = clients or [process for process, found in seen.layers.items() if "LA" in found]
     if len(clients) > 1:
         shown = ", ".join(str(process) for process in sorted(clients)[:10])
         collector.add("T041", WHOLE_TRACE, f"{len(clients)} client processes: {shown}")
     if seen.calls and not seen.drivers:
-        collector.add("T050", WHOLE_TRACE, KINDS["T050"].meaning)
+        collector.add("T050", WHOLE_TRACE, explain("T050").meaning)
 
 
 def _judge_scopes(
