@@ -25,7 +25,7 @@ from circletools.affinity.costs.parallel import bounds, confined, heft, quickest
 from circletools.affinity.costs.problem import Links, Problem
 from circletools.affinity.costs.search import least_time
 from circletools.affinity.partition.partitions import make_partitions
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 from tests.kit.costs_support import Case, random_case
 
 _SECONDS = 5.0
@@ -78,7 +78,7 @@ def together(cases: int) -> bool:
     return kept
 
 
-def make(shape: Shape, devices: int, launch_us: float) -> tuple[Problem, OperatorGraph]:
+def make(shape: Shape, devices: int, launch_us: float) -> tuple[Problem, Dag]:
     """Return costs for a shape: a time by kind and device, spread; a tensor for each operator that is read."""
     generator = np.random.default_rng(0)
     count = len(shape.kinds)
@@ -93,7 +93,7 @@ def make(shape: Shape, devices: int, launch_us: float) -> tuple[Problem, Operato
     return Problem(times, producers, sizes, number[edges[:, 0]], edges[:, 1], links), shape.graph()
 
 
-GOALS: dict[str, tuple[int, float, Callable[[Problem, OperatorGraph], object]]] = {
+GOALS: dict[str, tuple[int, float, Callable[[Problem, Dag], object]]] = {
     "2 devices": (2, 0.0, least_time),
     "2 devices, launches": (2, 20.0, least_time),
     "3 devices": (3, 0.0, least_time),

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from circletools.model.graph import OperatorGraph, graph_from_edges
+from circletools.graph.dag import Dag, dag_from_edges
 
 
 @dataclass(slots=True)
@@ -31,10 +31,10 @@ class Shape:
             start = self.add(kind, start)
         return start
 
-    def graph(self) -> OperatorGraph:
+    def graph(self) -> Dag:
         """Return the graph."""
         edges = np.array(self.edges, np.int64).reshape(-1, 2)
-        return graph_from_edges(len(self.kinds), edges[:, 0], edges[:, 1])
+        return dag_from_edges(len(self.kinds), edges[:, 0], edges[:, 1])
 
 
 def resnet(count: int) -> Shape:

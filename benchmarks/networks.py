@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.graphs import Shape
-from circletools.model.graph import OperatorGraph, graph_from_edges
+from circletools.graph.dag import Dag, dag_from_edges
 from tests.kit.presence import Lazy
 
 openvino = Lazy("openvino")
@@ -34,7 +34,7 @@ class Network:
 
     name: str
     model: Any
-    graph: OperatorGraph
+    graph: Dag
     kinds: list[str]
 
 
@@ -165,7 +165,7 @@ def _network(name: str, model: Any, operators: Sequence[Any], kinds: list[str]) 
         if not _is_outside(source)
     ]
     table = np.array(edges, np.int64).reshape(-1, 2)
-    return Network(name, model, graph_from_edges(len(operators), table[:, 0], table[:, 1]), kinds)
+    return Network(name, model, dag_from_edges(len(operators), table[:, 0], table[:, 1]), kinds)
 
 
 # --- what OpenVINO makes of them ----------------------------------------------------------------------------

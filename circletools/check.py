@@ -10,11 +10,11 @@ from circletools.affinity.findings import affinity_findings
 from circletools.asking import as_file, operators_of
 from circletools.findings import Finding, Findings, against
 from circletools.model.model import Model
-from circletools.model.soundness import soundness_findings
 from circletools.model.verify import check_model, is_index, leads_nowhere
 from circletools.origin.findings import origin_findings
 from circletools.origin.read import Origins, read_origins
 from circletools.outputs.analysis import output_findings
+from circletools.soundness.soundness import soundness_findings
 from circletools.wording import ranges
 
 _ENDS = {

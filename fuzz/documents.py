@@ -24,9 +24,9 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError
 from circletools.fit.fit import fit
 from circletools.fit.request import FitRequest
+from circletools.graph.build import graph_of
+from circletools.graph.selectors import Chooser, parse_selector
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
-from circletools.model.selectors import Chooser, parse_selector
 from circletools.origin.embed import embed
 from circletools.origin.exchange import parse_csv, parse_json
 from circletools.origin.read import read_origins
@@ -83,7 +83,7 @@ def capability(data: bytes) -> None:
     for name in (_MODEL, "circle/while_loop", "tflite/cnn_int8"):
         with open_model(model_seed(name)) as model:
             for subgraph in range(len(model.subgraphs)):
-                why_not(table, OperatorFacts(model, subgraph))
+                why_not(table, graph_of(model, subgraph))
 
 
 def baseline(data: bytes) -> None:

@@ -11,8 +11,10 @@ from circletools.affinity.read import Affinity, check_freshness, read_affinity
 from circletools.affinity.tables import NONE, Ids, SubgraphAffinity
 from circletools.errors import ModelFormatError, TableFormatError
 from circletools.findings import Finding
+from circletools.graph.build import graph_of
+from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
+from circletools.model.views import text
 
 
 def affinity_findings(model: Model) -> list[Finding]:
@@ -29,7 +31,7 @@ def affinity_findings(model: Model) -> list[Finding]:
         return [Finding("STALE_AFFINITY", "warning", freshness.place, message)]
     findings = []
     for index, subgraph in sorted(affinity.subgraphs.items()):
-        facts = OperatorFacts(model, index)
+        facts = graph_of(model, index)
         findings += _unassigned(index, subgraph)
         findings += _partitions(facts, subgraph)
         findings += _taps(facts, subgraph, affinity)
@@ -44,7 +46,7 @@ def _unassigned(index: int, subgraph: SubgraphAffinity) -> list[Finding]:
     return [Finding("UNASSIGNED_OPERATOR", "warning", f"subgraphs[{index}].operators[{nowhere[0]}]", message)]
 
 
-def _partitions(facts: OperatorFacts, subgraph: SubgraphAffinity) -> list[Finding]:
+def _partitions(facts: Graph, subgraph: SubgraphAffinity) -> list[Finding]:
     """Return partitions that cannot run one after the other, or that are on several devices."""
     inside, place = subgraph.partitions != NONE, facts.place()
     numbers, partition = np.unique(subgraph.partitions[inside], return_inverse=True)
@@ -61,7 +63,7 @@ def _partitions(facts: OperatorFacts, subgraph: SubgraphAffinity) -> list[Findin
     group[inside] = partition
     group[~inside] = np.arange(len(numbers), count)
     try:
-        graph = facts.graph
+        graph = facts.dag
     except ModelFormatError as error:
         return [Finding("UNSCHEDULABLE_OPERATORS", "error", error.location or place, error.message)]
     successors = group_successors(graph, group.tolist(), count)
@@ -85,20 +87,20 @@ def _order(place: str, numbers: Ids, successors: Sequence[Sequence[int]]) -> lis
     return [Finding("MISNUMBERED_PARTITION", "warning", place, message)]
 
 
-def _taps(facts: OperatorFacts, subgraph: SubgraphAffinity, affinity: Affinity) -> list[Finding]:
+def _taps(facts: Graph, subgraph: SubgraphAffinity, affinity: Affinity) -> list[Finding]:
     """Return outputs that an operator on another device reads too."""
-    view = facts.model.subgraphs[facts.subgraph]
-    slots = {tensor: slot for slot, tensor in reversed(list(enumerate(view.outputs.tolist())))}
-    makers = zip(*(each.tolist() for each in facts.outputs), strict=True)
+    slots = {tensor: slot for slot, tensor in reversed(list(enumerate(facts.outputs.tolist())))}
+    makers = zip(*(each.tolist() for each in facts.definitions), strict=True)
     producer = {tensor: maker for maker, tensor in makers if tensor in slots}
     found: dict[int, Finding] = {}
-    for reader, tensor in zip(*(each.tolist() for each in facts.inputs), strict=True):
+    for reader, tensor in zip(*(each.tolist() for each in facts.uses), strict=True):
         if tensor not in producer or tensor in found:
             continue
         makes, reads = (int(subgraph.devices[operator]) for operator in (producer[tensor], reader))
         if makes != reads:
             ours, theirs = (affinity.devices.get(device, "no device") for device in (makes, reads))
-            message = f"{view.tensors[tensor].name} is made on {ours}, and operator {reader} reads it on {theirs}"
+            name = text(facts.values.names[tensor])
+            message = f"{name} is made on {ours}, and operator {reader} reads it on {theirs}"
             place = f"{facts.place()}.outputs[{slots[tensor]}]"
             found[tensor] = Finding("CROSS_DEVICE_TAP", "warning", place, message)
     return [found[tensor] for tensor in sorted(found, key=slots.__getitem__)]

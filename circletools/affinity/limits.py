@@ -21,7 +21,7 @@ from circletools.affinity.costs.problem import Problem
 from circletools.affinity.partition.groups import gathered
 from circletools.affinity.units import Units
 from circletools.errors import EditError, UsageError
-from circletools.model.operator_facts import OperatorFacts
+from circletools.graph.graph import Graph
 from circletools.wording import suggestion
 
 Kind = Literal["max-partitions", "min-operators", "min-bytes", "min-us", "max-operators", "max-bytes"]
@@ -87,11 +87,11 @@ def check_limits(limits: Sequence[Limit], devices: Sequence[str], *, has_costs: 
 class Weights:
     """What the units of a subgraph weigh; an operator that depends on constants only is none."""
 
-    def __init__(self, facts: OperatorFacts, units: Units, problem: Problem | None) -> None:
+    def __init__(self, facts: Graph, units: Units, problem: Problem | None) -> None:
         what, count = contents(facts), len(units.members)
         home = np.array(units.home, np.int64)
         work = np.ones(len(facts), np.int64)
-        work[list(facts.constants)] = 0
+        work[list(facts.folded)] = 0
         made = what.producers >= 0
         self._operators = np.bincount(home, work, minlength=count).astype(np.int64).tolist()
         self._made = np.bincount(home[what.producers[made]], what.sizes_bytes[made], minlength=count).tolist()

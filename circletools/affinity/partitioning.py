@@ -22,7 +22,7 @@ from circletools.affinity.read import Affinity
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.affinity.units import Units, contents_of, make_units
 from circletools.errors import EditError
-from circletools.model.operator_facts import OperatorFacts
+from circletools.graph.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,13 @@ class Sizing:
     problems: Sequence[Problem] | None = None
     caps: Mapping[int, int] = field(default_factory=dict)
 
-    def units_of(self, facts: OperatorFacts) -> Units:
+    def units_of(self, facts: Graph) -> Units:
         """Return the units of a subgraph."""
-        return self.units[facts.subgraph] if self.units else make_units(facts)
+        return self.units[facts.index] if self.units else make_units(facts)
 
 
 def make_partitioning(
-    facts: Sequence[OperatorFacts],
+    facts: Sequence[Graph],
     assignment: Assignment,
     sizing: Sizing = Sizing(),
     on_step: Callable[[int, Step], None] | None = None,
@@ -97,11 +97,11 @@ def make_partitioning(
 
 
 def _partitioned(
-    facts: OperatorFacts, assignment: Assignment, sizing: Sizing, tell: Callable[[Step], None] | None
+    facts: Graph, assignment: Assignment, sizing: Sizing, tell: Callable[[Step], None] | None
 ) -> SubgraphPartitioning:
-    units, assigned = sizing.units_of(facts), assignment.numbers[facts.subgraph]
+    units, assigned = sizing.units_of(facts), assignment.numbers[facts.index]
     if sizing.min_size < 2 and not sizing.limits:
-        chosen = assignment.partitions[facts.subgraph] if assignment.partitions else None
+        chosen = assignment.partitions[facts.index] if assignment.partitions else None
         if chosen is not None:
             return _of_units(units, chosen)
         return partitioned(units, assigned, sizing.mode, tell)
@@ -133,8 +133,8 @@ def _partitioned(
     return replace(made, moved=moved, left=units.partitions(limiter.left))
 
 
-def _room(facts: OperatorFacts, assignment: Assignment, sizing: Sizing, units: Units) -> Room:
-    devices, subgraph = assignment.devices, facts.subgraph
+def _room(facts: Graph, assignment: Assignment, sizing: Sizing, units: Units) -> Room:
+    devices, subgraph = assignment.devices, facts.index
     last = len(devices) - 1
     refuge = devices.index(sizing.fallback) if sizing.fallback else last
     what = contents_of(facts, units)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from circletools.model.operator_facts import OperatorFacts
-from circletools.model.sizes import size_bytes
-from circletools.model.views import Tensor
+from circletools.graph.columns import Values
+from circletools.graph.graph import Graph
+from circletools.model.views import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +36,19 @@ class Transfers:
     cuts: tuple[Cut, ...]
 
 
-def transfers(facts: OperatorFacts, partitions: Sequence[int], devices: Sequence[int]) -> Transfers:
+def transfers(facts: Graph, partitions: Sequence[int], devices: Sequence[int]) -> Transfers:
     """Return what crosses between the partitions of a subgraph; both sequences go by operator."""
-    producer = dict(zip(facts.outputs.tensors.tolist(), facts.outputs.operators.tolist(), strict=True))
-    for operator in facts.constants:  # every partition has what it reads of these
-        for tensor in facts.output_slots.of(operator):
+    producer = dict(zip(facts.definitions.values.tolist(), facts.definitions.operators.tolist(), strict=True))
+    for operator in facts.folded:  # every partition has what it reads of these
+        for tensor in facts.results.of(operator):
             producer.pop(tensor, None)
     readers: dict[int, set[int]] = {}
-    for reader, tensor in zip(*(each.tolist() for each in facts.inputs), strict=True):
+    for reader, tensor in zip(*(each.tolist() for each in facts.uses), strict=True):
         maker = producer.get(tensor)
         if maker is not None and partitions[maker] != partitions[reader]:
             readers.setdefault(tensor, set()).add(reader)
-    tensors = facts.model.subgraphs[facts.subgraph].tensors
     cuts = [
-        _cut(tensors[tensor], producer[tensor], operators, partitions, devices)
+        _cut(facts.values, tensor, producer[tensor], operators, (partitions, devices))
         for tensor, operators in sorted(readers.items())
     ]
     return Transfers(
@@ -61,7 +60,12 @@ def transfers(facts: OperatorFacts, partitions: Sequence[int], devices: Sequence
     )
 
 
-def _cut(tensor: Tensor, producer: int, readers: set[int], partitions: Sequence[int], devices: Sequence[int]) -> Cut:
+def _cut(
+    values: Values, tensor: int, producer: int, readers: set[int], homes: tuple[Sequence[int], Sequence[int]]
+) -> Cut:
+    """Return the cut of a tensor; `homes` has the partition and the device of each operator."""
+    partitions, devices = homes
     consumers = tuple(sorted({partitions[reader] for reader in readers}))
     others = {devices[reader] for reader in readers} - {devices[producer]}
-    return Cut(tensor.index, tensor.name, partitions[producer], consumers, len(others), size_bytes(tensor))
+    name, size = text(values.names[tensor]), values.size_bytes(tensor)
+    return Cut(tensor, name, partitions[producer], consumers, len(others), size)

@@ -18,8 +18,9 @@ from circletools.affinity.costs.problem import Problem
 from circletools.affinity.partition.groups import finder, gathered, group_successors, strong_components
 from circletools.affinity.partition.partitions import Partition
 from circletools.errors import UsageError
-from circletools.model.graph import Indices, OperatorGraph, graph_from_edges
-from circletools.model.operator_facts import OperatorFacts
+from circletools.graph.algorithms import Indices
+from circletools.graph.dag import Dag, dag_from_edges
+from circletools.graph.graph import Graph
 
 Join = Literal["connected", "shared", "any"]
 """What may be one partition: what is connected; also what reads the same constant or input; anything."""
@@ -45,7 +46,7 @@ class Units:
 
     home: Sequence[int]
     members: Sequence[Sequence[int]]
-    graph: OperatorGraph
+    graph: Dag
 
     @property
     def are_operators(self) -> bool:
@@ -104,9 +105,9 @@ def parse_glue(words: Sequence[str]) -> Glue:
     return Glue(pairs, least)
 
 
-def make_units(facts: OperatorFacts, join: Join = "connected", glue: Glue = Glue()) -> Units:
+def make_units(facts: Graph, join: Join = "connected", glue: Glue = Glue()) -> Units:
     """Return the units of a subgraph. Raises ModelFormatError for a tensor that does not exist, and for a cycle."""
-    graph = facts.graph
+    graph = facts.dag
     if join != "connected":
         graph = replace(graph, beside=_beside(facts, join))
     count = len(graph)
@@ -119,35 +120,35 @@ def make_units(facts: OperatorFacts, join: Join = "connected", glue: Glue = Glue
     return Units(home, members, _graph_of(graph, home, len(members)))
 
 
-def _beside(facts: OperatorFacts, join: Join) -> tuple[tuple[int, ...], ...]:
+def _beside(facts: Graph, join: Join) -> tuple[tuple[int, ...], ...]:
     """Return sets of operators that may be one partition without being connected."""
-    work = sorted(set(range(len(facts))) - set(facts.constants))
+    work = sorted(set(range(len(facts))) - set(facts.folded))
     if join == "any":
         return (tuple(work),)
-    constant = np.isin(facts.producers, facts.constants)
+    constant = np.isin(facts.producer, facts.folded)
     readers, read = facts.reads
-    outside = (facts.producers[read] < 0) | constant[read]
-    buffers = facts.model.tensor_columns.buffers[facts.tensor_rows].astype(np.int64)
+    outside = (facts.producer[read] < 0) | constant[read]
+    buffers = facts.values.buffers
     # Tensors of one buffer are one constant.
-    what = np.where(facts.has_data, -1 - buffers, np.arange(facts.tensor_count))
+    what = np.where(facts.values.is_constant, -1 - buffers, np.arange(len(facts.values)))
     rows: dict[int, set[int]] = {}
     for source, reader in zip(what[read[outside]].tolist(), readers[outside].tolist(), strict=True):
         rows.setdefault(source, set()).add(reader)
     return tuple(sorted({tuple(sorted(row)) for row in rows.values() if len(row) > 1}))
 
 
-def _glued(facts: OperatorFacts, glue: Glue) -> tuple[Indices, Indices]:
+def _glued(facts: Graph, glue: Glue) -> tuple[Indices, Indices]:
     """Return pairs of operators that stay together: who makes a tensor, and who reads it."""
     readers, read = facts.reads
-    makers = facts.producers[read]
+    makers = facts.producer[read]
     stays = np.zeros(len(read), np.bool_)
     if glue.least_bytes is not None:
-        stays |= facts.least_bytes[read] >= glue.least_bytes
+        stays |= facts.values.bytes[read] >= glue.least_bytes
     if glue.pairs:
-        codes = np.array(facts.code_names)
-        several = np.array([name in _CODES for name in facts.code_names], np.bool_)
+        codes = np.array(facts.operators.code_names)
+        several = np.array([name in _CODES for name in facts.operators.code_names], np.bool_)
         stays |= several[makers] & several[readers] & (codes[makers] != codes[readers])
-    stays &= (makers >= 0) & ~np.isin(makers, facts.constants)
+    stays &= (makers >= 0) & ~np.isin(makers, facts.folded)
     return makers[stays], readers[stays]
 
 
@@ -161,7 +162,7 @@ def _joined(count: int, ones: Indices, others: Indices) -> list[int]:
     return [find(operator) for operator in range(count)]
 
 
-def _convex(graph: OperatorGraph, label: Sequence[int]) -> list[int]:
+def _convex(graph: Dag, label: Sequence[int]) -> list[int]:
     """Return the unit of each operator, by their lowest operator: sets that wait for each other are one."""
     _, group = np.unique(label, return_inverse=True)
     groups = group.tolist()
@@ -171,16 +172,16 @@ def _convex(graph: OperatorGraph, label: Sequence[int]) -> list[int]:
     return [first.setdefault(component[number], len(first)) for number in groups]
 
 
-def _graph_of(graph: OperatorGraph, home: Sequence[int], count: int) -> OperatorGraph:
+def _graph_of(graph: Dag, home: Sequence[int], count: int) -> Dag:
     edges = [(home[a], home[b]) for a, row in enumerate(graph.successors) for b in row if home[a] != home[b]]
     table = np.array(edges, np.int64).reshape(-1, 2)
     constants = tuple(sorted({home[operator] for operator in graph.constants}))
     beside = (tuple(sorted({home[operator] for operator in row})) for row in graph.beside)
-    made = graph_from_edges(count, table[:, 0], table[:, 1])
+    made = dag_from_edges(count, table[:, 0], table[:, 1])
     rows = tuple(row for row in beside if len(row) > 1)
     return replace(made, constants=constants, beside=rows, share=graph.share)
 
 
-def contents_of(facts: OperatorFacts, units: Units) -> Contents:
+def contents_of(facts: Graph, units: Units) -> Contents:
     """Return what the units of a subgraph read and make."""
     return units.contents(contents(facts))

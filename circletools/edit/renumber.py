@@ -13,10 +13,10 @@ from typing import Literal
 
 import numpy as np
 
+from circletools.flatbuf.columns import grouped
 from circletools.flatbuf.roles import Kind
 from circletools.flatbuf.schema import Field, TableType
 from circletools.flatbuf.transplant import Altered, Value
-from circletools.model.graph import grouped
 from circletools.model.indices import Indices, model_indices
 from circletools.model.model import Model
 

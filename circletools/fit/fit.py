@@ -25,10 +25,11 @@ from circletools.fit.remedies import LARGE_WINDOW, follows_another, remedy_of
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.sources import fewest_sources
 from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, Obstacle, TargetFit
+from circletools.graph.build import model_graph
+from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts, facts_of
-from circletools.model.signature_findings import end_findings
-from circletools.model.windows import large_windows
+from circletools.soundness.signature_findings import end_findings
+from circletools.soundness.windows import large_windows
 
 __all__ = ["fit"]
 
@@ -43,10 +44,10 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     """
     inputs = request.read() if isinstance(request, FitRequest) else request
     known = inputs.known(model.source.name)
-    facts, naming = facts_of(model), Naming(model)
+    facts, naming = model_graph(model).graphs, Naming(model)
     told = ask(model, inputs.request.with_, inputs.tables, inputs.request.timeout_s)
     refusal = Refusal(LARGE_WINDOW, measured=False)
-    refused = {(one.subgraph, row): refusal for one in facts for row in large_windows(one)[0].tolist()}
+    refused = {(one.index, row): refusal for one in facts for row in large_windows(one)[0].tolist()}
     targets = tuple(
         _target(model, facts, naming, _Question(name, table, refused, known.get(name, Known()), told.get(name, ())))
         for name, table in inputs.tables.items()
@@ -65,7 +66,7 @@ class _Question:
     told: Sequence[Told]
 
 
-def _target(model: Model, facts: Sequence[OperatorFacts], naming: Naming, question: _Question) -> TargetFit:
+def _target(model: Model, facts: Sequence[Graph], naming: Naming, question: _Question) -> TargetFit:
     known = Counter(question.known.misfits)
     refused = [why_not(question.table, subgraph) for subgraph in facts]
     for (subgraph, operator), refusal in question.refused.items():
@@ -73,26 +74,26 @@ def _target(model: Model, facts: Sequence[OperatorFacts], naming: Naming, questi
     needed = [facts[index] for index in needed_subgraphs(model, facts, refused)]
     obstacles = tuple(end_findings(model)) if reads_signatures(question.name) else ()
     is_new, gone = against(obstacles, question.known.obstacles)
-    found = [one for subgraph in needed for one in _misfits(subgraph, refused[subgraph.subgraph], naming, known)]
+    found = [one for subgraph in needed for one in _misfits(subgraph, refused[subgraph.index], naming, known)]
     target = TargetFit(
         question.name,
         question.table.runtime,
         sum(map(len, needed)),
         tuple(misfit for misfit, _ in found),
         _blamed(found, facts, naming),
-        _cuts([(subgraph, refused[subgraph.subgraph]) for subgraph in needed]),
+        _cuts([(subgraph, refused[subgraph.index]) for subgraph in needed]),
         known.total() + gone,
         obstacles=tuple(map(Obstacle, obstacles, is_new)),
     )
-    places = [subgraph.subgraph for subgraph in needed]
+    places = [subgraph.index for subgraph in needed]
     return replace(target, asked=tuple(compare(target, places, told) for told in question.told))
 
 
 def _misfits(
-    facts: OperatorFacts, refused: _Refusals, naming: Naming, known: Counter[Key]
+    facts: Graph, refused: _Refusals, naming: Naming, known: Counter[Key]
 ) -> Iterator[tuple[Misfit, tuple[Source, ...]]]:
     """Yield what is refused of a subgraph, with its sources, and take it from what is known."""
-    codes = facts.code_names
+    codes = facts.operators.code_names
     here = [(operator, refusal) for operator, refusal in enumerate(refused) if refusal is not None]
     if not here:
         return
@@ -105,7 +106,7 @@ def _misfits(
             is_known = known[key] > 0
             known[key] -= is_known
         misfit = Misfit(
-            facts.subgraph,
+            facts.index,
             operator,
             code,
             refusal.reason,
@@ -120,7 +121,7 @@ def _misfits(
 
 
 def _blamed(
-    found: Iterable[tuple[Misfit, tuple[Source, ...]]], facts: Sequence[OperatorFacts], naming: Naming
+    found: Iterable[tuple[Misfit, tuple[Source, ...]]], facts: Sequence[Graph], naming: Naming
 ) -> tuple[Blamed, ...]:
     """Return the sources to change; not those of operators that are refused for the sake of another one only."""
     refused = [(one, sources) for one, sources in found if one.measured and not follows_another(one.reason)]
@@ -135,13 +136,13 @@ def _blamed(
     return tuple(blamed)
 
 
-def _output_bytes(facts: OperatorFacts) -> list[float]:
+def _output_bytes(facts: Graph) -> list[float]:
     """Return the bytes that each operator computes."""
-    made = facts.outputs
-    return list(np.bincount(made.operators, facts.least_bytes[made.tensors], len(facts)).tolist())
+    made = facts.definitions
+    return list(np.bincount(made.operators, facts.values.bytes[made.values], len(facts)).tolist())
 
 
-def _cuts(subgraphs: Sequence[tuple[OperatorFacts, _Refusals]]) -> Cuts:
+def _cuts(subgraphs: Sequence[tuple[Graph, _Refusals]]) -> Cuts:
     """Return where what is taken meets the rest, in groups as LiteRT makes them for a delegate."""
     partitions, tensors, size_bytes = 0, 0, 0
     for facts, refused in subgraphs:
@@ -149,18 +150,18 @@ def _cuts(subgraphs: Sequence[tuple[OperatorFacts, _Refusals]]) -> Cuts:
         if not elsewhere.any():
             partitions += len(facts) > 0
             continue
-        operators, work = working(facts.graph)
+        operators, work = working(facts.dag)
         there = elsewhere[operators]
         if not there.any():
             partitions += len(operators) > 0
         elif not there.all():
             groups = turns(work, there.astype(int).tolist())
             partitions += sum(not there[group[0]] for group in groups)
-            readers, read = facts.inputs
-            makers = facts.producers[read]
-            makers[np.isin(makers, facts.constants)] = -1
-            crosses = np.zeros(facts.tensor_count, np.bool_)
+            readers, read = facts.uses
+            makers = facts.producer[read]
+            makers[np.isin(makers, facts.folded)] = -1
+            crosses = np.zeros(len(facts.values), np.bool_)
             crosses[read[(makers >= 0) & (elsewhere[makers] != elsewhere[readers])]] = True
             tensors += int(crosses.sum())
-            size_bytes += int(facts.least_bytes[crosses].sum())
+            size_bytes += int(facts.values.bytes[crosses].sum())
     return Cuts(partitions, tensors, size_bytes)

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from circletools.errors import TableFormatError
 from circletools.findings import Finding
+from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import text
 from circletools.origin.findings import origin_findings
 from circletools.origin.read import NO_NAME, Origins, check_freshness, read_origins
@@ -29,13 +29,16 @@ class Naming:
         self._model = model
         self.notes: tuple[Finding, ...] = ()
 
-    def sources(self, facts: OperatorFacts, operators: Iterable[int]) -> Iterator[tuple[Source, ...]]:
+    def sources(self, facts: Graph, operators: Iterable[int]) -> Iterator[tuple[Source, ...]]:
         """Yield for each operator of a subgraph the sources that the tables give it, ascending.
 
         Where they give none: the name of its first output.
         """
-        outputs, tensors = self._model.operator_columns.first_outputs[facts.rows].tolist(), facts.tensor_names
-        names, described = self._origins.sources, self._origins.operators[facts.subgraph]
+        outputs, tensors = (
+            self._model.operator_columns.first_outputs[facts.operators.rows].tolist(),
+            facts.values.names,
+        )
+        names, described = self._origins.sources, self._origins.operators[facts.index]
         for operator in operators:
             ids = described.get(operator)
             if ids:

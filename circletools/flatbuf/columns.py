@@ -14,7 +14,8 @@ stand on the root offset.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from itertools import pairwise
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 
 Positions = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+T = TypeVar("T")
 
 MAX_FLATBUFFER_BYTES = 2**31 - 1  # the format's own limit: offsets are below 2 GiB
 _NEAR, _NEAR_BYTES = 16, 1 << 20  # strings that lie in so many times their bytes are copied at once
@@ -44,6 +46,12 @@ def places_in_rows(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the place of each element in its row, for rows of these lengths, one after the other."""
     ends = np.cumsum(counts)
     return np.arange(counts.sum(), dtype=np.int64) - np.repeat(ends - counts, counts)
+
+
+def grouped(size: int, keys: NDArray[np.int64], items: list[T]) -> list[list[T]]:
+    """Return the items of each key from 0 to `size` - 1; keys ascend."""
+    bounds = np.searchsorted(keys, np.arange(size + 1)).tolist()
+    return [items[start:end] for start, end in pairwise(bounds)]
 
 
 class Wire:

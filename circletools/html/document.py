@@ -17,6 +17,7 @@ from circletools.affinity.transfers import transfers
 from circletools.check import check
 from circletools.errors import ModelFormatError, TableFormatError
 from circletools.fit.verdicts import Fit
+from circletools.graph.build import graph_of
 from circletools.html.fit import fit_document
 from circletools.html.graph import Columns, Interned, layout_json, or_none, picture, short
 from circletools.html.links import NO_LINKS, SourceLinks
@@ -26,7 +27,6 @@ from circletools.html.timing import ReadTrace, layer_times, operator_times
 from circletools.inspection import inspect_model
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.render.inspection import inspection_json
@@ -187,7 +187,7 @@ def _fitting(affinity: Affinity | None, subgraph: int, count: int) -> SubgraphAf
 
 def _transfers_json(model: Model, subgraph: int, affinity: SubgraphAffinity) -> dict[str, Any] | None:
     try:
-        facts = OperatorFacts(model, subgraph)
+        facts = graph_of(model, subgraph)
         sums = transfers(facts, affinity.partitions.tolist(), affinity.devices.tolist())
     except IndexError:  # a tensor does not exist, which is a finding
         return None

@@ -9,10 +9,10 @@ import numpy as np
 
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.flatbuf.columns import Vectors
+from circletools.graph.build import graph_of
 from circletools.html.layout import Edges, Layout, lay_out
 from circletools.model.external import external_data
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import text
 
 NAME_LENGTH = 1000
@@ -110,8 +110,8 @@ def _constant_bytes(model: Model) -> Any:
 
 def edges_of(model: Model, subgraph: int) -> Edges:
     """Return who feeds whom; what leads nowhere is left out."""
-    facts = OperatorFacts(model, subgraph)
-    tensors, (makers, made), (readers, read) = facts.tensor_count, facts.outputs, facts.inputs
+    facts = graph_of(model, subgraph)
+    tensors, (makers, made), (readers, read) = len(facts.values), facts.definitions, facts.uses
     producer = np.full(tensors + 1, -1, np.int64)
     known = made < tensors
     producer[made[known]] = makers[known]
@@ -131,7 +131,7 @@ def picture(
     numbers, groups, sizes = np.unique(partitions, return_inverse=True, return_counts=True)
     groups = groups.astype(np.int64)
     edges = edges_of(model, subgraph)
-    readers, read = OperatorFacts(model, subgraph).inputs
+    readers, read = graph_of(model, subgraph).inputs
     fed = np.zeros(count, bool)
     fed[readers[np.isin(read, model.subgraphs[subgraph].inputs)]] = True
     first = np.unique(groups, return_index=True)[1]

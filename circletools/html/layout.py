@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.model.graph import graph_from_edges
+from circletools.graph.dag import dag_from_edges
 
 Numbers = NDArray[np.int64]
 _SWEEPS = 8
@@ -98,7 +98,7 @@ def levels(count: int, edges: Edges, fed: NDArray[np.bool_]) -> Numbers:
 def _ranks(count: int, edges: Edges) -> Numbers:
     """Return the place of each operator in an execution order, its index where there is no such order."""
     try:
-        order = graph_from_edges(count, edges.source, edges.target).order
+        order = dag_from_edges(count, edges.source, edges.target).order
     except ModelFormatError:
         return np.arange(count)
     rank = np.empty(count, np.int64)

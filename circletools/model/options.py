@@ -11,18 +11,17 @@ from numpy.typing import NDArray
 
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.schema import Field, Schema
-from circletools.model.columns import ModelColumns
 from circletools.model.enums import enum_of_field
 from circletools.model.views import text
 
 OPTION_FIELDS = ("builtin_options", "builtin_options_2")
 
 
-def options_of(operators: Tables, name: str, model: ModelColumns) -> NDArray[np.float64]:
+def options_of(operators: Tables, name: str, schema: Schema) -> NDArray[np.float64]:
     """Return an option of each operator, 0 where its options table has none of that name."""
     values = np.zeros(len(operators))
     for field in OPTION_FIELDS:
-        for rows, chosen in union_tables(operators, field, model.schema):
+        for rows, chosen in union_tables(operators, field, schema):
             option = chosen.type.by_name.get(name)
             if option is not None and option.kind in {"scalar", "string"}:
                 is_text = option.kind == "string"

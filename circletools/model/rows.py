@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError, UsageError
-from circletools.flatbuf.columns import Tables, Vectors
+from circletools.flatbuf.columns import Tables, Vectors, grouped
 from circletools.model.arrays import array_of
 from circletools.model.columns import Indices, ModelColumns
-from circletools.model.graph import grouped
 from circletools.model.options import named_options
 from circletools.model.quantization import quantizations
 from circletools.model.views import Buffer, Operator, Quantization, Tensor, at_home, text

@@ -3,43 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.flatbuf.columns import Vectors
-from circletools.model.columns import TensorColumns
-from circletools.model.views import Tensor
 
 _LARGEST = 1 << 62  # a hostile shape must not become infinite
 
 
-def size_bytes(tensor: Tensor) -> int | None:
+def size_bytes(type_name: str, shape: Sequence[int], signature: Sequence[int] = ()) -> int | None:
     """Return the bytes of a tensor's value, None where the shape or the size of an element is not known."""
-    bits = element_bits(tensor.type)
-    if bits is None or any(size < 0 for size in (*tensor.shape, *(tensor.shape_signature or ()))):
+    bits = element_bits(type_name)
+    if bits is None or any(size < 0 for size in (*shape, *signature)):
         return None
-    return -(-prod(tensor.shape) * bits // 8)
+    return -(-prod(shape) * bits // 8)
 
 
-def least_bytes(columns: TensorColumns, rows: slice, types: Mapping[int, str]) -> NDArray[np.float64]:
+def least_bytes(
+    shapes: Vectors, signatures: Vectors, kinds: NDArray[np.int8], types: Mapping[int, str]
+) -> NDArray[np.float64]:
     """Return the bytes of each tensor's value; an open dimension counts as 1, a type of unknown size as nothing.
 
-    `rows` are those of the tensors; `types` has the names of types by number.
+    `kinds` are the numbers of their types, whose names `types` has.
     """
-    shapes, signatures = (
-        Vectors(vectors.wire, vectors.dtype, vectors.start[rows], vectors.count[rows])
-        for vectors in (columns.shapes, columns.shape_signatures)
-    )
     sizes = shapes.flat().astype(np.float64)
     is_open = sizes < 0
     paired = shapes.count == signatures.count
     is_open[np.repeat(paired, shapes.count)] |= signatures.flat()[np.repeat(paired, signatures.count)] < 0
     sizes[is_open] = 1
-    kinds, which = np.unique(columns.types[rows], return_inverse=True)
-    bits = np.array([element_bits(types.get(kind, "")) or 0 for kind in kinds.tolist()], np.float64)[which]
+    some_kinds, which = np.unique(kinds, return_inverse=True)
+    bits = np.array([element_bits(types.get(kind, "")) or 0 for kind in some_kinds.tolist()], np.float64)[which]
     some = np.flatnonzero(shapes.count)
     with np.errstate(over="ignore", invalid="ignore"):  # infinite x 0, which is nothing
         if some.size:

@@ -9,9 +9,9 @@ from typing import Any
 
 from circletools.errors import UsageError
 from circletools.findings import Finding
+from circletools.graph.selectors import Ranges, parse_ranges
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
-from circletools.model.selectors import Ranges, parse_ranges
 from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.findings import table_findings
 from circletools.origin.read import Origins, check_freshness, read_origins

@@ -12,8 +12,8 @@ import re
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
+from circletools.graph.build import model_graph
 from circletools.model.model import Model
-from circletools.model.operator_facts import facts_of
 from circletools.model.views import text
 
 TAG = re.compile(rb"circletools:(\d{1,9}):(\d{1,9}):(\d{1,9})(?!\d)")
@@ -25,12 +25,14 @@ def tags_of(model: Model) -> dict[int, bytes]:
     Raises ModelFormatError for a tensor that does not exist.
     """
     tags: dict[int, bytes] = {}
-    for subgraph, facts in enumerate(facts_of(model)):
-        facts.check_tensors()
-        seen: dict[int, int] = {}
-        for operator, tensor in zip(facts.outputs.operators.tolist(), facts.outputs.tensors.tolist(), strict=True):
+    for subgraph, facts in enumerate(model_graph(model).graphs):
+        facts.check_values()
+        first, seen = int(model.tensor_columns.splits[subgraph]), dict[int, int]()
+        for operator, tensor in zip(
+            facts.definitions.operators.tolist(), facts.definitions.values.tolist(), strict=True
+        ):
             place = seen[operator] = seen.get(operator, -1) + 1
-            tags[facts.tensor_rows.start + tensor] = b"circletools:%d:%d:%d" % (subgraph, operator, place)
+            tags[first + tensor] = b"circletools:%d:%d:%d" % (subgraph, operator, place)
     return tags
 
 

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from circletools.errors import UsageError, shortened
 from circletools.findings import Finding, Severity
+from circletools.graph.build import graph_of
+from circletools.graph.columns import Uses
 from circletools.model.indices import model_indices
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts, Uses
 from circletools.model.rows import Subgraph
 from circletools.wording import Word
 
@@ -122,10 +123,10 @@ def _of_subgraph(model: Model, index: int, constants: bool, copies: bool) -> lis
     outputs = subgraph.outputs.tolist()
     if not outputs:
         return []
-    facts = OperatorFacts(model, index)
+    facts = graph_of(model, index)
     inputs = {tensor: slot for slot, tensor in reversed(list(enumerate(subgraph.inputs.tolist())))}
-    producers, readers = (_last_operator(uses, facts.tensor_count) for uses in (facts.outputs, facts.inputs))
-    variable = facts.is_variable
+    producers, readers = (_last_operator(uses, len(facts.values)) for uses in (facts.definitions, facts.uses))
+    variable = facts.values.is_variable
     times = Counter(outputs)
     found, seen, names = [], dict[int, int](), dict[int, str]()
     for slot, tensor in enumerate(outputs):
@@ -160,8 +161,8 @@ def _is_constant(model: Model, subgraph: Subgraph, index: int) -> bool:
 def _last_operator(uses: Uses, tensors: int) -> NDArray[np.int64]:
     """Return for each tensor the last operator that has it among its inputs or outputs, -1 for none."""
     last = np.full(tensors, -1, np.int64)
-    present = uses.tensors < tensors
-    last[uses.tensors[present]] = uses.operators[present]
+    present = uses.values < tensors
+    last[uses.values[present]] = uses.operators[present]
     return last
 
 

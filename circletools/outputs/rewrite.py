@@ -28,8 +28,8 @@ import numpy as np
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
+from circletools.graph.build import graph_of
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.model.rows import Subgraph
 from circletools.outputs.analysis import (
     LEFT_ALONE,
@@ -107,7 +107,7 @@ class _SubgraphFix:
     def __init__(self, edit: ModelEdit, subgraph: Subgraph) -> None:
         self.edit, self.subgraph = edit, subgraph
         self.charge = edit.model.wire.budget.tally(f"the names of copies in subgraphs[{subgraph.index}]")
-        self.names = set(OperatorFacts(edit.model, subgraph.index).tensor_names)
+        self.names = set(graph_of(edit.model, subgraph.index).values.names)
         self.numbers: dict[str, int] = {}  # a name -> the last number that was put behind it
         self.operands: dict[tuple[int, ...], int] = {}  # the value of a second input -> its tensor
         self.shapes: dict[int, int] = {}  # a tensor -> what has its shape

@@ -18,9 +18,9 @@ from circletools.affinity.read import Affinity
 from circletools.affinity.tables import NONE
 from circletools.affinity.transfers import Transfers, transfers
 from circletools.errors import EditError
-from circletools.model.graph import OperatorGraph
-from circletools.model.operator_facts import OperatorFacts
-from circletools.model.selectors import Chooser
+from circletools.graph.dag import Dag
+from circletools.graph.graph import Graph
+from circletools.graph.selectors import Chooser
 
 _EXACT = 1e-6
 """The share to which the integer program is exact."""
@@ -70,7 +70,7 @@ class Evaluator:
     `least_us` is what no choice of devices takes less than, by subgraph.
     """
 
-    facts: Sequence[OperatorFacts]
+    facts: Sequence[Graph]
     problems: Sequence[Problem] | None = None
     parallel: bool = False
     memory: bool = False
@@ -86,7 +86,7 @@ class Evaluator:
     def _subgraph(self, index: int, planned: SubgraphPartitioning, devices: int) -> Evaluation:
         facts = self.facts[index]
         crossing = transfers(facts, planned.partition_of(), planned.numbers)
-        used = footprints(contents(facts), facts.graph, planned.partitions, devices) if self.memory else None
+        used = footprints(contents(facts), facts.dag, planned.partitions, devices) if self.memory else None
         memory = None if used is None else tuple(used)
         if self.problems is None:
             return Evaluation(crossing, memory=memory)
@@ -95,11 +95,11 @@ class Evaluator:
         if problem.links.constant_us_per_byte is not None:
             brought = constants_us(contents(facts), problem, planned.partition_of(), planned.numbers)
             estimate = replace(estimate, constants_us=brought)
-        together = _in_parallel(problem, facts.graph, planned) if self.parallel else None
+        together = _in_parallel(problem, facts.dag, planned) if self.parallel else None
         return Evaluation(crossing, estimate, together, memory, self.least_us[index] if self.least_us else None)
 
 
-def _in_parallel(problem: Problem, graph: OperatorGraph, planned: SubgraphPartitioning) -> Parallel:
+def _in_parallel(problem: Problem, graph: Dag, planned: SubgraphPartitioning) -> Parallel:
     only = confined(problem, np.array(planned.numbers, np.int64))
     makespan = partitions_makespan(only, planned.partitions)
     return Parallel(heft(only, graph).makespan_us, makespan, bounds(problem, graph))

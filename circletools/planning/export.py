@@ -5,8 +5,8 @@ from __future__ import annotations
 from circletools.affinity.costs.times import make_problems
 from circletools.affinity.exports.export import Export
 from circletools.affinity.exports.onert_exec_time import exec_times
+from circletools.graph.selectors import Chooser
 from circletools.model.model import Model
-from circletools.model.selectors import Chooser
 from circletools.planning.costs import costs_of, onert_names
 from circletools.planning.inputs import CostInputs, read_request
 from circletools.planning.reproject import source_names

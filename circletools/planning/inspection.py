@@ -10,9 +10,9 @@ from circletools.affinity.costs.evaluate import Estimate
 from circletools.affinity.read import Affinity, check_freshness, read_affinity
 from circletools.affinity.tables import NONE
 from circletools.findings import Finding
+from circletools.graph.selectors import Chooser
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
-from circletools.model.selectors import Chooser
 from circletools.planning.costs import costs_of
 from circletools.planning.evaluate import affinity_estimates
 from circletools.planning.inputs import CostInputs, read_request

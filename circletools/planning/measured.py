@@ -17,8 +17,8 @@ from circletools.affinity.costs.costfile import Defaults
 from circletools.asking import as_file
 from circletools.errors import CircleToolsError, EditError, UsageError
 from circletools.findings import Finding
+from circletools.graph.build import graph_of
 from circletools.model.model import Model, open_model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.planning.inputs import CostInputs, PlanInputs, read_request
 from circletools.planning.plan import Plan
 from circletools.planning.planner import plan, plan_as
@@ -103,7 +103,7 @@ class _Loop:
 
     def __init__(self, bench: Bench, inputs: PlanInputs, model: Model, learned: Learned) -> None:
         self._bench, self._inputs, self._model, self._known = bench, inputs, model, learned.known
-        self._facts = OperatorFacts(model, 0)
+        self._facts = graph_of(model, 0)
         self._trials: list[_Trial] = []
         self._failed: list[PlanTime] = []
         self._notes = list(learned.notes)

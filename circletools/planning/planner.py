@@ -24,9 +24,8 @@ from circletools.affinity.partitioning import Partitioning, Sizing, make_partiti
 from circletools.affinity.tables import AFFINITY_TABLE
 from circletools.affinity.units import Join, Units, make_units
 from circletools.findings import Finding
+from circletools.graph.selectors import Chooser
 from circletools.model.model import Model
-from circletools.model.selectors import Chooser
-from circletools.model.soundness import broken_graphs
 from circletools.planning.costs import costs_of
 from circletools.planning.evaluate import Evaluator
 from circletools.planning.inputs import PlanInputs, read_request
@@ -34,6 +33,7 @@ from circletools.planning.plan import Plan
 from circletools.planning.reproject import Reprojection, kept, reproject, source_names
 from circletools.planning.request import PlanRequest
 from circletools.planning.what_if import compare, moved
+from circletools.soundness.soundness import broken_graphs
 from circletools.wording import counted, ranges
 
 
@@ -176,7 +176,7 @@ def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment)
         notes += what_if.refused
     return Plan(
         problem.chooser.model.format,
-        [subgraph.code_names for subgraph in facts],
+        [subgraph.operators.code_names for subgraph in facts],
         assignment,
         partitioning,
         evaluation,

@@ -11,7 +11,7 @@ from circletools.affinity.assign.rules import Rule
 from circletools.affinity.partitioning import Partitioning, Sizing, partitioned
 from circletools.errors import UsageError
 from circletools.findings import Finding
-from circletools.model.selectors import Chooser
+from circletools.graph.selectors import Chooser
 from circletools.planning.evaluate import Evaluation
 from circletools.wording import suggestion
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
 from circletools.model.model import Model
-from circletools.model.operator_facts import facts_of
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, check_freshness, read_origins
 from circletools.origin.source import NOTHING, SourceDetails
@@ -234,11 +234,11 @@ def _operators(
     model: Model, origins: Origins, measured: Mapping[Place, Measured], trace: OperatorTrace
 ) -> tuple[OperatorTime, ...]:
     rows = []
-    for facts in facts_of(model):
-        names = model.first_outputs(facts.subgraph)
-        columns = zip(facts.code_names, names, facts.operand_bytes.tolist(), strict=True)
+    for facts in model_graph(model).graphs:
+        names = model.first_outputs(facts.index)
+        columns = zip(facts.operators.code_names, names, facts.operand_bytes.tolist(), strict=True)
         for index, (code, output, size) in enumerate(columns):
-            place = (facts.subgraph, index)
+            place = (facts.index, index)
             found = measured.get(place)
             sources = tuple(sorted(origins.of(*place)))
             backends = tuple(sorted(found.backends)) if found else ()

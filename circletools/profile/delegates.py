@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from circletools.affinity.partition.epochs import turns
+from circletools.graph.build import graph_of
 from circletools.model.model import Model
-from circletools.model.operator_facts import operator_graph
-from circletools.model.options import options_of
 from circletools.profile import xnnpack
 from circletools.profile.alignment import Becomes, align
 
@@ -57,11 +56,9 @@ class Delegates:
 
     def __init__(self, model: Model, subgraph: int) -> None:
         """Look at the subgraph's operators."""
-        codes = model.code_names(subgraph)
-        self._graph = operator_graph(model, subgraph)
-        rows = model.operator_columns.rows_of(subgraph)
-        tables = model.operator_columns.tables.take(slice(rows.start, rows.stop))
-        kept, fused = (options_of(tables, name, model) for name in ("keep_num_dims", "fused_activation_function"))
+        graph = graph_of(model, subgraph)
+        codes, self._graph = graph.operators.code_names, graph.dag
+        kept, fused = (graph.operators.option(name) for name in ("keep_num_dims", "fused_activation_function"))
         self._becomes = [
             Becomes(
                 xnnpack.kinds_before(code, flattened=not keeps),

@@ -18,10 +18,10 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.digest import Digests, digest
 from circletools.flatbuf.roles import keys_with_role
 from circletools.flatbuf.schema import Field
+from circletools.graph.build import graph_of
 from circletools.model.external import external_data
 from circletools.model.indices import model_indices
 from circletools.model.model import Model
-from circletools.model.operator_facts import operator_graph
 from circletools.split.state import state_of
 from circletools.split.uses import UsesReader
 
@@ -117,7 +117,7 @@ class Contents:
                 used[user].append(kept)
         before: dict[str, bytes] = {}  # who used, or first set, what is kept: what the next finds there depends on it
         set_before: dict[str, bytes] = {}
-        for index in operator_graph(model, subgraph).order:
+        for index in graph_of(model, subgraph).dag.order:
             operator = operators[index]
             reads[index] = tuple(made[tensor] for tensor in operator.inputs if tensor in made)
             name = names[index] = digest(

@@ -17,9 +17,10 @@ from circletools.affinity.findings import affinity_findings
 from circletools.affinity.partition.groups import gathered
 from circletools.affinity.read import Affinity
 from circletools.errors import EditError, UsageError
-from circletools.model.graph import OperatorGraph
+from circletools.graph.build import graph_of
+from circletools.graph.dag import Dag
+from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.split.state import Numbers, State, read_state
 from circletools.split.together import Placement, partitions_with_state
 
@@ -66,9 +67,9 @@ def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
     _check_affinity(model, affinity, subgraph)
     ids = affinity.subgraphs[subgraph]
     number_of = ids.partitions.astype(np.int64)
-    facts, state = OperatorFacts(model, subgraph), read_state(model, subgraph)
+    facts, state = graph_of(model, subgraph), read_state(model, subgraph)
     work = np.ones(len(number_of), np.bool_)
-    work[[*facts.graph.constants, *state.copied]] = False
+    work[[*facts.dag.constants, *state.copied]] = False
     if not work.any():
         raise EditError("the operators only name what others would use", location=facts.place())
     number_of[~work] = -1  # each part that needs it has its own
@@ -76,7 +77,7 @@ def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
         facts, state, Placement(number_of, ids.devices.astype(np.int64), affinity.devices)
     )
     _, number_of[work] = np.unique(number_of[work], return_inverse=True)
-    members = _members(facts.graph, state, number_of)
+    members = _members(facts.dag, state, number_of)
     view = model.subgraphs[subgraph]
     ends = tuple(view.inputs.tolist()), tuple(view.outputs.tolist())
     taken, given = _flow(facts, number_of, *ends)
@@ -86,7 +87,7 @@ def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
         for device, *tensors in zip(devices, members, taken, given, strict=True)
     )
     crossing = {*ends[0], *ends[1], *(tensor for part in parts for tensor in (*part.inputs, *part.outputs))}
-    raw = facts.tensor_names
+    raw = facts.values.names
     names = _unique_names({tensor: raw[tensor] for tensor in sorted(crossing)}, raw)
     renamed = {tensor: name for tensor, name in names.items() if name != raw[tensor]}
     return SplitPlan(subgraph, affinity, *ends, parts, names, renamed)
@@ -104,7 +105,7 @@ def _check_affinity(model: Model, affinity: Affinity, subgraph: int) -> None:
             raise EditError(finding.message, location=finding.location, hint=_HINT)
 
 
-def _members(graph: OperatorGraph, state: State, number_of: Numbers) -> list[list[int]]:
+def _members(graph: Dag, state: State, number_of: Numbers) -> list[list[int]]:
     """Return the operators of each part; what has no partition is in each part that needs it, else in the first."""
     parts = [{int(number)} for number in number_of]
     for operator in reversed(graph.order):
@@ -116,12 +117,12 @@ def _members(graph: OperatorGraph, state: State, number_of: Numbers) -> list[lis
 
 
 def _flow(
-    facts: OperatorFacts, number_of: Numbers, inputs: Sequence[int], outputs: Sequence[int]
+    facts: Graph, number_of: Numbers, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Return the inputs and the outputs of each part: those of the subgraph first, in its order."""
     (makers, made), (readers, read) = (
-        (uses.operators[is_work], uses.tensors[is_work])
-        for uses in (facts.outputs, facts.inputs)
+        (uses.operators[is_work], uses.values[is_work])
+        for uses in (facts.definitions, facts.uses)
         for is_work in (number_of[uses.operators] >= 0,)
     )
     maker = dict(zip(made.tolist(), number_of[makers].tolist(), strict=True))

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.findings import Finding
+from circletools.graph.build import graph_of
+from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.split.uses import UNKNOWN, Kept, Named, Uses, UsesReader
 
 Numbers = NDArray[np.int64]
@@ -44,7 +45,7 @@ def read_state(model: Model, subgraph: int) -> State:
 
 def state_of(reader: UsesReader, subgraph: int) -> State:
     """Return it of one of several subgraphs of a model."""
-    facts, own = OperatorFacts(reader.model, subgraph), reader.uses(subgraph)
+    facts, own = graph_of(reader.model, subgraph), reader.uses(subgraph)
     once, written = _giving(own)
     giving = {operator: _here(own.by_operator[operator].used) for operator in once}
     by_kept: dict[Kept, list[int]] = defaultdict(list)
@@ -84,11 +85,11 @@ def _giving(uses: Uses) -> tuple[list[int], set[Kept]]:
         giving = left
 
 
-def _handed_on(facts: OperatorFacts) -> Iterator[tuple[int, int, int]]:
+def _handed_on(facts: Graph) -> Iterator[tuple[int, int, int]]:
     """Yield who makes and who reads a tensor that names what is kept, and the tensor."""
-    held = facts.is_held[facts.reads.tensors]
+    held = facts.is_handle[facts.reads.values]
     for reader, tensor in zip(*(numbers[held].tolist() for numbers in facts.reads), strict=True):
-        if (maker := int(facts.producers[tensor])) >= 0:
+        if (maker := int(facts.producer[tensor])) >= 0:
             yield maker, reader, tensor
 
 

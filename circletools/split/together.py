@@ -11,8 +11,9 @@ import numpy as np
 from circletools.affinity.partition.groups import Groups, finder, gathered, group_successors, strong_components
 from circletools.affinity.partition.partitions import make_partitions
 from circletools.errors import EditError
-from circletools.model.graph import Indices, OperatorGraph, graph_from_edges
-from circletools.model.operator_facts import OperatorFacts
+from circletools.graph.algorithms import Indices
+from circletools.graph.dag import Dag, dag_from_edges
+from circletools.graph.graph import Graph
 from circletools.split.state import State
 from circletools.split.uses import Kept
 from circletools.wording import ranges
@@ -30,7 +31,7 @@ class Placement:
     names: Mapping[int, str]
 
 
-def partitions_with_state(facts: OperatorFacts, state: State, placed: Placement) -> Indices:
+def partitions_with_state(facts: Graph, state: State, placed: Placement) -> Indices:
     """Return partitions that leave together what uses the same: those that there are, or else new ones.
 
     Operators between two that use the same are with them. Raises EditError where these are on several devices.
@@ -46,7 +47,7 @@ def partitions_with_state(facts: OperatorFacts, state: State, placed: Placement)
     torn = [members for members in sets if len({devices[at] for at in members}) > 1]
     if torn:
         said = next(_contradictions(users, torn[0], devices, operators.tolist(), placed.names))
-        prefix = f"{facts.subgraph}/" if facts.subgraph else ""
+        prefix = f"{facts.index}/" if facts.index else ""
         rules = (
             f"--set {prefix}index:{ranges(operators[members].tolist())}={placed.names[_most(devices, members)]}"
             for members in torn
@@ -60,7 +61,7 @@ def partitions_with_state(facts: OperatorFacts, state: State, placed: Placement)
             home[at] = number
     edges = [(one, other) for one, row in enumerate(group_successors(work, home, len(sets))) for other in row]
     sources, targets = np.array(edges, np.int64).reshape(-1, 2).T
-    made = make_partitions(graph_from_edges(len(sets), sources, targets), [devices[members[0]] for members in sets])
+    made = make_partitions(dag_from_edges(len(sets), sources, targets), [devices[members[0]] for members in sets])
     partitions = placed.partitions.copy()
     for number, partition in enumerate(made):
         partitions[operators[[at for one in partition.operators for at in sets[one]]]] = number
@@ -72,17 +73,17 @@ def _most(devices: Sequence[int], members: Sequence[int]) -> int:
     return Counter(devices[at] for at in members).most_common(1)[0][0]
 
 
-def _data_graph(facts: OperatorFacts, operators: Indices) -> OperatorGraph:
+def _data_graph(facts: Graph, operators: Indices) -> Dag:
     """Return who feeds whom of these operators, by tensors alone: what else they keep is for the sets."""
     position = np.full(len(facts) + 1, -1, np.int64)
     position[operators] = np.arange(len(operators))
-    readers, read = facts.inputs
-    sources, targets = position[facts.producers[read]], position[readers]
+    readers, read = facts.uses
+    sources, targets = position[facts.producer[read]], position[readers]
     fed = (sources >= 0) & (targets >= 0)
-    return graph_from_edges(len(operators), sources[fed], targets[fed])
+    return dag_from_edges(len(operators), sources[fed], targets[fed])
 
 
-def _bound(work: OperatorGraph, users: Mapping[Kept, Sequence[int]]) -> list[list[int]]:
+def _bound(work: Dag, users: Mapping[Kept, Sequence[int]]) -> list[list[int]]:
     """Return the operators in sets that must run in one go, each ascending, by their lowest.
 
     They are those that use the same, and all between them.

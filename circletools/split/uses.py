@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from circletools.flatbuf.columns import Tables
+from circletools.graph.build import graph_of
+from circletools.graph.graph import NAMING, Graph
 from circletools.model.calls import Calls
 from circletools.model.model import Model
-from circletools.model.operator_facts import NAMING, OperatorFacts
 from circletools.model.views import text
 
 Kept = str
@@ -84,24 +85,24 @@ class UsesReader:
         return self._read[subgraph]
 
     def _read_one(self, subgraph: int) -> Uses:
-        facts = OperatorFacts(self.model, subgraph)
-        facts.check_tensors()
-        first, held = facts.rows.start, facts.is_held
+        facts = graph_of(self.model, subgraph)
+        facts.check_values()
+        first, held = int(self.model.operator_columns.splits[subgraph]), facts.is_handle
         naming = dict(_naming(self.model, facts))
         touched = _variable_tensors(facts)
         inputs = self.model.subgraphs[subgraph].inputs.tolist()
         outputs = self.model.subgraphs[subgraph].outputs.tolist()
         names: dict[int, set[Named]] = {tensor: {number} for number, tensor in enumerate(inputs)}
-        names |= {tensor: {kept} for row, kept in naming.items() for tensor in facts.output_slots.of(row)}
-        operators, tensors = (np.concatenate(both) for both in zip(facts.inputs, facts.outputs, strict=True))
+        names |= {tensor: {kept} for row, kept in naming.items() for tensor in facts.results.of(row)}
+        operators, tensors = (np.concatenate(both) for both in zip(facts.uses, facts.definitions, strict=True))
         calling = {row - first for row in self.calls.by_row.keys() & range(first, first + len(facts))}
 
         def named(tensors: Iterable[int]) -> list[set[Named]]:
             return [names.get(one, {UNKNOWN}) if one >= 0 and held[one] else set() for one in tensors]
 
         for operator in sorted({*operators[held[tensors]].tolist(), *calling}):
-            taken, made = named(facts.input_slots.of(operator)), facts.output_slots.of(operator)
-            this, code = touched[operator], facts.code_names[operator]
+            taken, made = named(facts.operands.of(operator)), facts.results.of(operator)
+            this, code = touched[operator], facts.operators.code_names[operator]
             if operator in naming:
                 this.used.add(naming[operator])
             elif operator in calling:
@@ -121,7 +122,7 @@ class UsesReader:
             self._charge(len(this.used) + len(this.written))
         giving = [
             one for one in sorted(calling)
-            if facts.code_names[one] == _ONCE and UNKNOWN not in touched[one].used
+            if facts.operators.code_names[one] == _ONCE and UNKNOWN not in touched[one].used
         ]  # fmt: skip
         return Uses(touched, giving, naming, named(outputs))
 
@@ -161,29 +162,29 @@ def _for_caller(rows: Iterable[set[Named]], arguments: Sequence[set[Named]]) -> 
     return result
 
 
-def _variable_tensors(facts: OperatorFacts) -> dict[int, Touched]:
+def _variable_tensors(facts: Graph) -> dict[int, Touched]:
     """Return what operators touch because a tensor keeps its value: they read and write it."""
     touched: dict[int, Touched] = defaultdict(lambda: Touched(set(), set(), set()))
-    if facts.is_variable.any():
-        called = Counter(facts.tensor_names)
-        for operators, tensors in (facts.inputs, facts.outputs):
-            chosen = facts.is_variable[tensors]
+    if facts.values.is_variable.any():
+        called = Counter(facts.values.names)
+        for operators, tensors in (facts.uses, facts.definitions):
+            chosen = facts.values.is_variable[tensors]
             for operator, tensor in zip(operators[chosen].tolist(), tensors[chosen].tolist(), strict=True):
-                raw = facts.tensor_names[tensor]
+                raw = facts.values.names[tensor]
                 name = repr(text(raw)) if raw and called[raw] == 1 else str(tensor)
-                kept = f"the variable tensor {name}" + (f" of subgraph {facts.subgraph}" if facts.subgraph else "")
+                kept = f"the variable tensor {name}" + (f" of subgraph {facts.index}" if facts.index else "")
                 this = touched[operator]
                 for those in (this.used, this.read, this.written):
                     those.add(kept)
     return touched
 
 
-def _naming(model: Model, facts: OperatorFacts) -> Iterator[tuple[int, Kept]]:
+def _naming(model: Model, facts: Graph) -> Iterator[tuple[int, Kept]]:
     """Yield the operators that name something, and what."""
     members = {name: number for number, name in model.schema.unions["BuiltinOptions"].items()}
-    tables = model.operator_columns.tables.take(facts.rows)
+    tables = model.operator_columns.tables.take(facts.operators.rows)
     charge = model.wire.budget.tally("the names of variables")
-    for operator, code in enumerate(facts.code_names):
+    for operator, code in enumerate(facts.operators.code_names):
         if code in NAMING:
             row = tables.take(np.array([operator]))
             place = row.targets("builtin_options")

@@ -12,8 +12,8 @@ from pathlib import Path
 from circletools.affinity.tables import AFFINITY_TABLE
 from circletools.errors import EditError, InvalidInputError, UsageError
 from circletools.findings import Finding
+from circletools.graph.build import graph_of
 from circletools.model.model import Model, open_model
-from circletools.model.operator_facts import operator_graph
 from circletools.split.annotations import read_annotations
 from circletools.split.connections import Connections, Piece, decode_connections
 from circletools.split.contents import Contents
@@ -127,7 +127,7 @@ class _Parts:
             model.code_names(subgraph),
             f"source.subgraphs[{subgraph}]",
             read_state(model, subgraph),
-            operator_graph(model, subgraph).constants,
+            graph_of(model, subgraph).dag.constants,
         )
         self.further: list[Finding] = []
         self.without: list[Finding] = []

@@ -88,7 +88,7 @@ class Cutter:
         read = [tensor for operator in asked for tensor in self.flow.reads[operator]]
         between = self.flow.ahead(made) & self.flow.behind(read)
         chosen = asked | between
-        constants = set(self.flow.facts.constants)
+        constants = set(self.flow.facts.folded)
         chosen |= self.flow.behind((tensor for one in chosen for tensor in self.flow.reads[one]), only=constants)
         readers = self.flow.readers()
         everything = [tensor for operator in sorted(chosen) for tensor in self.flow.makes[operator]]
@@ -130,7 +130,7 @@ class Cutter:
         } - set(inputs)
         further = self._ordered(missing, self.given)
         for what, tensors in (("an input", (*inputs, *further)), ("an output", outputs)):
-            held = next((tensor for tensor in tensors if self.flow.facts.is_held[tensor]), None)
+            held = next((tensor for tensor in tensors if self.flow.facts.is_handle[tensor]), None)
             if held is not None:
                 message = f"it is a {self._type(held).lower()}, which cannot be {what} of a model"
                 raise self._refusal(message, held, "cut elsewhere, so that all that use it are inside or outside")
@@ -176,10 +176,10 @@ class Cutter:
             )
 
     def _check_input(self, tensor: int) -> None:
-        is_constant = bool(self.flow.facts.has_data[tensor]) and self.flow.maker[tensor] < 0
+        is_constant = bool(self.flow.facts.values.is_constant[tensor]) and self.flow.maker[tensor] < 0
         if is_constant and tensor not in self.given:
             raise self._refusal("it is a constant, not an input", tensor, "leave it out of --from")
-        if self.flow.facts.is_variable[tensor]:
+        if self.flow.facts.values.is_variable[tensor]:
             raise self._refusal("it keeps its value between runs, and is no input", tensor, "leave it out of --from")
 
     def _check_output(self, tensor: int, inputs: Sequence[int]) -> None:

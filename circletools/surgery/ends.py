@@ -10,9 +10,9 @@ from circletools.edit.results import RewriteResult
 from circletools.edit.signatures import SIDES, Side
 from circletools.errors import EditError, UsageError, shortened
 from circletools.findings import Finding
+from circletools.graph.selectors import Chooser, parse_selector
 from circletools.model.calls import Calls
 from circletools.model.model import Model
-from circletools.model.selectors import Chooser, parse_selector
 from circletools.surgery.keeping import ENDS_TABLE
 from circletools.surgery.needed import Flow
 from circletools.surgery.rename import Pair, split_pair
@@ -174,7 +174,7 @@ def expose(
                 location=f"{names.place}.tensors[{tensor}]",
                 hint="an input or a constant is known already; leave it out",
             )
-        if flow.facts.is_held[tensor]:
+        if flow.facts.is_handle[tensor]:
             raise EditError(
                 f"{names.shown(tensor)}: it holds no values, but a resource or a variant",
                 location=f"{names.place}.tensors[{tensor}]",
@@ -183,7 +183,7 @@ def expose(
     for code in every:
         chosen = Chooser(edit.model).choose(parse_selector(f"{subgraph}/op:{code}"))
         made = (tensor for operator in chosen.get(subgraph, ()) for tensor in flow.makes[operator])
-        wanted += [tensor for tensor in made if not flow.facts.is_held[tensor]]
+        wanted += [tensor for tensor in made if not flow.facts.is_handle[tensor]]
     new = [tensor for tensor in dict.fromkeys(wanted) if tensor not in outputs]
     if not new:
         return RewriteResult(())

@@ -11,8 +11,8 @@ from circletools.edit.extract import Excerpt, Excerpts, NewSignature, Section
 from circletools.edit.results import RewriteResult
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
+from circletools.graph.selectors import Chooser, parse_selector
 from circletools.model.model import Model
-from circletools.model.selectors import Chooser, parse_selector
 from circletools.model.views import Signature, text
 from circletools.origin.read import check_freshness, read_origins
 from circletools.split.annotations import Kept

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
+from circletools.graph.build import graph_of
+from circletools.graph.graph import Graph
 from circletools.model.calls import Calls
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import OperatorCode
 
 _FOREIGN = ("CUSTOM", "DELEGATE", "UNKNOWN")  # nobody but their program knows what they do
@@ -19,14 +20,14 @@ class Flow:
 
     def __init__(self, model: Model, subgraph: int) -> None:
         """Read a subgraph. Raises ModelFormatError for a tensor that two operators make, and for a cycle."""
-        self.facts: OperatorFacts = OperatorFacts(model, subgraph)
-        _ = self.facts.graph  # its checks
-        self.maker: list[int] = self.facts.producers.tolist()
+        self.facts: Graph = graph_of(model, subgraph)
+        _ = self.facts.dag  # its checks
+        self.maker: list[int] = self.facts.producer.tolist()
         self.reads: list[list[int]] = [self._of(operator, True) for operator in range(len(self.facts))]
         self.makes: list[list[int]] = [self._of(operator, False) for operator in range(len(self.facts))]
 
     def _of(self, operator: int, inputs: bool) -> list[int]:
-        slots = self.facts.input_slots if inputs else self.facts.output_slots
+        slots = self.facts.operands if inputs else self.facts.results
         return [tensor for tensor in slots.of(operator) if tensor >= 0]
 
     def readers(self) -> dict[int, list[int]]:
@@ -90,15 +91,15 @@ class Needs:
 
 def _acting(model: Model, subgraph: int) -> list[int]:
     """Return the operators that do more than compute their outputs, or whose doing is not known."""
-    facts = OperatorFacts(model, subgraph)
-    facts.check_tensors()
+    facts = graph_of(model, subgraph)
+    facts.check_values()
     codes = [model.operator_codes[code] for code in model.subgraphs[subgraph].code_indices()]
-    each = np.concatenate([np.stack(facts.inputs, axis=1), np.stack(facts.outputs, axis=1)])
+    each = np.concatenate([np.stack(facts.uses, axis=1), np.stack(facts.definitions, axis=1)])
     operators, tensors = np.unique(each, axis=0).T
-    users = np.bincount(tensors, minlength=facts.tensor_count)
-    touching = facts.is_held | (facts.is_variable & (users > 1))
+    users = np.bincount(tensors, minlength=len(facts.values))
+    touching = facts.is_handle | (facts.values.is_variable & (users > 1))
     acting = np.array([_is_foreign(code) for code in codes], np.bool_)
-    acting[np.setdiff1d(np.arange(len(facts)), facts.outputs.operators)] = True
+    acting[np.setdiff1d(np.arange(len(facts)), facts.definitions.operators)] = True
     acting[operators[touching[tensors]]] = True
     return list(np.flatnonzero(acting).tolist())
 

@@ -17,9 +17,9 @@ from circletools.affinity.assign.assign import Constraints, assign
 from circletools.affinity.assign.rules import Rule, RuleSet, make_default, parse_rules, parse_setting
 from circletools.affinity.partitioning import Sizing, make_partitioning
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, UsageError
+from circletools.graph.build import model_graph
+from circletools.graph.selectors import KINDS, Chooser, Selector, parse_selector
 from circletools.model.model import open_model
-from circletools.model.operator_facts import facts_of
-from circletools.model.selectors import KINDS, Chooser, Selector, parse_selector
 from circletools.planning.reproject import devices_of_sources, reproject, source_names
 from tests.kit.affinity_support import assigned, unruled, with_affinity
 from tests.kit.origin_support import embedded, origins, rebuilt
@@ -287,15 +287,15 @@ def test_small_partitions_go_to_the_default_device() -> None:
 
     with open_model(DIAMOND) as model:
         assignment = assigned(model, TWO, "index:0-1,3=npu", default="cpu")
-        stays = make_partitioning(facts_of(model), assignment, Sizing(min_size=2)).subgraphs[0]
+        stays = make_partitioning(model_graph(model).graphs, assignment, Sizing(min_size=2)).subgraphs[0]
         assert (stays.numbers, stays.moved) == ([0, 0, 1, 0, 1, 1], {})
         assert [partition.operators for partition in stays.left] == [(3,)]
-        made = make_partitioning(facts_of(model), unruled(assignment), Sizing(min_size=2))
+        made = make_partitioning(model_graph(model).graphs, unruled(assignment), Sizing(min_size=2))
         assert made.subgraphs[0].numbers == [0, 0, 1, 1, 1, 1]
         assert made.subgraphs[0].moved.keys() == {3}
         refusals = {"cpu": [[None, None, None, "no", None, None]]}
         refused = unruled(assigned(model, TWO, "index:0-1,3=npu", default="cpu", refusals=refusals))
-        assert make_partitioning(facts_of(model), refused, Sizing(min_size=2)).subgraphs[0].numbers[3] == 0
+        assert make_partitioning(model_graph(model).graphs, refused, Sizing(min_size=2)).subgraphs[0].numbers[3] == 0
 
 
 def test_affinity_comes_back_through_origins() -> None:

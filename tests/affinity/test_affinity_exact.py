@@ -29,8 +29,8 @@ from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, decode_a
 from circletools.affinity.transfers import Cut, transfers
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, InvalidInputError, TableFormatError, UsageError
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
 from tests.kit.affinity_support import affinity, annotated, assigned, ids, unruled
 from tests.kit.build import Build, Table, quantization
 from tests.kit.support import bytes_of, edited
@@ -198,7 +198,7 @@ def test_how_a_tensor_is_quantized() -> None:
         x = graph.tensor("x", (2, 3), element, quantization=given)
         graph.operator("ADD", [x, -1, graph.tensor("c", data=bytes(16))], [graph.tensor("y", ())])
         with open_model(build.to_bytes()) as model:
-            traits = SubgraphTraits(OperatorFacts(model, 0), {}).operator(0)
+            traits = SubgraphTraits(graph_of(model, 0), {}).operator(0)
         assert (traits.code, traits.version, traits.settings) == ("ADD", 1, {})
         assert traits.inputs == (
             TensorTraits(element, word, 2, False, False), None, TensorTraits("FLOAT32", "", 2, False, True),
@@ -216,7 +216,7 @@ def test_operators_that_no_table_can_tell_apart_are_of_one_kind() -> None:
         graph.operator("CONCATENATION", inputs, [graph.tensor("r")], axis=axis)
     graph.operator("NEG", [x], [graph.tensor("r")])
     with open_model(build.to_bytes()) as model:
-        traits = SubgraphTraits(OperatorFacts(model, 0), {"CONCATENATION": ("axis",)})
+        traits = SubgraphTraits(graph_of(model, 0), {"CONCATENATION": ("axis",)})
         kinds = traits.kinds()
         assert (kinds.of.tolist(), kinds.examples) == ([0, 1, 2, 3, 4, 5, 0, 1, 6], [0, 1, 2, 3, 4, 5, 8])
         keys = [traits.key(index) for index in range(len(traits))]
@@ -267,7 +267,7 @@ def test_every_export_of_a_row() -> None:
     with open_model(data) as model:
         known = current_affinity(model)
         assert placement(model, known, 0) == (["npu", "cpu", "npu"], [0, 1, 2])
-        assert flows(OperatorFacts(model, 0)) == [Flow(1, 0, 1), Flow(2, 1, 2)]
+        assert flows(graph_of(model, 0)) == [Flow(1, 0, 1), Flow(2, 1, 2)]
         part = part_file(model, known)
         assert part == PartFile(
             ("cpu", "npu"), "npu", "opname", {}, {"t0": ("npu", 0), "t1": ("cpu", 0), "t2": ("npu", 0)}
@@ -363,7 +363,7 @@ def test_an_affinity_that_is_stale_does_not_follow_an_edit(stamp: bool) -> None:
 @pytest.mark.parametrize(("least", "demoted"), [(1, set()), (2, {1}), (3, {1}), (4, {1})])
 def test_partitions_of_fewer_operators_go_to_the_fallback(least: int, demoted: set[int]) -> None:
     with open_model(row_of("TANH", "NEG", "TANH", "TANH")) as model:
-        facts = [OperatorFacts(model, 0)]
+        facts = [graph_of(model, 0)]
         given = unruled(assigned(model, ("cpu", "npu"), "op:TANH=cpu", "op:NEG=npu"))
         made = make_partitioning(facts, given, Sizing("safe", least, "cpu"))
         assert made.subgraphs[0].moved.keys() == demoted
@@ -385,6 +385,6 @@ def test_a_cut_tells_who_reads_it() -> None:
         graph.compute("ADD", [a, b], name)
     graph.ends([x], [a])
     with open_model(build.to_bytes()) as model:
-        found = transfers(OperatorFacts(model, 0), [0, 0, 1, 2], [0, 0, 1, 2])
+        found = transfers(graph_of(model, 0), [0, 0, 1, 2], [0, 0, 1, 2])
     assert found.cuts == (Cut(1, "a", 0, (1, 2), 2, 16), Cut(2, "b", 0, (1, 2), 2, None))
     assert (found.copies, found.copied_bytes, found.copies_of_unknown_size, found.launches) == (4, 32, 2, 3)

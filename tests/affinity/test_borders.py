@@ -18,13 +18,13 @@ from circletools.affinity.partition.detours import Detours
 from circletools.affinity.partition.groups import GroupGraph
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.flatbuf.schema import load_schema
-from tests.kit.partition_support import graph_of, seeded
+from tests.kit.partition_support import dag_of, seeded
 
 # --- detours --------------------------------------------------------------------------------------------------
 
 
 def groups(devices: Sequence[int], edges: Sequence[tuple[int, int]]) -> Detours:
-    graph = graph_of(len(devices), edges)
+    graph = dag_of(len(devices), edges)
     return Detours(GroupGraph(graph.successors, graph.predecessors, list(devices)))
 
 
@@ -112,7 +112,7 @@ def test_everything_that_may_fit_is_tried_and_nothing_else(seed: int) -> None:
 
 def test_a_device_without_a_limit_takes_all_when_it_comes_first() -> None:
     problem, _ = given([1], [], [[1.0, 1.0]] * 4)
-    found = [one.tolist() for one in fillings(problem, graph_of(4, [(0, 1), (1, 2), (2, 3)]), lambda _: {})]
+    found = [one.tolist() for one in fillings(problem, dag_of(4, [(0, 1), (1, 2), (2, 3)]), lambda _: {})]
     assert found == [[0] * 4, [1] * 4]
 
 

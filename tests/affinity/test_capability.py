@@ -16,8 +16,8 @@ from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.affinity.capability.traits import QUANTIZABLE, OperatorTraits, TensorTraits
 from circletools.errors import ModelFormatError
+from circletools.graph.build import graph_of
 from circletools.model.model import Model, open_model
-from circletools.model.operator_facts import OperatorFacts
 from tests.kit.build import Build
 from tests.kit.support import bytes_of, read
 
@@ -253,14 +253,14 @@ def test_columns_tell_what_the_views_tell(own_model: Path) -> None:
     with open_model(own_model) as model:
         for subgraph in range(len(model.subgraphs)):
             expected = [table.why_not(operator) for operator in by_views(model, subgraph)]
-            assert why_not(table, OperatorFacts(model, subgraph)) == expected
+            assert why_not(table, graph_of(model, subgraph)) == expected
 
 
 def test_everything_is_taken_by_a_table_that_says_so(any_model: Path) -> None:
     table = parsed({"*": [{}]})
     with open_model(any_model) as model:
         for subgraph in range(len(model.subgraphs)):
-            assert set(why_not(table, OperatorFacts(model, subgraph))) <= {None}
+            assert set(why_not(table, graph_of(model, subgraph))) <= {None}
 
 
 @pytest.mark.parametrize("name", ["tflite/cnn", "circle/inverted_residual"])
@@ -269,7 +269,7 @@ def test_options_are_read_from_the_model(name: str) -> None:
     published = [operator["builtinOptions"] or {} for operator in read(data)["subgraphs"][0]["operators"]]
     table = parsed({"*": [{"options": {"padding": ["VALID"], "stride_w": {"max": 1}}}]})
     with open_model(data) as model:
-        reasons = why_not(table, OperatorFacts(model, 0))
+        reasons = why_not(table, graph_of(model, 0))
     wanted = [options.get("padding", 0) == 1 and options.get("strideW", 0) <= 1 for options in published]
     assert [reason is None for reason in reasons] == wanted
 
@@ -278,7 +278,7 @@ def test_a_composite_is_known_by_its_name() -> None:
     def reason(*names: str) -> Refusal | None:
         table = parsed({"STABLEHLO_COMPOSITE": [{"options": {"name": list(names)}}]})
         with open_model(bytes_of("tflite/composite")) as model:
-            return why_not(table, OperatorFacts(model, 0))[0]
+            return why_not(table, graph_of(model, 0))[0]
 
     assert reason("test.fold", "test.bend") is None
     assert reason("test.fold", "") == Refusal("name is another, not test.fold or ")
@@ -290,15 +290,15 @@ def test_an_unpacked_constant_counts_as_one_and_stays_with_its_readers() -> None
     unpacking = {"DEQUANTIZE": [form], "CONV_2D": [with_constants]}
     with open_model(bytes_of("tflite/cnn_float16")) as model:
         names = model.code_names(0)
-        reasons = why_not(parsed(unpacking), OperatorFacts(model, 0))
+        reasons = why_not(parsed(unpacking), graph_of(model, 0))
         conv = [reason for name, reason in zip(names, reasons, strict=True) if name == "CONV_2D"]
         assert conv == [None] * len(conv) != []
         kept = [reason for name, reason in zip(names, reasons, strict=True) if name == "DEQUANTIZE"]
         assert None in kept  # the weights of the convolutions
         assert any("which reads the constant" in str(reason) for reason in kept)  # those of the others
         for_every = {"*": [form], "CONV_2D": [with_constants]}
-        assert why_not(parsed(for_every), OperatorFacts(model, 0))[names.index("CONV_2D")] is None
-        plain = why_not(parsed({**unpacking, "DEQUANTIZE": [{**form, "unpacks": False}]}), OperatorFacts(model, 0))
+        assert why_not(parsed(for_every), graph_of(model, 0))[names.index("CONV_2D")] is None
+        plain = why_not(parsed({**unpacking, "DEQUANTIZE": [{**form, "unpacks": False}]}), graph_of(model, 0))
         assert all(reason for name, reason in zip(names, plain, strict=True) if name == "CONV_2D")
 
 
@@ -307,7 +307,7 @@ def test_a_code_that_is_not_there_is_an_error() -> None:
     graph = build.graph()
     graph.operator("ADD", [graph.tensor("a")], [graph.tensor("b")]).opcode_index = 1
     with open_model(build.to_bytes()) as model, pytest.raises(ModelFormatError, match="code 1 does not exist"):
-        why_not(parsed({"*": [{}]}), OperatorFacts(model, 0))
+        why_not(parsed({"*": [{}]}), graph_of(model, 0))
 
 
 @pytest.mark.parametrize("tensor", [2, -2])
@@ -316,4 +316,4 @@ def test_a_tensor_that_is_not_there_is_an_error(tensor: int) -> None:
     graph = build.graph()
     graph.operator("ADD", [graph.tensor("a"), tensor], [graph.tensor("b")])
     with open_model(build.to_bytes()) as model, pytest.raises(ModelFormatError, match="does not exist"):
-        why_not(parsed({"*": [{}]}), OperatorFacts(model, 0))
+        why_not(parsed({"*": [{}]}), graph_of(model, 0))

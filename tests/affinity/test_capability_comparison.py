@@ -12,8 +12,8 @@ from circletools.affinity.capability.comparison import parse_comparison
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import why_not
 from circletools.errors import InvalidInputError
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
 from tests.kit.build import Build, quantization
 
 
@@ -65,14 +65,14 @@ SAID: list[tuple[str, list[bool]]] = [
 def test_what_a_comparison_says() -> None:
     for where, fits in SAID:
         with open_model(pool_and_pad()) as model:
-            reasons = why_not(table_of(where), OperatorFacts(model, 0))
+            reasons = why_not(table_of(where), graph_of(model, 0))
         assert [reason is None for reason in reasons] == fits
 
 
 def test_the_reason_has_both_sides() -> None:
     with open_model(pool_and_pad()) as model:
-        both = why_not(table_of("stride_w <= filter_width", "input0.dim0 == 2"), OperatorFacts(model, 0))
-        missing = why_not(table_of("input1.value0 == 0"), OperatorFacts(model, 0))
+        both = why_not(table_of("stride_w <= filter_width", "input0.dim0 == 2"), graph_of(model, 0))
+        missing = why_not(table_of("input1.value0 == 0"), graph_of(model, 0))
     assert str(both[0]) == (
         "stride_w is 3, which must be <= filter_width (2); input0.dim0 is 1, which must be == 2"
     )  # fmt: skip

@@ -10,8 +10,8 @@ import pytest
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.errors import InvalidInputError
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
 from tests.kit.build import Build
 
 
@@ -29,7 +29,7 @@ def reasons(rule: Any) -> list[str | None]:
     ends = [graph.compute("TRANSPOSE", [source, -1], name) for source, name in ((cast, "a"), (x, "b"), (y, "c"))]
     graph.ends([x, y], ends)
     with open_model(build.to_bytes()) as model:
-        found = why_not(table_of(rule), OperatorFacts(model, 0))
+        found = why_not(table_of(rule), graph_of(model, 0))
     return [None if refusal is None else refusal.reason for refusal in found]
 
 
@@ -66,7 +66,7 @@ def test_a_rule_needs_no_reason_and_leaves_that_of_the_operator() -> None:
     document = {"operators": {"CAST": [{}]}, "device": "npu", "context": [{"first": CAST, "then": TRANSPOSE}]}
     with open_model(build.to_bytes()) as model:
         table = parse_capability(json.dumps(document).encode(), "npu.json")
-        assert why_not(table, OperatorFacts(model, 0)) == [None, Refusal("npu has no TRANSPOSE")]
+        assert why_not(table, graph_of(model, 0)) == [None, Refusal("npu has no TRANSPOSE")]
 
 
 BAD_RULES: list[tuple[Any, str, str]] = [

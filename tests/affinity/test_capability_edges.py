@@ -10,15 +10,15 @@ import pytest
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import why_not
 from circletools.affinity.capability.traits import SubgraphTraits
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
 from tests.kit.build import Build
 
 
 def reasons(data: bytes, **form: object) -> list[str | None]:
     table = parse_capability(json.dumps({"operators": {"*": [form]}}).encode(), "npu.json")
     with open_model(data) as model:
-        return [None if one is None else one.reason for one in why_not(table, OperatorFacts(model, 0))]
+        return [None if one is None else one.reason for one in why_not(table, graph_of(model, 0))]
 
 
 def test_an_input_that_is_left_out_has_no_value() -> None:
@@ -65,11 +65,11 @@ def test_a_subgraph_without_tensors_has_nothing_to_refuse() -> None:
     build = Build()
     build.graph().ends([], [])
     with open_model(build.to_bytes()) as model:
-        traits = SubgraphTraits(OperatorFacts(model, 0), {})
+        traits = SubgraphTraits(graph_of(model, 0), {})
         assert (len(traits), traits.with_codes(None)) == (0, [])
     assert reasons(build.to_bytes(), types=["FLOAT32"]) == []
     graph = build.graph()
     graph.operator("ABS", [-1], [-1])
     with open_model(build.to_bytes()) as model:
         table = parse_capability(b'{"operators": {"*": [{"max_rank": 4}]}}', "npu.json")
-        assert why_not(table, OperatorFacts(model, 1)) == [None]
+        assert why_not(table, graph_of(model, 1)) == [None]

@@ -15,8 +15,8 @@ import pytest
 from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability, why_not
 from circletools.affinity.partition.partitions import make_partitions
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts, operator_graph
 from circletools.runtimes import plan as plan_of
 from tests.kit.build import Code
 from tests.kit.presence import need
@@ -81,7 +81,7 @@ def differences(table: Capability, path: Path, found: tuple[Plan, ...]) -> list[
     wrong = []
     with open_model(path) as model:
         for subgraph, plan in enumerate(found):
-            reasons = why_not(table, OperatorFacts(model, subgraph))
+            reasons = why_not(table, graph_of(model, subgraph))
             whole = {step for step in plan if isinstance(step, int)} | members(plan)
             assert whole == set(range(len(reasons)))
             for index, (reason, name) in enumerate(zip(reasons, model.code_names(subgraph), strict=True)):
@@ -140,7 +140,7 @@ def test_a_sample_of_the_probes_ends_as_its_table_says(name: str, step: int) -> 
     wrong = []
     for probe, outcome in settled:
         with open_model(probe.model) as model:
-            (reason,) = why_not(table, OperatorFacts(model, 0))
+            (reason,) = why_not(table, graph_of(model, 0))
         if (reason is None) != outcome.startswith(TAKEN):
             wrong.append(f"{probe.code} {probe.signature} {probe.ranks}: {outcome}, {reason}")
     assert wrong == []
@@ -184,8 +184,8 @@ def test_the_table_and_the_mode_epochs_predict_the_partitions() -> None:
     for path, of_model in zip(paths, read_plans([*paths]), strict=True):
         with open_model(path) as model:
             for subgraph, plan in enumerate(of_model):
-                devices = [int(reason is not None) for reason in why_not(table, OperatorFacts(model, subgraph))]
-                parts = make_partitions(operator_graph(model, subgraph), devices, "epochs")
+                devices = [int(reason is not None) for reason in why_not(table, graph_of(model, subgraph))]
+                parts = make_partitions(graph_of(model, subgraph).dag, devices, "epochs")
                 predicted = [part.operators for part in parts if part.device == 0]
                 assert predicted == [tuple(sorted(step)) for step in plan if isinstance(step, tuple)], path
                 seen += len(predicted)

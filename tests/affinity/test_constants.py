@@ -17,8 +17,8 @@ from circletools.affinity.partition.growth import Step
 from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.affinity.partitioning import Sizing, make_partitioning
 from circletools.affinity.transfers import transfers
+from circletools.graph.build import graph_of, model_graph
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts, facts_of, operator_graph
 from circletools.split.plan import plan_split
 from circletools.split.verify import check_files, open_split
 from tests.kit.affinity_support import affinity, annotated, assigned, unruled, with_affinity
@@ -50,7 +50,7 @@ def half_floats(readers: str = "ab", kind: str = "tflite") -> bytes:
 
 def test_which_operators_depend_on_constants_only() -> None:
     with open_model(half_floats()) as model:
-        assert operator_graph(model, 0).constants == (0, 1)
+        assert graph_of(model, 0).dag.constants == (0, 1)
     build = Build()
     graph = build.graph()
     fixed = graph.constant("c", np.ones((2, 2), np.float32))
@@ -60,20 +60,20 @@ def test_which_operators_depend_on_constants_only() -> None:
     fed = graph.compute("ADD", [x, fixed], "fed")
     graph.ends([x], [kept, fed])
     with open_model(build.to_bytes("tflite")) as model:
-        assert operator_graph(model, 0).constants == ()
+        assert graph_of(model, 0).dag.constants == ()
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_they_go_to_the_partition_that_reads_them_first(mode: Mode) -> None:
     with open_model(half_floats("abc")) as model:
-        found = make_partitions(operator_graph(model, 0), [1, 1, 0, 1, 0], mode)
+        found = make_partitions(graph_of(model, 0).dag, [1, 1, 0, 1, 0], mode)
         assert [(its.device, its.operators) for its in found] == [(0, (0, 1, 2)), (1, (3,)), (0, (4,))]
 
 
 def test_steps_are_told_of_work_only() -> None:
     told: list[Step] = []
     with open_model(half_floats()) as model:
-        make_partitions(operator_graph(model, 0), [1, 1, 0, 0], "seed", told.append)
+        make_partitions(graph_of(model, 0).dag, [1, 1, 0, 0], "seed", told.append)
     assert {step.operator for step in told} == {2, 3}
     assert told[-1].members == (2, 3)
 
@@ -113,7 +113,7 @@ def test_a_table_that_does_not_take_them_is_not_asked(tmp_path: Path) -> None:
 def test_min_size_counts_work() -> None:
     with open_model(half_floats("abc")) as model:
         given = unruled(assigned(model, ("npu", "cpu"), "index:2=npu", default="cpu"))
-        made = make_partitioning(facts_of(model), given, Sizing(min_size=2))
+        made = make_partitioning(model_graph(model).graphs, given, Sizing(min_size=2))
         assert made.subgraphs[0].numbers == [1] * 5
 
 
@@ -133,9 +133,9 @@ def test_a_picture_names_the_device_of_what_is_work() -> None:
 def test_what_they_make_is_a_constant_of_each_reader(readers: list[int]) -> None:
     """8 bytes of float16, twice 16 made of it; x and what each ADD makes have 16 bytes each."""
     with open_model(half_floats("ab")) as model:
-        facts = OperatorFacts(model, 0)
+        facts = graph_of(model, 0)
         what = contents(facts)
-        found = footprints(what, facts.graph, make_partitions(facts.graph, [0, 0, *readers]), 2)
+        found = footprints(what, facts.dag, make_partitions(facts.dag, [0, 0, *readers]), 2)
     assert [used.constants_bytes for used in found] == ([40, 40] if 0 in readers else [0, 40])
     assert [used.activations_bytes for used in found] == ([32, 32] if 0 in readers else [0, 32])
     assert prices(what, 4).tolist() == [0, 0, 56, 56]
@@ -144,7 +144,7 @@ def test_what_they_make_is_a_constant_of_each_reader(readers: list[int]) -> None
 def test_no_copy_of_what_they_make_is_priced() -> None:
     links = Links(np.zeros((2, 2)), np.ones((2, 2)), np.zeros(2))
     with open_model(half_floats()) as model:
-        facts = OperatorFacts(model, 0)
+        facts = graph_of(model, 0)
         problem = make_problem(facts, np.full((4, 2), np.inf), links)
         assert problem.times_us[:2].tolist() == [[0, 0], [0, 0]]
         assert np.isinf(problem.times_us[2:]).all()

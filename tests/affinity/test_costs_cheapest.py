@@ -14,13 +14,13 @@ from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.exact import Keeping, cheapest
 from circletools.affinity.costs.problem import Problem
 from circletools.affinity.partition.partitions import Partition
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 from tests.kit.costs_support import Case, random_case
 from tests.kit.partition_peers import every_partitioning, numbers_of
-from tests.kit.partition_support import check_partition, graph_of, seeded
+from tests.kit.partition_support import check_partition, dag_of, seeded
 
 
-def least_of_all(problem: Problem, graph: OperatorGraph, keeping: Keeping, *, connected: bool) -> float:
+def least_of_all(problem: Problem, graph: Dag, keeping: Keeping, *, connected: bool) -> float:
     best = inf
     for rows, devices in every_partitioning(graph, len(problem.links.launch_us), connected=connected):
         numbers = numbers_of(rows, devices)
@@ -116,7 +116,7 @@ def test_a_chain_of_many_is_no_trouble() -> None:
 
 
 def test_operators_on_constants_go_with_their_readers() -> None:
-    graph = replace(graph_of(3, [(0, 2), (1, 2)]), constants=(0,))
+    graph = replace(dag_of(3, [(0, 2), (1, 2)]), constants=(0,))
     case = Case(
         [[0.0, 0.0], [1.0, 5.0], [5.0, 1.0]], [(1, 1.0, [2])], [[0.0, 1.0], [1.0, 0.0]], [[0.0] * 2] * 2, [1.0, 1.0]
     )

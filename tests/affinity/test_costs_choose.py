@@ -23,13 +23,13 @@ from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.partitioning import Sizing, make_partitioning, to_affinity
 from circletools.affinity.transfers import transfers
 from circletools.errors import EditError, UsageError
+from circletools.graph.build import graph_of
+from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
-from circletools.model.selectors import Chooser
 from tests.kit.affinity_support import assigned, unruled
 from tests.kit.build import Build, floats
 from tests.kit.costs_support import Case
-from tests.kit.partition_support import graph_of
+from tests.kit.partition_support import dag_of
 from tests.kit.support import bytes_of
 
 DIAMOND = bytes_of("circle/diamond")  # 0 feeds 1, 2 and 4; 1 and 2 feed 3; 3 and 4 feed 5
@@ -133,7 +133,7 @@ def test_constants_are_shared_out_among_who_reads_them() -> None:
     with open_model(build.to_bytes()) as model:
         chooser = Chooser(model)
         (problem,) = make_problems(chooser, TWO, costs_of(document))
-        found = with_constants(OperatorFacts(model, 0), problem).times_us
+        found = with_constants(graph_of(model, 0), problem).times_us
     assert found.tolist() == [[1 + 4, 1 + 16], [1 + 4, 1 + 16], [1 + 4, 1 + 16]]
 
 
@@ -176,14 +176,14 @@ def test_an_output_that_is_no_tensor_takes_no_memory() -> None:
     y = graph.compute("TANH", [x], "y", (1, 4))
     graph.ends([x, -1], [y, y + 1, -1])
     with open_model(build.to_bytes()) as model:
-        assert contents(OperatorFacts(model, 0)).kept.tolist() == [y]
+        assert contents(graph_of(model, 0)).kept.tolist() == [y]
 
 
 def test_a_limit_of_memory_is_kept_to_the_byte() -> None:
     with open_model(DIAMOND) as model:
-        facts = [OperatorFacts(model, 0)]
+        facts = [graph_of(model, 0)]
         made = make_partitioning(facts, assigned(model, TWO, "index:0=npu", default="cpu"))
-        used = footprints(contents(facts[0]), facts[0].graph, made.subgraphs[0].partitions, 2)
+        used = footprints(contents(facts[0]), facts[0].dag, made.subgraphs[0].partitions, 2)
         assert [(each.constants_bytes, each.activations_bytes) for each in used] == [((8 * 8 + 8) * 4, 64), (0, 128)]
         # 0 reads 288 bytes of constants and makes 32; the others make 32 each.
         assert prices(contents(facts[0]), 6).tolist() == [320, 32, 32, 32, 32, 32]
@@ -203,7 +203,7 @@ def test_small_partitions_are_told_from_those_that_can_run(mode: Mode) -> None:
     a, b = graph.compute("ADD", [x, y], "a"), graph.compute("ADD", [x, y], "b")
     graph.ends([given], [a, b])
     with open_model(build.to_bytes("circle")) as model:
-        facts = [OperatorFacts(model, 0)]
+        facts = [graph_of(model, 0)]
         both = unruled(assigned(model, ("a", "b", "c"), "index:0,3=a", "index:1-2=b"))
         made = make_partitioning(facts, both, Sizing(mode, 3))
         assert made.subgraphs[0].numbers == [2] * 4
@@ -215,7 +215,7 @@ def test_small_partitions_are_told_from_those_that_can_run(mode: Mode) -> None:
 def test_what_crosses_partitions_and_devices() -> None:
     with open_model(DIAMOND) as model:
         # 0 | 1 2 on the other device | 3 4 5: 0 is copied once to it, 1 and 2 once back; 4 reads 0 at home.
-        found = transfers(OperatorFacts(model, 0), [0, 1, 1, 2, 2, 2], [0, 1, 1, 0, 0, 0])
+        found = transfers(graph_of(model, 0), [0, 1, 1, 2, 2, 2], [0, 1, 1, 0, 0, 0])
     assert [(cut.producer_partition, cut.consumer_partitions, cut.copies, cut.size_bytes) for cut in found.cuts] == [
         (0, (1, 2), 1, 32),
         (1, (2,), 1, 32),
@@ -266,13 +266,13 @@ def test_an_empty_dimension_is_a_known_one(
     given = graph.tensor("x", shape=shape, shape_signature=signature) if signature else graph.tensor("x", shape=shape)
     graph.ends([given], [graph.compute("NEG", [given], "y")])
     with open_model(build.to_bytes("tflite")) as model:
-        traits = SubgraphTraits(OperatorFacts(model, 0), {}).operator(0)
+        traits = SubgraphTraits(graph_of(model, 0), {}).operator(0)
     assert traits.inputs[0] is not None
     assert traits.inputs[0].dynamic == dynamic
 
 
 def test_groups_have_a_row_each() -> None:
-    graph = graph_of(4, [(0, 1), (1, 2), (2, 3)])
+    graph = dag_of(4, [(0, 1), (1, 2), (2, 3)])
     assert connected(graph, [0, 0, 1, 0]) == [0, 0, 1, 2]
     assert group_successors(graph, [0, 0, 1, 2], 3) == [[1], [2], []]
     assert np.unique(connected(graph, [0] * 4)).tolist() == [0]

@@ -17,8 +17,8 @@ from circletools.affinity.costs.choose import Goal, assign_by_cost
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
 from circletools.affinity.costs.times import Costs, make_problems, operator_bytes
 from circletools.errors import CircleToolsError
+from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
-from circletools.model.selectors import Chooser
 from tests.kit.support import own_models, path_of, title
 
 DIAMOND = path_of("circle/diamond")  # FULLY_CONNECTED feeds TANH, LOGISTIC, RELU; MUL of the first two; ADD

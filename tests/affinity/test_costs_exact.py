@@ -22,10 +22,10 @@ from circletools.affinity.costs.search import launches, least_time
 from circletools.affinity.costs.times import Costs, make_problems, operator_bytes
 from circletools.affinity.partition.partitions import Partition, make_partitions
 from circletools.errors import InvalidInputError, UsageError
-from circletools.model.graph import OperatorGraph
+from circletools.graph.build import graph_of
+from circletools.graph.dag import Dag
+from circletools.graph.selectors import Chooser, parse_selector
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
-from circletools.model.selectors import Chooser, parse_selector
 from tests.kit.build import Build
 from tests.kit.costs_support import Case, random_case
 
@@ -206,14 +206,14 @@ def test_a_problem_has_times_tensors_and_links() -> None:
 
 def test_the_contents_of_a_subgraph() -> None:
     with open_model(small()) as model:
-        facts = OperatorFacts(model, 0)
+        facts = graph_of(model, 0)
         what = contents(facts)
         assert prices(what, 3).tolist() == [8.0 + 16.0, 4.0, 4.0]
         buffer = model.subgraphs[0].tensors[1].buffer
         two = (Partition(0, (0,)), Partition(1, (1, 2)))
-        assert footprints(what, facts.graph, two, 2) == [Footprint(8, 32), Footprint(0, 24)]
+        assert footprints(what, facts.dag, two, 2) == [Footprint(8, 32), Footprint(0, 24)]
         one = (Partition(1, (0, 1, 2)),)
-        assert footprints(what, facts.graph, one, 2) == [Footprint(0, 0), Footprint(8, 32)]
+        assert footprints(what, facts.dag, one, 2) == [Footprint(0, 0), Footprint(8, 32)]
     assert [row.tolist() for row in what.constants] == [[0], [buffer]]
     assert what.buffer_bytes[buffer] == 8
     assert what.producers.tolist() == [-1, -1, 0, 1, 2]
@@ -364,7 +364,7 @@ def holding(sizes: list[float], constants: list[int]) -> Contents:
     )
 
 
-def partitions_of(graph: OperatorGraph, devices: Indices) -> tuple[Partition, ...]:
+def partitions_of(graph: Dag, devices: Indices) -> tuple[Partition, ...]:
     return make_partitions(graph, devices.tolist())
 
 

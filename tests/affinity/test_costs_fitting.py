@@ -15,8 +15,8 @@ from circletools.affinity.costs.fitting import everything, fillings
 from circletools.affinity.costs.memory import Contents, footprints
 from circletools.affinity.costs.problem import Indices, Links, Problem
 from circletools.affinity.partition.partitions import Partition, make_partitions
-from circletools.model.graph import OperatorGraph
-from tests.kit.partition_support import graph_of, seeded
+from circletools.graph.dag import Dag
+from tests.kit.partition_support import dag_of, seeded
 
 
 class Given:
@@ -25,7 +25,7 @@ class Given:
     def __init__(self, sizes: list[int], times: list[list[float]], extra: list[tuple[int, int]] = ()) -> None:  # type: ignore[assignment]
         count = len(sizes)
         edges = sorted({*((at, at + 1) for at in range(count - 1)), *extra})
-        self.graph: OperatorGraph = graph_of(count, edges)
+        self.graph: Dag = dag_of(count, edges)
         own = np.arange(count)
         read, readers = (np.array(side, np.int64) for side in zip(*edges, strict=True))
         self.what = Contents((own, own), np.array(sizes, float), np.ones(count), own, read, readers, own[-1:])

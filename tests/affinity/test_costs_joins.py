@@ -13,7 +13,7 @@ from circletools.affinity.costs.joins import (
     ways_around,
 )
 from circletools.affinity.costs.problem import Indices
-from tests.kit.partition_support import graph_of
+from tests.kit.partition_support import dag_of
 
 Edges = list[tuple[int, int]]
 
@@ -41,7 +41,7 @@ def test_edges_join_sets_and_one_too_many_is_a_cycle() -> None:
 
 
 def around(edges: Edges, joined: Edges, devices: list[int]) -> list[tuple[Edges, int, int]]:
-    graph, forest = graph_of(len(devices), edges), forest_of(edges, joined, len(devices))
+    graph, forest = dag_of(len(devices), edges), forest_of(edges, joined, len(devices))
     found = ways_around(graph, numbers(devices), forest)
     return [([edges[edge] for edge in path], first, last) for path, first, last in found]
 
@@ -59,7 +59,7 @@ def test_a_way_around_over_another_device() -> None:
 
 
 def test_what_is_between_two_operators() -> None:
-    graph = graph_of(6, [(0, 1), (1, 2), (2, 5), (0, 3), (3, 5), (4, 5), (0, 4)])
+    graph = dag_of(6, [(0, 1), (1, 2), (2, 5), (0, 3), (3, 5), (4, 5), (0, 4)])
     assert all_between(graph, 0, 5) == {1, 2, 3, 4}
     assert all_between(graph, 1, 5) == {2}
     assert all_between(graph, 5, 0) == set()
@@ -67,7 +67,7 @@ def test_what_is_between_two_operators() -> None:
 
 def test_many_operators_between_are_not_all_looked_for() -> None:
     most = 20 * _AROUND
-    chain = graph_of(most + 10, [(at, at + 1) for at in range(most + 9)])
+    chain = dag_of(most + 10, [(at, at + 1) for at in range(most + 9)])
     assert len(all_between(chain, 0, most - 1)) == most - 2
     assert all_between(chain, 0, most + 9) < set(range(1, most + 9))
 
@@ -75,7 +75,7 @@ def test_many_operators_between_are_not_all_looked_for() -> None:
 def test_sets_that_wait_for_each_other() -> None:
     """Two sets of a device each: either feeds the other."""
     edges = [(0, 1), (2, 3), (0, 3), (2, 1)]
-    graph, devices = graph_of(4, edges), [0, 0, 1, 1]
+    graph, devices = dag_of(4, edges), [0, 0, 1, 1]
     forest = forest_of(edges, [(0, 1), (2, 3)], 4)
     assert sorted(waiting_sets(graph, numbers(devices), forest)) == [(0, 0), (1, 1)]
     apart = forest_of(edges, [(0, 1)], 4)
@@ -83,5 +83,5 @@ def test_sets_that_wait_for_each_other() -> None:
 
 
 def test_the_longest_path_is_of_work() -> None:
-    assert longest_path(graph_of(5, [(0, 1), (1, 2), (3, 4)])).tolist() == [0, 1, 2]
-    assert longest_path(graph_of(0, [])).tolist() == []
+    assert longest_path(dag_of(5, [(0, 1), (1, 2), (3, 4)])).tolist() == [0, 1, 2]
+    assert longest_path(dag_of(0, [])).tolist() == []

@@ -19,9 +19,9 @@ from circletools.affinity.costs.problem import Indices
 from circletools.affinity.costs.search import launches, least_time
 from circletools.affinity.partition.partitions import Partition, make_partitions
 from circletools.errors import UsageError
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 from tests.kit.costs_support import Case, random_case
-from tests.kit.partition_support import graph_of, seeded
+from tests.kit.partition_support import dag_of, seeded
 
 SEEDS = st.integers(0, 1 << 32)
 SLACK = 1e-6
@@ -168,7 +168,7 @@ def test_two_branches_run_at_the_same_time() -> None:
 # --- memory -------------------------------------------------------------------------------------------------
 
 
-def random_contents(seed: int, count: int) -> tuple[Contents, OperatorGraph]:
+def random_contents(seed: int, count: int) -> tuple[Contents, Dag]:
     """Return operators in a row of one output each, which later ones read, and constants."""
     generator = seeded(seed)
     read = [
@@ -186,7 +186,7 @@ def random_contents(seed: int, count: int) -> tuple[Contents, OperatorGraph]:
         pairs[:, 1],
         np.array([count], np.int64),
     )
-    return what, graph_of(count, {(tensor - 1, reader) for tensor, reader in read if tensor})
+    return what, dag_of(count, {(tensor - 1, reader) for tensor, reader in read if tensor})
 
 
 def simulated(what: Contents, partitions: tuple[Partition, ...], device: int) -> int:
@@ -236,7 +236,7 @@ def test_caps_are_kept_and_not_wasted() -> None:
         case = Case(times, tensors, [[0.0, 2.0], [2.0, 0.0]], [[0.0] * 2] * 2, [0.0, 0.0])
         problem, _ = case.problem()
 
-        def partitions(devices: Indices, graph: OperatorGraph = graph) -> tuple[Partition, ...]:
+        def partitions(devices: Indices, graph: Dag = graph) -> tuple[Partition, ...]:
             return make_partitions(graph, devices.tolist())
 
         whole = simulated(what, partitions(np.zeros(7, np.int64)), 0)

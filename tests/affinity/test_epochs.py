@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from circletools.affinity.partition.epochs import turns
-from tests.kit.partition_support import graph_of, seeded
+from tests.kit.partition_support import dag_of, seeded
 
 
 def test_operators_in_another_order_take_the_same_turns() -> None:
@@ -13,8 +13,8 @@ def test_operators_in_another_order_take_the_same_turns() -> None:
         edges = [(random.randrange(to), to) for to in range(1, count) for _ in range(random.randrange(3))]
         devices = [random.randrange(2) for _ in range(count)]
         number = random.sample(range(count), count)
-        moved = graph_of(count, [(number[one], number[other]) for one, other in edges])
-        own = graph_of(count, edges)
+        moved = dag_of(count, [(number[one], number[other]) for one, other in edges])
+        own = dag_of(count, edges)
         begins = devices[0]
         found = turns(own, devices, begins)
         assert found == turns(own, devices)  # the lowest operator is ready
@@ -24,7 +24,7 @@ def test_operators_in_another_order_take_the_same_turns() -> None:
 
 
 def test_a_device_without_a_ready_operator_does_not_begin() -> None:
-    graph = graph_of(3, [(0, 1), (1, 2)])
+    graph = dag_of(3, [(0, 1), (1, 2)])
     assert turns(graph, [0, 1, 0], 1) == [(0,), (1,), (2,)]
-    assert turns(graph_of(2, []), [0, 1], 1) == [(1,), (0,)]
-    assert turns(graph_of(0, []), []) == []
+    assert turns(dag_of(2, []), [0, 1], 1) == [(1,), (0,)]
+    assert turns(dag_of(0, []), []) == []

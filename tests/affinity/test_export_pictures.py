@@ -18,8 +18,8 @@ from circletools.affinity.exports.dot import dot_graph
 from circletools.affinity.exports.model_explorer import model_explorer_data
 from circletools.affinity.exports.placement import current_affinity
 from circletools.errors import EditError
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
 from tests.kit.exports_support import alternating, codes_of, named, with_affinity
 from tests.kit.presence import Lazy
 from tests.kit.support import ROOT, bytes_of, own_models, title
@@ -126,7 +126,7 @@ def test_the_picture_has_all_operators_and_partitions(path: Path) -> None:
                 (node,) = cluster.get_node(f"s{index}_o{operator}")
                 assert shown(node.get_label()) == f"{operator} {code}"
                 members = [other for other, at in enumerate(ids) if at == partition]
-                work = [other for other in members if other not in OperatorFacts(model, index).constants]
+                work = [other for other in members if other not in graph_of(model, index).folded]
                 devices = dict.fromkeys(("cpu", "npu")[other % 2] for other in work or members)
                 assert shown(cluster.get_label()) == f"partition {partition}: {', '.join(devices)}"
             _assert_edges(model.subgraphs[index].operators, found[f"cluster_{index}"], ids)

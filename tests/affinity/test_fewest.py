@@ -12,9 +12,9 @@ from circletools.affinity.partition import fewest
 from circletools.affinity.partition.contraction import Contraction
 from circletools.affinity.partition.groups import GroupGraph, graph_inside
 from circletools.affinity.partition.partitions import make_partitions
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 from tests.kit.partition_peers import fewest_by_trying, xla_clusters
-from tests.kit.partition_support import check_partition, graph_of, random_case
+from tests.kit.partition_support import check_partition, dag_of, random_case
 
 SMALL = {
     "diffusion": lambda: diffusion(1),
@@ -31,7 +31,7 @@ SMALL = {
 def test_small_graphs_have_the_fewest_that_there_can_be(first: int) -> None:
     for seed in range(first, first + 100):
         count, edges, devices = random_case(seed, most=10)
-        graph = graph_of(count, edges)
+        graph = dag_of(count, edges)
         assert len(make_partitions(graph, devices)) == fewest_by_trying(graph, devices), seed
 
 
@@ -42,7 +42,7 @@ ORDERS = {6: 21, 58: 14, 110: 34, 234: 6, 289: 17, 292: 15, 369: 17, 374: 5, 495
 @pytest.mark.parametrize("seed", ORDERS)
 def test_some_graphs_take_other_orders(seed: int) -> None:
     count, edges, devices = random_case(seed, most=60)
-    graph = graph_of(count, edges)
+    graph = dag_of(count, edges)
     found = make_partitions(graph, devices)
     check_partition(graph, devices, found, connected=True)
     assert len(found) <= ORDERS[seed]
@@ -51,7 +51,7 @@ def test_some_graphs_take_other_orders(seed: int) -> None:
 def test_orders_by_chance_are_the_same_everywhere() -> None:
     """Of several that are as few the same are found on every machine."""
     count, edges, devices = random_case(374, most=60)
-    assert sorted(map(sorted, fewest.fewest(graph_of(count, edges), devices))) == [
+    assert sorted(map(sorted, fewest.fewest(dag_of(count, edges), devices))) == [
         [0], [1, 3, 5, 6, 8, 9, 10, 13, 14, 15, 18, 19, 20], [2, 12], [4, 11, 16, 21], [7, 17]
     ]  # fmt: skip
 
@@ -66,7 +66,7 @@ def orders_of(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int
 
     monkeypatch.setattr(fewest, "_by_chance", tried)
     count, edges, devices = random_case(seed, most=400)
-    make_partitions(graph_of(count, edges), devices)
+    make_partitions(dag_of(count, edges), devices)
     return found
 
 
@@ -90,7 +90,7 @@ def test_later_starts_are_tried(seed: int, count: int, monkeypatch: pytest.Monke
     """The first makes one more; so does each of the pieces by level for the last two."""
     monkeypatch.setattr(fewest, "_EDGES", 0)
     operators, edges, devices = random_case(seed, most=30)
-    assert len(make_partitions(graph_of(operators, edges), devices)) == count
+    assert len(make_partitions(dag_of(operators, edges), devices)) == count
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -110,7 +110,7 @@ def test_a_long_chain_with_skips_over_the_other_device(monkeypatch: pytest.Monke
     made = counted(monkeypatch)
     blocks = 10_000
     edges = [pair for at in range(0, 2 * blocks, 2) for pair in ((at, at + 1), (at + 1, at + 2), (at, at + 2))]
-    found = make_partitions(graph_of(2 * blocks + 1, edges), [0, 1] * blocks + [0])
+    found = make_partitions(dag_of(2 * blocks + 1, edges), [0, 1] * blocks + [0])
     assert [partition.operators for partition in found] == [(at,) for at in range(2 * blocks + 1)]
     assert made == [2 * blocks + 1]
 
@@ -138,12 +138,12 @@ def test_nothing_else_is_tried_where_a_path_shows_that_there_are_no_fewer(monkey
 
 def test_what_is_one_piece_stays_one_piece() -> None:
     """A skip beside a chain that stays on the device takes nothing apart."""
-    graph = graph_of(4, [(0, 1), (1, 2), (0, 2), (2, 3)])
+    graph = dag_of(4, [(0, 1), (1, 2), (0, 2), (2, 3)])
     assert counts(graph, [0, 0, 0, 1]) == [3, 1]
     assert counts(graph, [0, 1, 0, 0]) == [1, 2, 1] or counts(graph, [0, 1, 0, 0]) == [1, 1, 2]
 
 
-def counts(graph: OperatorGraph, devices: Sequence[int]) -> list[int]:
+def counts(graph: Dag, devices: Sequence[int]) -> list[int]:
     return [len(partition.operators) for partition in make_partitions(graph, devices)]
 
 
@@ -157,7 +157,7 @@ def test_of_eight_before_it_an_operator_joins_the_first_that_it_can() -> None:
     """Ten of one device with others between them stay apart; one that nothing feeds may go to any."""
     edges = [(at, at + 1) for at in range(18)]
     devices = [*(at % 2 for at in range(19)), 0]
-    whole = graph_inside(graph_of(20, edges), range(20), devices)
+    whole = graph_inside(dag_of(20, edges), range(20), devices)
     rows = [[*range(0, 19, 2), 19]]
     for beside_first in (False, True):
         home = fewest._merged(whole, rows, beside_first=beside_first)

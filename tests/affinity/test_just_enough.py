@@ -17,8 +17,8 @@ from circletools.affinity.costs.problem import Links, make_problem
 from circletools.affinity.costs.program import _silence
 from circletools.affinity.units import Glue, parse_glue
 from circletools.errors import UsageError
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
 from tests.kit.build import Build
 from tests.kit.costs_support import Case
 
@@ -71,7 +71,7 @@ def test_readers_share_what_their_constant_takes() -> None:
     """16 bytes for two readers: 8 each, times the rate of the device."""
     links = Links(np.zeros((2, 2)), np.zeros((2, 2)), np.zeros(2), np.array([2.0, 0.5]))
     with open_model(row("ADD", "NEG", "ADD")) as model:
-        facts = OperatorFacts(model, 0)
+        facts = graph_of(model, 0)
         problem = with_constants(facts, make_problem(facts, np.full((3, 2), 5.0), links))
     assert problem.times_us.tolist() == [[21, 9], [5, 5], [21, 9]]
 

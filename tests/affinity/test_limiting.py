@@ -17,8 +17,8 @@ from circletools.affinity.partition.partitions import Partition, make_partitions
 from circletools.affinity.partitioning import Partitioning, Sizing, make_partitioning
 from circletools.affinity.units import Units, make_units
 from circletools.errors import EditError, UsageError
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
 from tests.kit.affinity_support import assigned, unruled
 from tests.kit.build import Build
 from tests.kit.partition_support import check_partition, seeded
@@ -41,7 +41,7 @@ def chain(codes: str, kind: str = "tflite") -> bytes:
 
 def limited(data: bytes, *limits: str, rules: Sequence[str] = ("op:NEG=npu",), times: object = None) -> Partitioning:
     with open_model(data) as model:
-        facts = OperatorFacts(model, 0)
+        facts = graph_of(model, 0)
         given = unruled(assigned(model, TWO, *rules, default="cpu"))
         problems = None
         if times is not None:
@@ -108,16 +108,16 @@ def test_what_stays_saves_most_by_trying_everything(seed: int) -> None:
     times = [[generator.uniform(0, 9), generator.uniform(0, 20)] for _ in codes]
     most = generator.randint(1, 5)
     with open_model(chain(codes)) as model:
-        facts = OperatorFacts(model, 0)
+        facts = graph_of(model, 0)
         links = Links(np.array([[0, 1], [1, 0.0]]), np.zeros((2, 2)), np.array([2.0, 0]))
         problem = make_problem(facts, np.array(times), links)
         devices = [int(letter == "t") for letter in codes]
-        own = [one.operators for one in make_partitions(facts.graph, devices) if one.device == 0]
+        own = [one.operators for one in make_partitions(facts.dag, devices) if one.device == 0]
         totals = []
         for stay in combinations(own, most):
             kept = {operator for row in stay for operator in row}
             numbers = [0 if operator in kept else 1 for operator in range(len(codes))]
-            launched = [one.device for one in make_partitions(facts.graph, numbers)]
+            launched = [one.device for one in make_partitions(facts.dag, numbers)]
             totals.append(evaluate(problem, numbers, launched).total_us)
         made = limited(chain(codes), f"npu:max-partitions={most}", times=times).subgraphs[0]
         found = evaluate(problem, made.numbers, [one.device for one in made.partitions])
@@ -144,7 +144,7 @@ def test_what_cannot_be_met_is_named(limit: str, rule: str, said: str) -> None:
         given = assigned(model, TWO, rule, default="cpu")
         sizing = Sizing(limits=(parse_limit(limit),), fallback="cpu")
         with pytest.raises(EditError) as caught:
-            make_partitioning([OperatorFacts(model, 0)], given, sizing)
+            make_partitioning([graph_of(model, 0)], given, sizing)
     assert f"--limit {limit} cannot be met: {said}" in str(caught.value)
     assert caught.value.location == "subgraphs[0]"
 
@@ -168,12 +168,12 @@ def test_random_graphs_keep_to_limits(seed: int) -> None:
         f"npu:max-partitions={generator.randint(0, 4)}",
     )
     with open_model(build.to_bytes("tflite")) as model:
-        facts = OperatorFacts(model, 0)
+        facts = graph_of(model, 0)
         rules = ",".join(str(at) for at in range(len(facts)) if generator.random() < 0.7) or "0"
         assignment = unruled(assigned(model, TWO, f"index:{rules}=npu", default="cpu"))
         limits = tuple(map(parse_limit, words))
         found = make_partitioning([facts], assignment, Sizing(limits=limits)).subgraphs[0]
-        check_partition(facts.graph, found.numbers, found.partitions, connected=True)
+        check_partition(facts.dag, found.numbers, found.partitions, connected=True)
     sizes = [len(one.operators) for one in found.partitions if one.device == 0]
     assert all(least <= size <= most for size in sizes)
     assert len(sizes) <= limits[2].number
@@ -223,7 +223,7 @@ def test_limits_that_make_no_sense(words: tuple[str, ...], error: type[Exception
 
 def test_what_partitions_weigh() -> None:
     with open_model(chain("aan")) as model:
-        facts = OperatorFacts(model, 0)
+        facts = graph_of(model, 0)
         links = Links(np.zeros((2, 2)), np.zeros((2, 2)), np.zeros(2))
         problem = make_problem(facts, np.array([[1, 2], [np.inf, 4], [8, 16]]), links)
         weigh = Weights(facts, make_units(facts), problem).of

@@ -27,14 +27,14 @@ from circletools.affinity.tables import SubgraphAffinity
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import EditError
+from circletools.graph.build import graph_of
+from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
-from circletools.model.selectors import Chooser
 from tests.kit.affinity_support import affinity, affinity_of, annotated, ids
 from tests.kit.build import Build
 from tests.kit.costs_support import CODES, Case
 from tests.kit.exports_support import with_affinity
-from tests.kit.partition_support import graph_of, random_case
+from tests.kit.partition_support import dag_of, random_case
 from tests.kit.support import bytes_of
 
 
@@ -57,7 +57,7 @@ def test_the_first_tensor_can_be_an_unpacked_constant() -> None:
     unpacking = {"inputs": ["FLOAT16 constant"], "unpacks": True}
     table = parse_capability(json.dumps({"operators": {"DEQUANTIZE": [unpacking]}}).encode(), "npu.json")
     with open_model(build.to_bytes("tflite")) as model:
-        assert [str(refusal) for refusal in why_not(table, OperatorFacts(model, 0))] == [
+        assert [str(refusal) for refusal in why_not(table, graph_of(model, 0))] == [
             "operator 1, which reads the constant that it unpacks, is not taken",
             "npu has no ADD",
         ]
@@ -83,7 +83,7 @@ def test_min_has_fewer_than_safe_in_some_graphs() -> None:
     counts = {"safe": 0, "min": 0}
     for seed in range(300):
         count, edges, devices = random_case(seed)
-        graph = graph_of(count, edges)
+        graph = dag_of(count, edges)
         counts["safe"] += len(make_partitions(graph, devices, "safe"))
         counts["min"] += len(make_partitions(graph, devices, "min"))
     assert counts["min"] <= 1375 < counts["safe"]

@@ -20,8 +20,8 @@ from circletools.affinity.limits import Limit, parse_limit
 from circletools.affinity.meeting import meet
 from circletools.affinity.partition.partitions import make_partitions
 from circletools.affinity.units import Units
-from circletools.model.graph import OperatorGraph
-from circletools.model.selectors import Selector
+from circletools.graph.dag import Dag
+from circletools.graph.selectors import Selector
 from tests.kit.costs_support import Case, random_case
 from tests.kit.partition_peers import every_partitioning, numbers_of
 from tests.kit.partition_support import seeded
@@ -53,7 +53,7 @@ class Given(NamedTuple):
     """A graph, the device that each unit has, and what is asked of partitions."""
 
     room: Room
-    graph: OperatorGraph
+    graph: Dag
     numbers: list[int]
     takes: list[list[bool]]
     rules: dict[int, Rule]

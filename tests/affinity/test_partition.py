@@ -14,9 +14,9 @@ from circletools.affinity.partition.partitions import Mode, make_partitions
 from circletools.affinity.partition.repair import waiting_for_each_other
 from circletools.affinity.partition.seed import seed_partitions
 from circletools.errors import EditError
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 from tests.kit.partition_reference import Reference
-from tests.kit.partition_support import CYCLIC, CYCLIC_DEVICES, check_partition, graph_of, random_case
+from tests.kit.partition_support import CYCLIC, CYCLIC_DEVICES, check_partition, dag_of, random_case
 from tests.kit.support import ROOT
 
 DOCUMENT = (ROOT / "docs" / "affinity.md").read_text(encoding="utf-8")
@@ -50,9 +50,9 @@ FROM_5: list[tuple[str, int, set[int], set[int]]] = [
 ]
 
 
-def example() -> tuple[OperatorGraph, list[int]]:
+def example() -> tuple[Dag, list[int]]:
     """Return the graph, its operators counted from 0, with the fourth on the second device."""
-    return graph_of(7, [(a - 1, b - 1) for a, b in EXAMPLE]), [int(operator == 4) for operator in range(1, 8)]
+    return dag_of(7, [(a - 1, b - 1) for a, b in EXAMPLE]), [int(operator == 4) for operator in range(1, 8)]
 
 
 def test_the_example_goes_as_it_is_printed() -> None:
@@ -91,7 +91,7 @@ def test_the_largest_is_selected_first() -> None:
 def test_telling_the_steps_changes_nothing() -> None:
     for seed in range(SEEDS, SEEDS + BLOCK):
         count, edges, devices = random_case(seed)
-        told = seed_partitions(graph_of(count, edges), devices, lambda _: None)
+        told = seed_partitions(dag_of(count, edges), devices, lambda _: None)
         # Nothing is left out here, so that even the order within a subgraph is that of the procedure.
         assert told == Reference(count, edges).partition(devices), seed
 
@@ -104,7 +104,7 @@ def test_seed_is_the_literal_procedure(first: int) -> None:
     for seed in range(first, first + BLOCK):
         count, edges, devices = random_case(seed)
         wanted = Reference(count, edges).partition(devices)
-        got = seed_partitions(graph_of(count, edges), devices)
+        got = seed_partitions(dag_of(count, edges), devices)
         assert [sorted(partition) for partition in got] == [sorted(partition) for partition in wanted], seed
 
 
@@ -117,7 +117,7 @@ def test_every_partition_can_run(first: int) -> None:
     repaired = 0
     for seed in range(first, first + BLOCK):
         count, edges, devices = random_case(seed, most=20)
-        graph = graph_of(count, edges)
+        graph = dag_of(count, edges)
         found = {mode: make_partitions(graph, devices, mode) for mode in ("safe", "min", "epochs")}
         for mode, partitions in found.items():
             check_partition(graph, devices, partitions, connected=mode != "epochs")
@@ -132,7 +132,7 @@ def test_every_partition_can_run(first: int) -> None:
 
 
 def test_the_smallest_cycle_is_refused() -> None:
-    graph = graph_of(4, CYCLIC)
+    graph = dag_of(4, CYCLIC)
     assert [set(partition) for partition in Reference(4, CYCLIC).partition(CYCLIC_DEVICES)] == [{0, 3}, {1, 2}]
     with pytest.raises(
         EditError, match=r"2 partitions wait for each other, those of operators 0 and 1 for two"
@@ -143,11 +143,11 @@ def test_the_smallest_cycle_is_refused() -> None:
 
 @pytest.mark.parametrize("mode", ["safe", "min"])
 def test_the_smallest_cycle_is_repaired(mode: Mode) -> None:
-    partitions = make_partitions(graph_of(4, CYCLIC), CYCLIC_DEVICES, mode)
+    partitions = make_partitions(dag_of(4, CYCLIC), CYCLIC_DEVICES, mode)
     # One stays whole, the other falls apart.
     kept = [(0, 3), (1,), (2,)] if mode == "safe" else [(0,), (1, 2), (3,)]
     assert sorted(partition.operators for partition in partitions) == kept
-    check_partition(graph_of(4, CYCLIC), CYCLIC_DEVICES, partitions, connected=True)
+    check_partition(dag_of(4, CYCLIC), CYCLIC_DEVICES, partitions, connected=True)
 
 
 def test_no_smaller_graph_has_a_cycle() -> None:
@@ -157,21 +157,21 @@ def test_no_smaller_graph_has_a_cycle() -> None:
         for edges in chain.from_iterable(combinations(pairs, size) for size in range(most + 1)):
             if any(operator in reached for operator, reached in enumerate(Reference(count, edges).descendants)):
                 continue
-            graph = graph_of(count, edges)
+            graph = dag_of(count, edges)
             for devices in product((0, 1), repeat=count):
                 assert not waiting_for_each_other(graph, seed_partitions(graph, devices))
 
 
 @pytest.mark.parametrize("mode", ["seed", "safe", "min", "epochs"])
 def test_nothing_at_all_has_no_subgraphs(mode: Mode) -> None:
-    assert make_partitions(graph_of(0, []), [], mode) == ()
-    assert len(make_partitions(graph_of(3, []), [0, 0, 0], mode)) == (1 if mode == "epochs" else 3)
+    assert make_partitions(dag_of(0, []), [], mode) == ()
+    assert len(make_partitions(dag_of(3, []), [0, 0, 0], mode)) == (1 if mode == "epochs" else 3)
 
 
 # --- taking turns -------------------------------------------------------------------------------------------
 
 
-def fewest_turns(graph: OperatorGraph, devices: list[int]) -> int:
+def fewest_turns(graph: Dag, devices: list[int]) -> int:
     """Return the fewest turns, by trying: one operator at a time, a turn more when the device changes."""
     done_all = (1 << len(graph)) - 1
     best: dict[tuple[int, int], int] = {(0, -1): 0}
@@ -197,13 +197,13 @@ def test_turns_are_the_fewest_for_two_devices() -> None:
     for seed in range(400):
         count, edges, devices = random_case(seed, most=9)
         if set(devices) <= {0, 1}:
-            graph = graph_of(count, edges)
+            graph = dag_of(count, edges)
             assert len(make_partitions(graph, devices, "epochs")) == fewest_turns(graph, devices), seed
             tried += 1
     assert tried > 200
 
 
 def test_a_turn_begins_with_the_lowest_that_is_ready() -> None:
-    graph = graph_of(4, [(0, 2), (1, 3)])
+    graph = dag_of(4, [(0, 2), (1, 3)])
     assert turns(graph, [0, 1, 1, 0]) == [(0,), (1, 2), (3,)]
     assert turns(graph, [0, 1, 1, 0], 1) == [(1,), (0, 3), (2,)]

@@ -10,7 +10,7 @@ from circletools.affinity.partition.partitions import make_partitions, partition
 from circletools.affinity.partition.seed import seed_partitions
 from circletools.errors import EditError
 from tests.kit.partition_reference import Reference
-from tests.kit.partition_support import Edges, check_partition, graph_of, seeded
+from tests.kit.partition_support import Edges, check_partition, dag_of, seeded
 
 
 def entangled(count: int, inputs: int) -> tuple[Edges, list[int]]:
@@ -30,7 +30,7 @@ def allow(monkeypatch: pytest.MonkeyPatch, units: int, per_operator: int) -> Non
 def test_what_is_entangled_and_within_the_bound_is_the_literal_procedure(inputs: int) -> None:
     edges, devices = entangled(50, inputs)
     wanted = Reference(50, edges).partition(devices)
-    assert [sorted(partition) for partition in seed_partitions(graph_of(50, edges), devices)] == [
+    assert [sorted(partition) for partition in seed_partitions(dag_of(50, edges), devices)] == [
         sorted(partition) for partition in wanted
     ]
 
@@ -41,7 +41,7 @@ def test_what_takes_too_many_steps_is_refused_by_the_procedure_only(
 ) -> None:
     edges, devices = entangled(200, inputs)
     allow(monkeypatch, 0, 200)
-    graph = graph_of(200, edges)
+    graph = dag_of(200, edges)
     with pytest.raises(EditError, match="graph of 200 operators takes too many steps") as caught:
         make_partitions(graph, devices, "seed")
     assert "--mode min" in (caught.value.hint or "")
@@ -54,7 +54,7 @@ def test_what_takes_too_many_steps_is_refused_by_the_procedure_only(
 def test_taking_turns_is_never_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     edges, devices = entangled(200, 100)
     allow(monkeypatch, 0, 0)
-    graph = graph_of(200, edges)
+    graph = dag_of(200, edges)
     check_partition(graph, devices, make_partitions(graph, devices, "epochs"), connected=False)
 
 

@@ -19,7 +19,7 @@ from circletools.affinity.partition.schedule import schedule
 from circletools.affinity.partition.seed import seed_partitions
 from circletools.errors import EditError
 from tests.kit.partition_reference import Reference
-from tests.kit.partition_support import CYCLIC, graph_of, random_case, seeded
+from tests.kit.partition_support import CYCLIC, dag_of, random_case, seeded
 
 # --- groups -------------------------------------------------------------------------------------------------
 
@@ -53,17 +53,17 @@ def test_components_are_those_that_reach_each_other_and_come_after_what_they_fee
 
 
 def test_groups_are_connected_in_either_direction() -> None:
-    graph = graph_of(6, [(2, 0), (1, 0), (4, 3)])
+    graph = dag_of(6, [(2, 0), (1, 0), (4, 3)])
     assert connected(graph, [0] * 6) == [0, 0, 0, 1, 1, 2]
     assert connected(graph, [0, 1, 0, 0, 1, 0]) == [0, 1, 0, 2, 3, 4]
     assert members_of([2, 0, 2]) == [[1], [], [0, 2]]
     assert group_successors(graph, [0, 1, 1, 2, 1, 0], 3) == [[], [0, 2], []]
-    assert group_successors(graph_of(0, []), [], 0) == []
+    assert group_successors(dag_of(0, []), [], 0) == []
     assert group_of(4, [(3, 1), (0, 2)]) == [1, 0, 1, 0]
 
 
 def test_cycles_are_those_of_more_than_one_partition() -> None:
-    graph = graph_of(4, CYCLIC)
+    graph = dag_of(4, CYCLIC)
     assert waiting_for_each_other(graph, [(0, 3), (1, 2)]) == [[0, 1]]
     assert waiting_for_each_other(graph, [(0,), (1, 2), (3,)]) == []
     whole: OperatorSets = [(0, 1, 2, 3)]
@@ -81,13 +81,13 @@ def test_a_schedule_takes_the_lowest_that_can_run() -> None:
 
 
 def test_devices_take_turns_and_the_lowest_operator_says_whose_it_is() -> None:
-    graph = graph_of(5, [(0, 2), (1, 3), (2, 4), (3, 4)])
+    graph = dag_of(5, [(0, 2), (1, 3), (2, 4), (3, 4)])
     devices = [1, 0, 0, 1, 1]
     assert turns(graph, devices) == [(0,), (1, 2), (3, 4)]
     assert turns(graph, devices, 0) == [(1,), (0, 3), (2,), (4,)]
     assert turns(graph, devices, 1) == [(0,), (1, 2), (3, 4)]
     assert [part.operators for part in make_partitions(graph, devices, "epochs")] == [(0,), (1, 2), (3, 4)]
-    assert turns(graph_of(2, [(0, 1)]), [0, 1], 1) == [(0,), (1,)]  # the second cannot begin
+    assert turns(dag_of(2, [(0, 1)]), [0, 1], 1) == [(0,), (1,)]  # the second cannot begin
 
 
 # --- who reaches whom ---------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def test_the_memory_of_chains_is_bounded_when_they_get_more_than_eight(monkeypat
 
 def test_what_grows_from_a_root_and_is_taken_back() -> None:
     # 0 -> 1 -> 3 and 0 -> 2 -> 3, 2 elsewhere: 3 is between members that 2 keeps apart.
-    graph = graph_of(4, [(0, 1), (0, 2), (1, 3), (2, 3)])
+    graph = dag_of(4, [(0, 1), (0, 2), (1, 3), (2, 3)])
     region = Region(graph, graph.order, [0, 0, 1, 0], Effort(4))
     assert region.is_neck == [True, False, False, True]
     grown = region.grow(0)
@@ -154,12 +154,12 @@ def test_what_grows_from_a_root_and_is_taken_back() -> None:
 
 
 def test_the_effort_of_a_step_is_told() -> None:
-    graph = graph_of(2, [(0, 1)])
+    graph = dag_of(2, [(0, 1)])
     region = Region(graph, graph.order, [0, 0], Effort(2))
     start = region.effort.left
     region.grow(0)
     assert start - region.effort.left == 3 * STEP  # a look at the neighbour, the rejected and those elsewhere
-    hub = graph_of(17, [(0, other) for other in range(1, 17)])
+    hub = dag_of(17, [(0, other) for other in range(1, 17)])
     wide = Region(hub, hub.order, [0] * 17, Effort(17))
     start = wide.effort.left
     wide.grow(1)
@@ -171,7 +171,7 @@ def test_seed_is_the_literal_procedure_on_a_few_graphs(first: int) -> None:
     for seed in range(first, first + 20):
         count, edges, devices = random_case(seed, most=20)
         wanted = Reference(count, edges).partition(devices)
-        graph = graph_of(count, edges)
+        graph = dag_of(count, edges)
         assert [sorted(one) for one in seed_partitions(graph, devices)] == [sorted(one) for one in wanted]
         assert seed_partitions(graph, devices, lambda _: None) == wanted
 
@@ -181,7 +181,7 @@ def test_seed_is_the_literal_procedure_on_a_few_graphs(first: int) -> None:
 
 def test_repair_keeps_the_largest_whole() -> None:
     # 5 hangs on 1: {1, 2, 5} is larger than {0, 3}, and stays.
-    graph = graph_of(5, [*CYCLIC, (1, 4)])
+    graph = dag_of(5, [*CYCLIC, (1, 4)])
     devices = [0, 1, 1, 0, 1]
     assert sorted(map(sorted, seed_partitions(graph, devices))) == [[0, 3], [1, 2, 4]]
     found = repaired(graph, devices, seed_partitions(graph, devices))

@@ -16,17 +16,17 @@ from circletools.affinity.partition.partitions import make_partitions
 from circletools.affinity.partition.schedule import schedule
 from circletools.affinity.partition.seed import seed_partitions
 from circletools.errors import EditError
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 from tests.kit.partition_reference import all_reached
-from tests.kit.partition_support import graph_of, random_case, seeded
+from tests.kit.partition_support import dag_of, random_case, seeded
 
 
-def in_order(seed: int, most: int) -> OperatorGraph:
+def in_order(seed: int, most: int) -> Dag:
     """Return a random graph whose numbering is an execution order."""
     count, edges, _ = random_case(seed, most)
-    order = graph_of(count, edges).order
+    order = dag_of(count, edges).order
     rank = {operator: number for number, operator in enumerate(order)}
-    return graph_of(count, [(rank[a], rank[b]) for a, b in edges])
+    return dag_of(count, [(rank[a], rank[b]) for a, b in edges])
 
 
 # --- who reaches whom ---------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ def test_chains_tell_who_reaches_whom() -> None:
 
 def test_chains_join_bounds_alike_in_both_forms() -> None:
     for width in (3, 30):
-        graph = graph_of(width + 1, [(operator, width) for operator in range(width)])
+        graph = dag_of(width + 1, [(operator, width) for operator in range(width)])
         laid = Chains(graph.successors, graph.predecessors)
         left, right = laid.reached[0], laid.reached[width]
         assert list(laid.firsts(left, right)) == [min(pair) for pair in zip(left, right, strict=True)]
@@ -59,7 +59,7 @@ def test_chains_join_bounds_alike_in_both_forms() -> None:
 
 def test_a_graph_that_is_too_wide_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chains, "_MEMORY_BYTES", 100)
-    graph = graph_of(9, [])
+    graph = dag_of(9, [])
     with pytest.raises(EditError, match="the graph of 9 operators is more than 8 operators wide"):
         Chains(graph.successors, graph.predecessors)
 
@@ -80,7 +80,7 @@ def merged_graph(successors: Sequence[Iterable[int]], groups: Sequence[int]) -> 
     return result
 
 
-def groups_of(graph: OperatorGraph, devices: Sequence[int]) -> GroupGraph:
+def groups_of(graph: Dag, devices: Sequence[int]) -> GroupGraph:
     """Return the graph of operators as groups of one each."""
     return graph_inside(graph, range(len(graph)), devices)
 
@@ -143,7 +143,7 @@ def test_the_numbers_of_the_order_are_given_anew_when_they_run_out(monkeypatch: 
     monkeypatch.setattr(contraction_module, "_STEP", 1)
     count = 40
     teeth = [(2 * at + 1, 2 * at + 2) for at in range(count)]
-    graph = graph_of(2 * count + 1, [*((0, 2 * at + 2) for at in range(count)), *teeth])
+    graph = dag_of(2 * count + 1, [*((0, 2 * at + 2) for at in range(count)), *teeth])
     for backward in (False, True):
         groups = groups_of(graph, [at % 2 for at in range(len(graph))])
         contraction = Contraction(groups.reversed() if backward else groups)
@@ -158,7 +158,7 @@ def test_a_search_is_given_up_when_all_visits_are_used(monkeypatch: pytest.Monke
     """Two paths of operators of one device, joined at both ends: what lies between the ends is looked at."""
     length = 60
     edges = [(0, 1), *((at, at + 1) for at in range(1, length)), (length, length + 1), (0, length + 1)]
-    graph = groups_of(graph_of(length + 2, edges), [0] * (length + 2))
+    graph = groups_of(dag_of(length + 2, edges), [0] * (length + 2))
     assert not Contraction(graph).merge((0, length + 1))
     lone = GroupGraph(
         [[length + 1], *([at + 1] for at in range(1, length)), [length + 1], []],
@@ -170,7 +170,7 @@ def test_a_search_is_given_up_when_all_visits_are_used(monkeypatch: pytest.Monke
         monkeypatch.setattr(contraction_module, name, 0)
     assert Contraction(lone).merge((0, length + 1))  # from the first, which feeds nothing else
     monkeypatch.setattr(contraction_module, "_LEAST_VISITS", 0)
-    wide = groups_of(graph_of(4, [(0, 2), (0, 3), (1, 3)]), [0] * 4)
+    wide = groups_of(dag_of(4, [(0, 2), (0, 3), (1, 3)]), [0] * 4)
     assert not Contraction(wide).merge((0, 3))
     monkeypatch.setattr(contraction_module, "_LEAST_VISITS", 1)
     assert Contraction(wide).merge((0, 3))  # one is looked at
@@ -218,9 +218,9 @@ def edges(words: str) -> list[tuple[int, int]]:
     [(BY_LEVEL, [0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0], 7), (BACKWARD, [1, 0, 0, 1, 0, 1, 1, 0, 0, 1, 1], 6)],
 )
 def test_graphs_that_take_more_than_one_start(words: str, devices: list[int], least: int) -> None:
-    assert len(make_partitions(graph_of(11, edges(words)), devices, "min")) == least
+    assert len(make_partitions(dag_of(11, edges(words)), devices, "min")) == least
 
 
 def test_an_operator_that_a_candidate_gave_back_gets_its_own() -> None:
-    graph = graph_of(8, edges("0-1 0-4 0-7 1-3 2-3 2-7 3-5 3-7 4-7"))
+    graph = dag_of(8, edges("0-1 0-4 0-7 1-3 2-3 2-7 3-5 3-7 4-7"))
     assert seed_partitions(graph, [0, 0, 0, 0, 1, 1, 0, 0]) == [(0, 1, 3), (2,), (6,), (7,), (4,), (5,)]

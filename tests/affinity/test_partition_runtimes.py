@@ -13,8 +13,8 @@ from benchmarks.graphs import SHAPES, by_chance
 from benchmarks.networks import Network, feed, load, make, random_shape, run_parts, run_whole, start_core, submodels
 from circletools.affinity.partition.epochs import turns
 from circletools.affinity.partition.partitions import Mode, make_partitions
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.model.operator_facts import operator_graph
 from circletools.runtimes.plan import plans
 from tests.kit.build import Build, Graph
 from tests.kit.partition_support import seeded
@@ -114,7 +114,7 @@ def delegated(data: bytes) -> list[tuple[int, ...]]:
 def turns_of(data: bytes, groups: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """Return our groups of the operators in these groups."""
     with open_model(data) as model:
-        graph = operator_graph(model, 0)
+        graph = graph_of(model, 0).dag
     devices = [0] * len(graph)
     for operator in (operator for group in groups for operator in group):
         devices[operator] = 1

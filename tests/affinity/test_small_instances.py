@@ -20,12 +20,12 @@ from circletools.affinity.costs.proof import Proven, proven
 from circletools.affinity.costs.search import least_time
 from circletools.affinity.costs.times import Costs, make_problems
 from circletools.affinity.units import Units
+from circletools.graph.build import graph_of
+from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
-from circletools.model.selectors import Chooser
 from tests.kit.build import Build
 from tests.kit.costs_support import Case, random_case
-from tests.kit.partition_support import graph_of, seeded
+from tests.kit.partition_support import dag_of, seeded
 
 FREE = [[0.0, 0.0], [0.0, 0.0]]
 
@@ -37,7 +37,7 @@ def units_by_chance(seed: int, count: int) -> Units:
     first: dict[int, int] = {}
     home = [first.setdefault(label, len(first)) for label in labels]
     members = [[at for at in range(count) if home[at] == unit] for unit in range(len(first))]
-    return Units(home, members, graph_of(len(first), []))
+    return Units(home, members, dag_of(len(first), []))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -78,7 +78,7 @@ def test_units_read_what_their_operators_read(seed: int) -> None:
         read.tolist(),
         [units.home[operator] for operator in readers],
     )
-    whole = Units(range(count), [[at] for at in range(count)], graph_of(count, []))
+    whole = Units(range(count), [[at] for at in range(count)], dag_of(count, []))
     assert whole.are_operators
     assert whole.contents(what) is what
 
@@ -93,7 +93,7 @@ def test_kinds_tell_operators_apart_by_what_they_make() -> None:
     for at, (code, types) in enumerate(made):
         graph.operator(code, [x], [graph.tensor(f"o{at} {number}", type=one) for number, one in enumerate(types)])
     with open_model(build.to_bytes()) as model:
-        traits = SubgraphTraits(OperatorFacts(model, 0), {})
+        traits = SubgraphTraits(graph_of(model, 0), {})
         kinds = traits.kinds()
         assert (kinds.of.tolist(), kinds.examples) == ([0, 1, 2, 3, 0, 4, 2], [0, 1, 2, 3, 5])
         keys = [traits.key(at) for at in range(len(made))]

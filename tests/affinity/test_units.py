@@ -13,8 +13,8 @@ import circletools as ct
 from circletools.affinity.costs.memory import contents
 from circletools.affinity.costs.problem import Links, make_problem
 from circletools.affinity.units import Glue, Join, Units, make_units, parse_glue
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
 from tests.kit.build import Build
 from tests.kit.partition_support import seeded
 
@@ -37,7 +37,7 @@ def quantized() -> bytes:
 
 def units_of(data: bytes, join: Join = "connected", glue: Glue = NONE) -> Units:
     with open_model(data) as model:
-        return make_units(OperatorFacts(model, 0), join, glue)
+        return make_units(graph_of(model, 0), join, glue)
 
 
 def planned(data: bytes, **request: Any) -> ct.types.Plan:
@@ -147,7 +147,7 @@ def test_costs_see_units_as_one(tmp_path: Any) -> None:
 
 def test_the_problem_of_units() -> None:
     with open_model(quantized()) as model:
-        facts = OperatorFacts(model, 0)
+        facts = graph_of(model, 0)
         links = Links(np.zeros((2, 2)), np.ones((2, 2)), np.zeros(2))
         times = np.arange(12.0).reshape(6, 2)
         problem = make_problem(facts, times, links)
@@ -249,7 +249,7 @@ def test_joining_more_never_makes_more_partitions(seed: int) -> None:
         plan = planned(data, rules=rules, default="cpu", join=join)
         home = plan.subgraphs[0].partition_of()
         with open_model(data) as model:
-            graph_ = OperatorFacts(model, 0).graph
+            graph_ = graph_of(model, 0).dag
         assert all(home[a] <= home[b] for a, row in enumerate(graph_.successors) for b in row)
         counts.append(len(rows(plan)))
     assert counts[0] >= counts[1] >= counts[2]

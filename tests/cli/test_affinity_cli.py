@@ -13,7 +13,6 @@ from circletools.affinity.read import check_freshness
 from circletools.affinity.store import AFFINITY_ENTRIES
 from circletools.model.model import open_model
 from circletools.model.sizes import size_bytes
-from circletools.model.views import Tensor
 from tests.kit.affinity_support import affinity, affinity_of, annotated
 from tests.kit.build import Build
 from tests.kit.command_support import run
@@ -147,9 +146,9 @@ def test_words_that_are_no_text(tmp_path: Path, target: Path) -> None:
 def test_sizes_that_are_not_known_are_not_counted() -> None:
     sizes = {"FLOAT32": 24, "INT4": 3, "BOOL": 6, "GGML_Q4_0": None, "STRING": None, "UNKNOWN:200": None}
     for kind, size in sizes.items():
-        assert size_bytes(Tensor(0, 0, "t", kind, (2, 3), None, 0, False)) == size
-    assert size_bytes(Tensor(0, 0, "t", "FLOAT32", (1, 3), (-1, 3), 0, False)) is None
-    assert size_bytes(Tensor(0, 0, "t", "FLOAT32", (-5, 3), None, 0, False)) is None
+        assert size_bytes(kind, (2, 3)) == size
+    assert size_bytes("FLOAT32", (1, 3), (-1, 3)) is None
+    assert size_bytes("FLOAT32", (-5, 3)) is None
 
 
 # x (0) feeds a1 (2) and a2 (3), y (1) feeds b1 (4) and b2 (5), a1 feeds b1 and b2 feeds a2.

@@ -14,9 +14,9 @@ from circletools.affinity.partitioning import Partitioning, Sizing, make_partiti
 from circletools.affinity.read import Affinity, read_affinity
 from circletools.affinity.store import annotate
 from circletools.affinity.tables import NONE, SubgraphAffinity
+from circletools.graph.build import model_graph
+from circletools.graph.selectors import Chooser
 from circletools.model.model import Model, open_model
-from circletools.model.operator_facts import facts_of
-from circletools.model.selectors import Chooser
 from tests.kit.support import edited
 
 
@@ -71,7 +71,9 @@ def planned(
 ) -> Partitioning:
     """Return the partitions of a model by rules."""
     with open_model(data) as model:
-        return make_partitioning(facts_of(model), assigned(model, devices, *settings, default=default), Sizing(mode))
+        return make_partitioning(
+            model_graph(model).graphs, assigned(model, devices, *settings, default=default), Sizing(mode)
+        )
 
 
 def with_affinity(data: bytes, devices: Sequence[str], *settings: str, default: str | None = None) -> bytes:

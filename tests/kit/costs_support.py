@@ -13,8 +13,8 @@ import numpy as np
 
 from circletools.affinity.costs.problem import Links, Problem
 from circletools.affinity.partition.partitions import make_partitions
-from circletools.model.graph import OperatorGraph
-from tests.kit.partition_support import graph_of, seeded
+from circletools.graph.dag import Dag
+from tests.kit.partition_support import dag_of, seeded
 
 
 class Case(NamedTuple):
@@ -26,7 +26,7 @@ class Case(NamedTuple):
     per_byte: list[list[float]]
     launch: list[float]
 
-    def problem(self) -> tuple[Problem, OperatorGraph]:
+    def problem(self) -> tuple[Problem, Dag]:
         """Return the problem and its graph as the library has them."""
         read = [(tensor, reader) for tensor, (_, _, readers) in enumerate(self.tensors) for reader in readers]
         pairs = np.array(read, np.int64).reshape(-1, 2)
@@ -40,7 +40,7 @@ class Case(NamedTuple):
             Links(np.array(self.overhead), np.array(self.per_byte), np.array(self.launch)),
         )
         edges = {(producer, reader) for producer, _, readers in self.tensors for reader in readers}
-        return problem, graph_of(len(self.times), edges)
+        return problem, dag_of(len(self.times), edges)
 
     def cost(self, devices: Sequence[int]) -> float:
         """Return what it costs without launches, as docs/costs.md says it."""

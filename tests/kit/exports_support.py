@@ -10,8 +10,8 @@ from circletools.affinity.partition.partitions import make_partitions
 from circletools.affinity.read import Affinity
 from circletools.affinity.store import annotate
 from circletools.affinity.tables import NONE, SubgraphAffinity
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.model.operator_facts import operator_graph
 from tests.kit.build import Build
 from tests.kit.support import edited
 
@@ -25,7 +25,7 @@ def with_affinity(data: bytes, *devices: Sequence[str | None]) -> bytes:
             ids = np.array([NONE if device is None else names.index(device) for device in row], np.uint32)
             partitions = np.full(len(row), NONE, np.uint32)
             if None not in row:
-                for number, partition in enumerate(make_partitions(operator_graph(model, index), ids.tolist())):
+                for number, partition in enumerate(make_partitions(graph_of(model, index).dag, ids.tolist())):
                     partitions[list(partition.operators)] = number
             subgraphs[index] = SubgraphAffinity(ids, partitions)
     return edited(data, lambda edit: annotate(edit, Affinity(dict(enumerate(names)), subgraphs)))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 
-def fewest_by_trying(graph: OperatorGraph, devices: Sequence[int]) -> int:
+def fewest_by_trying(graph: Dag, devices: Sequence[int]) -> int:
     """Return the fewest connected partitions of one device that do not wait for each other, of a small graph.
 
     Every set of edges between operators of one device can be what holds partitions together.
@@ -35,7 +35,7 @@ def fewest_by_trying(graph: OperatorGraph, devices: Sequence[int]) -> int:
 
 
 def every_partitioning(
-    graph: OperatorGraph, devices: int, *, connected: bool
+    graph: Dag, devices: int, *, connected: bool
 ) -> Iterator[tuple[list[tuple[int, ...]], tuple[int, ...]]]:
     """Yield all partitions of a small graph that do not wait for each other, with the device of each."""
     for home in product(range(len(graph)), repeat=len(graph)):
@@ -52,7 +52,7 @@ def numbers_of(rows: Sequence[tuple[int, ...]], devices: Sequence[int]) -> list[
     return [found[operator] for operator in range(len(found))]
 
 
-def _falls_apart(graph: OperatorGraph, home: Sequence[int], row: Sequence[int]) -> bool:
+def _falls_apart(graph: Dag, home: Sequence[int], row: Sequence[int]) -> bool:
     """Say whether nothing connects some of a group, nor lets them stand beside each other."""
     pending, seen = [row[0]], {row[0]}
     for operator in pending:
@@ -64,7 +64,7 @@ def _falls_apart(graph: OperatorGraph, home: Sequence[int], row: Sequence[int]) 
     return len(seen) < len(row)
 
 
-def can_run(graph: OperatorGraph, home: Sequence[int]) -> bool:
+def can_run(graph: Dag, home: Sequence[int]) -> bool:
     """Say whether groups, by operator, do not wait for each other."""
     left = {a: {home[b] for b in row if home[b] != home[a]} for a, row in enumerate(graph.predecessors)}
     waiting: dict[int, set[int]] = {}
@@ -78,7 +78,7 @@ def can_run(graph: OperatorGraph, home: Sequence[int]) -> bool:
     return not waiting
 
 
-def xla_clusters(graph: OperatorGraph, devices: Sequence[int]) -> int:
+def xla_clusters(graph: Dag, devices: Sequence[int]) -> int:
     """Return how many clusters contracting edges in post order leaves (MarkForCompilation, with GraphCycles).
 
     Each node, after all that it feeds, is contracted with what it feeds, where no other path leads there.
@@ -98,7 +98,7 @@ def xla_clusters(graph: OperatorGraph, devices: Sequence[int]) -> int:
     return len(set(home))
 
 
-def _post_order(graph: OperatorGraph) -> Iterable[int]:
+def _post_order(graph: Dag) -> Iterable[int]:
     return reversed(graph.order)
 
 

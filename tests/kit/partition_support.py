@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from circletools.affinity.partition.partitions import Partition
-from circletools.model.graph import OperatorGraph, graph_from_edges
+from circletools.graph.dag import Dag, dag_from_edges
 
 Edges = list[tuple[int, int]]
 
@@ -17,10 +17,10 @@ CYCLIC: Edges = [(0, 2), (0, 3), (1, 2), (1, 3)]
 CYCLIC_DEVICES = [0, 1, 1, 0]
 
 
-def graph_of(count: int, edges: Iterable[tuple[int, int]]) -> OperatorGraph:
+def dag_of(count: int, edges: Iterable[tuple[int, int]]) -> Dag:
     """Return the graph with these edges."""
     table = np.array(sorted(edges), np.int64).reshape(-1, 2)
-    return graph_from_edges(count, table[:, 0], table[:, 1])
+    return dag_from_edges(count, table[:, 0], table[:, 1])
 
 
 def seeded(seed: int) -> random.Random:
@@ -46,9 +46,7 @@ def random_case(seed: int, most: int = 14) -> tuple[int, Edges, list[int]]:
     return count, edges, [generator.randrange(devices) for _ in range(count)]
 
 
-def check_partition(
-    graph: OperatorGraph, devices: Sequence[int], partitions: Sequence[Partition], *, connected: bool
-) -> None:
+def check_partition(graph: Dag, devices: Sequence[int], partitions: Sequence[Partition], *, connected: bool) -> None:
     """Check that partitions cover the graph, keep to their device, and can run one after the other as they stand."""
     home = {operator: index for index, partition in enumerate(partitions) for operator in partition.operators}
     assert sorted(operator for partition in partitions for operator in partition.operators) == list(range(len(graph)))
@@ -61,7 +59,7 @@ def check_partition(
         assert not connected or is_connected(graph, partition.operators)
 
 
-def is_connected(graph: OperatorGraph, operators: Sequence[int]) -> bool:
+def is_connected(graph: Dag, operators: Sequence[int]) -> bool:
     """Say whether the operators hang together, whatever the direction."""
     left, pending = set(operators[1:]), [operators[0]]
     while pending:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from circletools.findings import Finding
 from circletools.model.model import open_model
-from circletools.model.soundness import soundness_findings
+from circletools.soundness.soundness import soundness_findings
 from tests.kit.build import Build, Graph, floats
 
 Change = Callable[[Graph], object]

@@ -15,8 +15,8 @@ from circletools.affinity.store import annotate
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.affinity.units import make_units
 from circletools.check import check
+from circletools.graph.build import graph_of
 from circletools.model.model import Model, open_model
-from circletools.model.operator_facts import OperatorFacts, operator_graph
 from circletools.model.verify import leads_nowhere
 from circletools.model.views import text
 from circletools.split.verify import check_files, open_split
@@ -48,7 +48,7 @@ def with_devices(data: bytes, assign: Assign | None = None, mode: Mode = "safe")
         subgraphs = {}
         for index, subgraph in enumerate(model.subgraphs):
             devices = [chosen(index, operator) for operator in range(len(subgraph.operators))]
-            made = partitioned(make_units(OperatorFacts(model, index)), devices, mode)
+            made = partitioned(make_units(graph_of(model, index)), devices, mode)
             if devices:
                 subgraphs[index] = SubgraphAffinity(*np.array([made.numbers, made.partition_of()], np.uint32))
     return edited(data, lambda edit: annotate(edit, Affinity(dict(enumerate(DEVICES)), subgraphs)))
@@ -103,7 +103,7 @@ def assert_operators_are_the_sources(data: bytes, folder: Path, done: Split) -> 
         assert part["version"] == source["version"]
         assert part["description"] == source["description"]
     with open_model(data) as model:
-        constants = operator_graph(model, done.plan.subgraph).constants
+        constants = graph_of(model, done.plan.subgraph).dag.constants
     once = [operator for operator in seen if operator not in constants] + sorted(set(seen).intersection(constants))
     assert sorted(once) == list(range(len(source["subgraphs"][done.plan.subgraph]["operators"])))
 

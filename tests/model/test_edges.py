@@ -9,9 +9,9 @@ import pytest
 
 from circletools.errors import ModelFormatError
 from circletools.findings import Finding
+from circletools.graph.build import graph_of
 from circletools.model.indices import model_indices
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.model.places import SHOWN
 from circletools.model.verify import check_model
 from tests.kit.build import Build, Graph, Table, floats, quantization
@@ -158,7 +158,7 @@ def constants(change: Callable[[Graph, int], object]) -> tuple[int, ...]:
     graph.ends([x], [graph.compute("ADD", [x, y], "z")])
     change(graph, c)
     with open_model(build.to_bytes()) as model:
-        return OperatorFacts(model, 0).constants
+        return graph_of(model, 0).folded
 
 
 def test_what_depends_on_constants_only() -> None:

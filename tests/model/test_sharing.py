@@ -13,12 +13,12 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.budget import OBJECT_BYTES, PLACE_BYTES, REPEATED_BYTES, REPEATS, Budget
 from circletools.flatbuf.columns import Tables, unknown_slots
+from circletools.graph.build import graph_of
 from circletools.inspection import inspect_model
 from circletools.model import external
 from circletools.model.columns import MOST_SUBGRAPHS
 from circletools.model.external import external_data
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.outputs.analysis import output_findings
 from tests.kit.build import Raw
 
@@ -160,7 +160,7 @@ def test_an_operator_in_many_places_is_charged_where_each_place_is_made_an_objec
         assert opened.code_names(0) == ["CUSTOM:mine"] * few
     with open_model(of(2 * few)) as opened:
         assert inspect_model(opened).subgraphs[0].operator_count == 2 * few
-        for ask in (opened.code_names, opened.output_names, partial(OperatorFacts, opened)):
+        for ask in (opened.code_names, opened.output_names, partial(graph_of, opened)):
             with pytest.raises(ModelFormatError, match="tables Operator in several places"):
                 ask(0)
     with open_model(of(2 * REPEATED_BYTES // PLACE_BYTES)) as opened, pytest.raises(ModelFormatError, match="tables"):

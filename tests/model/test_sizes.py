@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.model.sizes import size_bytes
 from circletools.model.views import Tensor
 from tests.kit.build import Build
@@ -25,7 +25,7 @@ def least_bytes(*values: Tensor) -> list[float]:
         if number:
             graph.table.tensors[at].type = int(number)
     with open_model(build.to_bytes()) as model:
-        found: list[float] = OperatorFacts(model, 0).least_bytes.tolist()
+        found: list[float] = graph_of(model, 0).values.bytes.tolist()
     return found
 
 
@@ -60,7 +60,7 @@ def least_bytes(*values: Tensor) -> list[float]:
     ],
 )
 def test_bytes(value: Tensor, size: int | None, least: int) -> None:
-    assert (size_bytes(value), least_bytes(value)) == (size, [least])
+    assert (size_bytes(value.type, value.shape, value.shape_signature or ()), least_bytes(value)) == (size, [least])
 
 
 def test_bytes_of_several_tensors() -> None:

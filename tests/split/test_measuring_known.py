@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.split.measuring.fitting import Moving, Segment, fit_times
 from circletools.split.measuring.known import Factors, Known, segments_of
 from circletools.split.measuring.request import Device
@@ -65,7 +65,7 @@ def test_a_copy_counts_once_and_only_between_devices() -> None:
         PlannedPart(0, "npu", (3,), (ends[1],), (last,)),
     ]
     with open_model(build.to_bytes()) as model:
-        found = segments_of(Known(DEVICES, FACTORS, TIMES), OperatorFacts(model, 0), parts, [7, 10, 10, 5])
+        found = segments_of(Known(DEVICES, FACTORS, TIMES), graph_of(model, 0), parts, [7, 10, 10, 5])
     assert [(one.device, one.operators, one.run_us) for one in found] == [
         (0, (0,), 7), (1, (1,), 10 - 6), (1, (2,), 10), (0, (3,), 0),
     ]  # fmt: skip

@@ -25,8 +25,8 @@ from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.errors import CircleToolsError
 from circletools.fit.fit import fit
 from circletools.fit.request import FitInputs, FitRequest
+from circletools.graph.build import graph_of
 from circletools.model.model import Model, open_model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.runtimes.plan import plans
 from tools.measure.capability import accelerators
 from tools.measure.capability.runtimes import DEVICES, TAKEN, Device
@@ -110,7 +110,7 @@ def compared(table: Capability, path: Path, program: dict[str, Any]) -> Compared
             refused = {
                 (subgraph, index): refusal
                 for subgraph in range(count)
-                for index, refusal in enumerate(why_not(table, OperatorFacts(model, subgraph)))
+                for index, refusal in enumerate(why_not(table, graph_of(model, subgraph)))
                 if refusal is not None
             }
             operators = sum(len(model.subgraphs[subgraph].operators) for subgraph in range(count))

@@ -26,8 +26,8 @@ from circletools.affinity.tables import SubgraphAffinity
 from circletools.affinity.units import make_units
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.runtimes.inputs import make_input
 from circletools.split.openvino_runner import RUNNER
 from circletools.split.write import Split, split
@@ -42,7 +42,7 @@ def look(core: Any, path: Path, kind: str, seed: int) -> str:
     with TemporaryDirectory() as name, open_model(path) as model:
         source, folder = Path(name) / path.name, Path(name) / "parts"
         row = drawn(model, kind, Random(f"{seed} {kind} {path.name}"))[0]  # noqa: S311
-        made = partitioned(make_units(OperatorFacts(model, 0)), row, "min")
+        made = partitioned(make_units(graph_of(model, 0)), row, "min")
         ids = SubgraphAffinity(*np.array([made.numbers, made.partition_of()], np.uint32))
         with ModelEdit(model) as edit:
             annotate(edit, Affinity(_DEVICES, {0: ids}))

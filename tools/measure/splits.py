@@ -27,8 +27,8 @@ from circletools.affinity.tables import SubgraphAffinity
 from circletools.affinity.units import make_units
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError
+from circletools.graph.build import graph_of
 from circletools.model.model import Model, open_model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.split.verification import verify_split
 from circletools.split.write import split
 from circletools.storage.discover import models_below
@@ -62,7 +62,7 @@ def outcome(path: Path, kind: str, seed: int) -> str:
         subgraphs = {}
         for index, row in numbers.items():
             if row:
-                made = partitioned(make_units(OperatorFacts(model, index)), row, "min")
+                made = partitioned(make_units(graph_of(model, index)), row, "min")
                 subgraphs[index] = SubgraphAffinity(*np.array([made.numbers, made.partition_of()], np.uint32))
                 numbers[index] = list(made.numbers)
         with ModelEdit(model) as edit:
@@ -99,13 +99,13 @@ def truth(model: Model, devices: Sequence[int], message: str) -> str:
 def _held(model: Model, operator: int) -> set[str]:
     """Return what an operator names: tensors that keep their values, and the options of who made its resources."""
     view = model.subgraphs[0]
-    facts = OperatorFacts(model, 0)
+    facts = graph_of(model, 0)
     found = set()
     for tensor in (*view.operators[operator].inputs, *view.operators[operator].outputs):
-        if tensor >= 0 and facts.is_variable[tensor]:
+        if tensor >= 0 and facts.values.is_variable[tensor]:
             found.add(f"tensor {tensor}")
-        elif tensor >= 0 and facts.is_held[tensor] and facts.producers[tensor] >= 0:
-            found.add(_named(model, int(facts.producers[tensor])))
+        elif tensor >= 0 and facts.is_handle[tensor] and facts.producer[tensor] >= 0:
+            found.add(_named(model, int(facts.producer[tensor])))
     return found or {"what is called"}
 
 

@@ -14,8 +14,8 @@ from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.assign.rules import Decision, Rule, RuleSet
 from circletools.affinity.partition.partitions import Partition
 from circletools.errors import EditError, UsageError
+from circletools.graph.selectors import Chooser
 from circletools.model.model import Model
-from circletools.model.selectors import Chooser
 from circletools.wording import suggestion
 
 Refusals = Mapping[str, Sequence[Sequence[str | None]]]
@@ -101,7 +101,7 @@ def assign(chooser: Chooser, given: Constraints) -> Assignment:
     _check_devices(given)
     numbers: list[list[int]] = [[] for _ in chooser.model.subgraphs]
     deciders: list[list[Rule | Decision | None]] = [[] for _ in numbers]
-    constants = [frozenset(facts.graph.constants) for facts in chooser.facts]
+    constants = [frozenset(facts.dag.constants) for facts in chooser.facts]
     for subgraph, ruled in enumerate(by_precedence(chooser, rules.rules)):
         tables = [(number, refusals[device][subgraph]) for number, device in enumerate(devices) if device in refusals]
         had = given.before_in(subgraph)
@@ -118,9 +118,9 @@ def assign(chooser: Chooser, given: Constraints) -> Assignment:
             numbers[subgraph].append(number)
             deciders[subgraph].append(decision)
     for facts, row in zip(chooser.facts, numbers, strict=True):
-        for operator in reversed(facts.graph.order):
+        for operator in reversed(facts.dag.order):
             if row[operator] < 0:
-                row[operator] = row[facts.graph.successors[operator][0]]
+                row[operator] = row[facts.dag.successors[operator][0]]
     return Assignment(devices, tuple(numbers), tuple(deciders), refusals)
 
 

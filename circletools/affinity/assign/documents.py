@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from circletools.errors import InvalidInputError, UsageError
-from circletools.model.selectors import Selector, parse_selector
+from circletools.graph.selectors import Selector, parse_selector
 from circletools.storage.documents import read_bytes
 from circletools.storage.strict_json import Object, read_json
 from circletools.wording import SCHEMA_VERSION

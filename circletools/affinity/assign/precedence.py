@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from circletools.errors import UsageError
-from circletools.model.selectors import KINDS, Chooser, Selector
+from circletools.graph.selectors import KINDS, Chooser, Selector
 from circletools.wording import suggestion
 
 

@@ -13,7 +13,7 @@ from circletools.affinity.assign.documents import objects_of, read_document, sel
 from circletools.affinity.assign.partfile import parse_part
 from circletools.errors import UsageError, shortened
 from circletools.findings import Finding
-from circletools.model.selectors import Chooser, Selector
+from circletools.graph.selectors import Chooser, Selector
 from circletools.wording import counted
 
 _MOST_NOTES = 20

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.affinity.capability.form import Form
-from circletools.model.operator_facts import OperatorFacts
+from circletools.graph.graph import Graph
 
 Link = Literal["feeds", "shares"]
 Side = Mapping[str, tuple[Form, ...]]
@@ -28,19 +28,19 @@ class ContextRule:
 
 
 def in_context(
-    rules: Iterable[ContextRule], facts: OperatorFacts, on_side: Callable[[Side], NDArray[np.bool_]]
+    rules: Iterable[ContextRule], facts: Graph, on_side: Callable[[Side], NDArray[np.bool_]]
 ) -> Iterator[tuple[int, str]]:
     """Yield operators that are not taken because of another one, and why; `on_side` tells who is on one side."""
-    slots = facts.input_slots
+    slots = facts.operands
     readers = np.repeat(np.arange(len(facts)), np.diff(slots.splits))
     for rule in rules:
         first, then = on_side(rule.first), on_side(rule.then)
-        uses, what = (facts.outputs, "an output") if rule.link == "feeds" else (facts.inputs, "an input")
+        uses, what = (facts.definitions, "an output") if rule.link == "feeds" else (facts.uses, "an input")
         among = first[uses.operators]
-        owners = np.full(facts.tensor_count + 1, -1, np.int64)  # the last one is of inputs that are left out
-        owners[uses.tensors[among]] = uses.operators[among]
-        others = owners[slots.tensors]
+        owners = np.full(len(facts.values) + 1, -1, np.int64)  # the last one is of inputs that are left out
+        owners[uses.values[among]] = uses.operators[among]
+        others = owners[slots.values]
         found = np.flatnonzero(then[readers] & (others >= 0) & (others != readers))
         indices, at = np.unique(readers[found], return_index=True)
         for index, other in zip(indices.tolist(), others[found[at]].tolist(), strict=True):
-            yield index, f"reads {what} of operator {other}, {facts.code_names[other]}: {rule.reason}"
+            yield index, f"reads {what} of operator {other}, {facts.operators.code_names[other]}: {rule.reason}"

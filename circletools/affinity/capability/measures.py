@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from circletools.affinity.capability.comparison import TensorTerm, is_several
 from circletools.flatbuf.columns import Vectors
-from circletools.model.operator_facts import OperatorFacts, Slots
+from circletools.graph.columns import Slots
+from circletools.graph.graph import Graph
 
 Column = NDArray[np.float64]
 
@@ -24,32 +25,32 @@ _TYPES = {
 class Measures:
     """The tensors of one subgraph. What a tensor does not have is NaN."""
 
-    def __init__(self, facts: OperatorFacts) -> None:
+    def __init__(self, facts: Graph) -> None:
         """Look at a subgraph whose operators refer to tensors that exist."""
-        self._facts, self._model = facts, facts.model
+        self._facts = facts
         self._values: dict[tuple[int, str], NDArray[Any]] = {}
 
     def of(self, term: TensorTerm, rows: NDArray[np.int64]) -> Column:
         """Return a term of these operators."""
-        slots = self._facts.input_slots if term.side == "input" else self._facts.output_slots
+        slots = self._facts.operands if term.side == "input" else self._facts.results
         if term.place is None:
             return self._extremes(term, slots)[rows]
         places = slots.splits[rows] + term.place
         there = places < slots.splits[rows + 1]
         tensors = np.full(len(rows), -1, np.int64)
-        tensors[there] = slots.tensors[places[there]]
+        tensors[there] = slots.values[places[there]]
         return self._of_tensors(term, tensors)
 
     def _extremes(self, term: TensorTerm, slots: Slots) -> Column:
         """Return the least or the most of all inputs or outputs of every operator."""
         operators = np.repeat(np.arange(len(self._facts)), np.diff(slots.splits))
-        there = slots.tensors >= 0
+        there = slots.values >= 0
         unused = np.inf if term.extreme == "least" else -np.inf
         found = np.full(len(self._facts), unused)
         # Unlike fmin and fmax, these keep NaN: of a tensor without a scale nothing is true.
         combine = np.minimum if term.extreme == "least" else np.maximum
         with np.errstate(invalid="ignore"):
-            combine.at(found, operators[there], self._of_tensors(term, slots.tensors[there]))
+            combine.at(found, operators[there], self._of_tensors(term, slots.values[there]))
         found[found == unused] = np.nan
         return found
 
@@ -70,7 +71,7 @@ class Measures:
 
     @cached_property
     def _shapes(self) -> Vectors:
-        return self._model.tensor_columns.shapes.take(self._facts.tensor_rows)
+        return self._facts.values.shapes
 
     @cached_property
     def _ranks(self) -> Column:
@@ -95,16 +96,15 @@ class Measures:
 
     def _quantized(self, name: str) -> Column:
         """Return the first scale or zero point of each tensor that has one scale."""
-        tensors = self._model.tensor_columns.tables.take(self._facts.tensor_rows)
-        tables, rows = tensors.child("quantization", self._model.schema)
-        found = np.full(self._facts.tensor_count, np.nan)
+        tables, rows = self._facts.values.tables.child("quantization", self._facts.values.schema)
+        found = np.full(len(self._facts.values), np.nan)
         if len(rows):
             one = tables.vectors("scale").count == 1
             found[rows[one]] = tables.vectors(name).element(0)[one]
         return found
 
     def _value(self, term: TensorTerm, tensor: int) -> float:
-        if tensor < 0 or not self._facts.has_data[tensor]:
+        if tensor < 0 or not self._facts.values.is_constant[tensor]:
             return np.nan
         values = self._constant(tensor)
         if is_several(term._replace(place=0)):
@@ -115,11 +115,11 @@ class Measures:
         return float(values[element]) if -values.size <= element < values.size else np.nan
 
     def _constant(self, tensor: int) -> NDArray[Any]:
-        columns, row = self._model.tensor_columns, self._facts.tensor_rows.start + tensor
-        name = self._model.schema.enums["TensorType"].get(int(columns.types[row]), "")
-        key = int(columns.buffers[row]), name
+        values = self._facts.values
+        name = values.schema.enums["TensorType"].get(int(values.type_numbers[tensor]), "")
+        key = int(values.buffers[tensor]), name
         if key not in self._values:
-            data = self._model.buffers.data.row(key[0])
+            data = values.model_buffers.data.row(key[0])
             dtype = np.dtype(_TYPES.get(name, "u1"))
             whole = data[: data.size // dtype.itemsize * dtype.itemsize] if name in _TYPES else data[:0]
             self._values[key] = whole.view(dtype)

@@ -20,8 +20,9 @@ from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.context import ContextRule, Side, in_context
 from circletools.affinity.capability.form import Form, Patterns, Places
 from circletools.affinity.capability.traits import Kinds, OperatorTraits, SubgraphTraits, TensorTraits
+from circletools.graph.build import graph_of
+from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.wording import counted
 
 ANY = "*"
@@ -104,10 +105,10 @@ def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Re
 
     Raises ModelFormatError where an operator refers to what does not exist.
     """
-    return why_not(capability, OperatorFacts(model, subgraph))
+    return why_not(capability, graph_of(model, subgraph))
 
 
-def why_not(capability: Capability, facts: OperatorFacts) -> list[Refusal | None]:
+def why_not(capability: Capability, facts: Graph) -> list[Refusal | None]:
     """Return the same of operators that are read already."""
     traits = SubgraphTraits(facts, capability.terms)
     kinds = traits.kinds()

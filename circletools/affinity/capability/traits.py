@@ -15,9 +15,8 @@ from circletools.affinity.capability.measures import Measures
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.budget import OBJECT_BYTES
 from circletools.flatbuf.columns import Vectors, places_in_rows
-from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts, Slots
-from circletools.model.options import options_of
+from circletools.graph.columns import Slots, Values
+from circletools.graph.graph import Graph
 
 QUANTIZATIONS = ("unquantized", "per_tensor", "per_channel", "blockwise", "custom")
 QUANTIZABLE = frozenset(("INT2", "INT4", "INT8", "INT16", "INT32", "INT64", "UINT4", "UINT8"))
@@ -69,17 +68,17 @@ class Kinds:
 class SubgraphTraits:
     """The operators of one subgraph; `terms` has what to read beside the tensors, by operator code name or `*`."""
 
-    def __init__(self, facts: OperatorFacts, terms: Mapping[str, tuple[Term, ...]]) -> None:
+    def __init__(self, facts: Graph, terms: Mapping[str, tuple[Term, ...]]) -> None:
         """Read the columns. Raises ModelFormatError where an operator refers to what does not exist."""
-        self._facts, self._model, self._names = facts, facts.model, facts.code_names
-        self._codes: list[int] = facts.model.operator_columns.code_indices[facts.rows].tolist()
-        self._classes, self._kinds = _tensor_classes(facts.model, facts.tensor_rows)
+        self._facts, self._names = facts, facts.operators.code_names
+        self._codes: list[int] = facts.operators.code_indices.tolist()
+        self._classes, self._kinds = _tensor_classes(facts.values)
         # One more for the index -1, which is the last: no tensor.
-        self._constant = np.append(facts.has_data, False)
+        self._constant = np.append(facts.values.is_constant, False)
         self._classes = np.append(self._classes, -1)
-        self._inputs, self._outputs = self._checked(facts.input_slots), self._checked(facts.output_slots)
+        self._inputs, self._outputs = self._checked(facts.operands), self._checked(facts.results)
         self._traits: dict[tuple[int, bool], TensorTraits] = {}
-        self._charge = facts.model.wire.budget.tally("inputs and outputs of operators, one by one")
+        self._charge = facts.operators.budget.tally("inputs and outputs of operators, one by one")
         self._settings: list[dict[Term, float]] = [{}]
         self._setting_of = self._read_terms(terms)
 
@@ -88,7 +87,7 @@ class SubgraphTraits:
         return len(self._facts)
 
     def _checked(self, slots: Slots) -> Slots:
-        if slots.tensors.size and (slots.tensors.min() < -1 or slots.tensors.max() >= self._facts.tensor_count):
+        if slots.values.size and (slots.values.min() < -1 or slots.values.max() >= len(self._facts.values)):
             raise ModelFormatError("an operator's tensor does not exist", location=self._facts.place())
         return slots
 
@@ -110,7 +109,7 @@ class SubgraphTraits:
         begins = places[:-1] + len(words)
         for slots in columns:
             counts = np.diff(slots.splits)
-            rows[np.repeat(begins, counts) + places_in_rows(counts)] = self._words(slots.tensors)
+            rows[np.repeat(begins, counts) + places_in_rows(counts)] = self._words(slots.values)
             begins = begins + counts
         data = rows.tobytes()
         keys = [data[start:end] for start, end in pairwise((places * rows.itemsize).tolist())]
@@ -132,7 +131,7 @@ class SubgraphTraits:
 
     def operator(self, index: int) -> OperatorTraits:
         """Return the traits of one operator."""
-        code = self._model.operator_codes[self._codes[index]]
+        code = self._facts.operators.codes[self._codes[index]]
         both = [slots.of(index) for slots in (self._inputs, self._outputs)]
         self._charge(OBJECT_BYTES * sum(map(len, both)))
         inputs, outputs = (tuple(self._tensor(tensor) for tensor in tensors) for tensors in both)
@@ -146,7 +145,7 @@ class SubgraphTraits:
         key = int(self._classes[tensor]), bool(self._constant[tensor])
         if key not in self._traits:
             kind, quantization, rank, dynamic = self._kinds[key[0]]
-            name = self._model.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}")
+            name = self._facts.values.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}")
             word = QUANTIZATIONS[quantization] if name in QUANTIZABLE else ""
             self._traits[key] = TensorTraits(name, word, rank, bool(dynamic), key[1])
         return self._traits[key]
@@ -165,7 +164,7 @@ class SubgraphTraits:
 
     def last_reader_among(self, operators: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return for each tensor the last of these operators that reads it, -1 where none does."""
-        reader, read = self._facts.inputs
+        reader, read = self._facts.uses
         chosen = operators[reader]
         last = np.full(len(self._classes), -1, np.int64)
         np.maximum.at(last, read[chosen], reader[chosen])
@@ -174,17 +173,15 @@ class SubgraphTraits:
     def _read_terms(self, terms: Mapping[str, tuple[Term, ...]]) -> list[int]:
         """Number the different values of the terms that count, operator by operator; 0 is none."""
         found = np.zeros(len(self), np.int64)
-        tables = self._model.operator_columns.tables.take(self._facts.rows)
         codes, measures = np.array(self._codes, np.int64), Measures(self._facts)
         for code in np.unique(codes).tolist():
-            names = terms.get(self._model.operator_codes[code].name, terms.get("*", ()))
+            names = terms.get(self._facts.operators.codes[code].name, terms.get("*", ()))
             if not names:
                 continue
             rows = np.flatnonzero(codes == code)
-            mine = tables.take(rows)
             values = np.column_stack(
                 [
-                    options_of(mine, name, self._model) if isinstance(name, str) else measures.of(name, rows)
+                    self._facts.operators.option(name, rows) if isinstance(name, str) else measures.of(name, rows)
                     for name in names
                 ]
             )
@@ -195,14 +192,11 @@ class SubgraphTraits:
         return list(found.tolist())
 
 
-def _tensor_classes(model: Model, tensors: slice) -> tuple[NDArray[np.int64], list[list[int]]]:
+def _tensor_classes(values: Values) -> tuple[NDArray[np.int64], list[list[int]]]:
     """Return for each tensor the number of its class, and of each class type, quantization, rank and dynamic."""
-    columns = model.tensor_columns
-    shapes, signatures = columns.shapes, columns.shape_signatures
-    dynamic = _has_negative(shapes, tensors) | _has_negative(signatures, tensors)
-    rows = np.column_stack(
-        [columns.types[tensors], _quantizations(model, tensors), shapes.count[tensors], dynamic]
-    ).astype(np.int64)
+    dynamic = _has_negative(values.shapes) | _has_negative(values.shape_signatures)
+    columns = [values.type_numbers, _quantizations(values), values.shapes.count, dynamic]
+    rows = np.column_stack(columns).astype(np.int64)
     if not len(rows):
         return np.zeros(0, np.int64), []
     first, which = _distinct(rows)
@@ -219,22 +213,19 @@ def _distinct(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]
     return order[is_new], number
 
 
-def _has_negative(vectors: Vectors, rows: slice) -> NDArray[np.bool_]:
-    part = Vectors(vectors.wire, vectors.dtype, vectors.start[rows], vectors.count[rows])
-    flat = part.flat()
-    found = np.zeros(len(part.count), np.bool_)
-    if flat.size:
-        found[np.repeat(np.arange(len(part.count)), part.count)[flat < 0]] = True
+def _has_negative(vectors: Vectors) -> NDArray[np.bool_]:
+    found = np.zeros(len(vectors.count), np.bool_)
+    found[vectors.rows_where(vectors.flat() < 0)] = True
     return found
 
 
-def _quantizations(model: Model, tensors: slice) -> NDArray[np.int64]:
+def _quantizations(values: Values) -> NDArray[np.int64]:
     """Return the index of the word in QUANTIZATIONS for each tensor."""
-    tables, rows = model.tensor_columns.tables.take(tensors).child("quantization", model.schema)
-    found = np.zeros(tensors.stop - tensors.start, np.int64)
+    tables, rows = values.tables.child("quantization", values.schema)
+    found = np.zeros(len(values), np.int64)
     if len(rows):
         details = tables.union_codes(tables.field("details"))
-        blockwise = [code for code, name in model.schema.unions["QuantizationDetails"].items() if "Block" in name]
+        blockwise = [code for code, name in values.schema.unions["QuantizationDetails"].items() if "Block" in name]
         scales = np.minimum(tables.vectors("scale").count, 2)
         found[rows] = np.where(details != 0, np.where(np.isin(details, blockwise), 3, 4), scales)
     return found

@@ -19,7 +19,7 @@ from circletools.affinity.costs.memory import Contents, excess_bytes, prices
 from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.costs.search import least_time
 from circletools.affinity.partition.partitions import Partition
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 _HALVINGS = 16
 _TRIES, _LEAST_TRIES = 200_000, 10  # operators partitioned; single operators moved
@@ -44,7 +44,7 @@ class Fitted:
 
 
 def least_time_within(
-    problem: Problem, graph: OperatorGraph, what: Contents, caps: Mapping[int, int], partitioner: Partitioner
+    problem: Problem, graph: Dag, what: Contents, caps: Mapping[int, int], partitioner: Partitioner
 ) -> Fitted:
     """Return devices that keep to `caps` (bytes, by device number), of little total time.
 
@@ -72,7 +72,7 @@ def least_time_within(
 @dataclass
 class _Search:
     _problem: Problem
-    _graph: OperatorGraph
+    _graph: Dag
     _what: Contents
     _caps: Mapping[int, int]
     _partitioner: Partitioner

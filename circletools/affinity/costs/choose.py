@@ -24,8 +24,8 @@ from circletools.affinity.partition.partitions import Mode, Partition, make_part
 from circletools.affinity.partitioning import Partitioning
 from circletools.affinity.units import Units, contents_of, make_units
 from circletools.errors import EditError
-from circletools.model.operator_facts import OperatorFacts
-from circletools.model.selectors import Chooser
+from circletools.graph.graph import Graph
+from circletools.graph.selectors import Chooser
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +123,14 @@ def _open_times(
     return times, is_open
 
 
-def _best(facts: OperatorFacts, problem: Problem, goal: Goal) -> _Best:
+def _best(facts: Graph, problem: Problem, goal: Goal) -> _Best:
     """Return the devices of operators."""
-    units = goal.units[facts.subgraph] if goal.units else make_units(facts)
+    units = goal.units[facts.index] if goal.units else make_units(facts)
     found = _best_of_units(facts, units, problem, goal)
     return replace(found, devices=found.devices[np.array(units.home, np.int64)])
 
 
-def _best_of_units(facts: OperatorFacts, units: Units, operators: Problem, goal: Goal) -> _Best:
+def _best_of_units(facts: Graph, units: Units, operators: Problem, goal: Goal) -> _Best:
     graph, problem, what = units.graph, units.problem(with_constants(facts, operators)), contents_of(facts, units)
     if goal.parallel:
         return _Best(quickest(problem, graph))
@@ -147,11 +147,11 @@ def _best_of_units(facts: OperatorFacts, units: Units, operators: Problem, goal:
     return _Best(best.devices, best.least_us, best.partitions)
 
 
-def check_caps(facts: Sequence[OperatorFacts], partitioning: Partitioning, caps: Mapping[int, int]) -> None:
+def check_caps(facts: Sequence[Graph], partitioning: Partitioning, caps: Mapping[int, int]) -> None:
     """Raise EditError where partitions do not keep to the memory of a device."""
     devices = partitioning.devices
     for subgraph, planned in zip(facts, partitioning.subgraphs, strict=True) if caps else ():
-        used = footprints(contents(subgraph), subgraph.graph, planned.partitions, len(devices))
+        used = footprints(contents(subgraph), subgraph.dag, planned.partitions, len(devices))
         for device, cap in sorted(caps.items()):
             found = used[device]
             if found.total_bytes > cap:

@@ -10,7 +10,7 @@ import numpy as np
 from circletools.affinity.costs.memory import Contents, contents
 from circletools.affinity.costs.problem import Problem
 from circletools.affinity.partition.groups import gathered
-from circletools.model.operator_facts import OperatorFacts
+from circletools.graph.graph import Graph
 
 
 def constants_us(what: Contents, problem: Problem, home: Sequence[int], devices: Sequence[int]) -> float:
@@ -51,7 +51,7 @@ def make_bringing(what: Contents, problem: Problem) -> Bringing | None:
     return Bringing(problem, us)
 
 
-def with_constants(facts: OperatorFacts, problem: Problem) -> Problem:
+def with_constants(facts: Graph, problem: Problem) -> Problem:
     """Return the problem with the constants that each operator reads in its time, shared out among their readers.
 
     No partitions cost less than that, and those cost just that in which no readers of one constant are apart.

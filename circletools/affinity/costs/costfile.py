@@ -8,7 +8,7 @@ from math import inf
 
 from circletools.affinity.assign.documents import number_of, objects_of, read_document, selector_of, text_of
 from circletools.errors import InvalidInputError
-from circletools.model.selectors import Selector
+from circletools.graph.selectors import Selector
 from circletools.storage.strict_json import Object
 
 ANY = "*"

@@ -19,7 +19,7 @@ import numpy as np
 from circletools.affinity.costs.problem import Problem
 from circletools.affinity.partition.groups import working
 from circletools.affinity.partition.partitions import Partition, with_constants
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 STEPS = 200_000
 """States that are looked at, of some 10 us each."""
@@ -57,7 +57,7 @@ class Cheapest:
 
 def cheapest(
     problem: Problem,
-    graph: OperatorGraph,
+    graph: Dag,
     *,
     connected: bool,
     keeping: Keeping | None = None,
@@ -97,7 +97,7 @@ _Step = tuple[int, bool]
 
 
 class _Search:
-    def __init__(self, problem: Problem, graph: OperatorGraph, keeping: Keeping | None, *, connected: bool) -> None:
+    def __init__(self, problem: Problem, graph: Dag, keeping: Keeping | None, *, connected: bool) -> None:
         operators, work = working(graph)
         self._names = [operators[operator] for operator in work.order]
         place = {operator: at for at, operator in enumerate(work.order)}
@@ -259,7 +259,7 @@ class _Search:
         return tuple(tensors), total
 
 
-def _beside(work: OperatorGraph, place: Mapping[int, int]) -> list[int]:
+def _beside(work: Dag, place: Mapping[int, int]) -> list[int]:
     """Return the operators that may share a partition with each because of the two alone, or itself, by place."""
     beside = [_bits(place[other] for other in (*work.successors[at], *work.predecessors[at])) for at in work.order]
     for row in work.beside:

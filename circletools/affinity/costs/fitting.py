@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from circletools.affinity.costs.memory import Contents
 from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.partition.groups import gathered
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 _FEW_DEVICES, _SEVERAL_OPERATORS = 3, 2_000
 """Of more, devices are filled in their order, and in that order turned."""
@@ -27,7 +27,7 @@ Excess = Callable[[Indices], Mapping[int, int]]
 """What is too much on each device that has a limit."""
 
 
-def fillings(problem: Problem, graph: OperatorGraph, excess: Excess) -> Iterator[Indices]:
+def fillings(problem: Problem, graph: Dag, excess: Excess) -> Iterator[Indices]:
     """Yield the devices filled in their order, and in other orders."""
     count = problem.times_us.shape[1]
     numbers = tuple(range(count))
@@ -37,7 +37,7 @@ def fillings(problem: Problem, graph: OperatorGraph, excess: Excess) -> Iterator
         yield _filled(problem, graph, order, excess)
 
 
-def _filled(problem: Problem, graph: OperatorGraph, order: tuple[int, ...], excess: Excess) -> Indices:
+def _filled(problem: Problem, graph: Dag, order: tuple[int, ...], excess: Excess) -> Indices:
     able = np.isfinite(problem.times_us)
     last = able[:, order].shape[1] - 1 - able[:, order[::-1]].argmax(axis=1)
     devices: Indices = np.array(order, np.int64)[last]

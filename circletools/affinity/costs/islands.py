@@ -9,12 +9,12 @@ import numpy as np
 
 from circletools.affinity.costs.problem import Indices, Problem
 from circletools.affinity.partition.groups import connected, gathered, members_of
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 _ROUNDS = 8
 
 
-def settled(problem: Problem, graph: OperatorGraph, devices: Indices) -> Indices:
+def settled(problem: Problem, graph: Dag, devices: Indices) -> Indices:
     """Return the devices with islands moved, the smallest first, as long as the total gets less."""
     sea = _Sea(problem, graph, devices.tolist())
     for _ in range(_ROUNDS):
@@ -26,7 +26,7 @@ def settled(problem: Problem, graph: OperatorGraph, devices: Indices) -> Indices
 class _Sea:
     """A graph in plain lists, and the devices as they are by now."""
 
-    def __init__(self, problem: Problem, graph: OperatorGraph, devices: list[int]) -> None:
+    def __init__(self, problem: Problem, graph: Dag, devices: list[int]) -> None:
         self.devices = devices
         self._problem, self._graph = problem, graph
         self._producers = problem.producers.tolist()

@@ -8,7 +8,7 @@ import numpy as np
 
 from circletools.affinity.costs.problem import Indices
 from circletools.affinity.partition.groups import finder, group_successors, members_of, strong_components
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 _AROUND = 200
 """Operators that are looked at for a way around."""
@@ -48,7 +48,7 @@ class Forest:
         return path
 
 
-def ways_around(graph: OperatorGraph, devices: Indices, forest: Forest) -> Iterator[tuple[list[int], int, int]]:
+def ways_around(graph: Dag, devices: Indices, forest: Forest) -> Iterator[tuple[list[int], int, int]]:
     """Yield what joins two operators though another device lies on a path from one to the other, and the two."""
     home = forest.home
     for operator in graph.order:
@@ -68,7 +68,7 @@ def ways_around(graph: OperatorGraph, devices: Indices, forest: Forest) -> Itera
                 pending += news
 
 
-def all_between(graph: OperatorGraph, first: int, last: int) -> set[int]:
+def all_between(graph: Dag, first: int, last: int) -> set[int]:
     """Return operators on paths from one to another; not all of very many."""
     found = []
     for rows, start in ((graph.successors, first), (graph.predecessors, last)):
@@ -82,7 +82,7 @@ def all_between(graph: OperatorGraph, first: int, last: int) -> set[int]:
     return found[0] & found[1] - {first, last}
 
 
-def waiting_sets(graph: OperatorGraph, devices: Indices, forest: Forest) -> list[tuple[int, int]]:
+def waiting_sets(graph: Dag, devices: Indices, forest: Forest) -> list[tuple[int, int]]:
     """Return edges, with their device, that join sets which wait for each other; none where none do."""
     _, numbers = np.unique(forest.home, return_inverse=True)
     group = numbers.tolist()
@@ -114,7 +114,7 @@ def waiting_sets(graph: OperatorGraph, devices: Indices, forest: Forest) -> list
     return found if len({device for _, device in found}) > 1 else []
 
 
-def longest_path(graph: OperatorGraph) -> Indices:
+def longest_path(graph: Dag) -> Indices:
     """Return the longest path of operators that are work."""
     constants = set(graph.constants)
     length, back = [1] * len(graph), [-1] * len(graph)

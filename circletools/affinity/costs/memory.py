@@ -20,8 +20,8 @@ import numpy as np
 
 from circletools.affinity.costs.problem import Floats, Indices
 from circletools.affinity.partition.partitions import Partition
-from circletools.model.graph import OperatorGraph
-from circletools.model.operator_facts import OperatorFacts
+from circletools.graph.dag import Dag
+from circletools.graph.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,42 +55,40 @@ class Footprint:
         return self.constants_bytes + self.activations_bytes
 
 
-def contents(facts: OperatorFacts) -> Contents:
+def contents(facts: Graph) -> Contents:
     """Return what operators of a subgraph read and make. Raises ModelFormatError for a tensor that does not exist."""
-    model, view = facts.model, facts.model.subgraphs[facts.subgraph]
-    ends = (np.array(row.tolist(), np.int64) for row in (view.inputs, view.outputs))
-    inputs, outputs = (row[(row >= 0) & (row < facts.tensor_count)] for row in ends)
-    computed = facts.producers >= 0
+    inputs, outputs = (row[(row >= 0) & (row < len(facts.values))] for row in (facts.inputs, facts.outputs))
+    computed = facts.producer >= 0
     computed[inputs] = True
     readers, read = facts.reads
-    once = np.isin(facts.producers, facts.constants)  # made before anything else runs
+    once = np.isin(facts.producer, facts.folded)  # made before anything else runs
     fixed = ~computed[read] | once[read]
-    buffers = model.tensor_columns.buffers[facts.tensor_rows].astype(np.int64)
-    data = np.array([len(buffer.data) for buffer in model.buffers], np.float64)
-    if facts.constants:  # what is made once counts as a buffer, too
+    buffers = facts.values.buffers
+    data = np.array([len(buffer.data) for buffer in facts.values.model_buffers], np.float64)
+    if facts.folded:  # what is made once counts as a buffer, too
         buffers = np.where(once, len(data) + np.arange(len(once)), buffers)
-        data = np.concatenate([data, facts.least_bytes])
+        data = np.concatenate([data, facts.values.bytes])
     constants = np.unique(np.stack([readers[fixed], buffers[read[fixed]]], axis=1), axis=0)
     constants = _handed_on(facts, constants)
     return Contents(
         (constants[:, 0], constants[:, 1]),
         data,
-        facts.least_bytes,
-        np.where(once, -1, facts.producers),
+        facts.values.bytes,
+        np.where(once, -1, facts.producer),
         read[~fixed],
         readers[~fixed],
         np.unique(outputs[computed[outputs]]),
     )
 
 
-def _handed_on(facts: OperatorFacts, constants: Indices) -> Indices:
+def _handed_on(facts: Graph, constants: Indices) -> Indices:
     """Return pairs of operators and buffers, with those of operators on constants given to the readers."""
-    if not facts.constants:
+    if not facts.folded:
         return constants
     held: dict[int, set[int]] = {}
     for operator, buffer in constants.tolist():
         held.setdefault(operator, set()).add(buffer)
-    fixed, graph = set(facts.constants), facts.graph
+    fixed, graph = set(facts.folded), facts.dag
     for operator in graph.order:
         if operator in fixed:
             for reader in graph.successors[operator]:
@@ -108,16 +106,14 @@ def prices(what: Contents, count: int) -> Floats:
 
 
 def excess_bytes(
-    what: Contents, graph: OperatorGraph, partitions: Sequence[Partition], devices: int, caps: Mapping[int, int]
+    what: Contents, graph: Dag, partitions: Sequence[Partition], devices: int, caps: Mapping[int, int]
 ) -> dict[int, int]:
     """Return how many bytes are too much on each device of `caps` (bytes, by number), 0 where all fits."""
     used = footprints(what, graph, partitions, devices) if caps else []
     return {device: max(0, used[device].total_bytes - cap) for device, cap in caps.items()}
 
 
-def footprints(
-    what: Contents, graph: OperatorGraph, partitions: Sequence[Partition], devices: int
-) -> list[Footprint]:
+def footprints(what: Contents, graph: Dag, partitions: Sequence[Partition], devices: int) -> list[Footprint]:
     """Return the bytes on each device, the partitions running in this order."""
     count = sum(len(partition.operators) for partition in partitions)
     home, place, begins = (np.zeros(count, np.int64) for _ in range(3))

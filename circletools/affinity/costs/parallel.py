@@ -20,7 +20,7 @@ from circletools.affinity.costs.problem import Floats, Indices, Problem
 from circletools.affinity.costs.search import least_time
 from circletools.affinity.partition.groups import gathered
 from circletools.affinity.partition.partitions import Partition
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Bounds:
         return max(self.critical_path_us, self.shared_work_us)
 
 
-def quickest(problem: Problem, graph: OperatorGraph) -> Indices:
+def quickest(problem: Problem, graph: Dag) -> Indices:
     """Return the devices whose schedule ends first: HEFT's, or what is best for one operator after the other."""
     candidates = (heft(problem, graph).devices, least_time(problem, graph))
     return min(candidates, key=lambda devices: heft(confined(problem, devices), graph).makespan_us)
@@ -65,7 +65,7 @@ def confined(problem: Problem, devices: Indices) -> Problem:
     return replace(problem, times_us=times)
 
 
-def bounds(problem: Problem, graph: OperatorGraph) -> Bounds:
+def bounds(problem: Problem, graph: Dag) -> Bounds:
     """Return the lower bounds; copies may be none, so they have no part in them."""
     least = problem.times_us.min(axis=1, initial=np.inf)
     times = np.where(np.isfinite(least), least, 0).tolist()
@@ -75,7 +75,7 @@ def bounds(problem: Problem, graph: OperatorGraph) -> Bounds:
     return Bounds(max(ends, default=0.0), sum(times) / max(problem.times_us.shape[1], 1))
 
 
-def heft(problem: Problem, graph: OperatorGraph) -> Schedule:
+def heft(problem: Problem, graph: Dag) -> Schedule:
     """Return HEFT's schedule; every operator must have a device that can run it."""
     times = problem.times_us.tolist()
     sent = zip(problem.producers[problem.read].tolist(), problem.sizes_bytes[problem.read].tolist(), strict=True)
@@ -102,7 +102,7 @@ def heft(problem: Problem, graph: OperatorGraph) -> Schedule:
     return Schedule(np.array(home, np.int64), np.array(starts), np.array(ends))
 
 
-def _by_rank(problem: Problem, graph: OperatorGraph) -> list[int]:
+def _by_rank(problem: Problem, graph: Dag) -> list[int]:
     """Return the operators by upward rank, the highest first; equal ones as they can run."""
     able = np.isfinite(problem.times_us)
     shares = np.maximum(able.sum(axis=1), 1)

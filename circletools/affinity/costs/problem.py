@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.affinity.partition.groups import gathered
-from circletools.model.operator_facts import OperatorFacts
+from circletools.graph.graph import Graph
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -58,16 +58,16 @@ class Problem:
             yield maker, row, links.overhead_us + size * links.us_per_byte
 
 
-def make_problem(facts: OperatorFacts, times_us: Floats, links: Links) -> Problem:
+def make_problem(facts: Graph, times_us: Floats, links: Links) -> Problem:
     """Return the problem of a subgraph, in which operators on constants take no time and what they make no copy.
 
     Raises ModelFormatError for a tensor that does not exist.
     """
     constants = np.zeros(len(facts) + 1, np.bool_)
-    constants[list(facts.constants)] = True
+    constants[list(facts.folded)] = True
     times_us = np.where(constants[:-1, None], 0.0, times_us)
-    makers = facts.producers[facts.reads.tensors]
+    makers = facts.producer[facts.reads.values]
     made = (makers >= 0) & ~constants[makers]
-    readers, read = facts.reads.operators[made], facts.reads.tensors[made]
+    readers, read = facts.reads.operators[made], facts.reads.values[made]
     tensors, number = np.unique(read, return_inverse=True)
-    return Problem(times_us, facts.producers[tensors], facts.least_bytes[tensors], number, readers, links)
+    return Problem(times_us, facts.producer[tensors], facts.values.bytes[tensors], number, readers, links)

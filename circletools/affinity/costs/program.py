@@ -31,7 +31,7 @@ import numpy as np
 
 from circletools.affinity.costs.joins import Forest, all_between, longest_path, waiting_sets, ways_around
 from circletools.affinity.costs.problem import Floats, Indices, Problem
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 _VARIABLES = 60_000
 """Of more the program is not solved: only the sum of the least times is a bound."""
@@ -57,7 +57,7 @@ def least_bound(problem: Problem) -> float:
     return float(times[np.isfinite(times)].sum()) + float(launch)
 
 
-def solve(problem: Problem, graph: OperatorGraph, *, regions: bool, seconds: float) -> Iterator[Bound]:
+def solve(problem: Problem, graph: Dag, *, regions: bool, seconds: float) -> Iterator[Bound]:
     """Yield bounds, each at least as high as the one before, until nothing is left to add or the time is over.
 
     With `regions` partitions are connected; else launches are counted along one path, which is right for any
@@ -133,7 +133,7 @@ class _Rows:
 
 
 class _Program:
-    def __init__(self, problem: Problem, graph: OperatorGraph, *, regions: bool) -> None:
+    def __init__(self, problem: Problem, graph: Dag, *, regions: bool) -> None:
         self._problem, self._graph = problem, graph
         self._operators, self._devices = problem.times_us.shape
         self._rows = _Rows()

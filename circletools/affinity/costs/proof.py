@@ -18,7 +18,7 @@ from circletools.affinity.costs.islands import settled
 from circletools.affinity.costs.problem import Indices, Problem
 from circletools.affinity.costs.program import least_bound, solve
 from circletools.affinity.partition.partitions import Mode, Partition, make_partitions
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 _FEW = 12
 _BETTER = 1 - 1e-9
@@ -38,7 +38,7 @@ class Proven:
 
 def proven(
     problem: Problem,
-    graph: OperatorGraph,
+    graph: Dag,
     devices: Indices,
     mode: Mode,
     seconds: float,

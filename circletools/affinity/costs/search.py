@@ -23,7 +23,7 @@ from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.islands import settled
 from circletools.affinity.costs.problem import Indices, Problem
 from circletools.affinity.partition.partitions import Mode, make_partitions
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 _SHARES = (0.0, 0.25, 0.5, 1.0)
 _MANY = 20_000
@@ -34,7 +34,7 @@ _ONE_SHARE = 0.5
 _BETTER = 1 - 1e-9
 
 
-def least_time(problem: Problem, graph: OperatorGraph, mode: Mode = "min", *, quick: bool = False) -> Indices:
+def least_time(problem: Problem, graph: Dag, mode: Mode = "min", *, quick: bool = False) -> Indices:
     """Return the device of each operator; every one must have a device that can run it.
 
     Launches are those of partitions made in `mode`; if it is to be `quick`, one share of them and
@@ -49,7 +49,7 @@ def least_time(problem: Problem, graph: OperatorGraph, mode: Mode = "min", *, qu
     return min(found, key=lambda devices: evaluate(problem, devices, launches(graph, devices, mode)).total_us)
 
 
-def launches(graph: OperatorGraph, devices: Indices, mode: Mode = "min") -> list[int]:
+def launches(graph: Dag, devices: Indices, mode: Mode = "min") -> list[int]:
     """Return the device of each partition."""
     return [partition.device for partition in make_partitions(graph, devices.tolist(), mode)]
 

@@ -13,8 +13,8 @@ from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.costs.costfile import CostDocument, Defaults
 from circletools.affinity.costs.problem import Floats, Links, Problem, make_problem
 from circletools.errors import UsageError
-from circletools.model.operator_facts import OperatorFacts
-from circletools.model.selectors import Chooser
+from circletools.graph.graph import Graph
+from circletools.graph.selectors import Chooser
 
 Measured = Mapping[tuple[int, int], float]
 """Microseconds of an operator, by subgraph and index."""
@@ -94,11 +94,11 @@ def _times(chooser: Chooser, device: str, costs: Costs) -> list[Floats]:
     return rows
 
 
-def operator_bytes(facts: OperatorFacts) -> Floats:
+def operator_bytes(facts: Graph) -> Floats:
     """Return the bytes that each operator reads, constants included, and writes."""
-    facts.check_tensors()
+    facts.check_values()
     total: Floats = np.zeros(len(facts))
-    for uses in (facts.inputs, facts.outputs):
+    for uses in (facts.uses, facts.definitions):
         pairs = np.unique(np.stack(uses, axis=1), axis=0)
-        total += np.bincount(pairs[:, 0], facts.least_bytes[pairs[:, 1]], minlength=len(total))
+        total += np.bincount(pairs[:, 0], facts.values.bytes[pairs[:, 1]], minlength=len(total))
     return total

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from circletools.affinity.exports.palette import UNASSIGNED, device_colors
 from circletools.affinity.exports.placement import flows, placement
 from circletools.affinity.read import Affinity
+from circletools.graph.build import graph_of
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import text
 
 _SHOWN = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
@@ -28,7 +28,7 @@ def dot_graph(model: Model, affinity: Affinity) -> str:
 def _subgraph(model: Model, affinity: Affinity, subgraph: int) -> Iterator[str]:
     devices, partitions = placement(model, affinity, subgraph)
     colors, codes = device_colors(affinity), model.code_names(subgraph)
-    facts = OperatorFacts(model, subgraph)
+    facts = graph_of(model, subgraph)
     members: dict[int | None, list[int]] = {}
     for operator, partition in enumerate(partitions):
         members.setdefault(partition, []).append(operator)
@@ -37,7 +37,7 @@ def _subgraph(model: Model, affinity: Affinity, subgraph: int) -> Iterator[str]:
     for partition in sorted(members, key=lambda number: (number is None, number)):
         inner = "  "
         if partition is not None:
-            work = [operator for operator in members[partition] if operator not in facts.constants]
+            work = [operator for operator in members[partition] if operator not in facts.folded]
             names = ", ".join(dict.fromkeys(devices[one] or "no device" for one in work or members[partition]))
             yield f"  subgraph cluster_{subgraph}_{partition} {{"
             yield f"    label={_quoted(f'partition {partition}: {names}')};"
@@ -51,7 +51,7 @@ def _subgraph(model: Model, affinity: Affinity, subgraph: int) -> Iterator[str]:
     for flow in flows(facts):
         edge = f"  {_id(subgraph, flow.producer)} -> {_id(subgraph, flow.reader)}"
         cut = partitions[flow.producer] != partitions[flow.reader] or devices[flow.producer] != devices[flow.reader]
-        name = _quoted(text(facts.tensor_names[flow.tensor]))
+        name = _quoted(text(facts.values.names[flow.tensor]))
         yield f'{edge} [label={name}, style="bold"];' if cut else f"{edge};"
     yield "}"
 

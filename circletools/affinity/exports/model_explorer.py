@@ -16,8 +16,8 @@ from circletools.affinity.exports.palette import device_colors
 from circletools.affinity.exports.placement import at, placement
 from circletools.affinity.read import Affinity
 from circletools.errors import EditError
+from circletools.graph.build import graph_of
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import text
 
 
@@ -63,7 +63,7 @@ def by_key(model: Model, subgraph: int, results: Mapping[int, dict[str, Any]]) -
 
     Raises EditError where an operator has none of its own.
     """
-    tensors, outputs = Counter(OperatorFacts(model, subgraph).tensor_names), model.output_names(subgraph)
+    tensors, outputs = Counter(graph_of(model, subgraph).values.names), model.output_names(subgraph)
     keyed = {}
     for index, result in results.items():
         key = str(index)

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from circletools.affinity.exports.placement import ANNOTATE, Flow, at, every_device_of, flows
 from circletools.affinity.read import Affinity
 from circletools.errors import EditError
+from circletools.graph.build import graph_of
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.model.views import Operator
 
 BACKENDS = ("cpu", "ruy")
@@ -36,9 +36,9 @@ def onert_environment(model: Model, affinity: Affinity) -> dict[str, str]:
     chosen: dict[int, tuple[str, str]] = {}  # operator index -> backend, and the first operator to say so
     used, reused = set(), False
     for subgraph in range(len(model.subgraphs)):
-        facts = OperatorFacts(model, subgraph)
+        facts = graph_of(model, subgraph)
         devices = every_device_of(model, affinity, subgraph, "onert would choose one")
-        for index in facts.constants:  # no work: they have the device of their reader
+        for index in facts.folded:  # no work: they have the device of their reader
             devices[index] = BACKENDS[0] if devices[index] == "ruy" else devices[index]
         read = flows(facts)
         for operator, device in zip(model.subgraphs[subgraph].operators, devices, strict=True):

@@ -14,11 +14,10 @@ from collections.abc import Mapping, Sequence
 from itertools import permutations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from circletools.affinity.costs.problem import Problem
 from circletools.errors import EditError
-from circletools.model.operator_facts import OperatorFacts
+from circletools.graph.graph import Graph
 
 NEVER_US = 2**31 - 1
 _BUILTIN_CODES = ("IF", "WHILE")
@@ -30,7 +29,7 @@ ExecTimes = dict[str, dict[str, dict[str, list[list[int]]]]]
 
 
 def exec_times(
-    facts: Sequence[OperatorFacts], problems: Sequence[Problem], devices: Sequence[str], names: Names
+    facts: Sequence[Graph], problems: Sequence[Problem], devices: Sequence[str], names: Names
 ) -> ExecTimes:
     """Return the document. Operators that share name and bytes share a time: their mean.
 
@@ -41,7 +40,7 @@ def exec_times(
         _check_codes(subgraph)
         sizes, quantized = _operators(subgraph)
         for operator, row in enumerate(problem.times_us.tolist()):
-            name = names.get((subgraph.subgraph, operator))
+            name = names.get((subgraph.index, operator))
             if name is None or min(row) == np.inf:
                 said = "no trace of onert has the operator" if name is None else "no backend has a time for it"
                 hint = "--trace cpu=trace.chrome.json has both"
@@ -57,35 +56,27 @@ def exec_times(
     return document
 
 
-def _check_codes(facts: OperatorFacts) -> None:
-    for operator, code in enumerate(facts.code_names):
+def _check_codes(facts: Graph) -> None:
+    for operator, code in enumerate(facts.operators.code_names):
         if code in _BUILTIN_CODES:
             message = f"onert's scheduler puts {code} on cpu, which cannot run it (measured with onert 0.1.0)"
             raise EditError(message, location=facts.place(operator), hint="use --to onert without it")
 
 
-def _operators(facts: OperatorFacts) -> tuple[list[int], list[str]]:
+def _operators(facts: Graph) -> tuple[list[int], list[str]]:
     """Return the bytes of all inputs and outputs of each operator, and whether an input is quantized UINT8."""
-    facts.check_tensors()
+    facts.check_values()
     total = np.zeros(len(facts))
-    for operators, tensors in (facts.inputs, facts.outputs):
-        total += np.bincount(operators, facts.least_bytes[tensors], minlength=len(facts))
-    operators, tensors = facts.inputs
-    quantized = np.bincount(operators, _unsigned(facts)[tensors], minlength=len(facts)) > 0
+    for operators, tensors in (facts.uses, facts.definitions):
+        total += np.bincount(operators, facts.values.bytes[tensors], minlength=len(facts))
+    operators, tensors = facts.uses
+    quantized = np.bincount(operators, facts.values.is_type("UINT8")[tensors], minlength=len(facts)) > 0
     return total.astype(np.int64).tolist(), [str(int(flag)) for flag in quantized]
 
 
-def _unsigned(facts: OperatorFacts) -> NDArray[np.bool_]:
-    """Say of each tensor whether it is UINT8."""
-    names = facts.model.schema.enums["TensorType"]
-    number = next(value for value, name in names.items() if name == "UINT8")
-    unsigned: NDArray[np.bool_] = facts.model.tensor_columns.types[facts.tensor_rows] == number
-    return unsigned
-
-
-def _add_copies(facts: OperatorFacts, problem: Problem, devices: Sequence[str], found: Found) -> None:
-    sizes, unsigned = facts.least_bytes.tolist(), _unsigned(facts).tolist()
-    handed_on = np.intersect1d(facts.outputs.tensors, facts.inputs.tensors).tolist()
+def _add_copies(facts: Graph, problem: Problem, devices: Sequence[str], found: Found) -> None:
+    sizes, unsigned = facts.values.bytes.tolist(), facts.values.is_type("UINT8").tolist()
+    handed_on = np.intersect1d(facts.definitions.values, facts.uses.values).tolist()
     kinds = {(int(sizes[tensor]), unsigned[tensor]) for tensor in handed_on}
     links = problem.links
     for source, target in permutations(range(len(devices)), 2):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from circletools.affinity.read import Affinity, check_freshness, read_affinity
 from circletools.affinity.tables import NONE
 from circletools.errors import EditError
+from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
 
 ANNOTATE = "annotate-affinity"
 
@@ -61,8 +61,8 @@ def at(subgraph: int, operator: int) -> str:
     return f"subgraphs[{subgraph}].operators[{operator}]"
 
 
-def flows(facts: OperatorFacts) -> list[Flow]:
+def flows(facts: Graph) -> list[Flow]:
     """Return who feeds whom, by reader. Raises ModelFormatError for a tensor that does not exist."""
-    producers = facts.producers.tolist()
-    pairs = dict.fromkeys(zip(*(each.tolist() for each in facts.inputs), strict=True))
+    producers = facts.producer.tolist()
+    pairs = dict.fromkeys(zip(*(each.tolist() for each in facts.uses), strict=True))
     return [Flow(tensor, producers[tensor], reader) for reader, tensor in pairs if producers[tensor] >= 0]

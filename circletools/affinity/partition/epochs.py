@@ -11,10 +11,10 @@ from heapq import heappop, heappush
 from operator import eq
 
 from circletools.affinity.partition.repair import OperatorSets
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 
-def epoch_partitions(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
+def epoch_partitions(graph: Dag, devices: Sequence[int]) -> OperatorSets:
     """Return the groups in the order they run; as few as there can be where there are two devices.
 
     LiteRT's own groups, unless beginning with another device makes fewer.
@@ -24,7 +24,7 @@ def epoch_partitions(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSe
     return min((own, *others), key=len)
 
 
-def turns(graph: OperatorGraph, devices: Sequence[int], first: int | None = None) -> OperatorSets:
+def turns(graph: Dag, devices: Sequence[int], first: int | None = None) -> OperatorSets:
     """Return the groups in the order they run. `first` is the device that begins, if it can."""
     if len(set(devices)) <= 2 and all(map(eq, graph.order, range(len(graph)))):
         return _turns_of_two(graph, devices, first)
@@ -50,7 +50,7 @@ def turns(graph: OperatorGraph, devices: Sequence[int], first: int | None = None
     return partitions
 
 
-def _turns_of_two(graph: OperatorGraph, devices: Sequence[int], first: int | None) -> OperatorSets:
+def _turns_of_two(graph: Dag, devices: Sequence[int], first: int | None) -> OperatorSets:
     """Return the same of two devices, where operators stand in an order in which they can run.
 
     Each time the device changes on the way to an operator, it is the other one's turn.

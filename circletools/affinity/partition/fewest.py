@@ -10,7 +10,7 @@ the graph of these sets, so the operators on each such cycle are a problem of th
 and goes from the first to the last or the other way round (from single operators and the last, as XLA clusters). None
 is better: it depends on the graph. Of few operators partitions are then broken up and merged again in other orders.
 It ends where a path shows that there are no fewer. Operators that may be together though nothing connects them
-(`OperatorGraph.beside`) are merged after those that feed each other, or before.
+(`Dag.beside`) are merged after those that feed each other, or before.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from circletools.affinity.partition.groups import (
     strong_components,
 )
 from circletools.affinity.partition.repair import OperatorSets
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 _MANY = 20_000
 """Of so many operators of a model on cycles each is a start, and of more where two starts of the graph differed so
@@ -47,7 +47,7 @@ _NEAR = 8
 """Of operators beside each other each is merged with one of so many before it, or with none."""
 
 
-def fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
+def fewest(graph: Dag, devices: Sequence[int]) -> OperatorSets:
     """Return connected partitions that never wait for each other, as few as merging makes."""
     group = connected(graph, devices)
     members = members_of(group)

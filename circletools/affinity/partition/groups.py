@@ -10,7 +10,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from circletools.model.graph import Indices, OperatorGraph, grouped
+from circletools.flatbuf.columns import grouped
+from circletools.graph.algorithms import Indices
+from circletools.graph.dag import Dag
 
 T = TypeVar("T")
 Groups = list[int]
@@ -69,7 +71,7 @@ class GroupGraph:
         )
 
 
-def graph_inside(graph: OperatorGraph, operators: Sequence[int], devices: Sequence[int]) -> GroupGraph:
+def graph_inside(graph: Dag, operators: Sequence[int], devices: Sequence[int]) -> GroupGraph:
     """Return the graph of some operators, given in an order in which they can run, each a group of its own."""
     if len(operators) == len(graph) and all(map(eq, operators, range(len(graph)))):
         return GroupGraph(graph.successors, graph.predecessors, list(devices))
@@ -81,7 +83,7 @@ def graph_inside(graph: OperatorGraph, operators: Sequence[int], devices: Sequen
     return GroupGraph(successors, predecessors, [devices[operator] for operator in operators])
 
 
-def working(graph: OperatorGraph) -> tuple[list[int], OperatorGraph]:
+def working(graph: Dag) -> tuple[list[int], Dag]:
     """Return the operators that are work, ascending, and the graph of these alone."""
     if not graph.constants:
         return [*range(len(graph))], graph
@@ -94,10 +96,10 @@ def working(graph: OperatorGraph) -> tuple[list[int], OperatorGraph]:
     )
     order = [number[operator] for operator in graph.order if operator in number]
     beside = tuple(tuple(number[operator] for operator in row if operator in number) for row in graph.beside)
-    return operators, OperatorGraph(successors, predecessors, order, beside=beside, share=graph.share)
+    return operators, Dag(successors, predecessors, order, beside=beside, share=graph.share)
 
 
-def sets_beside(graph: OperatorGraph, labels: Sequence[int]) -> list[list[int]]:
+def sets_beside(graph: Dag, labels: Sequence[int]) -> list[list[int]]:
     """Return the sets of two operators and more of one label that may be together though nothing connects them."""
     found: list[list[int]] = []
     for row in graph.beside:
@@ -108,7 +110,7 @@ def sets_beside(graph: OperatorGraph, labels: Sequence[int]) -> list[list[int]]:
     return found
 
 
-def connected(graph: OperatorGraph, labels: Sequence[int]) -> Groups:
+def connected(graph: Dag, labels: Sequence[int]) -> Groups:
     """Return the groups of operators that are connected through operators of the same label, or stand beside them.
 
     Direction does not count. Groups ascend with their lowest operator.
@@ -147,7 +149,7 @@ def gathered(keys_count: int, keys: Iterable[int], values: Iterable[T]) -> list[
     return rows
 
 
-def group_successors(graph: OperatorGraph | GroupGraph, group: Sequence[int], groups: int) -> list[list[int]]:
+def group_successors(graph: Dag | GroupGraph, group: Sequence[int], groups: int) -> list[list[int]]:
     """Return the groups that each group feeds, ascending, itself left out."""
     sources, targets = _between(graph.successors, group, groups)
     return grouped(groups, sources, targets.tolist())

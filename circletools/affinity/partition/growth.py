@@ -21,7 +21,7 @@ from operator import add
 
 from circletools.affinity.partition.chains import Chains, Row
 from circletools.affinity.partition.effort import STEP, Effort
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,7 @@ class Region:
     Inside, an operator goes by its position in execution order.
     """
 
-    def __init__(
-        self, graph: OperatorGraph, operators: Sequence[int], devices: Sequence[int], effort: Effort
-    ) -> None:
+    def __init__(self, graph: Dag, operators: Sequence[int], devices: Sequence[int], effort: Effort) -> None:
         """Take `operators`, in execution order. Raises EditError for a graph that is too wide."""
         self.effort: Effort = effort
         self.operators: Sequence[int] = operators

@@ -20,7 +20,7 @@ from circletools.affinity.partition.repair import OperatorSets, group_of, repair
 from circletools.affinity.partition.schedule import schedule
 from circletools.affinity.partition.seed import seed_partitions
 from circletools.errors import EditError
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 OnStep = Callable[[Step], None] | None
 Mode = Literal["seed", "safe", "min", "epochs"]
@@ -35,7 +35,7 @@ class Partition:
 
 
 def make_partitions(
-    graph: OperatorGraph, devices: Sequence[int], mode: Mode = "min", on_step: OnStep = None
+    graph: Dag, devices: Sequence[int], mode: Mode = "min", on_step: OnStep = None
 ) -> tuple[Partition, ...]:
     """Return the partitions, in an order in which they can run.
 
@@ -46,7 +46,7 @@ def make_partitions(
 
 
 def partition_or_fall_back(
-    graph: OperatorGraph, devices: Sequence[int], mode: Mode, on_step: OnStep = None
+    graph: Dag, devices: Sequence[int], mode: Mode, on_step: OnStep = None
 ) -> tuple[tuple[Partition, ...], str | None]:
     """Return what `make_partitions` does, and why mode `safe` had to make way for `min`, None where it had not."""
     if graph.constants:
@@ -72,7 +72,7 @@ def partition_or_fall_back(
 
 
 def _with_constants(
-    graph: OperatorGraph, devices: Sequence[int], mode: Mode, on_step: OnStep
+    graph: Dag, devices: Sequence[int], mode: Mode, on_step: OnStep
 ) -> tuple[tuple[Partition, ...], str | None]:
     """Partition what is work."""
     operators, work = working(graph)
@@ -88,7 +88,7 @@ def _with_constants(
     return with_constants(graph, tuple(rows)), fell_back
 
 
-def with_constants(graph: OperatorGraph, partitions: Sequence[Partition]) -> tuple[Partition, ...]:
+def with_constants(graph: Dag, partitions: Sequence[Partition]) -> tuple[Partition, ...]:
     """Return partitions of what is work, with each operator on constants in the partition that reads it first."""
     if not graph.constants:
         return tuple(partitions)
@@ -103,11 +103,11 @@ def with_constants(graph: OperatorGraph, partitions: Sequence[Partition]) -> tup
     return tuple(whole)
 
 
-def _safe(graph: OperatorGraph, devices: Sequence[int], on_step: OnStep) -> OperatorSets:
+def _safe(graph: Dag, devices: Sequence[int], on_step: OnStep) -> OperatorSets:
     return repaired(graph, devices, seed_partitions(graph, devices, on_step))
 
 
-def _fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
+def _fewest(graph: Dag, devices: Sequence[int]) -> OperatorSets:
     found = fewest(graph, devices)
     if graph.beside:  # to merge what nothing connects may be in the way of the rest
         found = min(found, fewest(replace(graph, beside=()), devices), key=len)
@@ -116,7 +116,7 @@ def _fewest(graph: OperatorGraph, devices: Sequence[int]) -> OperatorSets:
     return found
 
 
-_MODES: dict[Mode, Callable[[OperatorGraph, Sequence[int], OnStep], OperatorSets]] = {
+_MODES: dict[Mode, Callable[[Dag, Sequence[int], OnStep], OperatorSets]] = {
     "seed": seed_partitions,
     "safe": _safe,
     "min": lambda graph, devices, _: _fewest(graph, devices),

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from circletools.affinity.partition.contraction import Contraction
 from circletools.affinity.partition.groups import graph_inside, group_successors, members_of, strong_components
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 OperatorSets = list[tuple[int, ...]]
 
 
-def waiting_for_each_other(graph: OperatorGraph, partitions: OperatorSets) -> list[list[int]]:
+def waiting_for_each_other(graph: Dag, partitions: OperatorSets) -> list[list[int]]:
     """Return the sets of partitions that form cycles, as indices into `partitions`."""
     group = group_of(len(graph), partitions)
     components = strong_components(group_successors(graph, group, len(partitions)))
@@ -28,7 +28,7 @@ def group_of(count: int, partitions: OperatorSets) -> list[int]:
     return [home[operator] for operator in range(count)]
 
 
-def repaired(graph: OperatorGraph, devices: Sequence[int], partitions: OperatorSets) -> OperatorSets:
+def repaired(graph: Dag, devices: Sequence[int], partitions: OperatorSets) -> OperatorSets:
     """Return the partitions with those on cycles broken up: none waits for another that waits for it.
 
     Of each cycle partitions stay whole, the largest first, as long as that closes no cycle; the rest falls apart, and

@@ -16,11 +16,11 @@ from heapq import heapify, heappop, heappush
 from circletools.affinity.partition.effort import Effort
 from circletools.affinity.partition.groups import connected, group_successors, members_of, strong_components
 from circletools.affinity.partition.growth import Candidate, Region, Step
-from circletools.model.graph import OperatorGraph
+from circletools.graph.dag import Dag
 
 
 def seed_partitions(
-    graph: OperatorGraph, devices: Sequence[int], on_step: Callable[[Step], None] | None = None
+    graph: Dag, devices: Sequence[int], on_step: Callable[[Step], None] | None = None
 ) -> list[tuple[int, ...]]:
     """Return the partitions, in the order they are selected.
 
@@ -43,7 +43,7 @@ class _Grower:
     and comes back. That takes a cycle in the graph of these sets, so only what lies on cycles has to be grown.
     """
 
-    def __init__(self, graph: OperatorGraph, devices: Sequence[int], on_step: Callable[[Step], None] | None) -> None:
+    def __init__(self, graph: Dag, devices: Sequence[int], on_step: Callable[[Step], None] | None) -> None:
         self._on_step = on_step
         effort = Effort(len(graph), graph.share)
         if on_step is not None:

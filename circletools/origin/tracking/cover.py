@@ -19,7 +19,7 @@ from math import fsum
 
 import numpy as np
 
-from circletools.model.graph import grouped
+from circletools.flatbuf.columns import grouped
 from circletools.origin.tracking.doubles import find_doubles
 from circletools.origin.tracking.folded import ARITHMETIC, find_folded, is_behind
 from circletools.origin.tracking.match import CONVERTING, Matcher

@@ -63,7 +63,7 @@ def _is_of_constants(matcher: Matcher, row: int) -> bool:
 def _activations(side: Side) -> list[str]:
     """Return the activation that each operator has fused into it."""
     names = side.model.schema.enums["ActivationFunctionType"]
-    numbers = options_of(side.model.operator_columns.tables, "fused_activation_function", side.model)
+    numbers = options_of(side.model.operator_columns.tables, "fused_activation_function", side.model.schema)
     return [names.get(number, "") for number in numbers.astype(int).tolist()]
 
 

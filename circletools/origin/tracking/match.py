@@ -352,7 +352,8 @@ class Matcher:
 
 def _codes(sides: tuple[Side, Side]) -> list[list[tuple[str, float]]]:
     """Return the codes of operators, those of handles with the name of their variable if both models have these."""
-    options = [options_of(side.model.operator_columns.tables, "shared_name", side.model).tolist() for side in sides]
+    models = [side.model for side in sides]
+    options = [options_of(model.operator_columns.tables, "shared_name", model.schema).tolist() for model in models]
     if set(options[0]) != set(options[1]):
         options = [[0.0] * len(side) for side in sides]
     return [list(zip(side.codes, names, strict=True)) for side, names in zip(sides, options, strict=True)]

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Vectors
-from circletools.model.graph import grouped
+from circletools.flatbuf.columns import Vectors, grouped
+from circletools.graph.build import model_graph
+from circletools.graph.columns import Uses
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts, Uses, facts_of
 from circletools.origin.tags import TAG, only_tags, tags_of
 
 Indices = NDArray[np.int64]
@@ -70,12 +70,12 @@ class Side:
 
 def read_side(model: Model) -> Side:
     """Return the arrays of a model. Raises ModelFormatError for an index that leads nowhere."""
-    tensors, facts = model.tensor_columns, facts_of(model)
-    codes = [name for one in facts for name in one.code_names]
+    tensors, facts = model.tensor_columns, model_graph(model).graphs
+    codes = [name for one in facts for name in one.operators.code_names]
     for one in facts:
-        one.check_tensors()
-    inputs = _slots(facts, [one.inputs for one in facts])
-    outputs = _slots(facts, [one.outputs for one in facts])
+        one.check_values()
+    inputs = _slots(model, [one.uses for one in facts])
+    outputs = _slots(model, [one.definitions for one in facts])
     producer = np.full(len(tensors.tables), NONE, np.int64)
     producer[outputs.tensor] = outputs.operator
     buffers = tensors.buffers.astype(np.int64)
@@ -108,13 +108,12 @@ def tagged(before: Side, after: Side) -> tuple[Side, Side]:
     return replace(before, names=before_names, tags=tags), replace(after, names=names)
 
 
-def _slots(facts: Sequence[OperatorFacts], uses: Sequence[Uses]) -> Slots:
+def _slots(model: Model, uses: Sequence[Uses]) -> Slots:
     """Return what the operators of all subgraphs use, with their rows and those of the tensors in the whole model."""
     none = np.empty(0, np.int64)
-    operator = np.concatenate([none, *(use.operators + one.rows.start for one, use in zip(facts, uses, strict=True))])
-    tensor = np.concatenate(
-        [none, *(use.tensors + one.tensor_rows.start for one, use in zip(facts, uses, strict=True))]
-    )
+    firsts = zip(uses, model.operator_columns.splits.tolist(), model.tensor_columns.splits.tolist(), strict=False)
+    rows = [(use.operators + operator, use.values + tensor) for use, operator, tensor in firsts]
+    operator, tensor = (np.concatenate([none, *(row[at] for row in rows)]) for at in range(2))
     return Slots(operator, np.arange(len(operator)) - np.searchsorted(operator, operator), tensor)
 
 

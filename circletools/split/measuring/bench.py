@@ -13,8 +13,8 @@ from circletools.affinity.read import Affinity
 from circletools.affinity.store import annotate
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.edit.edit import ModelEdit
+from circletools.graph.build import graph_of
 from circletools.model.model import Model, open_model
-from circletools.model.operator_facts import operator_graph
 from circletools.runtimes.protocol import Array, Chain, ChainsRequest, Step
 from circletools.runtimes.worker import Worker
 from circletools.split.connections import Connections, Piece
@@ -71,7 +71,7 @@ class Bench:
 
     def alone(self) -> tuple[list[AlonePart], Split]:
         """Measure every operator alone, on each device, with the values that it gets in the model."""
-        graph = operator_graph(self.model, 0)
+        graph = graph_of(self.model, 0).dag
         ranks = np.empty(len(graph), np.uint32)
         ranks[list(graph.order)] = np.arange(len(graph))
         one = SubgraphAffinity(np.zeros(len(graph), np.uint32), ranks)

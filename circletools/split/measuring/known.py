@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from circletools.affinity.costs.costfile import CostDocument, parse_costs
+from circletools.graph.build import graph_of
+from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.split.measuring.bench import AlonePart
 from circletools.split.measuring.fitting import (
     Floats,
@@ -109,8 +110,8 @@ def known_of(
     model: Model, devices: tuple[Device, ...], alone: Sequence[AlonePart], whole_us: Sequence[float | None]
 ) -> Known:
     """Return what operators alone, and the whole model where a device runs it, say of devices."""
-    facts = OperatorFacts(model, 0)
-    idle = {*facts.graph.constants, *read_state(model, 0).copied}
+    facts = graph_of(model, 0)
+    idle = {*facts.dag.constants, *read_state(model, 0).copied}
     times = np.full((len(facts), len(devices)), np.inf)
     factors, wholes = [], []
     for number, whole in enumerate(whole_us):
@@ -146,11 +147,11 @@ def _typical(times_us: Floats) -> Floats:
 
 
 def segments_of(
-    known: Known, facts: OperatorFacts, parts: Sequence[PlannedPart], steps_us: Sequence[float]
+    known: Known, facts: Graph, parts: Sequence[PlannedPart], steps_us: Sequence[float]
 ) -> tuple[Segment, ...]:
     """Return what the parts of a plan took, without the copies between devices that costs know."""
     number = {device.name: place for place, device in enumerate(known.devices)}
-    producers, sizes = facts.producers.tolist(), facts.least_bytes.tolist()
+    producers, sizes = facts.producer.tolist(), facts.values.bytes.tolist()
     home = {operator: number[part.device] for part in parts for operator in part.operators}
     copied: set[tuple[int, int]] = set()
     found = []

@@ -9,8 +9,8 @@ from circletools.affinity.costs.costfile import Defaults
 from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.times import Costs, make_problems
 from circletools.findings import Finding
+from circletools.graph.selectors import Chooser
 from circletools.model.model import Model
-from circletools.model.selectors import Chooser
 from circletools.runtimes.protocol import Chain
 from circletools.split.measuring.bench import Bench, Failure
 from circletools.split.measuring.known import Known, known_of

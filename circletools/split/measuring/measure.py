@@ -7,8 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from circletools.errors import InvalidInputError
+from circletools.graph.build import graph_of
 from circletools.model.model import Model, open_model
-from circletools.model.operator_facts import OperatorFacts
 from circletools.runtimes.worker import Worker
 from circletools.split.connections import Connections
 from circletools.split.measuring.bench import Bench, Failure
@@ -51,7 +51,7 @@ def measure(
         plans = [whole_time(known, number).with_times(one) for number, one in zip(learned.whole, others, strict=True)]
         plans.append(plan_time("split", known, plan.parts, predict(model, known, plan)).with_times(found))
         if not isinstance(found, Failure):
-            known = known.corrected(segments_of(known, OperatorFacts(model, 0), plan.parts, steps_us(found)))
+            known = known.corrected(segments_of(known, graph_of(model, 0), plan.parts, steps_us(found)))
     return Measurement(known, tuple(plans), learned.notes)
 
 

@@ -13,8 +13,8 @@ from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.form import Form
 from circletools.affinity.capability.table import mismatches
 from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.model.operator_facts import OperatorFacts
 from tools.measure.capability.single import Probe
 
 _MOST = 5
@@ -136,7 +136,7 @@ def traits_of(probe: Probe, comparisons: Sequence[Comparison], forms: Sequence[M
     terms |= {name for form in forms for name in form.get("options", {})}
     with open_model(probe.model) as model:
         ordered = tuple(sorted(terms, key=str))
-        return SubgraphTraits(OperatorFacts(model, 0), {probe.code: ordered}).operator(probe.focus)
+        return SubgraphTraits(graph_of(model, 0), {probe.code: ordered}).operator(probe.focus)
 
 
 def explained(answers: Sequence[tuple[Settings, bool]], possible: Sequence[Comparison]) -> list[Comparison]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
-from circletools.model.operator_facts import facts_of
 from tools.measure.capability.runtimes import Device
 from tools.measure.isolation import ROOT
 
@@ -67,6 +67,6 @@ def witnesses(paths: Sequence[Path]) -> Iterator[Witness]:
     """Yield the operators of models."""
     for path in paths:
         with open_model(path) as model:
-            for facts in facts_of(model):
+            for facts in model_graph(model).graphs:
                 traits = SubgraphTraits(facts, {})
                 yield from (Witness(traits.operator(index)) for index in range(len(traits)))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError, shortened
 from circletools.findings import Finding
-from circletools.model.graph import graph_from_edges
+from circletools.graph.dag import dag_from_edges
 from circletools.model.model import Model
 from circletools.model.places import told
 from circletools.model.uses import ModelUses, Rows
@@ -130,7 +130,7 @@ def _order(uses: ModelUses) -> Iterator[Finding]:
         return
     fed = (sources >= 0) & (sources != uses.readers)
     try:
-        graph_from_edges(len(uses.owners), sources[fed], uses.readers[fed])
+        dag_from_edges(len(uses.owners), sources[fed], uses.readers[fed])
     except ModelFormatError as error:
         stuck = int(str(error.location).partition("[")[2][:-1])
         yield Finding(

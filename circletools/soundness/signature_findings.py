@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from circletools.findings import Finding
-from circletools.model.graph_findings import CORRECT
 from circletools.model.model import Model
+from circletools.soundness.graph_findings import CORRECT
 from circletools.wording import counted
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from circletools.errors import ModelFormatError
-from circletools.model.graph import OperatorGraph, graph_from_edges
+from circletools.graph.build import graph_of
+from circletools.graph.dag import Dag, dag_from_edges
 from circletools.model.model import open_model
-from circletools.model.operator_facts import operator_graph
 from tests.kit.build import CODES, Build, Graph, schema_of
-from tests.kit.partition_support import graph_of
+from tests.kit.partition_support import dag_of
 from tests.kit.support import unpacked
 
 _RESOURCE = next(value for value, name in schema_of("tflite").enums["TensorType"].items() if name == "RESOURCE")
@@ -46,7 +46,7 @@ def test_a_graph_is_that_of_the_operators_in_the_file(any_model: Path) -> None:
     peer = unpacked(data)
     with open_model(data) as model:
         for index, subgraph in enumerate(peer.subgraphs):
-            graph = operator_graph(model, index)
+            graph = graph_of(model, index).dag
             assert len(graph) == len(subgraph.operators or [])
             assert {(a, b) for a, row in enumerate(graph.successors) for b in row} == edges_of(peer, subgraph)
             assert {(a, b) for b, row in enumerate(graph.predecessors) for a in row} == edges_of(peer, subgraph)
@@ -65,9 +65,9 @@ def built(*operators: tuple[list[int], list[int]], tensors: int) -> bytes:
     return build.to_bytes()
 
 
-def graph_in(data: bytes) -> OperatorGraph:
+def graph_in(data: bytes) -> Dag:
     with open_model(data) as model:
-        return operator_graph(model, 0)
+        return graph_of(model, 0).dag
 
 
 def test_a_tensor_read_twice_is_one_edge_and_a_gap_is_none() -> None:
@@ -102,18 +102,18 @@ def test_what_is_no_graph_is_refused(operators: list[tuple[list[int], list[int]]
 
 def test_edges_are_counted_once() -> None:
     sources, targets = np.array([0, 0, 0]), np.array([2, 1, 2])
-    assert graph_from_edges(3, sources, targets) == graph_of(3, [(0, 1), (0, 2)])
+    assert dag_from_edges(3, sources, targets) == dag_of(3, [(0, 1), (0, 2)])
 
 
 def test_operators_without_a_graph() -> None:
     nothing = np.empty(0, np.int64)
-    assert graph_from_edges(0, nothing, nothing) == OperatorGraph([], [], [])
-    assert len(graph_from_edges(2, nothing, nothing)) == 2
-    assert graph_from_edges(2, nothing, nothing).order == [0, 1]
+    assert dag_from_edges(0, nothing, nothing) == Dag([], [], [])
+    assert len(dag_from_edges(2, nothing, nothing)) == 2
+    assert dag_from_edges(2, nothing, nothing).order == [0, 1]
 
 
 def test_an_order_that_runs_every_operator_after_those_that_feed_it() -> None:
-    graph = graph_of(5, [(4, 0), (4, 2), (2, 0), (0, 3)])
+    graph = dag_of(5, [(4, 0), (4, 2), (2, 0), (0, 3)])
     assert graph.order == [1, 4, 2, 0, 3]
     assert graph.successors == [[3], [], [0], [], [0, 2]]
     assert graph.predecessors == [[2, 4], [], [4], [0], []]
@@ -121,7 +121,7 @@ def test_an_order_that_runs_every_operator_after_those_that_feed_it() -> None:
 
 def test_of_a_cycle_the_first_operator_is_named() -> None:
     with pytest.raises(ModelFormatError, match=r"^operators\[1\]: the operators form"):
-        graph_of(4, [(0, 1), (1, 2), (2, 1), (2, 3)])
+        dag_of(4, [(0, 1), (1, 2), (2, 1), (2, 3)])
 
 
 @pytest.mark.parametrize("direction", ["inputs", "outputs"])
@@ -140,7 +140,7 @@ def test_the_graph_of_a_subgraph_that_is_not_the_first() -> None:
             graph.operator("TANH", [tensors[number]], [tensors[number + 1]])
         graph.ends(tensors[:1], tensors[-1:])
     with open_model(build.to_bytes()) as model:
-        assert [operator_graph(model, index).successors for index in range(3)] == [[[]], [[1], [2], []], [[1], []]]
+        assert [graph_of(model, index).dag.successors for index in range(3)] == [[[]], [[1], [2], []], [[1], []]]
 
 
 def test_what_has_side_effects_keeps_its_order() -> None:
@@ -155,4 +155,4 @@ def test_what_has_side_effects_keeps_its_order() -> None:
     graph.ends([x], [y, z])
     called.ends([], [])
     with open_model(build.to_bytes()) as model:
-        assert operator_graph(model, 0).successors == [[2, 3], [], [3], []]
+        assert graph_of(model, 0).dag.successors == [[2, 3], [], [3], []]

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from circletools.findings import Finding
 from circletools.flatbuf.columns import Tables, Vectors
-from circletools.model.graph_findings import CORRECT
 from circletools.model.model import Model
 from circletools.model.places import told
 from circletools.model.sizes import element_bits
 from circletools.model.sparsity import sparse_elements
 from circletools.model.uses import ModelUses
+from circletools.soundness.graph_findings import CORRECT
 
 _LARGEST_BYTES = 2.0**31
 _UNSIZED = ("STRING", "RESOURCE", "VARIANT")

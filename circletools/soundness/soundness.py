@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from circletools.findings import Finding
-from circletools.model.graph_findings import graph_findings
 from circletools.model.model import Model
-from circletools.model.name_findings import name_findings, unused_findings
-from circletools.model.operator_findings import operator_findings
-from circletools.model.signature_findings import signature_findings
-from circletools.model.tensor_findings import tensor_findings
 from circletools.model.uses import ModelUses
 from circletools.model.verify import check_indices_as_read
-from circletools.model.windows import window_findings
+from circletools.soundness.graph_findings import graph_findings
+from circletools.soundness.name_findings import name_findings, unused_findings
+from circletools.soundness.operator_findings import operator_findings
+from circletools.soundness.signature_findings import signature_findings
+from circletools.soundness.tensor_findings import tensor_findings
+from circletools.soundness.windows import window_findings
 
 
 def broken_graphs(model: Model) -> list[Finding]:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import circletools as ct
-from circletools.model.operator_facts import OperatorFacts
-from circletools.model.windows import large_windows, window_findings
+from circletools.graph.build import graph_of
+from circletools.soundness.windows import large_windows, window_findings
 from tests.kit.build import Build, Graph
 from tests.kit.presence import Lazy
 
@@ -44,7 +44,7 @@ def window(
 
 def is_large(data: bytes) -> bool:
     with ct.open(data) as model:
-        rows, _ = large_windows(OperatorFacts(model, 0))
+        rows, _ = large_windows(graph_of(model, 0))
     return bool(rows.tolist() == [0])
 
 
@@ -77,7 +77,7 @@ def test_an_operator_without_its_filter_or_a_shape_is_left_alone() -> None:
     for inputs in ([], [-1, -1], [flat], [flat, flat]):
         graph.operator("CONV_2D", inputs, [], "Conv2DOptions", padding="VALID")
     with ct.open(build.to_bytes()) as model:
-        assert large_windows(OperatorFacts(model, 0))[0].size == 0
+        assert large_windows(graph_of(model, 0))[0].size == 0
 
 
 def test_findings_are_in_order_and_for_information_where_a_dimension_is_open() -> None:

@@ -18,10 +18,10 @@ from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.roles import load_roles
 from circletools.flatbuf.schema import Field, schema_document
 from circletools.model.enums import enum_of_field
-from circletools.model.graph_findings import CORRECT
 from circletools.model.model import Model
 from circletools.model.places import told
 from circletools.model.uses import ModelUses
+from circletools.soundness.graph_findings import CORRECT
 
 _SCHEMA_VERSION = 3
 _MANY = 1 << 40

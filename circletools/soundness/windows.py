@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.findings import Finding, Severity
-from circletools.model.graph_findings import CORRECT
+from circletools.graph.build import model_graph
+from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts, facts_of
-from circletools.model.options import options_of
 from circletools.model.places import told
+from circletools.soundness.graph_findings import CORRECT
 
 _FIRST_AXIS = {"CONV_2D": 1, "DEPTHWISE_CONV_2D": 1, "CONV_3D": 0} | dict.fromkeys(
     ("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D")
@@ -30,57 +30,58 @@ def window_findings(model: Model) -> Iterator[Finding]:
     """Yield the windows that are too large; for information where the input has an open dimension."""
     if not any(code.name in _FIRST_AXIS for code in model.operator_codes):
         return
-    for facts in facts_of(model):
+    for facts in model_graph(model).graphs:
         rows, is_open = large_windows(facts)
         yield from _told(facts, rows[~is_open], "warning", CORRECT)
         cause = "the input has open dimensions, which count as 1: resize it before it runs"
         yield from _told(facts, rows[is_open], "info", cause)
 
 
-def _told(facts: OperatorFacts, operators: NDArray[np.int64], severity: Severity, cause: str) -> Iterator[Finding]:
+def _told(facts: Graph, operators: NDArray[np.int64], severity: Severity, cause: str) -> Iterator[Finding]:
     message = f"the window is larger than the input, so that nothing is computed; {cause}"
     return told("WINDOW_TOO_LARGE", operators, facts.place, lambda _: message, severity)
 
 
-def large_windows(facts: OperatorFacts) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return these operators of a subgraph, ascending, and whether each has an open dimension in its input.
 
     Raises ModelFormatError for an operator whose tensor does not exist.
     """
-    facts.check_tensors()
-    codes = facts.model.operator_columns.code_indices[facts.rows]
+    facts.check_values()
+    codes, known = facts.operators.code_indices, facts.operators.codes
     found = [np.zeros((0, 2), np.int64)]
-    known = facts.model.operator_codes
     for code in np.unique(codes[codes < len(known)]).tolist():
         name = known[code].name
         if name in _FIRST_AXIS:
             found.append(_large(facts, np.flatnonzero(codes == code), _FIRST_AXIS[name]))
     every = np.concatenate(found)
     operators, inputs = every[np.argsort(every[:, 0])].T
-    signatures = facts.model.tensor_columns.shape_signatures.take(inputs + facts.tensor_rows.start)
+    signatures = facts.values.shape_signatures.take(inputs)
     is_open = np.zeros(len(operators), np.bool_)
     is_open[signatures.rows_where(signatures.flat() < 0)] = True
     return operators, is_open
 
 
-def _large(facts: OperatorFacts, operators: NDArray[np.int64], first: int | None) -> NDArray[np.int64]:
+def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDArray[np.int64]:
     """Return those of the operators, of one code, whose window is too large on some axis, each with its input."""
-    slots, count = facts.input_slots, 1 if first is None else 2
+    slots, count = facts.operands, 1 if first is None else 2
     operators = operators[np.diff(slots.splits)[operators] >= count]
-    tensors = slots.tensors[slots.splits[operators, None] + np.arange(count)]
+    tensors = slots.values[slots.splits[operators, None] + np.arange(count)]
     there = (tensors >= 0).all(axis=1)
     operators, tensors = operators[there], tensors[there]
-    model = facts.model
-    shapes = model.tensor_columns.shapes.take(facts.tensor_rows)
-    tables = model.operator_columns.tables.take(operators + facts.rows.start)
+    shapes = facts.values.shapes
+
+    def option(name: str) -> NDArray[np.float64]:
+        return facts.operators.option(name, operators)
+
     is_large = np.zeros(len(operators), np.bool_)
     for at, letter in enumerate("hw" if first != 0 else "dhw"):
         if first is None:
-            window = options_of(tables, _POOL[letter], model)
+            window = option(_POOL[letter])
         else:
             window = shapes.take(tensors[:, 1]).element(first + at)
-            dilation = np.maximum(options_of(tables, f"dilation_{letter}_factor", model), 1)
+            dilation = np.maximum(option(f"dilation_{letter}_factor"), 1)
             window = 1 + (window - 1) * dilation
         is_large |= window > shapes.take(tensors[:, 0]).element(1 + at)
-    is_large &= options_of(tables, "padding", model) == model.schema.enum_value("Padding", "VALID")
+    is_large &= option("padding") == facts.operators.schema.enum_value("Padding", "VALID")
     return np.column_stack([operators, tensors[:, 0]])[is_large]

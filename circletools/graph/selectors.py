@@ -19,8 +19,9 @@ from functools import cached_property
 from typing import Literal, get_args
 
 from circletools.errors import UsageError
+from circletools.graph.build import model_graph
+from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.model.operator_facts import OperatorFacts, facts_of
 from circletools.model.views import text
 from circletools.wording import suggestion
 
@@ -96,9 +97,9 @@ class Chooser:
         self._names: dict[tuple[Kind, int], list[tuple[str, ...]]] = {}
 
     @cached_property
-    def facts(self) -> tuple[OperatorFacts, ...]:
+    def facts(self) -> tuple[Graph, ...]:
         """The operators of each subgraph."""
-        return facts_of(self.model)
+        return model_graph(self.model).graphs
 
     def choose(self, selector: Selector) -> dict[int, list[int]]:
         """Return the operators, ascending, by subgraph; subgraphs without any are left out.

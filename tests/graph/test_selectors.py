@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from circletools.errors import UsageError
+from circletools.graph.selectors import Chooser, Selector, parse_ranges, parse_selector
 from circletools.model.model import open_model
-from circletools.model.selectors import Chooser, Selector, parse_ranges, parse_selector
 from tests.kit.build import Build, Graph
 
 ORIGINS = [{0: ["block1/conv"], 1: ["block1/conv", "block2/conv"]}, {0: ["head"]}]

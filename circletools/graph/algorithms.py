@@ -1,0 +1,141 @@
+"""Algorithms on directed graphs of the numbers 0..n-1, given as rows of successors or as two arrays of edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.flatbuf.columns import grouped
+
+Indices = NDArray[np.int64]
+
+
+def rows_by_key(size: int, keys: Indices, numbers: Indices) -> list[list[int]]:
+    """Return the numbers of each key from 0 to `size` - 1, in the order in which they stand."""
+    if keys.size and (keys[1:] < keys[:-1]).any():
+        order = np.argsort(keys, kind="stable")
+        keys, numbers = keys[order], numbers[order]
+    return grouped(size, keys, numbers.tolist())
+
+
+def distinct_edges(size: int, sources: Indices, targets: Indices) -> tuple[Indices, Indices]:
+    """Return each edge between numbers below `size` once, by source and then by target."""
+    edges = np.sort(sources * size + targets)
+    edges = edges[np.diff(edges, prepend=-1) != 0]  # np.unique takes ten times as long
+    first, second = np.divmod(edges, max(size, 1))
+    return first, second
+
+
+def topological_order(successors: Sequence[Sequence[int]]) -> list[int]:
+    """Return the numbers with each before all its successors (Kahn's algorithm); those of a cycle are left out.
+
+    Of what is ready at the same time the one that became ready first comes first.
+    """
+    waiting = [0] * len(successors)
+    for row in successors:
+        for successor in row:
+            waiting[successor] += 1
+    order = [number for number, before in enumerate(waiting) if before == 0]
+    for number in order:
+        for successor in successors[number]:
+            waiting[successor] -= 1
+            if waiting[successor] == 0:
+                order.append(successor)
+    return order
+
+
+def reachable(start: Iterable[int], further: Mapping[int, Iterable[int]] | Sequence[Iterable[int]]) -> set[int]:
+    """Return the numbers of `start` and those that can be reached from them; a mapping may lack some numbers."""
+    pending, found = list(start), set[int]()
+    rows = further if isinstance(further, Mapping) else dict(enumerate(further))
+    while pending:
+        number = pending.pop()
+        if number not in found:
+            found.add(number)
+            pending += rows.get(number, ())
+    return found
+
+
+class UnionFind:
+    """Sets of the numbers 0..n-1, which can be joined; each set is known by one of its numbers.
+
+    With halving of paths; joining keeps the lower number, so that a set is known by its lowest.
+    """
+
+    def __init__(self, size: int) -> None:
+        """Begin with a set for each number."""
+        self._root = list(range(size))
+
+    def find(self, number: int) -> int:
+        """Return the number that the set of `number` is known by: its lowest."""
+        root = self._root
+        while root[number] != number:
+            root[number] = number = root[root[number]]
+        return number
+
+    def join(self, one: int, other: int) -> bool:
+        """Make one set of two; say whether they were two."""
+        low, high = sorted((self.find(one), self.find(other)))
+        self._root[high] = low
+        return low != high
+
+    def labels(self) -> list[int]:
+        """Return the lowest number of the set of each."""
+        return [self.find(number) for number in range(len(self._root))]
+
+
+def components(size: int, sources: Iterable[int], targets: Iterable[int]) -> list[int]:
+    """Return the component of each number where edges lead both ways, numbered by the lowest number in each."""
+    sets = UnionFind(size)
+    for one, other in zip(sources, targets, strict=True):
+        sets.join(one, other)
+    return renumbered(sets.labels())
+
+
+def renumbered(labels: Iterable[Any]) -> list[int]:
+    """Return the labels as numbers from 0, by their first appearance."""
+    first: dict[Any, int] = {}
+    return [first.setdefault(label, len(first)) for label in labels]
+
+
+def strong_components(successors: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return the sets of numbers that reach each other, each after all that it leads to (Tarjan's algorithm)."""
+    order: dict[int, int] = {}
+    low: dict[int, int] = {}
+    waiting: set[int] = set()
+    stack: list[int] = []
+    found: list[list[int]] = []
+    visits = count()
+    for root in range(len(successors)):
+        if root in order:
+            continue
+        calls = [(root, iter(successors[root]))]
+        order[root] = low[root] = next(visits)
+        stack.append(root)
+        waiting.add(root)
+        while calls:
+            current, rest = calls[-1]
+            for successor in rest:
+                if successor not in order:
+                    order[successor] = low[successor] = next(visits)
+                    stack.append(successor)
+                    waiting.add(successor)
+                    calls.append((successor, iter(successors[successor])))
+                    break
+                if successor in waiting and order[successor] < low[current]:
+                    low[current] = order[successor]
+            else:
+                calls.pop()
+                if calls and low[current] < low[calls[-1][0]]:
+                    low[calls[-1][0]] = low[current]
+                if low[current] == order[current]:
+                    component = set()
+                    while current not in component:
+                        component.add(stack.pop())
+                    found.append(sorted(component))
+                    waiting -= component
+    return found

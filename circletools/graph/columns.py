@@ -1,0 +1,204 @@
+"""The operators and the values of a graph as columns, each read when it is first asked for, and then kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import ModelFormatError
+from circletools.flatbuf.budget import Budget
+from circletools.flatbuf.columns import Tables, Vectors
+from circletools.flatbuf.schema import Schema
+from circletools.graph.algorithms import Indices
+from circletools.model.columns import OperatorColumns, TensorColumns
+from circletools.model.options import options_of
+from circletools.model.rows import Buffers
+from circletools.model.sizes import least_bytes, size_bytes
+from circletools.model.views import OperatorCode
+
+Mask = NDArray[np.bool_]
+Rows = Indices | slice
+"""Which rows among those of a whole model."""
+
+
+def _count(rows: Rows) -> int:
+    return int(rows.stop - rows.start) if isinstance(rows, slice) else len(rows)
+
+
+class Uses(NamedTuple):
+    """Operator and value of slots, slots in order."""
+
+    operators: Indices
+    values: Indices
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slots:
+    """The value in each slot of all operators, -1 where it is left out; `splits[i]` is where operator i begins."""
+
+    values: Indices
+    splits: Indices
+
+    def of(self, operator: int) -> list[int]:
+        """Return the values of one operator."""
+        return list(self.values[self.splits[operator] : self.splits[operator + 1]].tolist())
+
+    def lists(self) -> list[list[int]]:
+        """Return the values of each operator."""
+        flat = self.values.tolist()
+        return [flat[start:end] for start, end in pairwise(self.splits.tolist())]
+
+    @property
+    def counts(self) -> Indices:
+        """The number of slots of each operator."""
+        return np.diff(self.splits)
+
+    def uses(self) -> Uses:
+        """Return the operator and the value of each slot that is not left out."""
+        operators = np.repeat(np.arange(len(self.splits) - 1), self.counts)
+        present = self.values >= 0
+        return Uses(operators[present], self.values[present])
+
+
+@dataclass(frozen=True, eq=False)
+class Operators:
+    """The operators of a graph, 0..n-1: `rows` of all operators of a model. `codes` are the codes of the model."""
+
+    columns: OperatorColumns
+    rows: Rows
+    schema: Schema
+    read_codes: Callable[[], Sequence[OperatorCode]]
+    read_code_names: Callable[[], list[str]]
+
+    def __len__(self) -> int:
+        """Return the number of operators."""
+        return _count(self.rows)
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The operators in the file."""
+        return self.columns.tables.take(self.rows)
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the file."""
+        return self.columns.tables.wire.budget
+
+    @property
+    def codes(self) -> Sequence[OperatorCode]:
+        """The operator codes of the model; `code_indices` are numbers of these."""
+        return self.read_codes()
+
+    @cached_property
+    def code_indices(self) -> Indices:
+        """The number of the code of each operator."""
+        return self.columns.code_indices[self.rows].astype(np.int64)
+
+    @cached_property
+    def code_names(self) -> list[str]:
+        """The name of the code of each operator. Raises ModelFormatError for a code that does not exist."""
+        return self.read_code_names()
+
+    def option(self, name: str, chosen: Indices | slice = slice(None)) -> NDArray[np.float64]:
+        """Return an option of operators, 0 where an operator has none of that name; of a text, its number."""
+        return options_of(self.tables.take(chosen), name, self.schema)
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """The values of a graph, 0..n-1: `rows` of all tensors of a model. `place` is where errors are."""
+
+    columns: TensorColumns
+    rows: Rows
+    schema: Schema
+    read_buffers: Callable[[], Buffers]
+    place: str
+
+    def __len__(self) -> int:
+        """Return the number of values."""
+        return _count(self.rows)
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The tensors in the file."""
+        return self.columns.tables.take(self.rows)
+
+    @cached_property
+    def names(self) -> list[bytes]:
+        """The name of each value, as it is in the file."""
+        names = self.columns.names
+        return names[self.rows] if isinstance(self.rows, slice) else [names[row] for row in self.rows.tolist()]
+
+    @cached_property
+    def type_numbers(self) -> Indices:
+        """The number of the type of each value."""
+        return self.columns.types[self.rows].astype(np.int64)
+
+    @cached_property
+    def types(self) -> list[str]:
+        """The name of the type of each value."""
+        names = self.schema.enums["TensorType"]
+        return [names.get(number, f"UNKNOWN:{number}") for number in self.type_numbers.tolist()]
+
+    def is_type(self, *names: str) -> Mask:
+        """Say which values are of one of these types."""
+        numbers = [number for number, name in self.schema.enums["TensorType"].items() if name in names]
+        return np.isin(self.columns.types[self.rows], numbers)
+
+    @cached_property
+    def shapes(self) -> Vectors:
+        """The shape of each value."""
+        return self.columns.shapes.take(self.rows)
+
+    @cached_property
+    def shape_signatures(self) -> Vectors:
+        """The shape signature of each value, empty where it has none."""
+        return self.columns.shape_signatures.take(self.rows)
+
+    @cached_property
+    def bytes(self) -> NDArray[np.float64]:
+        """The bytes of each value, an open dimension counting as 1 and a type of unknown size as nothing."""
+        return least_bytes(
+            self.shapes, self.shape_signatures, self.columns.types[self.rows], self.schema.enums["TensorType"]
+        )
+
+    def size_bytes(self, value: int) -> int | None:
+        """Return the bytes of one value, None where its shape or the size of an element is not known."""
+        kind = self.schema.enums["TensorType"].get(int(self.type_numbers[value]), "")
+        return size_bytes(kind, self.shapes.row(value).tolist(), self.shape_signatures.row(value).tolist())
+
+    @cached_property
+    def buffers(self) -> Indices:
+        """The number of the buffer of each value."""
+        return self.columns.buffers[self.rows].astype(np.int64)
+
+    @property
+    def model_buffers(self) -> Buffers:
+        """The buffers of the model."""
+        return self.read_buffers()
+
+    @cached_property
+    def is_variable(self) -> Mask:
+        """Whether each value is kept from run to run."""
+        variable: Mask = self.columns.variable[self.rows] != 0
+        return variable
+
+    @cached_property
+    def is_constant(self) -> Mask:
+        """Whether each value is in the file and no variable: then LiteRT takes it for a constant.
+
+        Raises ModelFormatError for a buffer that does not exist.
+        """
+        buffers, indices = self.read_buffers(), self.buffers
+        if not len(buffers) and not indices.any():
+            return np.zeros(indices.shape, np.bool_)  # buffer 0 is the empty one, whether it is there or not
+        if indices.size and int(indices.max()) >= len(buffers):
+            raise ModelFormatError(f"buffer {indices.max()} does not exist", location=self.place)
+        constant: Mask = buffers.filled[indices] & ~self.is_variable
+        return constant

@@ -1,0 +1,48 @@
+"""Which operator runs before which: a directed graph without cycles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from circletools.errors import ModelFormatError
+from circletools.graph.algorithms import Indices, distinct_edges, rows_by_key, topological_order
+
+
+@dataclass(frozen=True, slots=True)
+class Dag:
+    """Operators 0..n-1; `successors` and `predecessors` of each ascend and name nobody twice.
+
+    `order` is a valid execution order: the operators' own where that is one. `constants` are the operators that
+    depend on constants only, ascending: they are no work, and belong to their readers. `beside` has sets of operators
+    of which those of one device may be one partition though nothing connects them. `share` is the part of a model's
+    operators that these are: what searching may take in it of what it may take in the model.
+    """
+
+    successors: list[list[int]]
+    predecessors: list[list[int]]
+    order: list[int]
+    constants: tuple[int, ...] = ()
+    beside: tuple[tuple[int, ...], ...] = ()
+    share: float = 1.0
+
+    def __len__(self) -> int:
+        """Return the number of operators."""
+        return len(self.successors)
+
+    @property
+    def joins_any(self) -> bool:
+        """Say whether any operators of a device may be one partition."""
+        return any(len(row) == len(self) - len(self.constants) for row in self.beside)
+
+
+def dag_from_edges(count: int, sources: Indices, targets: Indices) -> Dag:
+    """Return the graph of `count` operators with these edges. Raises ModelFormatError for a cycle."""
+    sources, targets = distinct_edges(count, sources, targets)
+    successors = rows_by_key(count, sources, targets)
+    predecessors = rows_by_key(count, targets, sources)
+    forward = bool((sources < targets).all())
+    order = list(range(count)) if forward else topological_order(successors)
+    if len(order) < count:
+        stuck = min(set(range(count)).difference(order))
+        raise ModelFormatError("the operators form a cycle", location=f"operators[{stuck}]")
+    return Dag(successors, predecessors, order)

@@ -1,0 +1,256 @@
+"""The graph of a subgraph as columns: operators, values, and who makes and who reads what. Read once, for all verbs.
+
+    graph = graph_of(model, 0)
+    graph.operators.code_names[3]       # "ADD"
+    graph.producer[5]                   # the operator that makes value 5, or -1
+    graph.readers[5]                    # the operators that read it
+    graph.dag.successors[3]             # the operators that read what operator 3 makes
+
+A value is a tensor of the file. Nothing is read or computed before it is asked for, and each thing once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import ModelFormatError
+from circletools.flatbuf.columns import grouped
+from circletools.flatbuf.schema import Schema
+from circletools.graph.algorithms import Indices, reachable
+from circletools.graph.columns import Mask, Operators, Slots, Uses, Values
+from circletools.graph.dag import Dag, dag_from_edges
+from circletools.model.views import Signature
+
+_CONTROL_FLOW = ("IF", "WHILE", "CALL_ONCE")
+NAMING = {"VAR_HANDLE": "VarHandleOptions", "HASHTABLE": "HashtableOptions"}
+"""Operators that name what the runtime holds, with the options that have the name."""
+_BY_NAME = ("READ_VARIABLE", "ASSIGN_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE")
+_OTHER_EACH_TIME = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "CUSTOM", "DELEGATE")
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """The operators of one subgraph, 0..len-1, and its values, 0..len(values)-1.
+
+    `inputs` and `outputs` are the values of the graph's ends, as in the file: they may be -1, or out of range. So may
+    the values of slots; what needs them to exist raises ModelFormatError. `callees` has the subgraphs that operators
+    name in their options, by operator, in the order of their fields; -1 names none. `share` is the part of the
+    model's operators that these are.
+    """
+
+    index: int
+    operators: Operators
+    values: Values
+    inputs: Indices
+    outputs: Indices
+    read_operands: Callable[[], Slots]
+    read_results: Callable[[], Slots]
+    read_callees: Callable[[], Mapping[int, Sequence[int]]]
+    share: float = 1.0
+
+    def __len__(self) -> int:
+        """Return the number of operators."""
+        return len(self.operators)
+
+    def place(self, operator: int | None = None) -> str:
+        """Return the path of the subgraph, or of one of its operators."""
+        return f"subgraphs[{self.index}]" + ("" if operator is None else f".operators[{operator}]")
+
+    @cached_property
+    def operands(self) -> Slots:
+        """The value in each input slot."""
+        return self.read_operands()
+
+    @cached_property
+    def results(self) -> Slots:
+        """The value in each output slot."""
+        return self.read_results()
+
+    @cached_property
+    def callees(self) -> Mapping[int, Sequence[int]]:
+        """The subgraphs that operators name, by operator. Raises ModelFormatError for a broken structure."""
+        return self.read_callees()
+
+    def called(self, operators: Iterable[int]) -> set[int]:
+        """Return the subgraphs that these operators call."""
+        return {index for operator in operators for index in self.callees.get(operator, ()) if index >= 0}
+
+    @cached_property
+    def uses(self) -> Uses:
+        """Who reads which value; an operator may read a value twice."""
+        return self.operands.uses()
+
+    @cached_property
+    def definitions(self) -> Uses:
+        """Who makes which value."""
+        return self.results.uses()
+
+    def check_values(self) -> None:
+        """Raise ModelFormatError for an operator whose tensor does not exist."""
+        for operators, values in (self.definitions, self.uses):
+            beyond = np.flatnonzero(values >= len(self.values))
+            if beyond.size:
+                message = f"tensor {values[beyond[0]]} does not exist; there are {len(self.values)}"
+                raise ModelFormatError(message, location=self.place(int(operators[beyond[0]])))
+
+    @cached_property
+    def producer(self) -> Indices:
+        """The operator that makes each value, -1 where none does; of several the last. Raises ModelFormatError."""
+        self.check_values()
+        producer = np.full(len(self.values), -1, np.int64)
+        producer[self.definitions.values] = self.definitions.operators
+        return producer
+
+    @cached_property
+    def reads(self) -> Uses:
+        """Who reads which value, no pair twice, values ascending. Raises ModelFormatError."""
+        self.check_values()
+        count = max(len(self), 1)
+        pairs = np.unique(self.uses.values * count + self.uses.operators)
+        return Uses(pairs % count, pairs // count)
+
+    @cached_property
+    def readers(self) -> list[list[int]]:
+        """The operators that read each value, ascending, none twice. Raises ModelFormatError."""
+        return grouped(len(self.values), self.reads.values, self.reads.operators.tolist())
+
+    @cached_property
+    def operand_bytes(self) -> NDArray[np.float64]:
+        """The bytes of all inputs and outputs of each operator, as `values.bytes` has them."""
+        found = np.zeros(len(self), np.float64)
+        for operators, values in (self.uses, self.definitions):
+            there = values < len(self.values)
+            found += np.bincount(operators[there], self.values.bytes[values[there]], len(self))
+        return found
+
+    @cached_property
+    def first_results(self) -> Indices:
+        """The value in the first output slot of each operator, -1 where it has none."""
+        splits, values = self.results.splits, self.results.values
+        first = np.full(len(self), -1, np.int64)
+        some = splits[1:] > splits[:-1]
+        first[some] = values[splits[:-1][some]]
+        return first
+
+    @cached_property
+    def is_handle(self) -> Mask:
+        """Whether each value is no data, but names what the runtime holds.
+
+        By its type (RESOURCE, VARIANT), or because operators take it for that: LiteRT reads INT32 there too. Raises
+        ModelFormatError.
+        """
+        held = self.values.is_type("RESOURCE", "VARIANT")
+        if not {*NAMING, *_BY_NAME}.isdisjoint(self.operators.code_names):
+            self.check_values()
+            for operator, code in enumerate(self.operators.code_names):
+                made = self.results.of(operator) if code in NAMING else []
+                taken = self.operands.of(operator)[:1] if code in _BY_NAME else []
+                held[[value for value in (*made, *taken) if value >= 0]] = True
+        return held
+
+    @cached_property
+    def effects(self) -> Indices:
+        """The operators with side effects, ascending: those that touch a resource or call a subgraph.
+
+        They keep their order, as in LiteRT (`Subgraph::OpMightHaveSideEffect`).
+        """
+        holds = self.values.is_type("RESOURCE")
+        calling = [index for index, name in enumerate(self.operators.code_names) if name in _CONTROL_FLOW]
+        touching = [operators[holds[values]] for operators, values in (self.definitions, self.uses)]
+        return np.unique(np.concatenate([np.array(calling, np.int64), *touching]))
+
+    @cached_property
+    def dag(self) -> Dag:
+        """Who has to run before whom: who feeds whom, and each operator with side effects after the one before it.
+
+        Raises ModelFormatError for a tensor that does not exist or has two producers, and for a cycle.
+        """
+        makers, made = self.definitions
+        twice = np.flatnonzero(self.producer[made] != makers)
+        if twice.size:
+            place = f"{self.place()}.tensors[{made[twice[0]]}]"
+            raise ModelFormatError("two operators produce the tensor", location=place)
+        sources = self.producer[self.uses.values]
+        fed, effects = sources >= 0, self.effects
+        try:
+            dag = dag_from_edges(
+                len(self),
+                np.concatenate([sources[fed], effects[:-1]]),
+                np.concatenate([self.uses.operators[fed], effects[1:]]),
+            )
+        except ModelFormatError as error:
+            raise ModelFormatError(error.message, location=f"{self.place()}.{error.location}") from error
+        return replace(dag, constants=self._folded(dag), share=self.share)
+
+    @cached_property
+    def folded(self) -> tuple[int, ...]:
+        """The operators that depend on constants only (`Dag.constants`), none where there is no order."""
+        try:
+            return self.dag.constants
+        except ModelFormatError:
+            return ()
+
+    def _folded(self, dag: Dag) -> tuple[int, ...]:
+        """Return the operators that depend on constants only and have readers, such as DEQUANTIZE of weights.
+
+        A runtime runs them once, before anything else. An output of the graph is work, and so is what has side
+        effects, is custom or gives other numbers each time.
+        """
+        try:
+            fixed: Mask = self.values.is_constant & (self.producer < 0)
+        except ModelFormatError:  # of a buffer that does not exist nothing is known
+            return ()
+        fixed[self.inputs[(self.inputs >= 0) & (self.inputs < len(self.values))]] = False
+        readers, read = self.uses
+        able = np.zeros(len(self), np.bool_)
+        able[readers] = True
+        able[readers[~fixed[read] & (self.producer[read] < 0)]] = False
+        able[self.effects] = False
+        able[self.definitions.operators[np.isin(self.definitions.values, self.outputs)]] = False
+        if all(dag.predecessors[operator] for operator in np.flatnonzero(able).tolist()):
+            return ()
+        found: set[int] = set()
+        for operator in dag.order:
+            ready = able[operator] and found.issuperset(dag.predecessors[operator])
+            name = self.operators.code_names[operator]
+            if ready and dag.successors[operator] and not name.startswith(_OTHER_EACH_TIME):
+                found.add(operator)
+        return tuple(sorted(found))
+
+
+@dataclass(frozen=True, eq=False)
+class ModelGraph:
+    """The graphs of a model, one a subgraph, and the calls among them."""
+
+    format: Literal["circle", "tflite"]
+    schema: Schema
+    graphs: tuple[Graph, ...]
+    read_signatures: Callable[[], Sequence[Signature]]
+
+    @property
+    def signatures(self) -> Sequence[Signature]:
+        """The signatures."""
+        return self.read_signatures()
+
+    @cached_property
+    def callees(self) -> dict[int, set[int]]:
+        """The graphs that each graph calls; one that calls none is left out. Raises ModelFormatError."""
+        return {graph.index: graph.called(graph.callees) for graph in self.graphs if graph.callees}
+
+    def reached(self, graphs: Iterable[int]) -> set[int]:
+        """Return these graphs, and those that are called from them, however indirectly."""
+        return reachable(graphs, self.callees)
+
+    def reaching(self, graphs: Iterable[int]) -> set[int]:
+        """Return these graphs, and those from which one of them is called, however indirectly."""
+        callers: dict[int, list[int]] = {}
+        for caller, called in self.callees.items():
+            for graph in called:
+                callers.setdefault(graph, []).append(caller)
+        return reachable(graphs, callers)
