@@ -131,7 +131,7 @@ def picture(
     numbers, groups, sizes = np.unique(partitions, return_inverse=True, return_counts=True)
     groups = groups.astype(np.int64)
     edges = edges_of(model, subgraph)
-    readers, read = graph_of(model, subgraph).inputs
+    readers, read = graph_of(model, subgraph).uses
     fed = np.zeros(count, bool)
     fed[readers[np.isin(read, model.subgraphs[subgraph].inputs)]] = True
     first = np.unique(groups, return_index=True)[1]
