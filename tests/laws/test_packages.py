@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
+from tests.kit.presence import need
 from tests.kit.support import ROOT
 
 FOLDERS = {"circletools": "circletools", "schema": "circletools.schema", "cli": "circletool_cli"}
@@ -71,3 +76,42 @@ def test_what_is_missing_is_seen() -> None:
     others = {f"{package}: {name}" for package, name in files if not name.endswith(".py")}
     assert set(missing({**given, "package-data": {}}, files)) == others
     assert {"circletools.schema: circle.json", "circletools: codes.json", "circletools: py.typed"} <= others
+
+
+@pytest.mark.slow
+def test_an_editable_install_can_be_followed_by_type_checkers(tmp_path: Path) -> None:
+    """They read `.pth` files, and run no import hooks."""
+    need("setuptools")
+    checkout, site = tmp_path / "checkout", tmp_path / "site"
+    for name in (*FOLDERS, "tools"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, checkout)
+    build = f"import sys; sys.path.insert(0, 'tools'); import editable; editable.build_editable({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=checkout, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as archive:
+        archive.extractall(site)
+        assert {name for name in archive.namelist() if ".dist-info/" not in name} == {
+            "__editable__.circletools.pth",
+            "circletool_cli/__init__.py",
+        }
+    assert (site / "__editable__.circletools.pth").read_text() == f"{checkout}\n"
+    use = """
+import site, sys
+before = sys.path[:]
+site.addsitedir(sys.argv.pop(1))
+sys.path[:] = sys.path[len(before):] + before  # there may be another checkout
+from circletool_cli.main import main
+print(sys.modules["circletools"].__file__)
+main()
+"""
+    model = str(ROOT / "testdata/tflite/cnn.tflite")
+    done = subprocess.run(
+        [sys.executable, "-c", use, str(site), "verify", model],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == [str(checkout / "circletools" / "__init__.py"), f"{model}: ok"]
