@@ -1,38 +1,66 @@
-"""Faces of packages: names that are imported when they are first asked for."""
+"""Faces of packages: names that are written once, in a stub, and imported when they are first asked for."""
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
+Face = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
-def face(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package.
 
-    `places` has for each name the module that defines it, or `module:name` where the module has another name for it;
-    a module that is itself the value is written `module:`. A name of the face that is also a module of the package
-    (`edit` is a function and a folder) stays what `places` says, whoever imports the module.
+def face(module: str) -> Face:
+    """Return `__getattr__`, `__dir__` and `__all__` of a module, from the stub beside it.
+
+    The stub is what type checkers and editors read of the module. `from a.b import c as c` makes `c` of `a.b` a name
+    of the face, and `d = c` another name of it. A name that is also a module of the package (`edit` is a function and
+    a folder) stays what the stub says, whoever imports the module.
     """
-    hidden = {f"{package}.{name}" for name, place in places.items() if place != f"{package}.{name}:"}
+    places = places_of(Path(str(sys.modules[module].__file__)).with_suffix(".pyi"))
+    hidden = {f"{module}.{name}" for name, place in places.items() if place != (module, name)}
 
-    class Face(ModuleType):
+    class Facade(ModuleType):
         def __setattr__(self, name: str, value: object) -> None:
             if not (isinstance(value, ModuleType) and value.__name__ in hidden):
                 super().__setattr__(name, value)
 
     def find(name: str) -> object:
         if name not in places:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module, colon, attribute = places[name].partition(":")
-        found = import_module(module)
-        value: object = found if colon and not attribute else getattr(found, attribute or name)
-        setattr(sys.modules[package], name, value)
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        value = _imported(*places[name], module)
+        setattr(sys.modules[module], name, value)
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *places})
+        return sorted({*vars(sys.modules[module]), *places})
 
-    sys.modules[package].__class__ = Face
-    return find, names
+    sys.modules[module].__class__ = Facade
+    return find, names, sorted(places)
+
+
+def places_of(stub: Path) -> dict[str, tuple[str, str]]:
+    """Return where each name of a face comes from: a module, and a name in it."""
+    return dict(_places(ast.parse(stub.read_text(encoding="utf-8"))))
+
+
+def _places(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
+    imported: dict[str, tuple[str, str]] = {}
+    for node in tree.body:
+        match node:
+            case ast.ImportFrom(module=str(module), names=names):
+                imported |= {one.name: (module, one.name) for one in names}
+                yield from ((one.asname, (module, one.name)) for one in names if one.asname)
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=other)):
+                yield name, imported[other]
+
+
+def _imported(place: str, name: str, face: str) -> object:
+    """Return a name of a module, or the module of that name in a package."""
+    if face != place:
+        found = import_module(place)
+        if hasattr(found, name):
+            return getattr(found, name)
+    return import_module(f"{place}.{name}")

@@ -20,6 +20,7 @@ from circletool_cli.table import COMMANDS, GROUPS
 from mkdocs.structure.files import File
 
 import circletools as ct
+from circletools.lazy import places_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -54,23 +55,21 @@ def commands() -> str:
 def reference() -> str:
     """Return the page of the library: what `circletools` has, from the docstrings."""
     parts = ["# From Python\n\n    import circletools as ct\n"]
-    modules = [name for name in ct.__all__ if isinstance(getattr(ct, name), ModuleType)]
-    for title, place in (("ct", ct), *((f"ct.{name}", getattr(ct, name)) for name in modules)):
+    facade: ModuleType = ct
+    modules = [(f"ct.{name}", getattr(ct, name)) for name in facade.__all__]
+    for title, place in (("ct", facade), *(one for one in modules if isinstance(one[1], ModuleType))):
         parts.append(f"## {title}\n")
         parts += _described(place)
     return "\n".join(parts)
 
 
 def _described(place: ModuleType) -> Iterator[str]:
-    for name in sorted(place.__all__):
+    places = places_of(Path(str(place.__file__)).with_suffix(".pyi"))
+    for name in place.__all__:
         value = getattr(place, name)
-        if name in place._PLACES:
-            module, _, other = place._PLACES[name].partition(":")
-            if not isinstance(value, ModuleType):
-                yield f"::: {module}.{other or name}\n"
-        elif isinstance(value, type):
-            yield f"::: {value.__module__}.{name}\n"
-        else:
+        if callable(value):
+            yield f"::: {'.'.join(places[name])}\n"
+        elif not isinstance(value, ModuleType):
             yield f"### `{name}`\n\n`{value!r}`\n"
 
 

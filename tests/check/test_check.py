@@ -176,6 +176,8 @@ COMPANY = {
     "SUBGRAPH_WITHOUT_ORIGINS": {"NOT_USED"},
 }
 """What a finding, or its example, never comes without."""
+
+
 def written(folder: Path, data: bytes, name: str = "model.circle") -> Path:
     path = folder / name
     path.write_bytes(data)

@@ -14,14 +14,17 @@ from typing import get_args, get_type_hints
 import pytest
 
 import circletools as ct
+from circletools.lazy import places_of
 from tests.kit.support import ROOT
 from tests.laws.source import files, imports, module_of, name_of, text_of
+
+FACADE: ModuleType = ct
 
 
 def faces() -> dict[str, frozenset[str]]:
     """Return the names of the facade, and of the modules in it; those of the facade itself are under no name."""
-    found = {"": frozenset(ct.__all__)}
-    for name in ct.__all__:
+    found = {"": frozenset(FACADE.__all__)}
+    for name in FACADE.__all__:
         value = getattr(ct, name)
         if isinstance(value, ModuleType):
             found[name] = frozenset(value.__all__)
@@ -72,12 +75,12 @@ def test_the_command_line_takes_names_of_the_facade_only(path: Path) -> None:
         "import circletools as tools",
         "from circletools.errors import UsageError",
         "from circletools import errors",
-        "from circletools import _PLACES",
+        "from circletools import face",
         "def f():\n    from circletools.edit.edit import ModelEdit",
         "import circletools as ct\nct.origin.embed",
         "import circletools as ct\nct.origins.tables",
         "import circletools as ct\nct.origins._x(1).y",
-        "import circletools as ct\nct._PLACES",
+        "import circletools as ct\nct.face",
         "importlib.import_module('circletools.model')",
     ],
 )
@@ -98,63 +101,20 @@ def test_names_of_the_facade_may_be_taken(source: str) -> None:
     assert past_the_facade(source, ROOT / "cli" / "commands" / "x.py", faces()) == []
 
 
-def places(tree: ast.Module) -> dict[str, str]:
-    """Return the table of a lazy package."""
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_PLACES":
-            table: dict[str, str] = ast.literal_eval(node.value)
-            return table
-    return {}
-
-
-def typed(tree: ast.Module) -> dict[str, str]:
-    """Return where the names of a lazy package come from for type checkers, written as in its table."""
-    found = {}
-    for node in tree.body:
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            for statement in node.body:
-                assert isinstance(statement, ast.ImportFrom)
-                for alias in statement.names:
-                    name = alias.asname or alias.name
-                    whole = f"{statement.module}.{alias.name}"
-                    if statement.module == "circletools" or isinstance(_value(whole), ModuleType):
-                        found[name] = f"{whole}:"
-                    else:
-                        found[name] = str(statement.module) + (f":{alias.name}" if name != alias.name else "")
-    return found
-
-
-def _value(whole: str) -> object:
-    module, _, name = whole.rpartition(".")
-    return getattr(import_module(module), name)
-
-
-def hides_its_lookup(source: str) -> bool:
-    """Say whether type checkers see no `__getattr__`: else every name would be taken for one of the package."""
-    return re.search(r"^if not TYPE_CHECKING:.*\n    __getattr__, __dir__ = face\(", source, re.MULTILINE) is not None
-
-
-LAZY = [path for path in files("circletools") if "face(__name__" in text_of(path)]
-
-
-@pytest.mark.parametrize("path", LAZY, ids=name_of)
-def test_a_lazy_package_is_for_type_checkers_what_it_is_for_python(path: Path) -> None:
-    tree = ast.parse(text_of(path))
-    table = places(tree)
-    assert typed(tree) == table
-    assert hides_its_lookup(text_of(path))
+@pytest.mark.parametrize(
+    "path", [path for path in files("circletools") if "face(__name__" in text_of(path)], ids=name_of
+)
+def test_a_face_has_the_names_of_its_stub(path: Path) -> None:
     module = import_module(module_of(path))
-    eager = {
-        alias.asname or alias.name
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and node.module not in ("__future__", "typing", "circletools.lazy")
-        for alias in node.names
-    }
-    assert set(module.__all__) - eager - set(vars(module)) == set(table) - set(vars(module))
-    assert module.__all__ == sorted(module.__all__, key=_order)
+    assert module.__all__ == sorted(places_of(path.with_suffix(".pyi")))
     assert set(module.__all__) <= set(dir(module))
     for name in module.__all__:
         assert getattr(module, name) is not None
+
+
+def test_every_stub_is_one_of_a_face() -> None:
+    stubs = (ROOT / "circletools").rglob("*.pyi")
+    assert [path for path in stubs if "face(__name__" not in text_of(path.with_suffix(".py"))] == []
 
 
 def types_in(hint: object) -> Iterator[type]:
@@ -175,8 +135,3 @@ def test_what_functions_return_can_be_named() -> None:
     }
     assert len(returned) > 40
     assert {(name, one) for name, one in returned if one not in values} == set()
-
-
-def _order(name: str) -> tuple[int, str]:
-    """Constants, classes, all else: as ruff sorts them."""
-    return (0 if name.isupper() else 1 if name.strip("_")[0].isupper() else 2), name

@@ -26,17 +26,18 @@ FLOORS = [
     {"model", "trace", "runtimes"},
     {"storage", "flatbuf"},
     {"schema"},
-    {"codes", "findings"},
+    {"findings"},
+    {"codes"},
     {"errors", "wording", "lazy", "version"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-SOURCES = files(*PACKAGES)
+SOURCES = [*files(*PACKAGES), *(ROOT / "circletools").rglob("*.pyi")]
 FACADE = ROOT / "circletools" / "__init__.py"
 
 
 def room_of(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
-    return parts[0] if parts[0] == "cli" or path == FACADE else parts[1]
+    return parts[0] if parts[0] == "cli" or path.with_suffix(".py") == FACADE else parts[1]
 
 
 def room_named(module: str, name: str) -> str | None:

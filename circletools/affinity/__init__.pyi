@@ -1,0 +1,20 @@
+from circletools.affinity.capability.file import load_capability as load_capability
+from circletools.affinity.capability.file import shipped_devices
+from circletools.affinity.capability.table import Capability as Capability
+from circletools.affinity.capability.table import Refusal as Refusal
+from circletools.affinity.capability.table import refusals as refusals
+from circletools.affinity.exports.export import Export as Export
+from circletools.affinity.exports.export import export as export
+from circletools.affinity.findings import affinity_findings
+from circletools.affinity.partition.partitions import Partition as Partition
+from circletools.affinity.read import Affinity as Affinity
+from circletools.affinity.read import check_freshness as check_freshness
+from circletools.affinity.read import read_affinity
+from circletools.affinity.store import annotate as annotate
+from circletools.affinity.store import follow as follow
+from circletools.affinity.store import strip as strip
+from circletools.affinity.tables import SubgraphAffinity as SubgraphAffinity
+
+check = affinity_findings
+read = read_affinity
+shipped = shipped_devices

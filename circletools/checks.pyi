@@ -1,0 +1,6 @@
+from circletools.check import newly_found as newly_found
+from circletools.codes import Explanation as Explanation
+from circletools.codes import explain as explain
+from circletools.judging import CheckRequest as CheckRequest
+from circletools.judging import Judgement as Judgement
+from circletools.judging import judge as judge
