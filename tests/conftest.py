@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import cast
@@ -21,6 +22,18 @@ settings.register_profile("explore", parent=_quiet)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 NO_PUBLIC_MODELS = "no public models beside this checkout"
+
+
+def pytest_configure() -> None:
+    """Give the programs that tests start the default signals, whatever the shell of this run ignores.
+
+    `nohup` ignores SIGHUP, and a shell ignores SIGINT for what it runs in the background. What is ignored stays so in
+    a new program, but what is handled has its default there.
+    """
+    for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 class _Module(pytest.Module):
@@ -42,7 +55,8 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs more than the product, pytest and hypothesis."""
+    """Mark what needs more than the product, pytest and hypothesis; keep one in CIRCLETOOLS_TESTS_ONE_IN."""
+    items[:] = items[:: int(os.environ.get("CIRCLETOOLS_TESTS_ONE_IN", "1"))]
     for item in items:
         if isinstance(item, pytest.Function):
             fixtures = (one.func for found in item._fixtureinfo.name2fixturedefs.values() for one in found)

@@ -77,7 +77,10 @@ def _raw(value: ArrayLike, item: Field) -> bytes:
     given = np.asarray(value)
     if given.size and given.dtype.kind == "f" and item.dtype.kind != "f":
         raise TypeError("a whole number is needed")
-    return np.asarray(value, item.dtype).tobytes()
+    raw = given.astype(item.dtype)
+    if item.dtype.kind in "iu" and (raw != given).any():
+        raise OverflowError(f"out of the range of {item.dtype}")
+    return raw.tobytes()
 
 
 class Overlay:

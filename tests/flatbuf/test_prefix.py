@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from struct import pack
 
+import numpy as np
 import pytest
 
 from circletools.errors import EditError, UsageError
@@ -232,7 +233,12 @@ def test_a_prefix_is_no_longer_than_its_objects_need() -> None:
 
 def test_values_that_a_field_cannot_hold_are_refused() -> None:
     overlay = overlay_of(PLAIN)
-    for name, value in (("version", 1 << 32), ("version", -1), ("version", 1.5), ("description", "\ud800")):
+    for name, value in (
+        *(("version", number) for number in (1 << 32, -1, 1.5, 1 << 70)),
+        *(("metadata_buffer", [number]) for number in (1 << 31, 1.5, 1 << 70)),
+        ("metadata_buffer", np.array([1, 1 << 40])),
+        ("description", "\ud800"),
+    ):
         with pytest.raises(UsageError, match=f"Model.{name} cannot hold this"):
             overlay.root.set(name, value)
     overlay.root.set("version", (1 << 32) - 1)
