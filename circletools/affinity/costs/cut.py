@@ -129,7 +129,8 @@ def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
     if not len(sums):
         return side
     capacities = np.maximum(np.rint(sums / sums.max() * _STEPS), 1).astype(np.int32)
-    network = csr_array((capacities, (tails, heads)), shape=(count, count))
+    ends = tails.astype(np.int32), heads.astype(np.int32)  # older versions of SciPy take no others
+    network = csr_array((capacities, ends), shape=(count, count))
     left = network - maximum_flow(network, _SOURCE, _SINK, method="dinic").flow
     side[breadth_first_order(left, _SOURCE, return_predecessors=False)] = True
     return side
