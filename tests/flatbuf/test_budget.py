@@ -46,7 +46,7 @@ def test_a_row_is_found_without_the_budget_and_not_with_it() -> None:
     name = "very many buffers, with a long vtable"
     words = [sys.executable, "-m", "fuzz.sharing", "--seed", "7", "--rows", name]
     with_it, without = (
-        subprocess.run([*words, *more], cwd=ROOT, capture_output=True, text=True, check=False)
+        subprocess.run([*words, *more], cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
         for more in (["--count", "1"], ["--count", "20", "--without-budget"])
     )
     assert (with_it.returncode, with_it.stderr) == (0, "")

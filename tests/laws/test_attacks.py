@@ -127,7 +127,7 @@ class Runner:
             env=os.environ | quiet,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
+            encoding="utf-8",
         )
 
     def run(self, argv: list[str]) -> Ran:

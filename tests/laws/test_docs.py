@@ -40,7 +40,7 @@ def shell(command: str, folder: Path) -> str:
         env=os.environ | {"PATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        encoding="utf-8",
         check=True,
     )
     return done.stdout

@@ -91,7 +91,8 @@ try:
 except TooSlow as stopped:
     print(stopped)
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
     assert done.stdout == "more than 0.05 s\n"
 
 

@@ -34,7 +34,7 @@ def complaints(folder: Path) -> list[str]:
     """Return what proselint has against the documents of a folder."""
     need("proselint")
     command = [sys.executable, "-m", "proselint", "check", "--config", str(CONFIGURATION), str(folder)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode in (0, 1), done.stderr
     return [line.replace(f"{folder}/", "") for line in done.stdout.splitlines()]
 

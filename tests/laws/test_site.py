@@ -25,7 +25,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         pytest.importorskip(name, reason="the site needs the extra `docs`")
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(out)]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
     assert built.returncode == 0, built.stderr
     start = (out / "index.html").read_text(encoding="utf-8")
     links = re.findall(r'<a href="([^"#:]+)" class="md-nav__link', start)

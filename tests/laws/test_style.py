@@ -21,5 +21,5 @@ def test_tool_has_no_complaint(arguments: list[str]) -> None:
         pytest.skip("mypy: numpy for Python 3.10 (2.2) has less exact types than the newest")
     there = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # no tool on another system
     command = [sys.executable, "-m", *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=there, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=there, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -11,7 +11,7 @@ from tests.kit.thread_work import WORK
 
 def digests(threads: int) -> list[str]:
     command = [sys.executable, "-W", "error", "-m", "tests.kit.thread_work", str(threads)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=True, timeout=300)
     return done.stdout.splitlines()
 
 

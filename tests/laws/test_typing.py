@@ -40,7 +40,7 @@ def checked(tool: list[str], site: Path, *arguments: str | Path) -> subprocess.C
         cwd=site.parent,
         env=os.environ | {"MYPYPATH": str(site), "PYTHONPATH": str(site)},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
     )
 
