@@ -134,7 +134,7 @@ def literally(document: dict[str, Any], operator: OperatorTraits) -> bool:
     )
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(st.dictionaries(st.sampled_from(("ADD", "*", "CUSTOM:x")), st.lists(forms, max_size=3)), operators)
 def test_the_matcher_means_what_the_table_says(document: dict[str, Any], operator: OperatorTraits) -> None:
     reason = parsed(document).why_not(operator)

@@ -21,7 +21,7 @@ from tests.kit.support import (
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(damages)
 def test_any_file_gives_a_value_or_our_error(damage: Damage) -> None:
     data = damage.done()
@@ -42,7 +42,7 @@ def accepted(data: bytes) -> bool:
         return False
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(damages)
 def test_an_accepted_file_can_be_read_and_edited(damage: Damage) -> None:
     data = damage.done()

@@ -205,7 +205,7 @@ def page_lines(page: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.lists(st.sampled_from(PARTS), max_size=14), st.integers(1, 200))
 def test_lines_of_scripts(parts: list[bytes], size: int) -> None:
     page = b"".join(parts)
@@ -355,7 +355,7 @@ def test_what_was_read_of_a_file_is_let_go(tmp_path: Path) -> None:
     marks = "".join(
         f"  app-7 (7) [000] .... 1.00000{at}: tracing_mark_write: {('B|7|x', 'E')[at]}\n" for at in (0, 1)
     )
-    path.write_bytes(b"# tracer: nop\n" + marks.encode() * 400_000)
+    path.write_bytes(b"# tracer: nop\n" + marks.encode() * 200_000)
 
     def shared_bytes() -> int:
         return int(Path("/proc/self/statm").read_text().split()[2]) * os.sysconf("SC_PAGESIZE")
@@ -366,7 +366,7 @@ def test_what_was_read_of_a_file_is_let_go(tmp_path: Path) -> None:
     for batch in trace.batches():
         count += len(batch)
         most = max(most, shared_bytes() - before)
-    assert count == 800_000
-    assert path.stat().st_size > 40 << 20
+    assert count == 400_000
+    assert path.stat().st_size > 20 << 20
     assert most < 12 << 20
     assert sum(len(batch) for batch in trace.batches()) == count

@@ -30,7 +30,7 @@ def test_an_export_says_the_same(target: str, ending: str) -> None:
         assert before[key] == after[key], key
 
 
-@settings(max_examples=100)
+@settings(max_examples=80)
 @given(executing(), st.sampled_from(["chrome", "perfetto"]))
 def test_slices_of_an_export_are_strictly_nested(trace: list[Ev], target: str) -> None:
     out = exported(ftrace(trace), target)

@@ -28,7 +28,7 @@ def test_standard_input_and_names_in_errors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.data())
 def test_any_bytes_give_a_trace_or_one_error(name: str, data: st.DataObject) -> None:
     try:
