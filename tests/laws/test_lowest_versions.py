@@ -34,8 +34,8 @@ def lowest() -> list[str]:
 def test_the_oldest_versions_are_enough(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
-    install = [python, "-m", "pip", "install", "-q", "--only-binary", ":all:", *lowest(), "-e", ROOT]
-    installed = subprocess.run(install, capture_output=True, text=True, encoding="utf-8", check=False)
+    install = ["pip", "install", "-q", "--only-binary", ":all:", *lowest(), "-e", str(ROOT)]
+    installed = subprocess.run([python, "-m", *install], capture_output=True, encoding="utf-8", check=False)
     if "ConnectionError" in installed.stderr or "Temporary failure in name resolution" in installed.stderr:
         pytest.skip("no package registry can be reached")
     assert installed.returncode == 0, installed.stderr
@@ -43,7 +43,7 @@ def test_the_oldest_versions_are_enough(tmp_path: Path) -> None:
     words = ["-q", "-x", "-m", "not runtime and not slow", "-p", "no:cacheprovider"]
     ran = subprocess.run(
         [python, "-m", "pytest", *words, *(f"tests/{room}" for room in ROOMS)],
-        cwd=ROOT, env=bare | {"CIRCLETOOLS_TESTS_ONE_IN": str(EVERY)}, capture_output=True, text=True,
+        cwd=ROOT, env=bare | {"CIRCLETOOLS_TESTS_ONE_IN": str(EVERY)}, capture_output=True,
         encoding="utf-8", check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
