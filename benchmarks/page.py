@@ -87,12 +87,13 @@ def _cpu_seconds() -> float:
 
 def _layout_ms(path: Path) -> float:
     from circletools.affinity.read import read_affinity  # noqa: PLC0415
+    from circletools.graph.build import graph_of  # noqa: PLC0415
 
     with open_model(path) as model:
         affinity = read_affinity(model)
         assert affinity is not None
         begin = time.process_time()
-        picture(model, 0, affinity.subgraphs[0])
+        picture(graph_of(model, 0), affinity.subgraphs[0])
         return 1000 * (time.process_time() - begin)
 
 

@@ -9,6 +9,7 @@ from circletools import runtimes
 from circletools.affinity.findings import affinity_findings
 from circletools.asking import as_file, operators_of
 from circletools.findings import Finding, Findings, against
+from circletools.graph.build import model_graph
 from circletools.model.model import Model
 from circletools.model.verify import check_model, is_index, leads_nowhere
 from circletools.origin.findings import origin_findings
@@ -41,7 +42,7 @@ def check(model: Model, with_: Sequence[str] = (), *, timeout_s: float = 600.0) 
         return findings
     outside = {finding.location for finding in findings if leads_nowhere(finding)}
     unreadable = any(f"buffers[{entry.buffer}]" in outside for entry in model.metadata)
-    origins = [] if unreadable else list(origin_findings(model))
+    origins = [] if unreadable else list(origin_findings(model_graph(model)))
     findings += [*soundness_findings(model), *output_findings(model), *origins]
     findings += [] if unreadable else affinity_findings(model)
     if with_:

@@ -24,7 +24,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError
 from circletools.fit.fit import fit
 from circletools.fit.request import FitRequest
-from circletools.graph.build import graph_of
+from circletools.graph.build import graph_of, model_graph
 from circletools.graph.selectors import Chooser, parse_selector
 from circletools.model.model import open_model
 from circletools.origin.embed import embed
@@ -46,7 +46,7 @@ def _text(data: bytes) -> str:
 
 def _assign(rules: RuleSet) -> None:
     with open_model(model_seed(_MODEL)) as model:
-        chooser = Chooser(model, [{0: ["a", "b"], 3: ["a/b"]}])
+        chooser = Chooser(model_graph(model), [{0: ["a", "b"], 3: ["a/b"]}])
         assign(chooser, Constraints(rules.devices or ("npu", "cpu"), rules))
 
 
@@ -105,7 +105,7 @@ def costs(data: bytes) -> None:
     for name in ("circle/if_cond", _MODEL):
         with open_model(model_seed(name)) as model:
             try:
-                _choose(Chooser(model), document.devices or ("npu", "cpu"), known, goal)
+                _choose(Chooser(model_graph(model)), document.devices or ("npu", "cpu"), known, goal)
             except CircleToolsError:
                 if name == _MODEL:
                     raise
@@ -176,7 +176,7 @@ def _embed(data: bytes, *, csv: bool) -> None:
 def selector(data: bytes) -> None:
     """Choose operators, and set a device; a line each."""
     with open_model(model_seed(_MODEL)) as model:
-        chooser = Chooser(model, [{0: ["a", "b"], 3: ["a/b"]}])
+        chooser = Chooser(model_graph(model), [{0: ["a", "b"], 3: ["a/b"]}])
         for line in _text(data).split("\n")[:16]:
             try:
                 chooser.choose(parse_setting(line).selector if "=" in line else parse_selector(line))

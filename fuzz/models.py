@@ -28,6 +28,8 @@ from circletools.errors import CircleToolsError, EditError
 from circletools.findings import Finding
 from circletools.fit.fit import fit
 from circletools.fit.request import FitRequest
+from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.html.document import page_document
 from circletools.html.html import page_html
 from circletools.inspection import inspect_model
@@ -141,8 +143,9 @@ def _dump_affinity(model: Model) -> None:
 
 
 def _export(model: Model) -> None:
-    affinity = current_affinity(model)
-    exports: tuple[Callable[[Model, Affinity], object], ...] = (
+    graph = model_graph(model)
+    affinity = current_affinity(graph)
+    exports: tuple[Callable[[ModelGraph, Affinity], object], ...] = (
         dot_graph,
         model_explorer_data,
         openvino_affinity,
@@ -151,7 +154,7 @@ def _export(model: Model) -> None:
     )
     for export in exports:
         try:
-            assert json.dumps(export(model, affinity)) is not None
+            assert json.dumps(export(graph, affinity)) is not None
         except CircleToolsError:
             continue
 

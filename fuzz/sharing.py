@@ -43,6 +43,7 @@ from circletools.flatbuf.budget import Budget
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.schema import Field
 from circletools.flatbuf.verify import walk
+from circletools.graph.build import model_graph
 from circletools.inspection import inspect_model
 from circletools.model.digests import content_digests
 from circletools.model.model import Model, open_model
@@ -90,7 +91,7 @@ WORKS: dict[str, Callable[[Model], object]] = {
     "dump-origins": lambda model: json.dumps(origins_json(describe(model))),
     "fit": lambda model: json.dumps(fit_json(fit(model, FitRequest(on=("xnnpack", "onert-cpu"))))),
     "digest": content_digests,
-    "export": lambda model: json.dumps(model_explorer_data(model, current_affinity(model))),
+    "export": lambda model: json.dumps(model_explorer_data(model_graph(model), current_affinity(model_graph(model)))),
 }
 
 

@@ -12,6 +12,7 @@ from circletools.affinity.store import annotate
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, DEVICE_TABLE, decode_affinity, encode_affinity
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
+from circletools.graph.build import model_graph
 from circletools.metadata.codec import decode_names, encode_names
 from circletools.metadata.stamp import STAMP, decode_stamp, encode_stamp
 from circletools.model.debug_metadata import DEBUG_METADATA
@@ -95,7 +96,7 @@ def tables(data: bytes) -> None:
     with open_model(changed) as model:
         for read in (operator_locations, kept):
             try:
-                read(model)
+                read(model_graph(model))
             except CircleToolsError:
                 continue
     CODECS[name](value)

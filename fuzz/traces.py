@@ -8,6 +8,7 @@ import zlib
 from itertools import chain
 
 from circletools.errors import CircleToolsError
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.profile.attribution import attribute_to
 from circletools.profile.compare_profiles import ProfileComparison, compare_profiles
@@ -101,7 +102,7 @@ def operators(data: bytes) -> None:
 
 def _attribute(times: OperatorTrace, name: str) -> None:
     with open_model(model_seed(name)) as model:
-        result = attribute_to(model, times, None, 2)
+        result = attribute_to(model_graph(model), times, None, 2)
     assert json.dumps(attribution_json(result))
     assert attribution_csv(result)
     exhaust(attribution_text(result))

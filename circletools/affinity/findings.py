@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from circletools.affinity.partition.groups import group_successors, strong_components
-from circletools.affinity.read import Affinity, check_freshness, read_affinity
+from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
 from circletools.affinity.tables import NONE, Ids, SubgraphAffinity
 from circletools.errors import ModelFormatError, TableFormatError
 from circletools.findings import Finding
-from circletools.graph.build import graph_of
+from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph
 from circletools.model.model import Model
 from circletools.model.views import text
@@ -19,11 +19,12 @@ from circletools.model.views import text
 
 def affinity_findings(model: Model) -> list[Finding]:
     """Return what is wrong with the tables; nothing where the model has none."""
+    graph = model_graph(model)
     try:
-        affinity = read_affinity(model)
+        affinity = affinity_in(graph)
         if affinity is None:
             return []
-        freshness = check_freshness(model, affinity)
+        freshness = affinity_freshness(graph, affinity)
     except TableFormatError as error:
         return [Finding("MALFORMED_AFFINITY_TABLE", "error", f"metadata {error.location}", error.message)]
     if freshness.state == "stale":
@@ -31,7 +32,7 @@ def affinity_findings(model: Model) -> list[Finding]:
         return [Finding("STALE_AFFINITY", "warning", freshness.place, message)]
     findings = []
     for index, subgraph in sorted(affinity.subgraphs.items()):
-        facts = graph_of(model, index)
+        facts = graph.graphs[index]
         findings += _unassigned(index, subgraph)
         findings += _partitions(facts, subgraph)
         findings += _taps(facts, subgraph, affinity)

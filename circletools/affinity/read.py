@@ -16,6 +16,8 @@ from circletools.affinity.tables import (
     decode_affinity,
 )
 from circletools.errors import TableFormatError
+from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.metadata.codec import decode_names
 from circletools.metadata.stamp import Freshness, compare_stamp
 from circletools.model.model import Model
@@ -37,6 +39,11 @@ def read_affinity(model: Model) -> Affinity | None:
     return decode_affinity_tables(model.metadata_value)
 
 
+def affinity_in(model: ModelGraph) -> Affinity | None:
+    """Return what `read_affinity` does."""
+    return decode_affinity_tables(model.metadata_value)
+
+
 def decode_affinity_tables(value_of: Callable[[str], bytes | memoryview | None]) -> Affinity | None:
     """Return the affinity that metadata entries hold, by their name. Raises TableFormatError."""
     devices, table = value_of(DEVICE_TABLE), value_of(AFFINITY_TABLE)
@@ -54,18 +61,23 @@ def decode_affinity_tables(value_of: Callable[[str], bytes | memoryview | None])
 
 def check_freshness(model: Model, affinity: Affinity) -> Freshness:
     """Say whether the tables still describe the model's operators. Raises TableFormatError."""
+    return affinity_freshness(model_graph(model), affinity)
+
+
+def affinity_freshness(model: ModelGraph, affinity: Affinity) -> Freshness:
+    """Say what `check_freshness` does."""
     return freshness_by_stamp(model, affinity, model.metadata_value(AFFINITY_STAMP))
 
 
-def freshness_by_stamp(model: Model, affinity: Affinity, stamp: bytes | memoryview | None) -> Freshness:
+def freshness_by_stamp(model: ModelGraph, affinity: Affinity, stamp: bytes | memoryview | None) -> Freshness:
     """Say whether tables describe the model's operators, by this stamp. Raises TableFormatError."""
     freshness = compare_stamp(model, stamp, AFFINITY_STAMP)
     if freshness.state == "stale":
         return freshness
     for index, subgraph in affinity.subgraphs.items():
-        if index >= len(model.subgraphs):
+        if index >= len(model):
             return Freshness("stale", index, None, "the model has no such subgraph")
-        count = len(model.subgraphs[index].operators)
+        count = len(model.graphs[index])
         if len(subgraph.devices) != count:
             reason = f"the table has {len(subgraph.devices)} operators, the model {count}"
             return Freshness("stale", index, min(len(subgraph.devices), count), reason)

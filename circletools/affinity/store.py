@@ -18,6 +18,7 @@ from circletools.affinity.tables import (
 )
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import IndexMap, RewriteResult
+from circletools.graph.build import model_graph
 from circletools.metadata.codec import encode_names
 from circletools.metadata.entries import remove_entries, stamp_after, write_entries
 from circletools.metadata.stamp import encode_stamp, stamp_model
@@ -39,7 +40,7 @@ def annotate(edit: ModelEdit, what: Affinity | Planned) -> RewriteResult:
     entries = {
         DEVICE_TABLE: encode_names(affinity.devices),
         AFFINITY_TABLE: encode_affinity(affinity.subgraphs),
-        AFFINITY_STAMP: encode_stamp(stamp_model(edit.model)),
+        AFFINITY_STAMP: encode_stamp(stamp_model(model_graph(edit.model))),
     }
     return write_entries(edit, entries)
 
@@ -98,7 +99,7 @@ class _Follower:
             return
         if self._affinity is None or bytes(table) != self._written:
             affinity = decode_affinity_tables(edit.metadata_value)
-            if affinity is None or freshness_by_stamp(edit.model, affinity, stamp).state == "stale":
+            if affinity is None or freshness_by_stamp(model_graph(edit.model), affinity, stamp).state == "stale":
                 return  # no better than before
             self._affinity = affinity
         self._written = bytes(table)

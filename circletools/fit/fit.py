@@ -26,7 +26,7 @@ from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.sources import fewest_sources
 from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, Obstacle, TargetFit
 from circletools.graph.build import model_graph
-from circletools.graph.graph import Graph
+from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
 from circletools.soundness.signature_findings import end_findings
 from circletools.soundness.windows import large_windows
@@ -44,12 +44,13 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     """
     inputs = request.read() if isinstance(request, FitRequest) else request
     known = inputs.known(model.source.name)
-    facts, naming = model_graph(model).graphs, Naming(model)
+    whole = model_graph(model)
+    facts, naming = whole.graphs, Naming(whole)
     told = ask(model, inputs.request.with_, inputs.tables, inputs.request.timeout_s)
     refusal = Refusal(LARGE_WINDOW, measured=False)
     refused = {(one.index, row): refusal for one in facts for row in large_windows(one)[0].tolist()}
     targets = tuple(
-        _target(model, facts, naming, _Question(name, table, refused, known.get(name, Known()), told.get(name, ())))
+        _target(whole, naming, _Question(name, table, refused, known.get(name, Known()), told.get(name, ())))
         for name, table in inputs.tables.items()
     )
     return Fit(model.source.name, model.format, targets, inputs.baseline is not None, naming.notes)
@@ -66,12 +67,13 @@ class _Question:
     told: Sequence[Told]
 
 
-def _target(model: Model, facts: Sequence[Graph], naming: Naming, question: _Question) -> TargetFit:
+def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit:
+    facts = model.graphs
     known = Counter(question.known.misfits)
     refused = [why_not(question.table, subgraph) for subgraph in facts]
     for (subgraph, operator), refusal in question.refused.items():
         refused[subgraph][operator] = refused[subgraph][operator] or refusal
-    needed = [facts[index] for index in needed_subgraphs(model, facts, refused)]
+    needed = [facts[index] for index in needed_subgraphs(model, refused)]
     obstacles = tuple(end_findings(model)) if reads_signatures(question.name) else ()
     is_new, gone = against(obstacles, question.known.obstacles)
     found = [one for subgraph in needed for one in _misfits(subgraph, refused[subgraph.index], naming, known)]

@@ -8,11 +8,10 @@ from functools import cached_property
 
 from circletools.errors import TableFormatError
 from circletools.findings import Finding
-from circletools.graph.graph import Graph
-from circletools.model.model import Model
+from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.views import text
 from circletools.origin.findings import origin_findings
-from circletools.origin.read import NO_NAME, Origins, check_freshness, read_origins
+from circletools.origin.read import NO_NAME, Origins, origins_freshness, origins_in
 from circletools.origin.source import NOTHING, SourceDetails
 
 Source = tuple[int, str]
@@ -25,7 +24,7 @@ class Naming:
     `notes` tell by then what is wrong with them; those that are stale or broken do not count.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: ModelGraph) -> None:
         self._model = model
         self.notes: tuple[Finding, ...] = ()
 
@@ -34,10 +33,7 @@ class Naming:
 
         Where they give none: the name of its first output.
         """
-        outputs, tensors = (
-            self._model.operator_columns.first_outputs[facts.operators.rows].tolist(),
-            facts.values.names,
-        )
+        outputs, tensors = facts.first_results.tolist(), facts.values.names
         names, described = self._origins.sources, self._origins.operators[facts.index]
         for operator in operators:
             ids = described.get(operator)
@@ -58,8 +54,8 @@ class Naming:
     @cached_property
     def _origins(self) -> Origins:
         try:
-            found = read_origins(self._model)
-            if found is None or check_freshness(self._model, found).state != "stale":
+            found = origins_in(self._model)
+            if found is None or origins_freshness(self._model, found).state != "stale":
                 return found or self._nothing()
         except TableFormatError:
             pass  # which is one of the findings
@@ -67,4 +63,4 @@ class Naming:
         return self._nothing()
 
     def _nothing(self) -> Origins:
-        return Origins({}, ({},) * len(self._model.subgraphs))
+        return Origins({}, ({},) * len(self._model))

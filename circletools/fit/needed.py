@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from circletools.affinity.capability.table import Refusal
-from circletools.graph.graph import Graph
-from circletools.model.model import Model
+from circletools.graph.graph import Graph, ModelGraph
 
 _COMPOSITE = "STABLEHLO_COMPOSITE"
 Refusals = Sequence[Sequence[Refusal | None]]
 
 
-def needed_subgraphs(model: Model, facts: Sequence[Graph], refused: Refusals) -> list[int]:
+def needed_subgraphs(model: ModelGraph, refused: Refusals) -> list[int]:
     """Return the subgraphs that run, ascending, where `refused` has by subgraph what is not taken.
 
     Left out are those that are called by composites which are taken, or from a subgraph that is left out, and by
     nothing else.
     """
+    facts = model.graphs
     if not any(code.name == _COMPOSITE for code in model.operator_codes):
         return list(range(len(facts)))
     callers = _callers(facts)

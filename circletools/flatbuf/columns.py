@@ -144,6 +144,11 @@ class Vectors:
         """Return the elements of all rows, one row after the other; `splits` tells where rows end."""
         return self.wire.gather(self.element_positions(), self.dtype)
 
+    def lists(self) -> list[list[Any]]:
+        """Return the elements of each row."""
+        flat = self.flat().tolist()
+        return [flat[start:end] for start, end in pairwise(self.splits().tolist())]
+
     def splits(self) -> NDArray[np.int64]:
         """Return n + 1 bounds: row i is `flat()[splits[i]:splits[i + 1]]`."""
         return np.concatenate(([0], np.cumsum(self.count)))

@@ -25,16 +25,20 @@ def graph_of(model: Model, index: int) -> Graph:
 
 
 def model_graph(model: Model) -> ModelGraph:
-    """Return the graphs of all subgraphs.
+    """Return the graphs of a model; nothing is read yet."""
+    return ModelGraph(model.source.name, model, lambda: _graphs(model))
 
-    One that is in many places of the file is charged for each of them: each takes its time. Raises ModelFormatError.
+
+def _graphs(model: Model) -> tuple[Graph, ...]:
+    """Return the graphs of all subgraphs. Raises ModelFormatError.
+
+    A subgraph that is in many places of the file is charged for each of them: each takes its time.
     """
     tables = model.subgraph_tables
     repeated = len(tables) - len(np.unique(tables.at))
     model.wire.budget.charge("subgraphs in several places", SUBGRAPH_BYTES * repeated)
     callees = cache(lambda: _callees(model))
-    graphs = tuple(_graph(model, index, callees) for index in range(len(tables)))
-    return ModelGraph(model.format, model.schema, graphs, lambda: model.signatures)
+    return tuple(_graph(model, index, callees) for index in range(len(tables)))
 
 
 def _graph(model: Model, index: int, callees: Callable[[], Callees]) -> Graph:
@@ -45,13 +49,21 @@ def _graph(model: Model, index: int, callees: Callable[[], Callees]) -> Graph:
     place = f"subgraphs[{index}]"
     return Graph(
         index,
-        Operators(operators, rows, model.schema, lambda: model.operator_codes, lambda: model.code_names(index)),
+        Operators(
+            operators,
+            rows,
+            model.schema,
+            lambda: model.operator_codes,
+            lambda: model.code_names(index),
+            lambda: model.output_names(index),
+        ),
         Values(tensors, slice(values.start, values.stop), model.schema, lambda: model.buffers, place),
         inputs.astype(np.int64),
         outputs.astype(np.int64),
         lambda: _slots(operators.inputs.take(rows)),
         lambda: _slots(operators.outputs.take(rows)),
         lambda: callees().get(index, {}),
+        model.subgraph_tables.take(slice(index, index + 1)),
         len(own) / max(len(operators.tables), 1),
     )
 

@@ -20,7 +20,7 @@ from circletools.model.columns import OperatorColumns, TensorColumns
 from circletools.model.options import options_of
 from circletools.model.rows import Buffers
 from circletools.model.sizes import least_bytes, size_bytes
-from circletools.model.views import OperatorCode
+from circletools.model.views import OperatorCode, text
 
 Mask = NDArray[np.bool_]
 Rows = Indices | slice
@@ -75,6 +75,7 @@ class Operators:
     schema: Schema
     read_codes: Callable[[], Sequence[OperatorCode]]
     read_code_names: Callable[[], list[str]]
+    read_result_names: Callable[[], list[tuple[bytes, ...]]]
 
     def __len__(self) -> int:
         """Return the number of operators."""
@@ -105,6 +106,18 @@ class Operators:
         """The name of the code of each operator. Raises ModelFormatError for a code that does not exist."""
         return self.read_code_names()
 
+    @cached_property
+    def result_names(self) -> list[tuple[bytes, ...]]:
+        """The names of what each operator makes, empty for a slot left out. Raises ModelFormatError."""
+        return self.read_result_names()
+
+    @cached_property
+    def first_result_names(self) -> list[str]:
+        """The name of what each operator makes first, empty where that is nothing. Raises ModelFormatError."""
+        raw = [names[0] if names else b"" for names in self.result_names]
+        texts = {name: text(name) for name in set(raw)}  # of many operators with one long name, there is one text
+        return [texts[name] for name in raw]
+
     def option(self, name: str, chosen: Indices | slice = slice(None)) -> NDArray[np.float64]:
         """Return an option of operators, 0 where an operator has none of that name; of a text, its number."""
         return options_of(self.tables.take(chosen), name, self.schema)
@@ -134,6 +147,10 @@ class Values:
         """The name of each value, as it is in the file."""
         names = self.columns.names
         return names[self.rows] if isinstance(self.rows, slice) else [names[row] for row in self.rows.tolist()]
+
+    def name(self, value: int) -> str:
+        """Return the name of one value, as text."""
+        return text(self.names[value])
 
     @cached_property
     def type_numbers(self) -> Indices:

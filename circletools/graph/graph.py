@@ -14,18 +14,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import grouped
+from circletools.flatbuf.budget import Budget
+from circletools.flatbuf.columns import Tables, Wire, grouped
 from circletools.flatbuf.schema import Schema
 from circletools.graph.algorithms import Indices, reachable
 from circletools.graph.columns import Mask, Operators, Slots, Uses, Values
 from circletools.graph.dag import Dag, dag_from_edges
-from circletools.model.views import Signature
+from circletools.model.rows import Buffers
+from circletools.model.views import OperatorCode, Signature, text
 
 _CONTROL_FLOW = ("IF", "WHILE", "CALL_ONCE")
 NAMING = {"VAR_HANDLE": "VarHandleOptions", "HASHTABLE": "HashtableOptions"}
@@ -41,7 +43,7 @@ class Graph:
     `inputs` and `outputs` are the values of the graph's ends, as in the file: they may be -1, or out of range. So may
     the values of slots; what needs them to exist raises ModelFormatError. `callees` has the subgraphs that operators
     name in their options, by operator, in the order of their fields; -1 names none. `share` is the part of the
-    model's operators that these are.
+    model's operators that these are, and `table` the subgraph in the file.
     """
 
     index: int
@@ -52,6 +54,7 @@ class Graph:
     read_operands: Callable[[], Slots]
     read_results: Callable[[], Slots]
     read_callees: Callable[[], Mapping[int, Sequence[int]]]
+    table: Tables
     share: float = 1.0
 
     def __len__(self) -> int:
@@ -61,6 +64,16 @@ class Graph:
     def place(self, operator: int | None = None) -> str:
         """Return the path of the subgraph, or of one of its operators."""
         return f"subgraphs[{self.index}]" + ("" if operator is None else f".operators[{operator}]")
+
+    @property
+    def name(self) -> str:
+        """The name of the subgraph, often empty."""
+        return text(self.table.strings("name")[0])
+
+    @property
+    def debug_metadata_index(self) -> int:
+        """The number of the subgraph in the debug metadata."""
+        return int(self.table.scalars("debug_metadata_index")[0])
 
     @cached_property
     def operands(self) -> Slots:
@@ -224,19 +237,83 @@ class Graph:
         return tuple(sorted(found))
 
 
+class Source(Protocol):
+    """What a model has beside its graphs, as `Model` has it."""
+
+    @property
+    def format(self) -> Literal["circle", "tflite"]: ...
+    @property
+    def schema(self) -> Schema: ...
+    @property
+    def wire(self) -> Wire: ...
+    @property
+    def subgraph_tables(self) -> Tables: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def operator_codes(self) -> tuple[OperatorCode, ...]: ...
+    @property
+    def signatures(self) -> tuple[Signature, ...]: ...
+    @property
+    def buffers(self) -> Buffers: ...
+    def metadata_value(self, name: str) -> memoryview | None: ...
+
+
 @dataclass(frozen=True, eq=False)
 class ModelGraph:
-    """The graphs of a model, one a subgraph, and the calls among them."""
+    """The graphs of a model, one a subgraph, and what it has beside them; `name` is that of its file."""
 
-    format: Literal["circle", "tflite"]
-    schema: Schema
-    graphs: tuple[Graph, ...]
-    read_signatures: Callable[[], Sequence[Signature]]
+    name: str
+    source: Source
+    read_graphs: Callable[[], tuple[Graph, ...]]
+
+    def __len__(self) -> int:
+        """Return the number of graphs."""
+        return len(self.source.subgraph_tables)
+
+    @cached_property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The graphs; the first is the main one. Raises ModelFormatError."""
+        return self.read_graphs()
+
+    @property
+    def format(self) -> Literal["circle", "tflite"]:
+        """Which of the two formats the file is in."""
+        return self.source.format
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the format."""
+        return self.source.schema
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the file."""
+        return self.source.wire.budget
+
+    @property
+    def description(self) -> str:
+        """The model's description."""
+        return self.source.description
+
+    @property
+    def operator_codes(self) -> Sequence[OperatorCode]:
+        """The operator codes."""
+        return self.source.operator_codes
 
     @property
     def signatures(self) -> Sequence[Signature]:
         """The signatures."""
-        return self.read_signatures()
+        return self.source.signatures
+
+    @property
+    def buffers(self) -> Buffers:
+        """The buffers."""
+        return self.source.buffers
+
+    def metadata_value(self, name: str) -> memoryview | None:
+        """Return the value of a metadata entry, None where there is none. Raises ModelFormatError."""
+        return self.source.metadata_value(name)
 
     @cached_property
     def callees(self) -> dict[int, set[int]]:

@@ -15,13 +15,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
-from functools import cached_property
 from typing import Literal, get_args
 
 from circletools.errors import UsageError
-from circletools.graph.build import model_graph
-from circletools.graph.graph import Graph
-from circletools.model.model import Model
+from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.views import text
 from circletools.wording import suggestion
 
@@ -91,22 +88,22 @@ class Chooser:
     `origins` has the names of the sources of each operator, by subgraph; without it no origin is known.
     """
 
-    def __init__(self, model: Model, origins: Sequence[Mapping[int, Iterable[str]]] = ()) -> None:
-        self.model: Model
+    def __init__(self, model: ModelGraph, origins: Sequence[Mapping[int, Iterable[str]]] = ()) -> None:
+        self.model: ModelGraph
         self.model, self._origins = model, origins
         self._names: dict[tuple[Kind, int], list[tuple[str, ...]]] = {}
 
-    @cached_property
+    @property
     def facts(self) -> tuple[Graph, ...]:
-        """The operators of each subgraph."""
-        return model_graph(self.model).graphs
+        """The graph of each subgraph."""
+        return self.model.graphs
 
     def choose(self, selector: Selector) -> dict[int, list[int]]:
         """Return the operators, ascending, by subgraph; subgraphs without any are left out.
 
         Raises UsageError for a selector that chooses nothing, or names an index or a subgraph that does not exist.
         """
-        count = len(self.model.subgraphs)
+        count = len(self.model)
         if selector.subgraph is not None and selector.subgraph >= count:
             raise UsageError(f"{selector}: subgraph {selector.subgraph} does not exist", hint=f"there are {count}")
         if selector.kind == "index":
@@ -119,7 +116,7 @@ class Chooser:
         return {subgraph: operators for subgraph, operators in found.items() if operators}
 
     def _by_index(self, selector: Selector, subgraph: int) -> list[int]:
-        count = len(self.model.subgraphs[subgraph].operators) if subgraph < len(self.model.subgraphs) else 0
+        count = len(self.facts[subgraph]) if subgraph < len(self.model) else 0
         chosen: set[int] = set()
         for first, last in selector.ranges:
             if last >= count:
@@ -150,11 +147,11 @@ class Chooser:
 
     def _read_names(self, kind: Kind, subgraph: int) -> list[tuple[str, ...]]:
         if kind == "op":
-            return [(name,) for name in self.model.code_names(subgraph)]
+            return [(name,) for name in self.facts[subgraph].operators.code_names]
         if kind == "name":
-            return [tuple(map(text, names)) for names in self.model.output_names(subgraph)]
+            return [tuple(map(text, names)) for names in self.facts[subgraph].operators.result_names]
         known = self._origins[subgraph] if subgraph < len(self._origins) else {}
-        return [tuple(known.get(operator, ())) for operator in range(len(self.model.subgraphs[subgraph].operators))]
+        return [tuple(known.get(operator, ())) for operator in range(len(self.facts[subgraph]))]
 
     def _suggest(self, selector: Selector, subgraphs: Iterable[int]) -> str:
         names = {name for subgraph in subgraphs for row in self._names_of(selector.kind, subgraph) for name in row}

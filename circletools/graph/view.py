@@ -210,7 +210,11 @@ def _operators(graph: Graph, chosen: Indices) -> Operators:
     def names() -> list[str]:
         return [operators.code_names[operator] for operator in chosen.tolist()]
 
-    return replace(operators, rows=_rows(operators.rows, chosen), read_code_names=names)
+    def results() -> list[tuple[bytes, ...]]:
+        return [operators.result_names[operator] for operator in chosen.tolist()]
+
+    rows = _rows(operators.rows, chosen)
+    return replace(operators, rows=rows, read_code_names=names, read_result_names=results)
 
 
 def _values(values: Values, chosen: Indices) -> Values:

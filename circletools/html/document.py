@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from circletools.affinity.exports.palette import device_colors
-from circletools.affinity.read import Affinity, read_affinity
-from circletools.affinity.read import check_freshness as check_affinity
+from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.affinity.transfers import transfers
 from circletools.check import check
 from circletools.errors import ModelFormatError, TableFormatError
 from circletools.fit.verdicts import Fit
-from circletools.graph.build import graph_of
+from circletools.graph.build import model_graph
+from circletools.graph.graph import Graph, ModelGraph
 from circletools.html.fit import fit_document
 from circletools.html.graph import Columns, Interned, layout_json, or_none, picture, short
 from circletools.html.links import NO_LINKS, SourceLinks
@@ -26,9 +26,10 @@ from circletools.html.modules import module_tree, name_in_tree, operators_below
 from circletools.html.timing import ReadTrace, layer_times, operator_times
 from circletools.inspection import inspect_model
 from circletools.metadata.stamp import Freshness
+from circletools.model.external import buffer_sizes
 from circletools.model.model import Model
 from circletools.origin.names import origins_by_output
-from circletools.origin.read import Origins, check_freshness, read_origins
+from circletools.origin.read import Origins, origins_freshness, origins_in
 from circletools.render.inspection import inspection_json
 from circletools.split.measuring.results import PlanTime
 from circletools.wording import SCHEMA_VERSION
@@ -54,11 +55,11 @@ def page_document(
     Broken indices and tables are findings, and what they name is left out. Raises ModelFormatError when the
     structure is broken, InvalidInputError for a trace that is not of this model.
     """
-    findings = check(model)
-    affinity, affinity_state = _affinity(model)
-    origins, origins_state = _origins(model)
-    columns, sets = Columns(model), Interned()
-    subgraphs = [_graph(model, index, columns, affinity, origins, sets) for index in range(len(model.subgraphs))]
+    findings, whole = check(model), model_graph(model)
+    affinity, affinity_state = _affinity(whole)
+    origins, origins_state = _origins(whole)
+    columns, sets = Columns(buffer_sizes(model)), Interned()
+    subgraphs = [_graph(graph, columns, affinity, origins, sets) for graph in whole.graphs]
     used = Counter(number for graph in subgraphs for number in graph["operators"]["origin"])
     uses = [used[number] for number in range(len(sets.values))]
     ids = sorted(origins.sources)
@@ -72,7 +73,7 @@ def page_document(
         "name": name,
         "model": shortened(inspection_json(inspect_model(model))),
         "findings": [shortened(asdict(finding)) for finding in findings],
-        "codes": [short(code.name) for code in model.operator_codes],
+        "codes": [short(code.name) for code in whole.operator_codes],
         "types": columns.types.values,
         "shapes": columns.shapes.values,
         "subgraphs": subgraphs,
@@ -87,34 +88,33 @@ def page_document(
             "operators": operators_below(modules, rows_of_sets, uses),
         },
         "operator_traces": [
-            shortened(operator_times(model, trace, times, origins, modules))
+            shortened(operator_times(whole, trace, times, origins, modules))
             for trace in traces
             if (times := trace.operators) is not None
         ],
         "traces": [shortened(layer_times(trace, found)) for trace in traces if (found := trace.layers) is not None],
-        **({"measured": shortened(measured_document(measured, _operators(model)))} if measured else {}),
+        **(
+            {"measured": shortened(measured_document(measured, len(whole.graphs[0]) if len(whole) else 0))}
+            if measured
+            else {}
+        ),
         **({} if fitted is None else {"fit": shortened(fit_document(fitted))}),
     }
 
 
-def _operators(model: Model) -> int:
-    return len(model.subgraphs[0].operators) if model.subgraphs else 0
-
-
 def _graph(
-    model: Model, subgraph: int, columns: Columns, affinity: Affinity | None, origins: Origins, sets: Interned
+    graph: Graph, columns: Columns, affinity: Affinity | None, origins: Origins, sets: Interned
 ) -> dict[str, Any]:
     """Return a subgraph; the origins of its operators are numbers of sets of sources."""
-    count = len(model.subgraphs[subgraph].operators)
-    given = _fitting(affinity, subgraph, count)
-    layout, edges, parts = picture(model, subgraph, given)
-    origin = [sets(origins.of(subgraph, operator)) for operator in range(count)]
+    given = _fitting(affinity, graph.index, len(graph))
+    layout, edges, parts = picture(graph, given)
+    origin = [sets(origins.of(graph.index, operator)) for operator in range(len(graph))]
     devices = None if given is None else [or_none(device) for device in given.devices.tolist()]
     return {
-        "operators": columns.operators(subgraph) | {"origin": origin, "device": devices},
-        "tensors": columns.tensors(subgraph),
+        "operators": columns.operators(graph) | {"origin": origin, "device": devices},
+        "tensors": columns.tensors(graph.values),
         "layout": layout_json(layout, edges, parts),
-        "transfers": None if given is None else _transfers_json(model, subgraph, given),
+        "transfers": None if given is None else _transfers_json(graph, given),
     }
 
 
@@ -129,19 +129,19 @@ def shortened(value: Any) -> Any:
     return value
 
 
-def _origins(model: Model) -> tuple[Origins, dict[str, Any]]:
+def _origins(model: ModelGraph) -> tuple[Origins, dict[str, Any]]:
     """Return the origins that a model has, else its operators' own names; and where they come from."""
     state: dict[str, Any] = {"from": "output_names", "scope": "exact", "state": "absent", "reason": ""}
     try:
-        found = read_origins(model)
+        found = origins_in(model)
         if found is not None:
-            return found, {"from": "tables", "scope": found.scope} | _state(check_freshness(model, found))
+            return found, {"from": "tables", "scope": found.scope} | _state(origins_freshness(model, found))
     except TableFormatError as error:
         state |= {"state": "malformed", "reason": short(str(error))}
     try:
-        return origins_by_output(model, range(len(model.subgraphs))), state
+        return origins_by_output(model, range(len(model))), state
     except ModelFormatError:  # an operator's output does not exist, which is a finding
-        return Origins({}, ({},) * len(model.subgraphs)), state
+        return Origins({}, ({},) * len(model)), state
 
 
 def _details(origins: Origins, ids: Sequence[int], links: SourceLinks) -> dict[str, list[str]]:
@@ -156,13 +156,13 @@ def _details(origins: Origins, ids: Sequence[int], links: SourceLinks) -> dict[s
     }
 
 
-def _affinity(model: Model) -> tuple[Affinity | None, dict[str, Any] | None]:
+def _affinity(model: ModelGraph) -> tuple[Affinity | None, dict[str, Any] | None]:
     """Return the affinity that a model has, and its devices with their colours."""
     try:
-        found = read_affinity(model)
+        found = affinity_in(model)
         if found is None:
             return None, None
-        state = _state(check_affinity(model, found))
+        state = _state(affinity_freshness(model, found))
     except TableFormatError as error:
         return None, {"state": "malformed", "reason": short(str(error)), "devices": []}
     colors = device_colors(found)
@@ -185,10 +185,9 @@ def _fitting(affinity: Affinity | None, subgraph: int, count: int) -> SubgraphAf
     return SubgraphAffinity(np.array(devices, np.uint32), known.partitions)
 
 
-def _transfers_json(model: Model, subgraph: int, affinity: SubgraphAffinity) -> dict[str, Any] | None:
+def _transfers_json(graph: Graph, affinity: SubgraphAffinity) -> dict[str, Any] | None:
     try:
-        facts = graph_of(model, subgraph)
-        sums = transfers(facts, affinity.partitions.tolist(), affinity.devices.tolist())
+        sums = transfers(graph, affinity.partitions.tolist(), affinity.devices.tolist())
     except IndexError:  # a tensor does not exist, which is a finding
         return None
     return {

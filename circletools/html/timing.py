@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from circletools.errors import InvalidInputError
+from circletools.graph.graph import ModelGraph
 from circletools.html.graph import Interned, short
 from circletools.html.modules import Modules, time_below
-from circletools.model.model import Model
 from circletools.origin.read import Origins
 from circletools.profile.attribution import OperatorTime, attribute_to
 from circletools.render.attribution import attribution_json
@@ -66,7 +66,7 @@ def read_times(source: str, skip: int = 0) -> ReadTrace:
 
 
 def operator_times(
-    model: Model, trace: ReadTrace, times: OperatorTrace, origins: Origins, modules: Modules
+    model: ModelGraph, trace: ReadTrace, times: OperatorTrace, origins: Origins, modules: Modules
 ) -> dict[str, Any]:
     """Return the times of a trace's operators, by operator, source and module.
 
@@ -87,7 +87,7 @@ def operator_times(
     return {
         **{key: whole[key] for key in whole if key not in ("schema_version", "sources_from", "ambiguous")},
         "name": trace.title,
-        "subgraphs": [_columns(by_subgraph[subgraph.index], backends) for subgraph in model.subgraphs],
+        "subgraphs": [_columns(by_subgraph[index], backends) for index in range(len(model))],
         "backends": [" ".join(names) for names in backends.values],
         "sources_ns": [known.get(row, 0) for row in range(len(rows))],
         "modules_ns": time_below(modules, known),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
+from circletools.graph.build import model_graph
 from circletools.metadata.stamp import encode_stamp, make_stamp, operator_record, operator_records
 
 
@@ -31,13 +32,12 @@ def remove_entries(edit: ModelEdit, names: Iterable[str]) -> RewriteResult:
 
 def stamp_after(edit: ModelEdit) -> bytes:
     """Return the encoded stamp of the operators that a model will have after an edit."""
-    model = edit.model
-    records = [operator_records(model, subgraph) for subgraph in range(len(model.subgraphs))]
+    model = model_graph(edit.model)
+    records = [operator_records(model, subgraph) for subgraph in range(len(model))]
     for subgraph in {subgraph for subgraph, _ in edit.renamed}:
-        codes, names = model.code_names(subgraph), model.output_names(subgraph)
-        first = model.operator_columns.rows_of(subgraph).start
-        for index, code in enumerate(codes):
-            outputs = zip(model.operator_columns.outputs.row(first + index).tolist(), names[index], strict=True)
+        graph = model.graphs[subgraph]
+        for index, code in enumerate(graph.operators.code_names):
+            outputs = zip(graph.results.of(index), graph.operators.result_names[index], strict=True)
             now = [edit.renamed.get((subgraph, tensor), name) for tensor, name in outputs]
             records[subgraph][index] = operator_record(code, now)
     for added in edit.index_map.added:

@@ -22,8 +22,8 @@ from typing import Literal
 
 import numpy as np
 
+from circletools.graph.graph import ModelGraph
 from circletools.metadata.codec import TableReader
-from circletools.model.model import Model
 
 STAMP = "CIRCLETOOLS_stamp"
 _VERSION = 1
@@ -68,12 +68,14 @@ def operator_record(code_name: str, output_names: Iterable[bytes]) -> bytes:
     return b"\0".join((code_name.encode("utf-8", "surrogateescape"), *output_names, b""))
 
 
-def operator_records(model: Model, subgraph: int) -> list[bytes]:
+def operator_records(model: ModelGraph, subgraph: int) -> list[bytes]:
     """Return the record of each operator of a subgraph."""
     raw = {code.name: code.name.encode("utf-8", "surrogateescape") for code in model.operator_codes}
     return [
         b"\0".join((raw[name], *outputs, b""))
-        for name, outputs in zip(model.code_names(subgraph), model.output_names(subgraph), strict=True)
+        for name, outputs in zip(
+            model.graphs[subgraph].operators.code_names, model.graphs[subgraph].operators.result_names, strict=True
+        )
     ]
 
 
@@ -86,9 +88,9 @@ def make_stamp(records: Iterable[Sequence[bytes]]) -> Stamp:
     return tuple(subgraphs)
 
 
-def stamp_model(model: Model) -> Stamp:
+def stamp_model(model: ModelGraph) -> Stamp:
     """Return the stamp of a model as it is."""
-    return make_stamp(operator_records(model, subgraph) for subgraph in range(len(model.subgraphs)))
+    return make_stamp(operator_records(model, subgraph) for subgraph in range(len(model)))
 
 
 def encode_stamp(stamp: Stamp) -> bytes:
@@ -125,11 +127,11 @@ def compare(then: Stamp, now: Stamp) -> Freshness:
     return Freshness("fresh")
 
 
-def check_stamp(model: Model) -> Freshness:
+def check_stamp(model: ModelGraph) -> Freshness:
     """Compare the stamp in a model with its operators; `unstamped` where there is none. Raises TableFormatError."""
     return compare_stamp(model, model.metadata_value(STAMP))
 
 
-def compare_stamp(model: Model, value: bytes | memoryview | None, entry: str = STAMP) -> Freshness:
+def compare_stamp(model: ModelGraph, value: bytes | memoryview | None, entry: str = STAMP) -> Freshness:
     """Compare the value of a stamp with a model's operators; None is no stamp. Raises TableFormatError."""
     return Freshness("unstamped") if value is None else compare(decode_stamp(value, entry), stamp_model(model))

@@ -92,3 +92,13 @@ FILE_OFFSETS: Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]] = {
     ("Operator", "custom_options"): _move_bytecode,
 }
 """(table type, field) -> a function that moves the position in its bytes; None where there is none."""
+
+
+def buffer_sizes(model: Model) -> NDArray[np.int64]:
+    """Return the bytes of each buffer's data, wherever it is, -1 where it has none."""
+    sizes: NDArray[np.int64] = model.buffers.data.count.copy()
+    sizes[sizes == 0] = -1
+    for data in external_data(model):
+        if data.kind == "Buffer":
+            sizes[data.rows] = np.minimum(data.sizes, 2**53).astype(np.int64)
+    return sizes

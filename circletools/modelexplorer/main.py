@@ -19,7 +19,9 @@ from model_explorer.config_editor import TextInputConfigEditor
 from model_explorer.node_data_builder import GradientItem, GraphNodeData, NodeDataResult
 
 from circletools.errors import CircleToolsError, UsageError
-from circletools.model.model import Model, open_model
+from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
+from circletools.model.model import open_model
 from circletools.modelexplorer.node_data import NodeData, affinity_data, origin_data, subgraph_of, time_data
 from circletools.trace.operators.read import read_profile
 
@@ -27,14 +29,14 @@ _TRACE = "trace"
 _FORMATS = NodeDataProviderFilter(modelFileExts=["tflite", "circle"])
 
 
-def _time(model: Model, subgraph: int, values: Mapping[str, Any]) -> list[NodeData]:
+def _time(model: ModelGraph, subgraph: int, values: Mapping[str, Any]) -> list[NodeData]:
     trace = str(values.get(_TRACE) or "").strip()
     if not trace:
         raise UsageError("no trace given")
     return time_data(model, subgraph, read_profile(trace))
 
 
-_VIEWS: Mapping[str, tuple[str, str, Callable[[Model, int, Mapping[str, Any]], list[NodeData]]]] = {
+_VIEWS: Mapping[str, tuple[str, str, Callable[[ModelGraph, int, Mapping[str, Any]], list[NodeData]]]] = {
     "circletools_origins": (
         "Origins",
         "The source that each operator came from.",
@@ -71,7 +73,8 @@ class CircletoolsProvider(NodeDataProvider):  # type: ignore[misc] # it publishe
         """Return the node data of a graph, or the error as text."""
         try:
             with open_model(model_path) as model:
-                found = _VIEWS[provider_id][2](model, subgraph_of(model, graph_id), config_values)
+                whole = model_graph(model)
+                found = _VIEWS[provider_id][2](whole, subgraph_of(whole, graph_id), config_values)
         except CircleToolsError as error:
             return NodeDataProviderResult(error=str(error))
         return NodeDataProviderResult(result=[_graph(data) for data in found])

@@ -13,7 +13,7 @@ from circletools.affinity.exports.model_explorer import by_key, coloured, device
 from circletools.affinity.exports.palette import colors
 from circletools.affinity.exports.placement import current_affinity, placement
 from circletools.errors import UsageError
-from circletools.model.model import Model
+from circletools.graph.graph import Graph, ModelGraph
 from circletools.planning.reproject import fresh_origins
 from circletools.profile.attribution import attribute_to
 from circletools.trace.operators.profile import OperatorTrace
@@ -23,17 +23,17 @@ NodeData = dict[str, Any]
 _GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#ff7f6e"}]
 
 
-def subgraph_of(model: Model, graph_id: str) -> int:
+def subgraph_of(model: ModelGraph, graph_id: str) -> int:
     """Return the subgraph that Model Explorer shows as this graph. Raises UsageError where there is none."""
-    known = {"main": 0} if len(model.subgraphs) == 1 else graph_ids(model)
-    if len(model.subgraphs) == 1:
-        known[model.subgraphs[0].name] = 0
+    known = {"main": 0} if len(model) == 1 else graph_ids(model)
+    if len(model) == 1:
+        known[model.graphs[0].name] = 0
     if graph_id not in known:
         raise UsageError(f"the model has no graph {graph_id!r}", hint=f"it has {', '.join(sorted(known))}")
     return known[graph_id]
 
 
-def origin_data(model: Model, subgraph: int) -> list[NodeData]:
+def origin_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
     """Return the names of each operator's sources, and as far as they are known the modules and the lines.
 
     Raises EditError without origins, or with stale ones.
@@ -52,20 +52,20 @@ def origin_data(model: Model, subgraph: int) -> list[NodeData]:
         }
         known = {index: value for index, value in values.items() if value}
         if known or name == "origin":
-            found.append(_coloured(model, subgraph, name, known))
+            found.append(_coloured(model.graphs[subgraph], name, known))
     return found
 
 
-def affinity_data(model: Model, subgraph: int) -> list[NodeData]:
+def affinity_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
     """Return device and partition of each operator. Raises EditError without affinity, or with a stale one."""
     affinity = current_affinity(model)
-    rows = enumerate(zip(*placement(model, affinity, subgraph), strict=True))
+    rows = enumerate(zip(*placement(model.graphs[subgraph], affinity), strict=True))
     known = [(number, index, device) for index, (device, number) in rows if number is not None]
     in_order = {index: f"{number} {device}" for number, index, device in sorted(known, key=itemgetter(0, 1))}
-    return [device_data(model, affinity, subgraph), _coloured(model, subgraph, "partition", in_order)]
+    return [device_data(model.graphs[subgraph], affinity), _coloured(model.graphs[subgraph], "partition", in_order)]
 
 
-def time_data(model: Model, subgraph: int, trace: OperatorTrace) -> list[NodeData]:
+def time_data(model: ModelGraph, subgraph: int, trace: OperatorTrace) -> list[NodeData]:
     """Return the mean time of each operator in an execution, in microseconds; the longer, the redder.
 
     Raises InvalidInputError for a trace of another model.
@@ -76,10 +76,10 @@ def time_data(model: Model, subgraph: int, trace: OperatorTrace) -> list[NodeDat
         for row in found.operators
         if row.subgraph == subgraph and row.time is not None
     }
-    return [{"name": "time_us", "results": by_key(model, subgraph, results), "gradient": _GRADIENT}]
+    return [{"name": "time_us", "results": by_key(model.graphs[subgraph], results), "gradient": _GRADIENT}]
 
 
-def _coloured(model: Model, subgraph: int, name: str, values: dict[int, str]) -> NodeData:
+def _coloured(graph: Graph, name: str, values: dict[int, str]) -> NodeData:
     chosen = colors(values.values())
     results = {index: coloured(value, chosen[value]) for index, value in values.items()}
-    return {"name": name, "results": by_key(model, subgraph, results)}
+    return {"name": name, "results": by_key(graph, results)}

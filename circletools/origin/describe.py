@@ -9,12 +9,14 @@ from typing import Any
 
 from circletools.errors import UsageError
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.graph.selectors import Ranges, parse_ranges
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
 from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.findings import table_findings
-from circletools.origin.read import Origins, check_freshness, read_origins
+from circletools.origin.read import Origins, origins_freshness, origins_in
 from circletools.wording import Tabular
 
 
@@ -95,31 +97,33 @@ def describe(model: Model, selection: Selection | None = None) -> OriginTable:
     ...     table = ct.origins.describe(model, ct.origins.Selection.parse(operators="0-10"))
     >>> [row.origin for row in table.rows]
     """
-    selection = selection or Selection()
-    origins = read_origins(model)
-    freshness = None if origins is None else check_freshness(model, origins)
+    graph, selection = model_graph(model), selection or Selection()
+    origins = origins_in(graph)
+    freshness = None if origins is None else origins_freshness(graph, origins)
     origins = origins or Origins({}, ())
-    rows = operator_rows(model, origins, selection)
+    rows = operator_rows(graph, origins, selection)
     by_source = _by_source(origins, rows, selection)
-    notes = _notes(model, origins, freshness)
-    return OriginTable(model.format, len(model.subgraphs), origins, freshness, tuple(rows), by_source, notes)
+    notes = _notes(graph, origins, freshness)
+    return OriginTable(graph.format, len(graph), origins, freshness, tuple(rows), by_source, notes)
 
 
-def operator_rows(model: Model, origins: Origins, selection: Selection) -> list[OperatorRow]:
+def operator_rows(model: ModelGraph, origins: Origins, selection: Selection) -> list[OperatorRow]:
     """Return the selected operators.
 
     Raises UsageError for a subgraph that does not exist, ModelFormatError where long names stand at so many operators
     that the file does not justify it.
     """
-    count = len(model.subgraphs)
+    count = len(model)
     if selection.subgraph is not None and selection.subgraph >= count:
         raise UsageError(f"subgraph {selection.subgraph} does not exist; there are {count}")
     shown = range(count) if selection.subgraph is None else [selection.subgraph]
     wanted = _selected_sources(origins, selection)
-    rows, charge = [], model.wire.budget.tally("the names of the outputs of operators")
+    rows, charge = [], model.budget.tally("the names of the outputs of operators")
     for subgraph in shown:
-        codes = model.code_names(subgraph)
-        for index, (code, output) in enumerate(zip(codes, model.first_outputs(subgraph), strict=True)):
+        codes = model.graphs[subgraph].operators.code_names
+        for index, (code, output) in enumerate(
+            zip(codes, model.graphs[subgraph].operators.first_result_names, strict=True)
+        ):
             ranges = selection.operators
             if ranges is not None and not any(first <= index <= last for first, last in ranges):
                 continue
@@ -147,7 +151,7 @@ def _by_source(origins: Origins, rows: list[OperatorRow], selection: Selection) 
     return {source: operators for source, operators in origins.by_source().items() if source in shown}
 
 
-def _notes(model: Model, origins: Origins, freshness: Freshness | None) -> tuple[Finding, ...]:
+def _notes(model: ModelGraph, origins: Origins, freshness: Freshness | None) -> tuple[Finding, ...]:
     if freshness is None:
         message = "the model has no origins; run `circletool embed-origins`"
         return (Finding("NO_ORIGINS", "warning", "", message),)

@@ -8,6 +8,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
 from circletools.metadata.entries import remove_entries, write_entries
 from circletools.metadata.stamp import STAMP, encode_stamp, stamp_model
 from circletools.model.model import Model
@@ -48,7 +49,7 @@ def embed(
         )
     notes: tuple[Finding, ...] = ()
     if origins is None:
-        origins, note = collect_and_tell(model, names)
+        origins, note = collect_and_tell(model_graph(model), names)
         notes = (note,)
     _check(model, origins)
     known = [{index: origin for index, origin in operators.items() if origin} for operators in origins.operators]
@@ -57,7 +58,7 @@ def embed(
         OP_TABLE: encode_op_table(merge(known)),
         EXACT_TABLE: encode_exact(known) if any(known[1:]) else None,
         DETAILS_TABLE: encode_details(origins.details, origins.sources) if _known(origins) else None,
-        STAMP: encode_stamp(stamp_model(model)) if stamp else None,
+        STAMP: encode_stamp(stamp_model(model_graph(model))) if stamp else None,
     }
     return replaced(write_entries(edit, entries), notes=notes)
 

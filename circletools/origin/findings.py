@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from circletools.errors import TableFormatError
 from circletools.findings import Finding
+from circletools.graph.graph import ModelGraph
 from circletools.metadata.stamp import Freshness
-from circletools.model.model import Model
 from circletools.origin.names import entry_subgraphs
-from circletools.origin.read import Origins, check_freshness, read_origins
+from circletools.origin.read import Origins, origins_freshness, origins_in
 from circletools.origin.tables import (
     EXECUTION_PLAN_TABLE,
     OP_TABLE,
@@ -19,12 +19,12 @@ from circletools.origin.tables import (
 from circletools.wording import ranges
 
 
-def origin_findings(model: Model) -> list[Finding]:
+def origin_findings(model: ModelGraph) -> list[Finding]:
     """Return what is wrong with the tables; nothing where the model has none."""
     return [*_of_origins(model), *_of_plan(model)]
 
 
-def _of_plan(model: Model) -> list[Finding]:
+def _of_plan(model: ModelGraph) -> list[Finding]:
     """Return what is wrong with the execution plan that the ONE compiler keeps beside the origins."""
     plan = model.metadata_value(EXECUTION_PLAN_TABLE)
     try:
@@ -36,7 +36,7 @@ def _of_plan(model: Model) -> list[Finding]:
     return []
 
 
-def _of_origins(model: Model) -> list[Finding]:
+def _of_origins(model: ModelGraph) -> list[Finding]:
     source_table, op_table = model.metadata_value(SOURCE_TABLE), model.metadata_value(OP_TABLE)
     code = "MALFORMED_ORIGIN_TABLE"
     try:
@@ -46,34 +46,32 @@ def _of_origins(model: Model) -> list[Finding]:
             code = "UNKNOWN_SOURCE_ID"
             decode_op_table(op_table, sources)
             code = "MALFORMED_ORIGIN_TABLE"
-        origins = read_origins(model)
-        return [] if origins is None else table_findings(model, origins, check_freshness(model, origins))
+        origins = origins_in(model)
+        return [] if origins is None else table_findings(model, origins, origins_freshness(model, origins))
     except TableFormatError as error:
         message = f"{error.message}; run `circletool strip-metadata --origins`"
         return [Finding(code, "error", f"metadata {error.location}", message)]
 
 
-def table_findings(model: Model, origins: Origins, freshness: Freshness) -> list[Finding]:
+def table_findings(model: ModelGraph, origins: Origins, freshness: Freshness) -> list[Finding]:
     """Return what tables that can be decoded say wrong of the model's operators, or leave out."""
     if freshness.state == "stale":
         message = f"the origins are stale: {freshness.reason}; embed them again, or track them from the model before"
         return [Finding("STALE_ORIGIN", "warning", freshness.place, message)]
-    if not any(origins.operators) and any(subgraph.operators for subgraph in model.subgraphs):
+    if not any(origins.operators) and any(map(len, model.graphs)):
         message = "the tables name no operator; harmless outside of the ONE compiler"
         return [Finding("PARTIAL_OP_TABLE", "info", f"metadata {OP_TABLE}", message)]
     if origins.scope == "shared":
         return []
     findings = []
-    for subgraph, operators in zip(model.subgraphs, origins.operators, strict=True):
-        count = len(subgraph.operators)
+    for subgraph, operators in zip(model.graphs, origins.operators, strict=True):
+        count = len(subgraph)
         missing = [index for index in range(count) if index not in operators] if operators else []
         if missing:
             message = f"{len(missing)} of {count} operators have no origin; harmless outside of the ONE compiler"
-            place = f"subgraphs[{subgraph.index}].operators[{missing[0]}]"
+            place = subgraph.place(missing[0])
             findings.append(Finding("PARTIAL_OP_TABLE", "info", place, message))
-    bare = [
-        index for index in entry_subgraphs(model) if not origins.operators[index] and model.subgraphs[index].operators
-    ]
+    bare = [index for index in entry_subgraphs(model) if not origins.operators[index] and len(model.graphs[index])]
     if bare and any(origins.operators):
         message = (
             f"no origins in subgraph {ranges(bare)}, which a signature runs; `embed-origins --replace` adds them"

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables
+from circletools.graph.graph import ModelGraph
 from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
-from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.source import Source, SourceDetails, is_library
 
@@ -24,17 +24,16 @@ _LOCATION = 1  # the union code of a Location among the attributes; the other is
 _MOST_FRAMES = 1000  # as deep as Python calls
 
 
-def operator_locations(model: Model, subgraph: int = 0) -> list[list[Source]]:
+def operator_locations(model: ModelGraph, subgraph: int = 0) -> list[list[Source]]:
     """Return the sources that the locations of each operator of a subgraph name; empty lists where there are none.
 
     Raises ModelFormatError when the debug metadata is broken.
     """
-    columns = model.operator_columns.tables.scalars("debug_metadata_index")
-    indices = columns[model.operator_columns.rows_of(subgraph)].tolist()
+    indices = model.graphs[subgraph].operators.tables.scalars("debug_metadata_index").tolist()
     data = model.metadata_value(DEBUG_METADATA)
     if data is None or not len(data):
         return [[] for _ in indices]
-    described = int(model.subgraph_tables.scalars("debug_metadata_index")[subgraph])
+    described = model.graphs[subgraph].debug_metadata_index
     try:
         return _Locations(DebugMetadata(data)).of_operators(described, indices)
     except ModelFormatError as error:

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from circletools.errors import EditError, ModelFormatError
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.model.debug_metadata import DEBUG_METADATA
 from circletools.model.model import Model
 from circletools.model.views import text
@@ -41,13 +43,13 @@ def collect_sources(model: Model, names: NameSource = NameSource.AUTO) -> Origin
 
     Raises EditError when the model has no such names.
     """
-    return collect_and_tell(model, names)[0]
+    return collect_and_tell(model_graph(model), names)[0]
 
 
-def collect_and_tell(model: Model, names: NameSource) -> tuple[Origins, Finding]:
+def collect_and_tell(model: ModelGraph, names: NameSource) -> tuple[Origins, Finding]:
     """Do so, and say what the sources are named after."""
     subgraphs = entry_subgraphs(model)
-    outputs = {subgraph: model.first_outputs(subgraph) for subgraph in subgraphs}
+    outputs = {subgraph: model.graphs[subgraph].operators.first_result_names for subgraph in subgraphs}
     _check_names(outputs)
     exporter: Exporter | None = None
     located: dict[int, list[list[Source]]] = {}
@@ -61,7 +63,7 @@ def collect_and_tell(model: Model, names: NameSource) -> tuple[Origins, Finding]
         what = f"{DEBUG_METADATA} locations" if names is NameSource.DEBUG_METADATA else "exporter's tensor names"
         raise EditError(f"the model has no {what} to name sources after", hint="use --names auto or output")
     named: dict[int, list[list[Source]]] = {}
-    missing, known = 0, frozenset(map(text, model.tensor_columns.names))
+    missing, known = 0, frozenset(text(name) for graph in model.graphs for name in graph.values.names)
     for subgraph, found in outputs.items():
         locations = located.get(subgraph) or [[]] * len(found)
         others = [
@@ -71,24 +73,24 @@ def collect_and_tell(model: Model, names: NameSource) -> tuple[Origins, Finding]
         missing += sum(not one for one in locations)
     by_names = f"the names that {exporter} gives tensors" if exporter else "the first outputs of operators"
     if not any(located.values()):
-        return number_sources(len(model.subgraphs), named), _told(by_names)
+        return number_sources(len(model), named), _told(by_names)
     rest = f", {counted(missing, 'operator')} after {by_names}" if missing and names is NameSource.AUTO else ""
-    return number_sources(len(model.subgraphs), named), _told(f"the locations of {DEBUG_METADATA}{rest}")
+    return number_sources(len(model), named), _told(f"the locations of {DEBUG_METADATA}{rest}")
 
 
-def entry_subgraphs(model: Model) -> list[int]:
+def entry_subgraphs(model: ModelGraph) -> list[int]:
     """Return the main subgraph and those that a signature names, in their order."""
-    count = len(model.subgraphs)
+    count = len(model)
     named = {signature.subgraph for signature in model.signatures}
     return [subgraph for subgraph in range(count) if subgraph == 0 or subgraph in named]
 
 
-def origins_by_output(model: Model, subgraphs: Iterable[int]) -> Origins:
+def origins_by_output(model: ModelGraph, subgraphs: Iterable[int]) -> Origins:
     """Return the ONE compiler's default for some subgraphs: each operator is a source, named after its output."""
     sources: dict[int, str] = {}
-    operators: list[dict[int, Origin]] = [{} for _ in model.subgraphs]
+    operators: list[dict[int, Origin]] = [{} for _ in range(len(model))]
     for subgraph in subgraphs:
-        for index, name in enumerate(model.first_outputs(subgraph)):
+        for index, name in enumerate(model.graphs[subgraph].operators.first_result_names):
             operators[subgraph][index] = frozenset((len(sources),))
             sources[len(sources)] = name or NO_NAME
     return Origins(sources, tuple(operators))
@@ -108,7 +110,7 @@ def _check_names(outputs: Mapping[int, Sequence[str]]) -> None:
             raise EditError(message, location=location)
 
 
-def _located(model: Model, subgraphs: Iterable[int], strict: bool) -> dict[int, list[list[Source]]]:
+def _located(model: ModelGraph, subgraphs: Iterable[int], strict: bool) -> dict[int, list[list[Source]]]:
     """Return what the debug metadata says of operators, for subgraphs of which it says something.
 
     Unless `strict`, a broken one says nothing.

@@ -15,6 +15,8 @@ from struct import Struct
 from typing import Literal
 
 from circletools.errors import TableFormatError
+from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.metadata.codec import TableReader
 from circletools.metadata.stamp import STAMP, Freshness, check_stamp
 from circletools.model.model import Model
@@ -117,6 +119,11 @@ def read_origins(model: Model) -> Origins | None:
     Raises TableFormatError, and ModelFormatError where long names stand at so many operators that the file does not
     justify it.
     """
+    return origins_in(model_graph(model))
+
+
+def origins_in(model: ModelGraph) -> Origins | None:
+    """Return what `read_origins` does."""
     origins = decode_origins(model, model.metadata_value)
     long = (
         {} if origins is None else {at: len(name) for at, name in origins.sources.items() if len(name) > _LONG_NAME}
@@ -124,11 +131,11 @@ def read_origins(model: Model) -> Origins | None:
     if origins is not None and long:
         used = (origin for operators in origins.operators for origin in operators.values())
         total = sum(long.get(source, 0) for origin in used for source in origin)
-        model.wire.budget.charge("the names of operators' sources", total)
+        model.budget.charge("the names of operators' sources", total)
     return origins
 
 
-def decode_origins(model: Model, value_of: Callable[[str], bytes | memoryview | None]) -> Origins | None:
+def decode_origins(model: ModelGraph, value_of: Callable[[str], bytes | memoryview | None]) -> Origins | None:
     """Return the origins that metadata entries, by their name, give to operators. Raises TableFormatError."""
     source_table, op_table = value_of(SOURCE_TABLE), value_of(OP_TABLE)
     if source_table is None and op_table is None:
@@ -137,7 +144,7 @@ def decode_origins(model: Model, value_of: Callable[[str], bytes | memoryview | 
     details_table = value_of(DETAILS_TABLE)
     details = {} if details_table is None else decode_details(details_table, sources)
     shared = {} if op_table is None else decode_op_table(op_table, sources)
-    count = len(model.subgraphs)
+    count = len(model)
     exact_table = value_of(EXACT_TABLE)
     if exact_table is not None:
         exact = decode_exact(exact_table, sources)
@@ -150,12 +157,12 @@ def decode_origins(model: Model, value_of: Callable[[str], bytes | memoryview | 
     return Origins(sources, _of_each(model, shared), "shared" if count > 1 else "main", details)
 
 
-def _of_each(model: Model, shared: OperatorOrigins) -> tuple[OperatorOrigins, ...]:
+def _of_each(model: ModelGraph, shared: OperatorOrigins) -> tuple[OperatorOrigins, ...]:
     """Return for each subgraph what one table says of its operators; the largest keeps what is said of no operator.
 
     A file can name one small subgraph any number of times, so that the table must not be gone through for each.
     """
-    counts = [len(subgraph.operators) for subgraph in model.subgraphs]
+    counts = [len(subgraph) for subgraph in model.graphs]
     largest = counts.index(max(counts)) if counts else 0
     return tuple(
         shared
@@ -166,7 +173,12 @@ def _of_each(model: Model, shared: OperatorOrigins) -> tuple[OperatorOrigins, ..
 
 
 def check_freshness(model: Model, origins: Origins) -> Freshness:
-    """Say whether the tables still describe the model's operators, by the stamp or else by what gives them away.
+    """Say whether the tables still describe the model's operators, by the stamp or else by what gives them away."""
+    return origins_freshness(model_graph(model), origins)
+
+
+def origins_freshness(model: ModelGraph, origins: Origins) -> Freshness:
+    """Say whether the tables still describe the model's operators.
 
     An operator index past the end tells, and without a stamp a table in the form that `embed` gives by default
     (operator i comes from source i, named after its output) whose names are no longer those.
@@ -174,7 +186,7 @@ def check_freshness(model: Model, origins: Origins) -> Freshness:
     freshness = check_stamp(model)
     if freshness.state == "stale":
         return freshness
-    counts = [len(subgraph.operators) for subgraph in model.subgraphs]
+    counts = [len(subgraph) for subgraph in model.graphs]
     for index, (operators, count) in enumerate(zip(origins.operators, counts, strict=True)):
         limit = max(counts) if origins.scope == "shared" else count
         if operators and max(operators) >= limit:
@@ -183,10 +195,10 @@ def check_freshness(model: Model, origins: Origins) -> Freshness:
     return freshness if freshness.state == "fresh" or not counts else _check_default_names(model, origins)
 
 
-def _check_default_names(model: Model, origins: Origins) -> Freshness:
+def _check_default_names(model: ModelGraph, origins: Origins) -> Freshness:
     """Compare names, for a table that says of operator i that it comes from source i."""
     table = origins.operators[0]
-    names = [name or NO_NAME for name in model.first_outputs(0)]
+    names = [name or NO_NAME for name in model.graphs[0].operators.first_result_names]
     default = all(origin == {operator} for operator, origin in table.items())
     met = set(names)
     known = sum(1 for operator in table if origins.sources.get(operator) in met)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import IndexMap
+from circletools.graph.build import model_graph
 from circletools.metadata.entries import stamp_after
 from circletools.metadata.stamp import STAMP, compare_stamp
 from circletools.origin.algebra import Origin, inherit
@@ -46,7 +47,7 @@ class _Follower:
     def __call__(self, edit: ModelEdit) -> None:
         if not edit.index_map.added and not edit.renamed:
             return
-        origins = decode_origins(edit.model, edit.metadata_value)
+        origins = decode_origins(model_graph(edit.model), edit.metadata_value)
         if origins is None:
             return
         if edit.index_map.added:
@@ -56,6 +57,10 @@ class _Follower:
                 edit.set_metadata(EXACT_TABLE, encode_exact(changed.operators))
         stamp = edit.metadata_value(STAMP)
         known = stamp is not None and bytes(stamp) == self._stamp
-        if known or compare_stamp(edit.model, stamp).state == "fresh" or (stamp is None and _named(edit, origins)):
+        if (
+            known
+            or compare_stamp(model_graph(edit.model), stamp).state == "fresh"
+            or (stamp is None and _named(edit, origins))
+        ):
             self._stamp = stamp_after(edit)
             edit.set_metadata(STAMP, self._stamp)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from circletools.affinity.costs.times import Costs
 from circletools.errors import InvalidInputError
 from circletools.findings import Finding
-from circletools.model.model import Model
+from circletools.graph.graph import ModelGraph
 from circletools.planning.inputs import CostInputs
 from circletools.profile.joining import Join, time_of
 from circletools.trace.operators.profile import OperatorTrace
@@ -26,7 +26,7 @@ class TraceTimes:
     elsewhere: Mapping[tuple[int, int], frozenset[str]]
 
 
-def measured_times(model: Model, trace: OperatorTrace, others: Collection[str] = ()) -> TraceTimes:
+def measured_times(model: ModelGraph, trace: OperatorTrace, others: Collection[str] = ()) -> TraceTimes:
     """Return the times of the operators that a trace has; none of those that ran on one of `others`.
 
     A backend is such a device if it has its name. Raises InvalidInputError for the trace of another model.
@@ -42,7 +42,7 @@ def measured_times(model: Model, trace: OperatorTrace, others: Collection[str] =
     return TraceTimes(times, elsewhere)
 
 
-def costs_of(model: Model, inputs: CostInputs, devices: Sequence[str]) -> tuple[Costs, list[Finding]]:
+def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> tuple[Costs, list[Finding]]:
     """Return the costs of a model's operators on devices, and notes about what the traces have no time for.
 
     Raises InvalidInputError for the trace of another model.
@@ -67,21 +67,21 @@ def costs_of(model: Model, inputs: CostInputs, devices: Sequence[str]) -> tuple[
     return costs, notes
 
 
-def _gaps(model: Model, name: str, device: str, found: TraceTimes) -> Iterable[Finding]:
+def _gaps(model: ModelGraph, name: str, device: str, found: TraceTimes) -> Iterable[Finding]:
     """Yield what a trace of a device has no time for."""
     if found.elsewhere:
         where = ", ".join(sorted(frozenset().union(*found.elsewhere.values())))
         message = f"{counted(len(found.elsewhere), 'operator')} ran on {where}, which gives no time for {device}"
         yield Finding("RAN_ON_ANOTHER_DEVICE", "info", name, message)
     known = len(found.times_us) + len(found.elsewhere)
-    absent = sum(len(subgraph.operators) for subgraph in model.subgraphs) - known
+    absent = sum(map(len, model.graphs)) - known
     if absent:
         be = "is" if absent == 1 else "are"
         message = f"{counted(absent, 'operator')} {be} not in the trace of {device}"
         yield Finding("NOT_IN_TRACE", "info", name, message)
 
 
-def onert_names(model: Model, traces: Iterable[OperatorTrace]) -> dict[tuple[int, int], str]:
+def onert_names(model: ModelGraph, traces: Iterable[OperatorTrace]) -> dict[tuple[int, int], str]:
     """Return what onert calls the operators that its traces have. Raises InvalidInputError for another model's."""
     names: dict[tuple[int, int], str] = {}
     for trace in traces:

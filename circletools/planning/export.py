@@ -5,6 +5,7 @@ from __future__ import annotations
 from circletools.affinity.costs.times import make_problems
 from circletools.affinity.exports.export import Export
 from circletools.affinity.exports.onert_exec_time import exec_times
+from circletools.graph.build import model_graph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import Model
 from circletools.planning.costs import costs_of, onert_names
@@ -21,8 +22,9 @@ def export_costs(model: Model, costs: CostRequest | CostInputs) -> Export:
     """
     inputs = read_request(costs) if isinstance(costs, CostRequest) else costs
     devices = inputs.devices
-    known, notes = costs_of(model, inputs, devices)
-    chooser = Chooser(model, source_names(model) if inputs.by_origin else ())
+    graph = model_graph(model)
+    known, notes = costs_of(graph, inputs, devices)
+    chooser = Chooser(graph, source_names(graph) if inputs.by_origin else ())
     problems = make_problems(chooser, devices, known)
-    names = onert_names(model, (trace for _, trace in inputs.traces.values()))
+    names = onert_names(graph, (trace for _, trace in inputs.traces.values()))
     return Export("onert-exec-time", exec_times(chooser.facts, problems, devices, names), tuple(notes))

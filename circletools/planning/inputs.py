@@ -18,6 +18,7 @@ from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_co
 from circletools.affinity.limits import Limit, parse_limit
 from circletools.affinity.units import Glue, parse_glue
 from circletools.errors import CircleToolsError, UsageError
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.planning.reproject import Earlier, devices_of_sources
 from circletools.planning.request import CostRequest, PlanRequest
@@ -186,7 +187,7 @@ def _earlier(name: str) -> Earlier:
     """Return the devices of the sources of an annotated model; an error names the file."""
     try:
         with open_model(name) as annotated:
-            found = devices_of_sources(annotated)
+            found = devices_of_sources(model_graph(annotated))
             annotated.source.check_unchanged()
             return found
     except CircleToolsError as error:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from circletools.affinity.costs.evaluate import Estimate
-from circletools.affinity.read import Affinity, check_freshness, read_affinity
+from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
 from circletools.affinity.tables import NONE
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
 from circletools.graph.selectors import Chooser
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
@@ -72,10 +73,11 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
     """
     if isinstance(costs, CostRequest):
         costs = read_request(costs) if costs.has_costs else None
-    affinity = read_affinity(model)
-    freshness = None if affinity is None else check_freshness(model, affinity)
+    graph = model_graph(model)
+    affinity = affinity_in(graph)
+    freshness = None if affinity is None else affinity_freshness(graph, affinity)
     found, notes = affinity or Affinity({}, {}), list[Finding]()
-    name = model.source.name
+    name = graph.name
     if freshness is None:
         notes.append(Finding("NO_AFFINITY", "warning", name, "the model has no affinity (annotate-affinity adds it)"))
     elif freshness.state == "stale":
@@ -84,17 +86,17 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
         notes.append(Finding("STALE_AFFINITY", "warning", name, message))
     estimates: Mapping[int, Estimate] = {}
     if costs is not None:
-        chooser = Chooser(model, source_names(model) if costs.by_origin else ())
-        known, gaps = costs_of(model, costs, list(found.devices.values()))
+        chooser = Chooser(graph, source_names(graph) if costs.by_origin else ())
+        known, gaps = costs_of(graph, costs, list(found.devices.values()))
         estimates = affinity_estimates(chooser, found, known)
         notes = [*gaps, *notes]
     return AffinityInspection(
-        model.format,
-        len(model.subgraphs),
+        graph.format,
+        len(graph),
         found,
         freshness,
-        {index: model.code_names(index) for index in found.subgraphs},
-        {index: model.first_outputs(index) for index in found.subgraphs},
+        {index: graph.graphs[index].operators.code_names for index in found.subgraphs},
+        {index: graph.graphs[index].operators.first_result_names for index in found.subgraphs},
         estimates,
         tuple(notes),
     )

@@ -24,6 +24,8 @@ from circletools.affinity.partitioning import Partitioning, Sizing, make_partiti
 from circletools.affinity.tables import AFFINITY_TABLE
 from circletools.affinity.units import Join, Units, make_units
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import Model
 from circletools.planning.costs import costs_of
@@ -60,7 +62,7 @@ def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
     partition the model or a memory limit cannot be kept, InvalidInputError for files that cannot be read.
     """
     inputs = read_request(request) if isinstance(request, PlanRequest) else request
-    problem = make_plan_problem(model, inputs)
+    problem = make_plan_problem(model_graph(model), inputs, broken_graphs(model))
     brings = any(one.links.constant_us_per_byte is not None for one in problem.costs or ())
     if not brings or inputs.request.mode != "min" or inputs.request.join != "connected":
         return _evaluated(inputs, problem, _assignment(inputs, problem))
@@ -79,7 +81,7 @@ def plan_as(model: Model, inputs: PlanInputs, devices: Sequence[Mapping[int, Dec
 
     Raises what `plan` does.
     """
-    problem = make_plan_problem(model, inputs)
+    problem = make_plan_problem(model_graph(model), inputs, broken_graphs(model))
     given = replace(problem.given, before=devices)
     return _evaluated(inputs, replace(problem, given=given), assign(problem.chooser, given))
 
@@ -88,9 +90,12 @@ def _total_us(found: Plan) -> float:
     return sum(one.estimate.total_us for one in found.evaluation if one.estimate is not None)
 
 
-def make_plan_problem(model: Model, inputs: PlanInputs) -> PlanProblem:
-    """Return what is to be decided: operators, devices, rules, refusals and costs."""
-    notes = broken_graphs(model)
+def make_plan_problem(model: ModelGraph, inputs: PlanInputs, broken: Sequence[Finding] = ()) -> PlanProblem:
+    """Return what is to be decided: operators, devices, rules, refusals and costs.
+
+    `broken` is what is wrong with the graphs of the model.
+    """
+    notes = list(broken)
     before = _before(model, inputs)
     notes += [] if before is None else before.conflicts
     devices = inputs.devices or (before.devices if before else ())
@@ -131,7 +136,7 @@ def _not_measured(device: str, refused: Sequence[Sequence[Refusal | None]]) -> I
         yield Finding("NOT_MEASURED", "info", "", message)
 
 
-def _before(model: Model, inputs: PlanInputs) -> Reprojection | None:
+def _before(model: ModelGraph, inputs: PlanInputs) -> Reprojection | None:
     """Return the devices that operators had, if they are to count."""
     if inputs.earlier is not None:
         return reproject(model, inputs.earlier)

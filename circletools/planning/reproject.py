@@ -10,13 +10,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 from circletools.affinity.assign.rules import Decision
-from circletools.affinity.read import Affinity, read_affinity
-from circletools.affinity.read import check_freshness as check_affinity
+from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
 from circletools.affinity.tables import NONE
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
-from circletools.model.model import Model
-from circletools.origin.read import Origins, check_freshness, read_origins
+from circletools.graph.graph import ModelGraph
+from circletools.origin.read import Origins, origins_freshness, origins_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +35,15 @@ class Earlier:
     of_source: dict[str, int]
 
 
-def devices_of_sources(annotated: Model) -> Earlier:
+def devices_of_sources(annotated: ModelGraph) -> Earlier:
     """Return the device of each source: that of most of its operators, of equally many the first.
 
     Raises EditError where the model has no origins or no affinity, or has them stale.
     """
-    origins, affinity = fresh_origins(annotated), read_affinity(annotated)
+    origins, affinity = fresh_origins(annotated), affinity_in(annotated)
     if affinity is None:
         raise EditError("the model has no affinity", hint="annotate-affinity adds it")
-    if check_affinity(annotated, affinity).state == "stale":
+    if affinity_freshness(annotated, affinity).state == "stale":
         raise EditError("the affinity of the model is stale")
     votes: dict[str, Counter[int]] = {}
     for index, subgraph in affinity.subgraphs.items():
@@ -55,7 +54,7 @@ def devices_of_sources(annotated: Model) -> Earlier:
     return Earlier(affinity, {name: _most(counts) for name, counts in votes.items()})
 
 
-def reproject(model: Model, earlier: Earlier) -> Reprojection:
+def reproject(model: ModelGraph, earlier: Earlier) -> Reprojection:
     """Return the devices that the sources of each operator had in the model that was annotated.
 
     Where they disagree, the device of most of them is taken, of equally many the first. One op table that stands for
@@ -65,7 +64,7 @@ def reproject(model: Model, earlier: Earlier) -> Reprojection:
     origins, names = fresh_origins(model), earlier.affinity.devices
     before: list[dict[int, Decision]] = []
     conflicts = []
-    for index, subgraph in enumerate(model.subgraphs):
+    for index, subgraph in enumerate(model.graphs):
         known = origins.operators[index] if index == 0 or origins.scope != "shared" else {}
         row: dict[int, Decision] = {}
         for operator, origin in sorted(known.items()):
@@ -78,7 +77,7 @@ def reproject(model: Model, earlier: Earlier) -> Reprojection:
                 place = f"subgraphs[{index}].operators[{operator}]"
                 message = f"its sources were on {wanted}; {row[operator].device} it is"
                 conflicts.append(Finding("CONFLICTING_SOURCES", "warning", place, message))
-        if len(subgraph.operators) and not row:
+        if len(subgraph) and not row:
             message = "no origin of its own tells where its operators were"
             conflicts.append(Finding("NO_ORIGINS", "warning", f"subgraphs[{index}]", message))
         before.append(row)
@@ -89,17 +88,17 @@ def _most(votes: Counter[int]) -> int:
     return min(votes, key=lambda device: (-votes[device], device))
 
 
-def kept(model: Model) -> Reprojection:
+def kept(model: ModelGraph) -> Reprojection:
     """Return the devices that a model's operators have in its own tables.
 
     Raises UsageError where it has none, EditError where they are stale.
     """
-    affinity = read_affinity(model)
+    affinity = affinity_in(model)
     if affinity is None:
         raise UsageError("no devices are named", hint="write --devices npu,cpu")
-    if check_affinity(model, affinity).state == "stale":
+    if affinity_freshness(model, affinity).state == "stale":
         raise EditError("the affinity of the model is stale", hint="name devices and rules anew")
-    before: list[dict[int, Decision]] = [{} for _ in model.subgraphs]
+    before: list[dict[int, Decision]] = [{} for _ in model.graphs]
     for index, subgraph in affinity.subgraphs.items():
         for operator, device in enumerate(subgraph.devices.tolist()):
             if device != NONE:
@@ -107,7 +106,7 @@ def kept(model: Model) -> Reprojection:
     return Reprojection(_in_order(affinity), tuple(before), ())
 
 
-def source_names(model: Model) -> list[dict[int, list[str]]]:
+def source_names(model: ModelGraph) -> list[dict[int, list[str]]]:
     """Return the names of the sources of each operator, by subgraph.
 
     Raises EditError for a model without origins, or with stale ones.
@@ -123,11 +122,11 @@ def _in_order(affinity: Affinity) -> tuple[str, ...]:
     return tuple(affinity.devices[device] for device in sorted(affinity.devices))
 
 
-def fresh_origins(model: Model) -> Origins:
+def fresh_origins(model: ModelGraph) -> Origins:
     """Return the origins of a model. Raises EditError where it has none, or stale ones."""
-    origins = read_origins(model)
+    origins = origins_in(model)
     if origins is None:
         raise EditError("the model has no origins", hint="embed-origins adds them, before the compiler runs")
-    if check_freshness(model, origins).state == "stale":
+    if origins_freshness(model, origins).state == "stale":
         raise EditError("the origins of the model are stale", hint="embed-origins --replace writes new ones")
     return origins

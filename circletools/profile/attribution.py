@@ -17,9 +17,10 @@ import numpy as np
 
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 from circletools.origin.names import origins_by_output
-from circletools.origin.read import Origins, check_freshness, read_origins
+from circletools.origin.read import Origins, origins_freshness, origins_in
 from circletools.origin.source import NOTHING, SourceDetails
 from circletools.profile.compare import tick_of
 from circletools.profile.executions import joined_executions
@@ -150,18 +151,19 @@ def attribute(
     """
     traces = [trace] if isinstance(trace, OperatorTrace) else list(trace)
     trace = merged(traces)
-    origins = read_origins(model)
-    freshness = None if origins is None else check_freshness(model, origins)
-    found = attribute_to(model, trace, origins, depth)
-    notes = [*_notes(found, model, trace), *(note for one in traces for note in _notes_on_executions(one))]
+    graph = model_graph(model)
+    origins = origins_in(graph)
+    freshness = None if origins is None else origins_freshness(graph, origins)
+    found = attribute_to(graph, trace, origins, depth)
+    notes = [*_notes(found, graph, trace), *(note for one in traces for note in _notes_on_executions(one))]
     if freshness is not None and freshness.state == "stale":
         message = f"the origins are stale: {freshness.reason}"
-        notes.append(Finding("STALE_ORIGIN", "warning", model.source.name, message))
+        notes.append(Finding("STALE_ORIGIN", "warning", graph.name, message))
     return replace(found, notes=tuple(notes))
 
 
-def _notes(found: Attribution, model: Model, trace: OperatorTrace) -> Iterator[Finding]:
-    of_model, of_trace = model.source.name, trace.name
+def _notes(found: Attribution, model: ModelGraph, trace: OperatorTrace) -> Iterator[Finding]:
+    of_model, of_trace = model.name, trace.name
     if found.named:
         message = "the model has no origins, so every operator is its own source (embed-origins adds them)"
         yield Finding("NO_ORIGINS", "info", of_model, message)
@@ -199,11 +201,11 @@ def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
 
 
 def attribute_to(
-    model: Model, trace: OperatorTrace, origins: Origins | None, depth: int | None = None
+    model: ModelGraph, trace: OperatorTrace, origins: Origins | None, depth: int | None = None
 ) -> Attribution:
     """Do so for given origins; without any, every operator is its own source. The result has no notes."""
     named = origins is None
-    origins = origins_by_output(model, range(len(model.subgraphs))) if origins is None else origins
+    origins = origins_by_output(model, range(len(model))) if origins is None else origins
     told, (trace, joined) = trace, joined_executions(model, trace)
     operators = _operators(model, origins, joined.operators, trace)
     sources, modules = _groups(operators, joined.operators, origins, trace, depth)
@@ -231,11 +233,11 @@ def attribute_to(
 
 
 def _operators(
-    model: Model, origins: Origins, measured: Mapping[Place, Measured], trace: OperatorTrace
+    model: ModelGraph, origins: Origins, measured: Mapping[Place, Measured], trace: OperatorTrace
 ) -> tuple[OperatorTime, ...]:
     rows = []
-    for facts in model_graph(model).graphs:
-        names = model.first_outputs(facts.index)
+    for facts in model.graphs:
+        names = facts.operators.first_result_names
         columns = zip(facts.operators.code_names, names, facts.operand_bytes.tolist(), strict=True)
         for index, (code, output, size) in enumerate(columns):
             place = (facts.index, index)

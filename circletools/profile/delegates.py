@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from circletools.affinity.partition.epochs import turns
-from circletools.graph.build import graph_of
-from circletools.model.model import Model
+from circletools.graph.graph import Graph
 from circletools.profile import xnnpack
 from circletools.profile.alignment import Becomes, align
 
@@ -54,9 +53,8 @@ class _Group:
 class Delegates:
     """Finds the operators of a subgraph that the rows of delegates are of."""
 
-    def __init__(self, model: Model, subgraph: int) -> None:
-        """Look at the subgraph's operators."""
-        graph = graph_of(model, subgraph)
+    def __init__(self, graph: Graph) -> None:
+        """Look at the operators of a graph."""
         codes, self._graph = graph.operators.code_names, graph.dag
         kept, fused = (graph.operators.option(name) for name in ("keep_num_dims", "fused_activation_function"))
         self._becomes = [
@@ -69,7 +67,7 @@ class Delegates:
             )
             for code, keeps, activation in zip(codes, kept.tolist(), fused.tolist(), strict=True)
         ]
-        self._known = xnnpack.KINDS | set(model.schema.enums["BuiltinOperator"].values())
+        self._known = xnnpack.KINDS | set(graph.operators.schema.enums["BuiltinOperator"].values())
 
     def operators_of(self, rows: Sequence[Row]) -> list[tuple[int, ...]]:
         """Return for each row of an execution the operators that it may be of; of the model's own, none.

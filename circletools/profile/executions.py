@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from circletools.errors import InvalidInputError
-from circletools.model.model import Model
+from circletools.graph.graph import ModelGraph
 from circletools.profile.joining import Join
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, only_executions
 
 _MOST_KINDS = 64
 
 
-def joined_executions(model: Model, trace: OperatorTrace) -> tuple[OperatorTrace, Join]:
+def joined_executions(model: ModelGraph, trace: OperatorTrace) -> tuple[OperatorTrace, Join]:
     """Return the trace joined with a model, without the executions of others.
 
     Raises InvalidInputError where none is of this model.
@@ -30,7 +30,7 @@ def joined_executions(model: Model, trace: OperatorTrace) -> tuple[OperatorTrace
         return some, Join(model, some, delegates=True)
 
 
-def _of_model(model: Model, trace: OperatorTrace) -> list[int]:
+def _of_model(model: ModelGraph, trace: OperatorTrace) -> list[int]:
     """Return the executions that are of a model; none where too many are unlike each other."""
     runs: list[list[OperatorRun]] = [[] for _ in range(trace.executions)]
     for run in trace.runs:
@@ -48,7 +48,7 @@ def _of_model(model: Model, trace: OperatorTrace) -> list[int]:
     return kept
 
 
-def _agrees(model: Model, trace: OperatorTrace, number: int) -> bool:
+def _agrees(model: ModelGraph, trace: OperatorTrace, number: int) -> bool:
     try:
         Join(model, only_executions(trace, {number: 0}))
     except InvalidInputError:

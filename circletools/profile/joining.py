@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Literal
 
 from circletools.errors import InvalidInputError
-from circletools.model.model import Model
+from circletools.graph.graph import ModelGraph
 from circletools.model.views import text
 from circletools.profile.delegates import WHOLE, Delegates, Row
 from circletools.trace.operators.names import agrees, is_builtin
@@ -98,7 +98,7 @@ class Join:
     runtime's words for them, these operators, the time. Raises InvalidInputError for the trace of another model.
     """
 
-    def __init__(self, model: Model, trace: OperatorTrace, *, delegates: bool = False) -> None:
+    def __init__(self, model: ModelGraph, trace: OperatorTrace, *, delegates: bool = False) -> None:
         """Look at every run."""
         self.operators: dict[Place, Measured] = {}
         self.added: dict[tuple[AddedKind, int, int, str], Measured] = {}
@@ -107,7 +107,7 @@ class Join:
         self.ambiguous: list[tuple[tuple[str, ...], tuple[Place, ...], int]] = []
         self._model = model
         self._named: dict[str, Place] = {}
-        self._codes = [model.code_names(subgraph.index) for subgraph in model.subgraphs]
+        self._codes = [graph.operators.code_names for graph in model.graphs]
         self._builtin = frozenset(model.schema.enums["BuiltinOperator"].values())
         self._runtime = trace.runtime
         kinds: dict[tuple[int, int, str, bool], Kind] = {}
@@ -175,7 +175,7 @@ class Join:
                 continue
             if (subgraph, rows) not in found:
                 if subgraph not in known:
-                    known[subgraph] = Delegates(self._model, subgraph)
+                    known[subgraph] = Delegates(self._model.graphs[subgraph])
                 found[subgraph, rows] = _placed(subgraph, known[subgraph].operators_of(rows))
             places |= {at: of for at, of in zip(members, found[subgraph, rows], strict=True) if of}
         return places
@@ -187,7 +187,7 @@ class Join:
         """
         places = self._named
         for subgraph in range(len(self._codes)):
-            for index, outputs in enumerate(self._model.output_names(subgraph)):
+            for index, outputs in enumerate(self._model.graphs[subgraph].operators.result_names):
                 for output in outputs:
                     places.setdefault(text(output), (subgraph, index))
         if not any(run.name in places for run in runs):

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 from circletools.soundness.graph_findings import CORRECT
 from circletools.wording import counted
@@ -30,10 +32,10 @@ def signature_findings(model: Model) -> Iterator[Finding]:
                 if not name:
                     message = f"the {side[:-1]} has no name; {CORRECT}"
                     yield Finding("INVALID_SIGNATURE", "warning", f"{place}.{side}[{slot}].name", message)
-    yield from end_findings(model)
+    yield from end_findings(model_graph(model))
 
 
-def end_findings(model: Model) -> Iterator[Finding]:
+def end_findings(model: ModelGraph) -> Iterator[Finding]:
     """Yield where signatures do not name each input and output of their subgraphs, once and by a name of its own.
 
     LiteRT's CompiledModel does not load these, or does not run them.
@@ -41,7 +43,7 @@ def end_findings(model: Model) -> Iterator[Finding]:
     ends: dict[int, dict[str, list[int]]] = {}
     for signature in model.signatures:
         if signature.subgraph not in ends:
-            subgraph = model.subgraphs[signature.subgraph]
+            subgraph = model.graphs[signature.subgraph]
             ends[signature.subgraph] = {side: getattr(subgraph, side).tolist() for side in ("inputs", "outputs")}
         for side in ("inputs", "outputs"):
             place = f"signature_defs[{signature.index}]"

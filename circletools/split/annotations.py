@@ -9,6 +9,7 @@ import numpy as np
 
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, SubgraphAffinity, encode_affinity
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
 from circletools.metadata.stamp import STAMP, encode_stamp, make_stamp, operator_record, operator_records
 from circletools.model.model import Model
 from circletools.origin.details import DETAILS_TABLE, encode_details
@@ -62,7 +63,7 @@ def read_annotations(model: Model) -> Annotations:
 
 def part_records(model: Model, plan: SplitPlan) -> list[list[bytes]]:
     """Return the records of all operators for stamps, with the names that their outputs have in the parts."""
-    records = [operator_records(model, subgraph) for subgraph in range(len(model.subgraphs))]
+    records = [operator_records(model_graph(model), subgraph) for subgraph in range(len(model.subgraphs))]
     renamed = plan.renamed
     names = model.code_names(plan.subgraph)
     for operator in model.subgraphs[plan.subgraph].operators if renamed else ():

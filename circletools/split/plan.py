@@ -17,7 +17,7 @@ from circletools.affinity.findings import affinity_findings
 from circletools.affinity.partition.groups import gathered
 from circletools.affinity.read import Affinity
 from circletools.errors import EditError, UsageError
-from circletools.graph.build import graph_of
+from circletools.graph.build import graph_of, model_graph
 from circletools.graph.dag import Dag
 from circletools.graph.graph import Graph
 from circletools.model.model import Model
@@ -61,7 +61,7 @@ def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
     Raises EditError where the model has no current and complete affinity, or where operators that share a state are
     in several partitions; TableFormatError for a broken table, UsageError for a subgraph that does not exist.
     """
-    affinity = current_affinity(model)
+    affinity = current_affinity(model_graph(model))
     if subgraph >= len(model.subgraphs):
         raise UsageError(f"subgraph {subgraph} does not exist; there are {len(model.subgraphs)}")
     _check_affinity(model, affinity, subgraph)

@@ -10,6 +10,7 @@ from circletools.edit.results import RewriteResult
 from circletools.edit.signatures import SIDES, Side
 from circletools.errors import EditError, UsageError, shortened
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
 from circletools.graph.selectors import Chooser, parse_selector
 from circletools.model.calls import Calls
 from circletools.model.model import Model
@@ -181,7 +182,7 @@ def expose(
                 hint="expose what reads it",
             )
     for code in every:
-        chosen = Chooser(edit.model).choose(parse_selector(f"{subgraph}/op:{code}"))
+        chosen = Chooser(model_graph(edit.model)).choose(parse_selector(f"{subgraph}/op:{code}"))
         made = (tensor for operator in chosen.get(subgraph, ()) for tensor in flow.makes[operator])
         wanted += [tensor for tensor in made if not flow.facts.is_handle[tensor]]
     new = [tensor for tensor in dict.fromkeys(wanted) if tensor not in outputs]

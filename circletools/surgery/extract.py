@@ -11,6 +11,7 @@ from circletools.edit.extract import Excerpt, Excerpts, NewSignature, Section
 from circletools.edit.results import RewriteResult
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
 from circletools.graph.selectors import Chooser, parse_selector
 from circletools.model.model import Model
 from circletools.model.views import Signature, text
@@ -117,7 +118,7 @@ def _operators(model: Model, request: ExtractRequest) -> set[int]:
     chosen: set[int] = set()
     if request.operators is not None:
         selector = parse_selector(f"{request.subgraph}/index:{request.operators}")
-        chosen.update(Chooser(model).choose(selector).get(request.subgraph, ()))
+        chosen.update(Chooser(model_graph(model)).choose(selector).get(request.subgraph, ()))
     if request.origin is not None:
         origins = read_origins(model)
         if origins is not None and check_freshness(model, origins).state == "stale":
@@ -127,7 +128,7 @@ def _operators(model: Model, request: ExtractRequest) -> set[int]:
             for subgraph in origins.operators
         ]  # fmt: skip
         selector = parse_selector(f"{request.subgraph}/origin:{request.origin}")
-        chosen.update(Chooser(model, names).choose(selector).get(request.subgraph, ()))
+        chosen.update(Chooser(model_graph(model), names).choose(selector).get(request.subgraph, ()))
     return chosen
 
 

@@ -18,6 +18,7 @@ from circletools.affinity.tables import (
     encode_affinity,
 )
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
 from circletools.metadata.stamp import STAMP, encode_stamp, make_stamp, operator_records
 from circletools.model.model import Model
 from circletools.origin.embed import ORIGIN_ENTRIES
@@ -87,7 +88,7 @@ def _left_out(name: str, why: str) -> Finding:
 def _records(model: Model, kept: Kept) -> list[Sequence[bytes]]:
     found: list[Sequence[bytes]] = []
     for subgraph, chosen in kept:
-        records = operator_records(model, subgraph)
+        records = operator_records(model_graph(model), subgraph)
         found.append(records if chosen is None else [records[operator] for operator in chosen])
     return found
 

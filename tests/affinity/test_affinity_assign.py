@@ -32,7 +32,9 @@ TWO = ("npu", "cpu")
 def chosen(words: str, data: bytes = DIAMOND) -> dict[int, list[int]]:
     with open_model(data) as model:
         selector = parse_selector(words)
-        return Chooser(model, source_names(model) if selector.kind == "origin" else ()).choose(selector)
+        return Chooser(
+            model_graph(model), source_names(model_graph(model)) if selector.kind == "origin" else ()
+        ).choose(selector)
 
 
 CHOSEN: list[tuple[str, list[int]]] = [
@@ -110,7 +112,7 @@ def test_a_source_counts_once_however_many_operators_it_has() -> None:
     before = with_affinity(earlier, TWO, "index:0-2=npu", default="cpu")
     after = embedded(DIAMOND, origins(sources, {0: {0, 1, 2}}))
     with open_model(after) as model, open_model(before) as annotated_model:
-        found = reproject(model, devices_of_sources(annotated_model))
+        found = reproject(model_graph(model), devices_of_sources(model_graph(annotated_model)))
     assert found.before[0][0].device == "cpu"
 
 
@@ -119,7 +121,7 @@ def test_one_table_for_all_subgraphs_tells_of_the_main_one_only() -> None:
     before = with_affinity(embedded(loop), TWO, "0/op:*=npu", default="cpu")
     compiled = embedded(loop, stamp=False)  # the ONE compiler drops the stamp
     with open_model(compiled) as model, open_model(before) as annotated_model:
-        found = reproject(model, devices_of_sources(annotated_model))
+        found = reproject(model_graph(model), devices_of_sources(model_graph(annotated_model)))
     assert {decision.device for decision in found.before[0].values()} == {"npu"}
     assert not any(found.before[1:])
     assert [conflict.location for conflict in found.conflicts] == [
@@ -216,7 +218,7 @@ def test_the_command_line_counts_before_the_file() -> None:
 
     rules = parse_rules(RULES, "rules.json").and_then(RuleSet((parse_setting("op:MUL=cpu"),)))
     with open_model(DIAMOND) as model:
-        assert assign(Chooser(model), Constraints(TWO, rules)).numbers[0] == [1, 1, 1, 1, 1, 0]
+        assert assign(Chooser(model_graph(model)), Constraints(TWO, rules)).numbers[0] == [1, 1, 1, 1, 1, 0]
 
 
 def test_what_stands_later_counts_where_it_says_something() -> None:
@@ -234,11 +236,11 @@ def test_a_part_file() -> None:
     """Names are names there, not globs; it lists the devices too."""
     words = "[partition]\nbackends=npu,cpu\ndefault=cpu\ncomply=opname\n[OPNAME]\n*=npu\n[OPCODE]\nMUL=npu\n"
     with open_model(DIAMOND) as model, pytest.raises(UsageError, match=r"rules.part:6: name:\* matches no operator"):
-        assign(Chooser(model), Constraints(TWO, parse_rules(words, "rules.part")))
+        assign(Chooser(model_graph(model)), Constraints(TWO, parse_rules(words, "rules.part")))
     rules = parse_rules(words.replace("opname", "opcode"), "rules.part")
     assert rules.devices == TWO
     with open_model(DIAMOND) as model:
-        assert assign(Chooser(model), Constraints(rules.devices, rules)).numbers[0] == [1, 1, 1, 0, 1, 1]
+        assert assign(Chooser(model_graph(model)), Constraints(rules.devices, rules)).numbers[0] == [1, 1, 1, 0, 1, 1]
 
 
 NO_RULES: list[tuple[Callable[[str], str], str]] = [
@@ -306,7 +308,7 @@ def test_affinity_comes_back_through_origins() -> None:
     )
     after = embedded(DIAMOND, origins(sources, {0: {0, 1}, 1: {2}, 2: {1, 2, 3}, 5: {3, 0}}))
     with open_model(after) as model, open_model(before) as annotated_model:
-        found = reproject(model, devices_of_sources(annotated_model))
+        found = reproject(model_graph(model), devices_of_sources(model_graph(annotated_model)))
     assert found.devices == TWO
     assert {operator: decision.device for operator, decision in found.before[0].items()} == {
         0: "npu",
@@ -326,7 +328,7 @@ def test_what_reprojecting_takes(broken: str) -> None:
     model = DIAMOND if broken == "no origins" else with_origins
     earlier = with_origins if broken == "no affinity" else with_affinity(with_origins, ["cpu"], default="cpu")
     with open_model(model) as new, open_model(earlier) as old, pytest.raises(EditError, match=broken):
-        reproject(new, devices_of_sources(old))
+        reproject(model_graph(new), devices_of_sources(model_graph(old)))
 
 
 @pytest.mark.parametrize(
@@ -350,7 +352,7 @@ def test_blanks_around_a_name_that_stands_for_itself_do_not_matter(literal: bool
         Rule(Selector("op", name, literal=literal), "npu", "here", may_miss=True) for name in (" MUL\t", " ", "")
     ]
     with open_model(DIAMOND) as model:
-        found = RuleSet(tuple(rules)).matching(Chooser(model), allow_unmatched=False)
+        found = RuleSet(tuple(rules)).matching(Chooser(model_graph(model)), allow_unmatched=False)
         names = [operator.code.name for operator in model.subgraphs[0].operators]
     assert "MUL" in names
     assert [rule.selector.pattern for rule in found.rules] == ([kept] if kept else [])
@@ -363,10 +365,10 @@ def test_rules_that_match_nothing_are_left_out_where_they_may_be() -> None:
     missing = [replace(strict, may_miss=True, place=f"line {at}") for at in range(22)]
     for count in (20, 21, 22):
         with open_model(DIAMOND) as model:
-            found = RuleSet((strict, *missing[:count])).matching(Chooser(model), allow_unmatched=False)
+            found = RuleSet((strict, *missing[:count])).matching(Chooser(model_graph(model)), allow_unmatched=False)
         assert found.rules == (strict,)
         assert [note.location for note in found.notes] == [f"line {at}" for at in range(20)] + [""] * (count > 20)
     assert found.notes[-1].message == "2 other rules without a match"
     with open_model(DIAMOND) as model:
-        allowed = RuleSet((strict,)).matching(Chooser(model), allow_unmatched=True)
+        allowed = RuleSet((strict,)).matching(Chooser(model_graph(model)), allow_unmatched=True)
     assert (allowed.rules, len(allowed.notes)) == ((), 1)

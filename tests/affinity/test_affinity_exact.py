@@ -29,7 +29,7 @@ from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, decode_a
 from circletools.affinity.transfers import Cut, transfers
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, InvalidInputError, TableFormatError, UsageError
-from circletools.graph.build import graph_of
+from circletools.graph.build import graph_of, model_graph
 from circletools.model.model import open_model
 from tests.kit.affinity_support import affinity, annotated, assigned, ids, unruled
 from tests.kit.build import Build, Table, quantization
@@ -265,23 +265,23 @@ def test_ten_devices_have_nine_colours() -> None:
 def test_every_export_of_a_row() -> None:
     data = annotated(row_of("TANH", "TANH", "NEG"), affinity(["cpu", "npu"], ([1, 0, 1], [0, 1, 2])))
     with open_model(data) as model:
-        known = current_affinity(model)
-        assert placement(model, known, 0) == (["npu", "cpu", "npu"], [0, 1, 2])
+        known = current_affinity(model_graph(model))
+        assert placement(graph_of(model, 0), known) == (["npu", "cpu", "npu"], [0, 1, 2])
         assert flows(graph_of(model, 0)) == [Flow(1, 0, 1), Flow(2, 1, 2)]
-        part = part_file(model, known)
+        part = part_file(model_graph(model), known)
         assert part == PartFile(
             ("cpu", "npu"), "npu", "opname", {}, {"t0": ("npu", 0), "t1": ("cpu", 0), "t2": ("npu", 0)}
         )
-        assert device_data(model, known, 0) == {
+        assert device_data(graph_of(model, 0), known) == {
             "name": "device",
             "results": {
                 "0": coloured("npu", "#ffbf79"), "1": coloured("cpu", "#9ecae9"), "2": coloured("npu", "#ffbf79"),
             },
         }  # fmt: skip
-        assert graph_ids(model) == {"main": 0}
+        assert graph_ids(model_graph(model)) == {"main": 0}
     tflite = annotated(row_of("TANH", "NEG", kind="tflite"), affinity(["GPU", "NPU", "CPU"], ([2, 0], [0, 1])))
     with open_model(tflite) as model:
-        assert openvino_affinity(model, current_affinity(model)) == {
+        assert openvino_affinity(model_graph(model), current_affinity(model_graph(model))) == {
             "device": "HETERO:GPU,CPU", "affinity": {"0": "CPU", "1": "GPU"},
         }  # fmt: skip
 
@@ -291,12 +291,12 @@ def test_the_environment_of_onert_has_a_longest_value(monkeypatch: pytest.Monkey
     size = len("OP_BACKEND_MAP=0=cpu;1=cpu")
     with open_model(data) as model:
         monkeypatch.setattr(onert, "VARIABLE_BYTES", size)
-        assert onert_environment(model, current_affinity(model)) == {
+        assert onert_environment(model_graph(model), current_affinity(model_graph(model))) == {
             "BACKENDS": "cpu", "OP_BACKEND_MAP": "0=cpu;1=cpu",
         }  # fmt: skip
         monkeypatch.setattr(onert, "VARIABLE_BYTES", size - 1)
         with pytest.raises(EditError, match=f"the map takes {size} bytes; Linux hands no variable above {size - 1}"):
-            onert_environment(model, current_affinity(model))
+            onert_environment(model_graph(model), current_affinity(model_graph(model)))
 
 
 # --- the tables in a model ----------------------------------------------------------------------------------

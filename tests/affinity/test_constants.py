@@ -120,12 +120,12 @@ def test_min_size_counts_work() -> None:
 def test_a_picture_names_the_device_of_what_is_work() -> None:
     data = annotated(half_floats("ab"), affinity(["npu", "cpu"], ([1, 0, 0, 1], [0, 0, 0, 1])))
     with open_model(data) as model:
-        shown = dot_graph(model, current_affinity(model))
+        shown = dot_graph(model_graph(model), current_affinity(model_graph(model)))
     assert '"partition 0: npu"' in shown
     assert '"partition 1: cpu"' in shown
     alone = annotated(half_floats("ab"), affinity(["npu", "cpu"], ([1, 0, 0, 1], [0, 2, 1, 1])))
     with open_model(alone) as model:
-        shown = dot_graph(model, current_affinity(model))
+        shown = dot_graph(model_graph(model), current_affinity(model_graph(model)))
     assert all(f'"partition {words}"' in shown for words in ("0: cpu", "1: npu, cpu", "2: npu"))
 
 

@@ -23,7 +23,7 @@ from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.partitioning import Sizing, make_partitioning, to_affinity
 from circletools.affinity.transfers import transfers
 from circletools.errors import EditError, UsageError
-from circletools.graph.build import graph_of
+from circletools.graph.build import graph_of, model_graph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
 from tests.kit.affinity_support import assigned, unruled
@@ -51,7 +51,7 @@ def costs_of(
 
 def chosen(given: Constraints, document: dict[str, Any] = QUICK, goal: Goal = Goal()) -> Assignment:  # noqa: B008
     with open_model(DIAMOND) as model:
-        chooser = Chooser(model)
+        chooser = Chooser(model_graph(model))
         return assign_by_cost(chooser, given, make_problems(chooser, given.devices, costs_of(document)), goal)
 
 
@@ -83,7 +83,7 @@ def test_without_costs_the_first_device_with_room_is_taken() -> None:
     three = ("a", "b", "c")
     refusals = {"a": [[None, "no", None, None, None, "no"]]}
     with open_model(DIAMOND) as model:
-        chooser = Chooser(model)
+        chooser = Chooser(model_graph(model))
 
         def memory(given: Constraints, **caps: int) -> Assignment:
             return assign_by_memory(chooser, given, Goal(caps={three.index(name): cap for name, cap in caps.items()}))
@@ -131,7 +131,7 @@ def test_constants_are_shared_out_among_who_reads_them() -> None:
         ]
     }
     with open_model(build.to_bytes()) as model:
-        chooser = Chooser(model)
+        chooser = Chooser(model_graph(model))
         (problem,) = make_problems(chooser, TWO, costs_of(document))
         found = with_constants(graph_of(model, 0), problem).times_us
     assert found.tolist() == [[1 + 4, 1 + 16], [1 + 4, 1 + 16], [1 + 4, 1 + 16]]
@@ -139,7 +139,7 @@ def test_constants_are_shared_out_among_who_reads_them() -> None:
 
 def test_a_measured_time_goes_before_the_document() -> None:
     with open_model(DIAMOND) as model:
-        chooser = Chooser(model)
+        chooser = Chooser(model_graph(model))
         (problem,) = make_problems(chooser, TWO, costs_of(QUICK, {"npu": {(0, 2): 0.5}}))
     assert problem.times_us[:, 0].tolist() == [1, 1, 0.5, 1, 1, 1]
     assert problem.links.launch_us.tolist() == [3, 7]
@@ -164,9 +164,9 @@ def test_64_devices_are_the_most() -> None:
     named = [f"d{number}" for number in range(65)]
     document = {"devices": [{"name": name} for name in named]}
     with open_model(DIAMOND) as model:
-        assert len(make_problems(Chooser(model), named[:64], costs_of(document))) == 1
+        assert len(make_problems(Chooser(model_graph(model)), named[:64], costs_of(document))) == 1
         with pytest.raises(UsageError, match="costs of 65 devices; there can be 64"):
-            make_problems(Chooser(model), named, costs_of(document))
+            make_problems(Chooser(model_graph(model)), named, costs_of(document))
 
 
 def test_an_output_that_is_no_tensor_takes_no_memory() -> None:

@@ -17,6 +17,7 @@ from circletools.affinity.costs.choose import Goal, assign_by_cost
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
 from circletools.affinity.costs.times import Costs, make_problems, operator_bytes
 from circletools.errors import CircleToolsError
+from circletools.graph.build import model_graph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
 from tests.kit.support import own_models, path_of, title
@@ -28,7 +29,7 @@ def test_devices_without_end_are_refused() -> None:
     many = [{"name": str(number)} for number in range(100_000)]
     parsed = parse_costs(json.dumps({"devices": many}), "costs.json")
     with open_model(DIAMOND) as model, pytest.raises(CircleToolsError, match="there can be 64"):
-        make_problems(Chooser(model), parsed.devices, Costs(parsed, {}, Defaults()))
+        make_problems(Chooser(model_graph(model)), parsed.devices, Costs(parsed, {}, Defaults()))
 
 
 # --- the document -------------------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ def test_any_document_is_read_or_refused(document: Any) -> None:
 def times_of(document: dict[str, Any], path: Path = DIAMOND) -> list[float]:
     with open_model(path) as model:
         parsed = parse_costs(json.dumps(document), "costs.json")
-        (first, *_) = make_problems(Chooser(model), ["npu"], Costs(parsed, {}, Defaults()))
+        (first, *_) = make_problems(Chooser(model_graph(model)), ["npu"], Costs(parsed, {}, Defaults()))
         times: list[float] = first.times_us[:, 0].tolist()
         return times
 
@@ -153,7 +154,7 @@ def test_every_model_can_be_assigned(path: Path) -> None:
     with open_model(path) as model:
         parsed = parse_costs(json.dumps(words), "costs.json")
         costs = Costs(parsed, {}, Defaults())
-        chooser = Chooser(model)
+        chooser = Chooser(model_graph(model))
         problems = make_problems(chooser, parsed.devices, costs)
         for goal in (Goal(), Goal(parallel=True), Goal(caps={0: 4096})):
             made: Assignment = assign_by_cost(chooser, Constraints(parsed.devices), problems, goal)

@@ -22,7 +22,7 @@ from circletools.affinity.costs.search import launches, least_time
 from circletools.affinity.costs.times import Costs, make_problems, operator_bytes
 from circletools.affinity.partition.partitions import Partition, make_partitions
 from circletools.errors import InvalidInputError, UsageError
-from circletools.graph.build import graph_of
+from circletools.graph.build import graph_of, model_graph
 from circletools.graph.dag import Dag
 from circletools.graph.selectors import Chooser, parse_selector
 from circletools.model.model import open_model
@@ -186,7 +186,7 @@ def test_a_problem_has_times_tensors_and_links() -> None:
         {("a", "b"): Link(4.0, 0.25)},
     )
     with open_model(small()) as model:
-        chooser = Chooser(model)
+        chooser = Chooser(model_graph(model))
         costs = Costs(document, {"b": {(0, 2): 9.0}}, Defaults(8.0, 5.0, 6.0))
         (problem,) = make_problems(chooser, ("a", "b"), costs)
         assert operator_bytes(chooser.facts[0]).tolist() == [40.0, 20.0, 20.0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from circletools.affinity.exports.dot import dot_graph
 from circletools.affinity.exports.placement import current_affinity
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build
@@ -11,7 +12,7 @@ from tests.kit.build import Build
 
 def drawn(data: bytes) -> list[str]:
     with open_model(data) as model:
-        return dot_graph(model, current_affinity(model)).splitlines()
+        return dot_graph(model_graph(model), current_affinity(model_graph(model))).splitlines()
 
 
 def test_a_small_picture() -> None:

@@ -14,6 +14,7 @@ import pytest
 from circletools.affinity.exports.openvino import openvino_affinity
 from circletools.affinity.exports.placement import current_affinity
 from circletools.errors import EditError
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from tests.kit.exports_support import alternating, named, with_affinity
 from tests.kit.presence import Lazy
@@ -30,7 +31,7 @@ def loaded(data: bytes, folder: Path) -> tuple[Any, dict[str, Any], str]:
     (loader,) = re.findall(r"^```python\n(import json, openvino\n.*?)^```", DOCUMENT, re.M | re.S)
     (folder / "model.tflite").write_bytes(data)
     with open_model(data) as model:
-        document = openvino_affinity(model, current_affinity(model))
+        document = openvino_affinity(model_graph(model), current_affinity(model_graph(model)))
     (folder / "affinity.json").write_text(json.dumps(document))
     printed: list[object] = []
     names: dict[str, Any] = {"print": lambda *words: printed.extend(words)}
@@ -102,4 +103,4 @@ def test_what_openvino_cannot_be_told() -> None:
         (with_affinity(named("a", "b", kind="tflite"), ["CPU", None]), r"operators\[1\]: the operator has no device"),
     ):
         with open_model(data) as model, pytest.raises(EditError, match=reason):
-            openvino_affinity(model, current_affinity(model))
+            openvino_affinity(model_graph(model), current_affinity(model_graph(model)))

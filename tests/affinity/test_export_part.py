@@ -14,6 +14,7 @@ from circletools.affinity.assign.partfile import PartFile, format_part, parse_pa
 from circletools.affinity.exports.part import part_file
 from circletools.affinity.exports.placement import current_affinity
 from circletools.errors import EditError, InvalidInputError
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from tests.kit.exports_support import alternating, named, with_affinity
 from tests.kit.support import own_models, title
@@ -21,7 +22,7 @@ from tests.kit.support import own_models, title
 
 def parted(data: bytes) -> PartFile:
     with open_model(data) as model:
-        return part_file(model, current_affinity(model))
+        return part_file(model_graph(model), current_affinity(model_graph(model)))
 
 
 # The rules of ONE's compiler/crew/src/PConfigIni.cpp and compiler/circle-partitioner/src/PartitionRead.cpp, retold.

@@ -18,7 +18,7 @@ from circletools.affinity.exports.dot import dot_graph
 from circletools.affinity.exports.model_explorer import model_explorer_data
 from circletools.affinity.exports.placement import current_affinity
 from circletools.errors import EditError
-from circletools.graph.build import graph_of
+from circletools.graph.build import graph_of, model_graph
 from circletools.model.model import open_model
 from tests.kit.exports_support import alternating, codes_of, named, with_affinity
 from tests.kit.presence import Lazy
@@ -37,7 +37,7 @@ ODD = {path: data for path, data in odd_models().items() if not path.startswith(
 
 def explored(data: bytes) -> dict[str, Any]:
     with open_model(data) as model:
-        return model_explorer_data(model, current_affinity(model))
+        return model_explorer_data(model_graph(model), current_affinity(model_graph(model)))
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -90,7 +90,7 @@ def test_graphs_of_one_name() -> None:
 
 def drawn(data: bytes) -> str:
     with open_model(data) as model:
-        return dot_graph(model, current_affinity(model))
+        return dot_graph(model_graph(model), current_affinity(model_graph(model)))
 
 
 def parsed(source: str) -> Any:
@@ -118,7 +118,7 @@ def test_the_picture_has_all_operators_and_partitions(path: Path) -> None:
     graph = parsed(drawn(data))
     found = {cluster.get_name(): cluster for cluster in clusters(graph)}
     with open_model(data) as model:
-        affinity = current_affinity(model)
+        affinity = current_affinity(model_graph(model))
         for index in range(len(model.subgraphs)):
             codes, ids = model.code_names(index), affinity.subgraphs[index].partitions.tolist()
             for operator, (code, partition) in enumerate(zip(codes, ids, strict=True)):

@@ -27,7 +27,7 @@ from circletools.affinity.tables import SubgraphAffinity
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import EditError
-from circletools.graph.build import graph_of
+from circletools.graph.build import graph_of, model_graph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
 from tests.kit.affinity_support import affinity, affinity_of, annotated, ids
@@ -45,7 +45,7 @@ def test_the_first_tensor_counts_for_ruy() -> None:
     graph.ends([given], [graph.compute("FULLY_CONNECTED", [given, graph.tensor("w")], "y")])
     refused = pytest.raises(EditError, match="ruy computes in FLOAT32 only; 'x' is INT8")
     with open_model(with_affinity(build.to_bytes("circle"), ["ruy"])) as model, refused:
-        onert_environment(model, current_affinity(model))
+        onert_environment(model_graph(model), current_affinity(model_graph(model)))
 
 
 def test_the_first_tensor_can_be_an_unpacked_constant() -> None:
@@ -114,7 +114,7 @@ def test_times_and_copies_for_the_scheduler_of_onert() -> None:
     known = Costs(parse_costs(json.dumps(document), "costs.json"), {}, Defaults(8.0, 0.0))
     names = {(0, index): code for index, code in enumerate(CODES)}
     with open_model(bytes_of("circle/diamond")) as model:
-        chooser = Chooser(model)
+        chooser = Chooser(model_graph(model))
         problems = make_problems(chooser, ("cpu", "ruy"), known)
         written = exec_times(chooser.facts, problems, ("cpu", "ruy"), names)
     bytes_of_all = 4 * (8 + 8 * 8 + 8 + 8)

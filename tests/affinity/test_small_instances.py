@@ -20,7 +20,7 @@ from circletools.affinity.costs.proof import Proven, proven
 from circletools.affinity.costs.search import least_time
 from circletools.affinity.costs.times import Costs, make_problems
 from circletools.affinity.units import Units
-from circletools.graph.build import graph_of
+from circletools.graph.build import graph_of, model_graph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
 from tests.kit.build import Build
@@ -124,7 +124,7 @@ def test_the_time_to_solve_is_shared_out_by_operators(monkeypatch: pytest.Monkey
     monkeypatch.setattr(choose, "proven", solved)
     monkeypatch.setattr(choose, "monotonic", lambda: now)
     with open_model(build.to_bytes()) as model:
-        chooser = Chooser(model)
+        chooser = Chooser(model_graph(model))
         times = {(graph, at): 1.0 for graph, count in enumerate(counts) for at in range(count)}
         costs = Costs(CostDocument(), {"a": times, "b": times}, Defaults())
         problems = make_problems(chooser, ("a", "b"), costs)

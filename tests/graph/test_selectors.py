@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from circletools.errors import UsageError
+from circletools.graph.build import model_graph
 from circletools.graph.selectors import Chooser, Selector, parse_ranges, parse_selector
 from circletools.model.model import open_model
 from tests.kit.build import Build, Graph
@@ -33,7 +34,7 @@ DATA = two_subgraphs()
 
 def chosen(selector: str | Selector, *, origins: bool = True) -> dict[int, list[int]]:
     with open_model(DATA) as model:
-        chooser = Chooser(model, ORIGINS if origins else ())
+        chooser = Chooser(model_graph(model), ORIGINS if origins else ())
         return chooser.choose(parse_selector(selector) if isinstance(selector, str) else selector)
 
 
@@ -101,10 +102,10 @@ def test_a_subgraph_without_operators() -> None:
     with open_model(build.to_bytes()) as model:
         for words, said in (("op:*", "no names"), ("index:0", "subgraph 0 has 0")):
             with pytest.raises(UsageError, match=said):
-                Chooser(model).choose(parse_selector(words))
+                Chooser(model_graph(model)).choose(parse_selector(words))
     build.model.subgraphs = []
     with open_model(build.to_bytes()) as model, pytest.raises(UsageError, match="subgraph 0 has 0"):
-        Chooser(model).choose(parse_selector("index:0"))
+        Chooser(model_graph(model)).choose(parse_selector("index:0"))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import circletools as ct
+from circletools.graph.build import model_graph
 from circletools.html.document import shortened
 from circletools.html.graph import short
 from circletools.html.modules import module_tree, operators_below, time_below
@@ -47,7 +48,7 @@ def test_the_times_of_sources_that_no_operator_has() -> None:
     trace = ReadTrace("folder/t.json", traced({0: 7, 1: 10}), None)
     assert trace.operators is not None
     with ct.open(MLP) as model:
-        found = operator_times(model, trace, trace.operators, origins, module_tree(["a/x", "b/y"]))
+        found = operator_times(model_graph(model), trace, trace.operators, origins, module_tree(["a/x", "b/y"]))
     assert (found["name"], found["sources_ns"], found["modules_ns"], found["no_origin_ns"]) == (
         "t.json", [0, 10], [0, 10], 7
     )  # fmt: skip
@@ -59,7 +60,9 @@ def test_a_trace_of_another_model_is_named() -> None:
     trace = ReadTrace("folder/t.json", traced({0: 1}), None)
     assert trace.operators is not None
     with ct.open(bytes_of("circle/if_cond")) as model, pytest.raises(ct.InvalidInputError) as caught:
-        operator_times(model, trace, trace.operators, Origins({}, ({}, {}, {}), "exact"), module_tree([]))
+        operator_times(
+            model_graph(model), trace, trace.operators, Origins({}, ({}, {}, {}), "exact"), module_tree([])
+        )
     assert caught.value.location == "folder/t.json"
 
 

@@ -55,7 +55,7 @@ def assigned(
 ) -> Assignment:
     """Assign by rules as the command line has them."""
     rules = RuleSet(tuple(map(parse_setting, settings)), None if default is None else make_default(default, "here"))
-    return assign(Chooser(model), Constraints(tuple(devices), rules, refusals or {}))
+    return assign(Chooser(model_graph(model)), Constraints(tuple(devices), rules, refusals or {}))
 
 
 def unruled(assignment: Assignment) -> Assignment:

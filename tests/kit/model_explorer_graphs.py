@@ -17,6 +17,7 @@ from typing import Any
 from circletools.affinity.exports.model_explorer import model_explorer_data
 from circletools.affinity.exports.placement import current_affinity
 from circletools.errors import EditError
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from tests.kit.exports_support import alternating
 from tests.kit.support import own_models, title
@@ -56,7 +57,7 @@ def _read_back(path: Path) -> None:
 
     with open_model(alternating(path.read_bytes(), "cpu", "npu")) as model:
         try:
-            document = model_explorer_data(model, current_affinity(model))
+            document = model_explorer_data(model_graph(model), current_affinity(model_graph(model)))
         except EditError:
             return
     graphs = document if "results" not in document else {"": document}

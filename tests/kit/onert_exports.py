@@ -11,6 +11,7 @@ import numpy as np
 
 from circletools.affinity.exports.onert import onert_environment
 from circletools.affinity.exports.placement import current_affinity
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from tests.kit.exports_support import codes_of, with_affinity
 from tests.kit.oracles import Outcome, Pool, run_onert
@@ -23,7 +24,7 @@ FLOAT32 = 0  # in both schemas
 def exported(data: bytes, *devices: Sequence[str | None]) -> dict[str, str]:
     """Return what is exported for an affinity."""
     with open_model(with_affinity(data, *devices)) as model:
-        return onert_environment(model, current_affinity(model))
+        return onert_environment(model_graph(model), current_affinity(model_graph(model)))
 
 
 class Run(NamedTuple):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.origin.read import Origins
 from circletools.profile.attribution import Attribution, attribute_to
@@ -26,7 +27,7 @@ CODES = ("FullyConnected", "FullyConnected", "Softmax")
 
 def joined(data: bytes, trace: OperatorTrace, wanted: Origins | None = None, depth: int | None = None) -> Attribution:
     with open_model(data) as model:
-        return attribute_to(model, trace, wanted, depth)
+        return attribute_to(model_graph(model), trace, wanted, depth)
 
 
 def traced(*executions: Mapping[int, int], extra: tuple[OperatorRun, ...] = ()) -> OperatorTrace:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from circletools.errors import CircleToolsError, EditError, UsageError
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.modelexplorer.node_data import affinity_data, origin_data, subgraph_of, time_data
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
@@ -57,13 +58,13 @@ def by_operator(data: dict[str, Any], nodes: list[tuple[str, str, list[str]]]) -
 def test_each_graph_finds_what_belongs_to_its_operators(name: str) -> None:
     with open_model(prepared(name)) as model:
         for graph, nodes in RECORDED[name]:
-            index = subgraph_of(model, graph)
+            index = subgraph_of(model_graph(model), graph)
             operators = [str(operator.index) for operator in model.subgraphs[index].operators]
             if not operators:
                 continue
-            (found,) = origin_data(model, index)
+            (found,) = origin_data(model_graph(model), index)
             assert by_operator(found, nodes) == {number: f"source {number}" for number in operators}
-            devices, parts = affinity_data(model, index)
+            devices, parts = affinity_data(model_graph(model), index)
             assert by_operator(devices, nodes) == {number: ["cpu", "npu"][int(number) % 2] for number in operators}
             assert all(re.fullmatch(r"\d+ (cpu|npu)", value) for value in by_operator(parts, nodes).values())
             assert by_operator(parts, nodes).keys() == set(operators)
@@ -71,7 +72,7 @@ def test_each_graph_finds_what_belongs_to_its_operators(name: str) -> None:
             codes = model.code_names(index)
             named = [run._replace(name=code) for run, code in zip(runs, codes, strict=True)]
             try:
-                (times,) = time_data(model, index, OperatorTrace("litert", tuple(named), 2))
+                (times,) = time_data(model_graph(model), index, OperatorTrace("litert", tuple(named), 2))
             except CircleToolsError:
                 assert index > 0  # a called subgraph alone is no trace
                 continue
@@ -81,7 +82,7 @@ def test_each_graph_finds_what_belongs_to_its_operators(name: str) -> None:
 def test_times_of_a_real_trace() -> None:
     trace = read_profile(str(TRACES / "onert_if_cond.chrome.json"))
     with open_model(bytes_of("circle/if_cond")) as model:
-        (found,) = time_data(model, 0, trace)
+        (found,) = time_data(model_graph(model), 0, trace)
     assert found["name"] == "time_us"
     assert list(found["results"]) == ["0"]
     total = sum(run.duration_ns for run in trace.runs if run.subgraph == 0 and run.name == "If")
@@ -91,11 +92,11 @@ def test_times_of_a_real_trace() -> None:
 def test_what_there_is_not() -> None:
     with open_model(bytes_of("circle/mlp")) as model:
         with pytest.raises(EditError, match="the model has no origins"):
-            origin_data(model, 0)
+            origin_data(model_graph(model), 0)
         with pytest.raises(EditError, match="the model has no affinity"):
-            affinity_data(model, 0)
+            affinity_data(model_graph(model), 0)
         with pytest.raises(UsageError, match="the model has no graph 'other'"):
-            subgraph_of(model, "other")
+            subgraph_of(model_graph(model), "other")
 
 
 # --- the server itself ----------------------------------------------------------------------------------------
@@ -178,7 +179,9 @@ def _ask_about(address: str, folder: Path, name: str, adapter: str) -> None:
     for graph in graphs:
         nodes = [(node["id"], node["label"], tensors_of(node)) for node in graph["nodes"]]
         with open_model(path) as model:
-            operators = [str(one.index) for one in model.subgraphs[subgraph_of(model, graph["id"])].operators]
+            operators = [
+                str(one.index) for one in model.subgraphs[subgraph_of(model_graph(model), graph["id"])].operators
+            ]
         for provider, names in (("origins", ["origin"]), ("affinity", ["device", "partition"])):
             answer = asked(address, question(f"circletools_{provider}", path, graph["id"]) | {"graph": graph})
             assert answer["error"] == ""

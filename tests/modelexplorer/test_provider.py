@@ -14,6 +14,7 @@ import pytest
 
 from circletools.affinity.exports.model_explorer import graph_ids
 from circletools.errors import EditError, UsageError
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.modelexplorer.node_data import origin_data, subgraph_of, time_data
 from circletools.origin.source import SourceDetails
@@ -86,36 +87,41 @@ def test_errors_are_answers(main: Any, values: dict[str, Any]) -> None:
 
 def test_graphs_by_their_names() -> None:
     with open_model(bytes_of("circle/mlp")) as model:
-        assert (subgraph_of(model, "main"), subgraph_of(model, model.subgraphs[0].name)) == (0, 0)
+        assert (
+            subgraph_of(model_graph(model), "main"),
+            subgraph_of(model_graph(model), model.subgraphs[0].name),
+        ) == (0, 0)
     with open_model(bytes_of("circle/if_cond")) as model:
-        known = graph_ids(model)
+        known = graph_ids(model_graph(model))
         assert len(known) == 1
-        assert {name: subgraph_of(model, name) for name in known} == known
+        assert {name: subgraph_of(model_graph(model), name) for name in known} == known
         with pytest.raises(UsageError, match="has no graph 'then'"):
-            subgraph_of(model, "then")
+            subgraph_of(model_graph(model), "then")
     with open_model(bytes_of("tflite/while_nested")) as model:
-        assert sorted(subgraph_of(model, name) for name in graph_ids(model)) == sorted(graph_ids(model).values())
+        assert sorted(subgraph_of(model_graph(model), name) for name in graph_ids(model_graph(model))) == sorted(
+            graph_ids(model_graph(model)).values()
+        )
 
 
 def test_times_are_of_one_subgraph_and_one_execution() -> None:
     trace = read_profile(IF_TRACE)
     with open_model(bytes_of("circle/if_cond")) as model:
-        (main_graph,), (called,) = (time_data(model, index, trace) for index in (0, 1))
+        (main_graph,), (called,) = (time_data(model_graph(model), index, trace) for index in (0, 1))
     assert len(main_graph["results"]) == 1
     assert main_graph["results"] != called["results"]
     runs = tuple(OperatorRun(0, index, name, "", 0, 3000, 0) for index, name in enumerate(["FULLY_CONNECTED"]))
     with open_model(bytes_of("circle/mlp")) as model:
-        (found,) = time_data(model, 0, OperatorTrace("litert", runs, 2))
+        (found,) = time_data(model_graph(model), 0, OperatorTrace("litert", runs, 2))
         assert [result["value"] for result in found["results"].values()] == [1.5]
         with pytest.raises(EditError, match="no origins"):
-            origin_data(model, 0)
+            origin_data(model_graph(model), 0)
 
 
 def test_modules_and_lines_of_sources() -> None:
     known = {0: SourceDetails(path="a", file="net.py", line=3), 4: SourceDetails(path="a")}
     wanted = replace(origins({0: "x", 2: "y", 4: "z"}, {0: {2, 0, 4}, 1: {2}, 2: {4}}), details=known)
     with open_model(embedded(bytes_of("circle/mlp"), wanted)) as model:
-        found = origin_data(model, 0)
+        found = origin_data(model_graph(model), 0)
     assert [(one["name"], [result["value"] for result in one["results"].values()]) for one in found] == [
         ("origin", ["x, y, z", "y", "z"]),
         ("module", ["a", "a"]),

@@ -9,6 +9,7 @@ import pytest
 
 from circletools.errors import InvalidInputError, UsageError
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.origin.describe import OperatorRow, Selection, describe
 from circletools.origin.exchange import parse_csv, parse_json, parse_origins
@@ -140,7 +141,7 @@ def test_the_origins_of_a_model_as_a_table() -> None:
         assert (table.format, table.subgraph_count, table.describes_the_model) == ("tflite", 1, True)
         message = "1 of 3 operators have no origin; harmless outside of the ONE compiler"
         assert table.notes == (Finding("PARTIAL_OP_TABLE", "info", "subgraphs[0].operators[1]", message),)
-        assert origin_findings(model) == list(table.notes)
+        assert origin_findings(model_graph(model)) == list(table.notes)
 
 
 SELECTIONS: list[tuple[dict[str, Any], list[int], list[int]]] = [
@@ -179,12 +180,12 @@ def test_the_notes_of_a_table() -> None:
         assert (table.notes, table.freshness) == ((Finding("NO_ORIGINS", "warning", "", message),), None)
         assert not table.describes_the_model
         assert [row.origin for row in table.rows] == [frozenset()] * 3
-        assert origin_findings(model) == []
+        assert origin_findings(model_graph(model)) == []
     with open_model(embedded(ROW, stamp=False)) as model:
         message = "the origins have no stamp to recognise stale ones by; `embed-origins --replace` adds it"
         assert describe(model).notes == (Finding("UNSTAMPED_ORIGIN", "info", "", message),)
         assert describe(model).describes_the_model
-        assert origin_findings(model) == []
+        assert origin_findings(model_graph(model)) == []
     with open_model(embedded(ROW, SOME, stamp=False)) as model:
         assert [note.code for note in describe(model).notes] == ["UNSTAMPED_ORIGIN", "PARTIAL_OP_TABLE"]
     shared = edited(
@@ -193,13 +194,15 @@ def test_the_notes_of_a_table() -> None:
     with open_model(shared) as model:
         message = "one op table stands for all subgraphs, as the ONE compiler reads it"
         assert describe(model).notes[-1] == Finding("SHARED_OP_TABLE", "info", "", message)
-        assert origin_findings(model) == []
+        assert origin_findings(model_graph(model)) == []
 
 
 def test_what_is_wrong_with_the_tables_of_a_model() -> None:
     def found(name: str, data: bytes, wanted: Any = SOME) -> list[tuple[str, str, str, str]]:
         with open_model(edited(embedded(ROW, wanted), lambda edit: edit.set_metadata(name, data))) as model:
-            return [(one.code, one.severity, one.location, one.message) for one in origin_findings(model)]
+            return [
+                (one.code, one.severity, one.location, one.message) for one in origin_findings(model_graph(model))
+            ]
 
     advice = "; run `circletool strip-metadata --origins`"
     ((code, severity, place, message),) = found(SOURCE_TABLE, b"\1")
@@ -218,7 +221,7 @@ def test_what_is_wrong_with_the_tables_of_a_model() -> None:
 
 def test_tables_of_a_model_without_operators_name_nothing() -> None:
     with open_model(embedded(bytes_of("circle/only_input"), origins({0: "a"}, {}))) as model:
-        assert origin_findings(model) == []
+        assert origin_findings(model_graph(model)) == []
 
 
 # --- what tracking tells ------------------------------------------------------------------------------------

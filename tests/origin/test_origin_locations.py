@@ -10,6 +10,7 @@ import pytest
 
 from circletools.errors import EditError
 from circletools.flatbuf.schema import load_schema
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.origin.locations import operator_locations
 from circletools.origin.names import NameSource, collect_sources
@@ -95,13 +96,13 @@ def names(
     """Return the names of operators that have these locations."""
     data = model(debug_metadata(locations, operators, kinds), range(len(operators)))
     with open_model(data) as found:
-        return [[source.name for source in sources] for sources in operator_locations(found)]
+        return [[source.name for source in sources] for sources in operator_locations(model_graph(found))]
 
 
 def sources(locations: Sequence[Location], *operators: Sequence[int]) -> list[list[Source]]:
     """Return the sources of operators that have these locations."""
     with open_model(model(debug_metadata(locations, operators), range(len(operators)))) as found:
-        return operator_locations(found)
+        return operator_locations(model_graph(found))
 
 
 def test_every_kind_of_location() -> None:
@@ -195,7 +196,9 @@ def test_operators_are_described_by_their_index() -> None:
     for indices, expected in OPERATORS:
         data = debug_metadata([named("a"), named("b")], [[0], [1]])
         with open_model(model(data, indices)) as found:
-            assert [[source.name for source in sources] for sources in operator_locations(found)] == expected
+            assert [
+                [source.name for source in sources] for sources in operator_locations(model_graph(found))
+            ] == expected
 
 
 SUBGRAPHS: list[tuple[int, bool]] = [(0, False), (1, True), (2, False), (-1, False), (-2, False), (9, False)]
@@ -205,13 +208,13 @@ def test_subgraphs_are_described_by_their_index() -> None:
     for subgraph, described in SUBGRAPHS:
         data = debug_metadata([named("a")], [[0]])
         with open_model(model(data, [0, 0], subgraph)) as found:
-            assert operator_locations(found) == [[Source("a")] if described else []] * 2
+            assert operator_locations(model_graph(found)) == [[Source("a")] if described else []] * 2
 
 
 @pytest.mark.parametrize("metadata", [None, b""])
 def test_a_model_without_debug_metadata(metadata: bytes | None) -> None:
     with open_model(model(metadata, [0, 0, 0])) as found:
-        assert operator_locations(found) == [[], [], []]
+        assert operator_locations(model_graph(found)) == [[], [], []]
         with pytest.raises(EditError, match="the model has no debug_metadata locations to name sources after"):
             collect_sources(found, NameSource.DEBUG_METADATA)
 

@@ -12,6 +12,7 @@ import pytest
 import circletools as ct
 from circletools.affinity.costs.evaluate import Estimate
 from circletools.affinity.transfers import Transfers
+from circletools.graph.build import model_graph
 from circletools.planning.evaluate import Evaluation
 from circletools.planning.reproject import devices_of_sources, reproject
 from tests.kit.affinity_support import affinity, annotated
@@ -114,11 +115,11 @@ def test_sources_are_where_most_of_their_operators_were_and_operators_where_most
     with ct.open(
         embedded(annotated(build.to_bytes(), affinity(["npu", "cpu"], (devices, [None] * 9))), before)
     ) as old:
-        earlier = devices_of_sources(old)
+        earlier = devices_of_sources(model_graph(old))
     assert earlier.of_source == {"s0": 1, "s1": 0, "s3": 0}
     after = origins(names, {0: {0}, 1: {0, 1, 3}, 2: {2}, 3: {0, 1}, 4: {1, 3}})
     with ct.open(embedded(build.to_bytes(), after)) as new:
-        found = reproject(new, earlier)
+        found = reproject(model_graph(new), earlier)
     assert {at: decision.device for at, decision in found.before[0].items()} == {
         0: "cpu",
         1: "npu",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import circletools as ct
+from circletools.graph.build import model_graph
 from circletools.planning.evaluate import Evaluator
 from circletools.planning.planner import make_plan_problem
 from tests.kit.affinity_support import affinity, annotated
@@ -353,7 +354,7 @@ def test_an_earlier_model_that_tells_nothing_is_named(tmp_path: Path) -> None:
 def test_times_alone_are_told_unless_more_is_asked_for(costs: Path) -> None:
     with ct.open(DIAMOND) as model:
         plan = ct.plan(model, ct.PlanRequest(costs=costs))
-        problem = make_plan_problem(model, ct.planning.read_request(ct.PlanRequest(costs=costs)))
+        problem = make_plan_problem(model_graph(model), ct.planning.read_request(ct.PlanRequest(costs=costs)))
         (found,) = Evaluator(problem.chooser.facts, problem.costs).evaluate(plan.partitioning)
     assert (found.estimate, found.parallel, found.memory) == (plan.evaluation[0].estimate, None, None)
 
@@ -383,4 +384,4 @@ def test_a_request_is_read_once_for_many_models(costs: Path) -> None:
     for name in ("circle/diamond", "circle/mlp"):
         with ct.open(path_of(name)) as model:
             assert ct.plan(model, inputs).evaluation[0].estimate is not None
-            assert make_plan_problem(model, inputs).given.devices == TWO
+            assert make_plan_problem(model_graph(model), inputs).given.devices == TWO

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
 from circletools.profile import delegates
 from circletools.profile.alignment import Becomes, align
@@ -88,7 +89,7 @@ def model_of(*codes: str, inputs: Sequence[Sequence[int]] | None = None, **optio
 
 def operators_of(data: bytes, *rows: Row) -> list[list[int]]:
     with open_model(data) as model:
-        return [list(operators) for operators in Delegates(model, 0).operators_of(rows)]
+        return [list(operators) for operators in Delegates(graph_of(model, 0)).operators_of(rows)]
 
 
 def own(number: int) -> Row:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.errors import InvalidInputError
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.origin.names import origins_by_output
 from circletools.profile.attribution import AmbiguousTime, attribute
@@ -225,7 +226,7 @@ def test_the_notes_of_an_attribution() -> None:
 
 def test_names_of_operators_as_their_own_sources() -> None:
     with open_model(bytes_of("circle/while_loop")) as model:
-        found = origins_by_output(model, range(len(model.subgraphs)))
+        found = origins_by_output(model_graph(model), range(len(model.subgraphs)))
         names = [
             outputs[0].decode() if outputs else ""
             for graph in model.subgraphs

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from circletools.errors import InvalidInputError, UsageError
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.profile.attribution import attribute
 from circletools.profile.executions import joined_executions
@@ -130,7 +131,7 @@ def test_executions_of_another_model_are_left_out() -> None:
     trace = read_profile(data)
     with open_model(MLP) as model:
         found = attribute(model, trace)
-        kept, joined = joined_executions(model, trace)
+        kept, joined = joined_executions(model_graph(model), trace)
     assert (found.executions, found.others, found.total_ns) == (2, 2, 33_000)
     assert [row.time.runs for row in found.operators if row.time] == [2, 2, 2]
     assert ("OTHER_MODELS", "executions of other models, left out: 2") in [

@@ -11,6 +11,7 @@ from circletools.affinity.read import check_freshness as check_affinity
 from circletools.affinity.read import read_affinity
 from circletools.check import check
 from circletools.edit.edit import ModelEdit
+from circletools.graph.build import model_graph
 from circletools.metadata.stamp import STAMP, check_stamp
 from circletools.model.model import open_model
 from circletools.model.verify import leads_nowhere
@@ -50,7 +51,7 @@ def test_origins_and_affinity_go_along(tmp_path: Path) -> None:
             origins, affinity = read_origins(part), read_affinity(part)
             assert origins is not None
             assert affinity is not None
-            assert check_stamp(part).state == check_affinity(part, affinity).state == "fresh"
+            assert check_stamp(model_graph(part)).state == check_affinity(part, affinity).state == "fresh"
             assert affinity.subgraphs[0].devices.tolist() == [planned.device_id] * len(planned.operators)
             assert affinity.devices[planned.device_id] == planned.device
             for index, operator in enumerate(planned.operators):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from circletools.errors import InvalidInputError
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.profile.compare_profiles import compare_profiles
 from circletools.profile.joining import Join
@@ -189,4 +190,4 @@ def test_recordings_are_compared_and_are_of_no_model() -> None:
         open_model(TESTDATA / "tflite" / "cnn.tflite") as model,
         pytest.raises(InvalidInputError, match="the trace is not of this model: nothing in the model is named"),
     ):
-        Join(model, trace)
+        Join(model_graph(model), trace)

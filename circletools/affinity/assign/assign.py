@@ -14,8 +14,8 @@ from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.assign.rules import Decision, Rule, RuleSet
 from circletools.affinity.partition.partitions import Partition
 from circletools.errors import EditError, UsageError
+from circletools.graph.graph import ModelGraph
 from circletools.graph.selectors import Chooser
-from circletools.model.model import Model
 from circletools.wording import suggestion
 
 Refusals = Mapping[str, Sequence[Sequence[str | None]]]
@@ -99,7 +99,7 @@ def assign(chooser: Chooser, given: Constraints) -> Assignment:
     """
     devices, rules, refusals = given.devices, given.rules, given.refusals
     _check_devices(given)
-    numbers: list[list[int]] = [[] for _ in chooser.model.subgraphs]
+    numbers: list[list[int]] = [[] for _ in chooser.model.graphs]
     deciders: list[list[Rule | Decision | None]] = [[] for _ in numbers]
     constants = [frozenset(facts.dag.constants) for facts in chooser.facts]
     for subgraph, ruled in enumerate(by_precedence(chooser, rules.rules)):
@@ -136,8 +136,8 @@ def _check_devices(given: Constraints) -> None:
             raise UsageError(f"device {device!r} is not among --devices", location=place, hint=hint)
 
 
-def _unassigned(model: Model, subgraph: int, operator: int, refused: str | None) -> EditError:
-    code = model.subgraphs[subgraph].operators[operator].code.name
+def _unassigned(model: ModelGraph, subgraph: int, operator: int, refused: str | None) -> EditError:
+    code = model.graphs[subgraph].operators.code_names[operator]
     said = "no rule matches it" + (f" and no table takes it: {refused}" if refused else "")
     place = f"subgraphs[{subgraph}].operators[{operator}]"
     hint = "--default DEVICE takes what is left"

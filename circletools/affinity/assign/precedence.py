@@ -43,7 +43,7 @@ def by_precedence(chooser: Chooser, entries: Sequence[E], *, any_code: bool = Fa
     With `any_code` an operator code that the model does not have is no mistake, as long as the format has it. Raises
     UsageError for an entry that chooses nothing, and for two of one rank that contradict each other.
     """
-    found: list[list[E | None]] = [[None] * len(subgraph.operators) for subgraph in chooser.model.subgraphs]
+    found: list[list[E | None]] = [[None] * len(subgraph) for subgraph in chooser.model.graphs]
     for entry in sorted(entries, key=_rank):
         for subgraph, operators in _choose(chooser, entry, any_code).items():
             row = found[subgraph]
@@ -73,7 +73,7 @@ def _choose(chooser: Chooser, entry: Entry, any_code: bool) -> dict[int, list[in
         return chooser.choose(selector)
     except UsageError as error:
         codes = chooser.model.schema.enums["BuiltinOperator"].values()
-        if any_code and selector.kind == "op" and (selector.subgraph or 0) < len(chooser.model.subgraphs):
+        if any_code and selector.kind == "op" and (selector.subgraph or 0) < len(chooser.model.graphs):
             if not selector.is_exact or selector.pattern in codes or selector.pattern.startswith("CUSTOM:"):
                 return {}
             message, hint = f"{selector}: there is no such operator code", suggestion(selector.pattern, codes)

@@ -7,37 +7,35 @@ from collections.abc import Iterator
 from circletools.affinity.exports.palette import UNASSIGNED, device_colors
 from circletools.affinity.exports.placement import flows, placement
 from circletools.affinity.read import Affinity
-from circletools.graph.build import graph_of
-from circletools.model.model import Model
-from circletools.model.views import text
+from circletools.graph.graph import ModelGraph
 
 _SHOWN = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _SHOWN |= {0xDC00 + code: f"\\x{code:02x}" for code in range(128, 256)}  # bytes that are no UTF-8
 
 
-def dot_graph(model: Model, affinity: Affinity) -> str:
+def dot_graph(model: ModelGraph, affinity: Affinity) -> str:
     """Return the graph of all subgraphs in the DOT language. A cut is an edge that leaves its partition."""
     # Without newrank, Graphviz 2.43 fails on hundreds of clusters ("trouble in init_rank").
     lines = ["digraph affinity {", "  newrank=true;", '  node [shape=box, style="filled", fontname="sans-serif"];']
     lines += ['  edge [fontname="sans-serif", fontsize=10];']
-    for subgraph in range(len(model.subgraphs)):
+    for subgraph in range(len(model)):
         lines += (f"  {line}" for line in _subgraph(model, affinity, subgraph))
     return "\n".join((*lines, "}", ""))
 
 
-def _subgraph(model: Model, affinity: Affinity, subgraph: int) -> Iterator[str]:
-    devices, partitions = placement(model, affinity, subgraph)
-    colors, codes = device_colors(affinity), model.code_names(subgraph)
-    facts = graph_of(model, subgraph)
+def _subgraph(model: ModelGraph, affinity: Affinity, subgraph: int) -> Iterator[str]:
+    graph = model.graphs[subgraph]
+    devices, partitions = placement(graph, affinity)
+    colors, codes = device_colors(affinity), graph.operators.code_names
     members: dict[int | None, list[int]] = {}
     for operator, partition in enumerate(partitions):
         members.setdefault(partition, []).append(operator)
     yield f"subgraph cluster_{subgraph} {{"
-    yield f"  label={_quoted(f'subgraph {subgraph} {model.subgraphs[subgraph].name}'.rstrip())};"
+    yield f"  label={_quoted(f'subgraph {subgraph} {graph.name}'.rstrip())};"
     for partition in sorted(members, key=lambda number: (number is None, number)):
         inner = "  "
         if partition is not None:
-            work = [operator for operator in members[partition] if operator not in facts.folded]
+            work = [operator for operator in members[partition] if operator not in graph.folded]
             names = ", ".join(dict.fromkeys(devices[one] or "no device" for one in work or members[partition]))
             yield f"  subgraph cluster_{subgraph}_{partition} {{"
             yield f"    label={_quoted(f'partition {partition}: {names}')};"
@@ -48,10 +46,10 @@ def _subgraph(model: Model, affinity: Affinity, subgraph: int) -> Iterator[str]:
             yield f'{inner}{_id(subgraph, operator)} [label={_quoted(label)}, fillcolor="{color}"];'
         if partition is not None:
             yield "  }"
-    for flow in flows(facts):
+    for flow in flows(graph):
         edge = f"  {_id(subgraph, flow.producer)} -> {_id(subgraph, flow.reader)}"
         cut = partitions[flow.producer] != partitions[flow.reader] or devices[flow.producer] != devices[flow.reader]
-        name = _quoted(text(facts.values.names[flow.tensor]))
+        name = _quoted(graph.values.name(flow.tensor))
         yield f'{edge} [label={name}, style="bold"];' if cut else f"{edge};"
     yield "}"
 

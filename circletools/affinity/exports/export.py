@@ -16,6 +16,8 @@ from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.read import Affinity
 from circletools.errors import UsageError
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 
 Target = Literal["onert", "onert-exec-time", "part", "openvino", "model-explorer", "dot"]
@@ -31,7 +33,7 @@ class Export:
     notes: tuple[Finding, ...] = ()
 
 
-_EXPORTERS: dict[str, Callable[[Model, Affinity], str | Mapping[str, Any]]] = {
+_EXPORTERS: dict[str, Callable[[ModelGraph, Affinity], str | Mapping[str, Any]]] = {
     "onert": onert_environment,
     "part": lambda model, affinity: format_part(part_file(model, affinity)),
     "openvino": openvino_affinity,
@@ -49,4 +51,5 @@ def export(model: Model, target: Target) -> Export:
     if target not in _EXPORTERS:
         hint = "export_costs writes it" if target in TARGETS else f"there are {', '.join(TARGETS)}"
         raise UsageError(f"no affinity is exported to {target!r}", hint=hint)
-    return Export(target, _EXPORTERS[target](model, current_affinity(model)))
+    graph = model_graph(model)
+    return Export(target, _EXPORTERS[target](graph, current_affinity(graph)))

@@ -13,30 +13,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from circletools.affinity.exports.palette import device_colors
-from circletools.affinity.exports.placement import at, placement
+from circletools.affinity.exports.placement import placement
 from circletools.affinity.read import Affinity
 from circletools.errors import EditError
-from circletools.graph.build import graph_of
-from circletools.model.model import Model
+from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.views import text
 
 
-def model_explorer_data(model: Model, affinity: Affinity) -> dict[str, Any]:
+def model_explorer_data(model: ModelGraph, affinity: Affinity) -> dict[str, Any]:
     """Return the node data: of one graph, or by graph. Operators without a device stay out.
 
     Raises EditError where an operator has no key of its own, or a graph has no name of its own.
     """
-    graphs = {index: device_data(model, affinity, index) for index in range(len(model.subgraphs))}
+    graphs = {graph.index: device_data(graph, affinity) for graph in model.graphs}
     if len(graphs) == 1:
         return graphs[0]
     return {name: graphs[index] for name, index in graph_ids(model).items()}
 
 
-def graph_ids(model: Model) -> dict[str, int]:
+def graph_ids(model: ModelGraph) -> dict[str, int]:
     """Return graph id -> subgraph. Raises EditError where a graph has no name of its own."""
     if model.format == "circle":
         return {"main": 0}
-    names = [subgraph.name for subgraph in model.subgraphs]
+    names = [subgraph.name for subgraph in model.graphs]
     names[0] = names[0] or "main"
     for index, name in enumerate(names):
         if not name or names.count(name) > 1:
@@ -45,12 +44,12 @@ def graph_ids(model: Model) -> dict[str, int]:
     return {name: index for index, name in enumerate(names)}
 
 
-def device_data(model: Model, affinity: Affinity, subgraph: int) -> dict[str, Any]:
+def device_data(graph: Graph, affinity: Affinity) -> dict[str, Any]:
     """Return the devices of a subgraph's operators as node data. Raises EditError; see `by_key`."""
     colors = device_colors(affinity)
-    devices, _ = placement(model, affinity, subgraph)
+    devices, _ = placement(graph, affinity)
     results = {index: coloured(device, colors[device]) for index, device in enumerate(devices) if device is not None}
-    return {"name": "device", "results": by_key(model, subgraph, results)}
+    return {"name": "device", "results": by_key(graph, results)}
 
 
 def coloured(value: str, color: str) -> dict[str, Any]:
@@ -58,12 +57,12 @@ def coloured(value: str, color: str) -> dict[str, Any]:
     return {"value": value, "bgColor": color, "textColor": "#000000"}
 
 
-def by_key(model: Model, subgraph: int, results: Mapping[int, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def by_key(graph: Graph, results: Mapping[int, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return what is known of operators by the key that Model Explorer finds each with.
 
     Raises EditError where an operator has none of its own.
     """
-    tensors, outputs = Counter(graph_of(model, subgraph).values.names), model.output_names(subgraph)
+    tensors, outputs = Counter(graph.values.names), graph.operators.result_names
     keyed = {}
     for index, result in results.items():
         key = str(index)
@@ -71,7 +70,7 @@ def by_key(model: Model, subgraph: int, results: Mapping[int, dict[str, Any]]) -
             own = next((name for name in map(text, outputs[index]) if _is_own(name, tensors)), None)
             if own is None:
                 why = f"{key!r} is a tensor, and it makes none with its own name"
-                raise EditError(f"Model Explorer has no key for it: {why}", location=at(subgraph, index))
+                raise EditError(f"Model Explorer has no key for it: {why}", location=graph.place(index))
             key = own
         keyed[key] = result
     return keyed

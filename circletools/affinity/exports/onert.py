@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circletools.affinity.exports.placement import ANNOTATE, Flow, at, every_device_of, flows
+from circletools.affinity.exports.placement import ANNOTATE, Flow, every_device_of, flows
 from circletools.affinity.read import Affinity
 from circletools.errors import EditError
-from circletools.graph.build import graph_of
-from circletools.model.model import Model
-from circletools.model.views import Operator
+from circletools.graph.graph import Graph, ModelGraph
 
 BACKENDS = ("cpu", "ruy")
 """The backends of the published package that run ordinary operators; the first has to come first in BACKENDS."""
@@ -31,25 +29,24 @@ _BUILTIN_CODES = ("IF", "WHILE")
 _MEASURED = "measured with onert 0.1.0"
 
 
-def onert_environment(model: Model, affinity: Affinity) -> dict[str, str]:
+def onert_environment(model: ModelGraph, affinity: Affinity) -> dict[str, str]:
     """Return the environment variables, by name. Raises EditError for what onert cannot do, or gets wrong."""
     chosen: dict[int, tuple[str, str]] = {}  # operator index -> backend, and the first operator to say so
     used, reused = set(), False
-    for subgraph in range(len(model.subgraphs)):
-        facts = graph_of(model, subgraph)
-        devices = every_device_of(model, affinity, subgraph, "onert would choose one")
-        for index in facts.folded:  # no work: they have the device of their reader
+    for graph in model.graphs:
+        devices = every_device_of(graph, affinity, "onert would choose one")
+        for index in graph.folded:  # no work: they have the device of their reader
             devices[index] = BACKENDS[0] if devices[index] == "ruy" else devices[index]
-        read = flows(facts)
-        for operator, device in zip(model.subgraphs[subgraph].operators, devices, strict=True):
-            _check_operator(model, operator, device)
-            backend, place = chosen.setdefault(operator.index, (device, at(subgraph, operator.index)))
+        read = flows(graph)
+        for operator, device in enumerate(devices):
+            _check_operator(graph, operator, device)
+            backend, place = chosen.setdefault(operator, (device, graph.place(operator)))
             if backend != device:
                 message = f"onert has one map for all subgraphs; {place} has device {backend}, this operator {device}"
-                raise EditError(message, location=at(subgraph, operator.index), hint="give both one device")
+                raise EditError(message, location=graph.place(operator), hint="give both one device")
             used.add(device)
-        _check_outputs(model, subgraph, devices, read)
-        _check_constants(model, subgraph, devices, read)
+        _check_outputs(graph, devices, read)
+        _check_constants(graph, devices, read)
         reused = reused or _linear_reuses(devices, read)
     environment = {
         "BACKENDS": ";".join(backend for backend in BACKENDS if backend in used) or BACKENDS[0],
@@ -73,9 +70,9 @@ def _linear_reuses(devices: Sequence[str], read: Sequence[Flow]) -> bool:
     return any(flow.tensor in at_home and devices[flow.producer] != devices[flow.reader] for flow in read)
 
 
-def _check_operator(model: Model, operator: Operator, device: str) -> None:
+def _check_operator(graph: Graph, operator: int, device: str) -> None:
     """Raise EditError where onert does not run an operator on a backend, or not correctly."""
-    place, name = at(operator.subgraph, operator.index), operator.code.name
+    place, name = graph.place(operator), graph.operators.code_names[operator]
     if device not in BACKENDS:
         hint = f"it has: {', '.join(BACKENDS)}; {ANNOTATE}"
         raise EditError(f"onert has no backend {device!r} for it", location=place, hint=hint)
@@ -87,43 +84,43 @@ def _check_operator(model: Model, operator: Operator, device: str) -> None:
     if name not in _RUY_CODES:
         hint = f"it has: {', '.join(_RUY_CODES)}; {ANNOTATE}"
         raise EditError(f"ruy has no {name} ({_MEASURED})", location=place, hint=hint)
-    tensors = model.subgraphs[operator.subgraph].tensors
-    for tensor in (tensors[index] for index in (*operator.inputs, *operator.outputs) if index >= 0):
-        if tensor.type != "FLOAT32":
-            message = f"ruy computes in FLOAT32 only; {tensor.name!r} is {tensor.type} ({_MEASURED})"
+    for tensor in (*graph.operands.of(operator), *graph.results.of(operator)):
+        kind = graph.values.types[tensor] if tensor >= 0 else "FLOAT32"
+        if kind != "FLOAT32":
+            message = f"ruy computes in FLOAT32 only; {graph.values.name(tensor)!r} is {kind} ({_MEASURED})"
             raise EditError(message, location=place, hint="it fails, or returns wrong numbers; run it on cpu")
 
 
-def _check_outputs(model: Model, subgraph: int, devices: Sequence[str], read: Sequence[Flow]) -> None:
+def _check_outputs(graph: Graph, devices: Sequence[str], read: Sequence[Flow]) -> None:
     """Raise EditError where an output is read on another backend than the one that makes it."""
-    outputs = set(model.subgraphs[subgraph].outputs.tolist())
+    outputs = set(graph.outputs.tolist())
     for flow in read:
         if flow.tensor in outputs and devices[flow.producer] != devices[flow.reader]:
-            name = model.subgraphs[subgraph].tensors[flow.tensor].name
+            name = graph.values.name(flow.tensor)
             raise EditError(
-                f"the output {name!r} of {at(subgraph, flow.producer)} ({devices[flow.producer]}) is read here on "
+                f"the output {name!r} of {graph.place(flow.producer)} ({devices[flow.producer]}) is read here on "
                 f"{devices[flow.reader]}, as zeros where onert allocates the outputs ({_MEASURED})",
-                location=at(subgraph, flow.reader),
+                location=graph.place(flow.reader),
                 hint=f"run fix-outputs --detach-taps, then {ANNOTATE} for what it adds",
             )
 
 
-def _check_constants(model: Model, subgraph: int, devices: Sequence[str], read: Sequence[Flow]) -> None:
+def _check_constants(graph: Graph, devices: Sequence[str], read: Sequence[Flow]) -> None:
     """Raise EditError where two constants are each read on two backends."""
-    computed = {flow.tensor for flow in read}.union(model.subgraphs[subgraph].inputs.tolist())
+    computed = {flow.tensor for flow in read}.union(graph.inputs.tolist())
     backends: dict[int, set[str]] = {}
     shared = []
-    for operator, device in zip(model.subgraphs[subgraph].operators, devices, strict=True):
-        for tensor in operator.inputs:
+    for operator, device in enumerate(devices):
+        for tensor in graph.operands.of(operator):
             if tensor < 0 or tensor in computed or device in backends.setdefault(tensor, set()):
                 continue
             backends[tensor].add(device)
             if len(backends[tensor]) > 1:
-                shared.append(model.subgraphs[subgraph].tensors[tensor].name)
+                shared.append(graph.values.name(tensor))
         if len(shared) > 1:
             raise EditError(
                 f"the constants {shared[0]!r} and {shared[1]!r} are both read on {' and '.join(BACKENDS)}; onert "
                 f"fails on that, or returns wrong numbers ({_MEASURED})",
-                location=at(subgraph, operator.index),
+                location=graph.place(operator),
                 hint="give the operators that share constants one device",
             )

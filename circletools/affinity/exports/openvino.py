@@ -12,17 +12,17 @@ from typing import Any
 from circletools.affinity.exports.placement import at, every_device_of
 from circletools.affinity.read import Affinity
 from circletools.errors import EditError
-from circletools.model.model import Model
+from circletools.graph.graph import ModelGraph
 
 
-def openvino_affinity(model: Model, affinity: Affinity) -> dict[str, Any]:
+def openvino_affinity(model: ModelGraph, affinity: Affinity) -> dict[str, Any]:
     """Return `{"device": "HETERO:…", "affinity": {friendly name: device}}`.
 
     Raises EditError for a Circle model, one without operators, and a device name that HETERO would read as two.
     """
     if model.format != "tflite":
         raise EditError("OpenVINO reads TFLite models, not Circle")
-    devices = every_device_of(model, affinity, 0, "OpenVINO wants one for every operator, or for none")
+    devices = every_device_of(model.graphs[0], affinity, "OpenVINO wants one for every operator, or for none")
     for index, device in enumerate(devices):
         if not device or set(device) & set(",():"):
             message = f"HETERO cannot name a device {device!r}"

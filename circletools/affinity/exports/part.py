@@ -6,18 +6,18 @@ from circletools.affinity.assign.partfile import PartFile
 from circletools.affinity.exports.placement import at, every_device_of
 from circletools.affinity.read import Affinity
 from circletools.errors import EditError
-from circletools.model.model import Model
+from circletools.graph.graph import ModelGraph
 
 
-def part_file(model: Model, affinity: Affinity) -> PartFile:
+def part_file(model: ModelGraph, affinity: Affinity) -> PartFile:
     """Return a rule for each operator of subgraph 0, by name; the device that most have is the default.
 
     circle-partitioner names an operator after its first output and partitions only the first subgraph; what an IF or
     a WHILE calls goes where that goes. Raises EditError where operators with one name have different devices.
     """
-    devices = every_device_of(model, affinity, 0, "circle-partitioner would take the default")
+    devices = every_device_of(model.graphs[0], affinity, "circle-partitioner would take the default")
     rules: dict[str, tuple[str, int]] = {}
-    for index, (device, name) in enumerate(zip(devices, model.first_outputs(0), strict=True)):
+    for index, (device, name) in enumerate(zip(devices, model.graphs[0].operators.first_result_names, strict=True)):
         if not name:
             raise EditError("the operator has no name: its output has none", location=at(0, index))
         if rules.setdefault(name, (device, 0))[0] != device:

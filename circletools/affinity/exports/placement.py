@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from circletools.affinity.read import Affinity, check_freshness, read_affinity
+from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
 from circletools.affinity.tables import NONE
 from circletools.errors import EditError
-from circletools.graph.graph import Graph
-from circletools.model.model import Model
+from circletools.graph.graph import Graph, ModelGraph
 
 ANNOTATE = "annotate-affinity"
 
@@ -22,36 +21,35 @@ class Flow:
     reader: int
 
 
-def current_affinity(model: Model) -> Affinity:
+def current_affinity(model: ModelGraph) -> Affinity:
     """Return the affinity in a model. Raises EditError where there is none, or it is no longer true."""
-    affinity = read_affinity(model)
+    affinity = affinity_in(model)
     if affinity is None:
         raise EditError("the model has no affinity", hint=f"{ANNOTATE} adds it")
-    if not model.subgraphs:
+    if not len(model):
         raise EditError("the model has no subgraph")
-    freshness = check_freshness(model, affinity)
+    freshness = affinity_freshness(model, affinity)
     if freshness.state == "stale":
         message = f"the affinity is stale from here on: {freshness.reason}"
         raise EditError(message, location=freshness.place, hint=f"run {ANNOTATE} again")
     return affinity
 
 
-def placement(model: Model, affinity: Affinity, subgraph: int) -> tuple[list[str | None], list[int | None]]:
+def placement(graph: Graph, affinity: Affinity) -> tuple[list[str | None], list[int | None]]:
     """Return the device and the partition of each operator of a subgraph, None where it has none."""
-    known = affinity.subgraphs.get(subgraph)
+    known = affinity.subgraphs.get(graph.index)
     if known is None:
-        count = len(model.subgraphs[subgraph].operators)
-        return [None] * count, [None] * count
+        return [None] * len(graph), [None] * len(graph)
     devices = [affinity.devices.get(device) for device in known.devices.tolist()]
     return devices, [None if partition == NONE else partition for partition in known.partitions.tolist()]
 
 
-def every_device_of(model: Model, affinity: Affinity, subgraph: int, why: str) -> list[str]:
+def every_device_of(graph: Graph, affinity: Affinity, why: str) -> list[str]:
     """Return the device of each operator of a subgraph. Raises EditError, with `why`, where one has none."""
     devices = []
-    for index, device in enumerate(placement(model, affinity, subgraph)[0]):
+    for index, device in enumerate(placement(graph, affinity)[0]):
         if device is None:
-            raise EditError(f"the operator has no device; {why}", location=at(subgraph, index), hint=ANNOTATE)
+            raise EditError(f"the operator has no device; {why}", location=graph.place(index), hint=ANNOTATE)
         devices.append(device)
     return devices
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from circletools.errors import CircleToolsError
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
 from circletools.model.calls import Calls
 from circletools.model.model import Model
 from circletools.model.views import text
@@ -121,7 +122,7 @@ def track_from(before: Model, known: Origins, after: Model, min_confidence: floa
         {index: frozenset(sources) for index, sources in subgraph.items()} for subgraph in by_subgraph
     )
     origins = Origins(known.sources, operators, details=known.details)
-    rows = operator_rows(after, origins, Selection())
+    rows = operator_rows(model_graph(after), origins, Selection())
     return Tracking(after.format, origins, by_subgraph, tuple(rows), _carried_along(before, after))
 
 

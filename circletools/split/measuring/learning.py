@@ -9,6 +9,7 @@ from circletools.affinity.costs.costfile import Defaults
 from circletools.affinity.costs.evaluate import evaluate
 from circletools.affinity.costs.times import Costs, make_problems
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import Model
 from circletools.runtimes.protocol import Chain
@@ -68,5 +69,7 @@ def predict(model: Model, known: Known, plan: SplitPlan) -> float:
     names = [device.name for device in known.devices]
     given = plan.affinity.subgraphs[plan.subgraph].devices.tolist()
     numbers = [names.index(plan.affinity.devices[device]) for device in given]
-    problem = make_problems(Chooser(model), names, Costs(known.document(), {}, Defaults()))[plan.subgraph]
+    problem = make_problems(Chooser(model_graph(model)), names, Costs(known.document(), {}, Defaults()))[
+        plan.subgraph
+    ]
     return evaluate(problem, numbers, [names.index(part.device) for part in plan.parts]).total_us
